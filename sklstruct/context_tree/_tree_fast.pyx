@@ -1,0 +1,1 @@
+"""Kernels of the context tree (placeholder until the build commit)."""
