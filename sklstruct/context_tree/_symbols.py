@@ -139,6 +139,28 @@ def _is_padding(value, padding):
     return value == padding or (is_nan(padding) and is_nan(value))
 
 
+def encode_labels(y, classes=None):
+    """Class ids of labels, -1 for labels that are not in `classes`.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+    classes : ndarray of shape (n_classes,), default=None
+        Sorted labels; None to learn them from y.
+
+    Returns
+    -------
+    codes : int32 ndarray of shape (n_samples,)
+    classes : ndarray of shape (n_classes,)
+    """
+    y = np.asarray(y)
+    if y.dtype.kind == "O":
+        codes, found = _encode_objects(y, None, classes)
+    else:
+        codes, found = _encode_array(y, None, classes)
+    return codes, found
+
+
 class ContextWindows(NamedTuple):
     """Sentences as contexts and targets that share one array of token ids.
 

@@ -153,17 +153,15 @@ class ContextTree:
     # ------------------------------------------------------------- building
 
     @classmethod
-    def from_histories(cls, histories, n_symbols, max_depth, *, collapse=False):
+    def from_histories(cls, histories, n_symbols, *, collapse=False):
         """Nodes of the contexts of the samples.
 
         Parameters
         ----------
         histories : Histories
-            The samples, with ``length <= max_depth``.
+            The samples; contexts are as long as their ``length`` says.
         n_symbols : int
             Symbol ids are below n_symbols.
-        max_depth : int
-            Longest context.
         collapse : bool, default=False
             Merge a context with its only extension when every occurrence has
             that extension (suffix tree); the trie otherwise.
@@ -452,8 +450,14 @@ class ContextTree:
         matched = np.empty(X.shape[0], dtype=np.int32)
         _raise_path_error(
             *_fast.find_paths(
-                indptr, indices, data, column_to_node, self.parent, self.spans(),
-                node, matched,
+                indptr,
+                indices,
+                data,
+                column_to_node,
+                self.parent,
+                self.spans(),
+                node,
+                matched,
             )  # fmt: skip
         )
         return node, matched

@@ -221,7 +221,6 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         self.tree_, terminal = ContextTree.from_histories(
             Histories.from_windows(codes, self.max_depth),
             self.categories_.size,
-            self.max_depth,
             collapse=self.collapse,
         )
         return terminal
