@@ -458,7 +458,7 @@ class ContextTree:
                 self.spans(),
                 node,
                 matched,
-            )  # fmt: skip
+            )
         )
         return node, matched
 
