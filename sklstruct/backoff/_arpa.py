@@ -604,8 +604,8 @@ class _Words:
         for i, text in enumerate(spelt):
             if seen.setdefault(text, i) != i:
                 raise ValueError(
-                    f"symbols {labels[seen[text]]!r} and {labels[i]!r} are both written "
-                    f"as {text!r}."
+                    f"symbols {labels[seen[text]]!r} and {labels[i]!r} are both "
+                    f"written as {text!r}."
                 )
         encoded = []
         for label, text in zip(labels, spelt):
