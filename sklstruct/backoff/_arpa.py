@@ -785,6 +785,8 @@ def _write(model, words, file, precision):
             predicted
         )
     backoff10 = np.clip(model.log_backoff / _LN10, _ZERO, None)
+    # What would be written as 0 is left out, which means the same.
+    backoff10[np.abs(backoff10) < 0.5 * 10.0**-precision] = np.nan
     never = np.flatnonzero(word_of_newest >= words.n_classes)
 
     sections = []

@@ -171,7 +171,7 @@ def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
     )
     data = written(model)
     again = read(data)
-    assert again.max_depth == 1 and again.n_nodes == 1
+    assert again.max_depth == 0 and b"\\2-grams:" in data
     assert_same_as_kenlm(data, again, tmp_path, ["a"])
 
 
@@ -193,7 +193,7 @@ def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
     data = written(model)
     assert b"inf" not in data and b"nan" not in data
     lines = data.decode().splitlines()
-    assert "-99\tb" in lines and "-99\tfeature\t0" in lines
+    assert "-99\tb" in lines and "-99\tfeature" in lines
     again = read(data)
     assert_same_as_kenlm(data, again, tmp_path, ["a", "b", "feature"])
     got = np.exp(
@@ -367,8 +367,10 @@ def test_round_trip(seed, closed):
     again = read(written(model, precision=15))
     assert_same_answers(model, again, 1e-12)
     assert again.check_normalized() < 1e-11
-    # A closed model is written unchanged.
-    assert written(again, precision=15) == written(model, precision=15)
+    # What was read is written unchanged (15 decimals are past the change of base).
+    for precision in (4, 7, 12):
+        data = written(model, precision=precision)
+        assert written(read(data), precision=precision) == data
     assert_same_answers(model, read(written(model, precision=4)), 4 * 0.5e-4 * LN10)
 
 
@@ -485,9 +487,7 @@ def test_special_words_by_parameter(tmp_path):
     back = read(data, start="BOS", end="EOS", unknown="UNK")
     assert (back.start_, back.end_, back.unknown_) == ("BOS", "EOS", "UNK")
     assert_same_answers(other, read_as(back, other), 1e-5)
-    assert written(back) == data or set(written(back).splitlines()) == set(
-        data.splitlines()
-    )
+    assert set(written(back).splitlines()) == set(data.splitlines())
     with pytest.raises(ValueError, match="end='w1' is also another word"):
         read(data, end="w1")
     with pytest.raises(ValueError, match="start must be a string"):
