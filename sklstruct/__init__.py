@@ -26,7 +26,9 @@ except PackageNotFoundError as exc:  # a copied folder without its metadata
 
 # Public name -> the package that defines it. Imported on first use, so that
 # `import sklstruct` stays cheap.
-_PUBLIC = {}
+_PUBLIC = {
+    "SuffixTreeVectorizer": "sklstruct.context_tree",
+}
 
 __all__ = ["__version__", *_PUBLIC]
 

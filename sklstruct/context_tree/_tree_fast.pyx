@@ -1,1 +1,462 @@
-"""Kernels of the context tree (placeholder until the build commit)."""
+"""Kernels that build a context tree from n samples of at most m symbols of history.
+
+A sample is an offset into one flat array of symbol ids: its k-th most recent
+symbol is ``flat[offset - k]``, and an id of -1 ends the history. Rows of a
+2-D array of windows, and positions of one token stream, are both of this
+form, so no window is ever copied.
+
+Nodes: a stable radix sort by the symbols, oldest first, brings the samples
+into the lexicographic order of their contexts read backwards in time; equal
+prefixes are then neighbours, so the nodes of depth k are the maximal runs of
+samples that agree in their k most recent symbols. Cost O((n + S) m) time and
+O(n) memory, with no hashing and no Python object.
+
+Pairs: with the samples in the order of their target, one counting sort by
+node a level makes equal (node, target) pairs neighbours; O((n + N) m).
+
+The order of nodes (by level, then lexicographic) is canonical: it does not
+depend on the order of the samples.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+
+def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
+                    int32_t max_depth, int32_t[::1] length):
+    """length[i] = number of symbols before sample i, at most max_depth."""
+    cdef Py_ssize_t i, n = offset.shape[0]
+    cdef int32_t k
+    cdef int64_t o
+    with nogil:
+        for i in range(n):
+            o = offset[i]
+            k = 0
+            while k < max_depth and o - k - 1 >= 0 and flat[o - k - 1] >= 0:
+                k += 1
+            length[i] = k
+
+
+def sort_contexts(const int32_t[::1] flat, const int64_t[::1] offset,
+                  const int32_t[::1] length, int32_t max_depth,
+                  int32_t[::1] bucket, int32_t[::1] order, int32_t[::1] work):
+    """Lexicographic order of the reversed contexts; shorter before longer.
+
+    bucket has n_symbols + 1 entries and is scratch, as is work (n).
+    """
+    cdef Py_ssize_t i, j, n = offset.shape[0], n_bucket = bucket.shape[0]
+    cdef int32_t k, s, total, c
+    cdef int32_t *source
+    cdef int32_t *target
+    cdef int32_t *swap
+    if n == 0:
+        return
+    source = &order[0]
+    target = &work[0]
+    with nogil:
+        for i in range(n):
+            order[i] = <int32_t> i
+        for k in range(max_depth, 0, -1):
+            memset(&bucket[0], 0, n_bucket * sizeof(int32_t))
+            for i in range(n):
+                s = flat[offset[i] - k] + 1 if length[i] >= k else 0
+                bucket[s] += 1
+            total = 0
+            for j in range(n_bucket):
+                c = bucket[j]
+                bucket[j] = total
+                total += c
+            for j in range(n):
+                i = source[j]
+                s = flat[offset[i] - k] + 1 if length[i] >= k else 0
+                target[bucket[s]] = <int32_t> i
+                bucket[s] += 1
+            swap = source
+            source = target
+            target = swap
+        if max_depth % 2 == 1:
+            for i in range(n):
+                order[i] = work[i]
+
+
+def common_prefixes(const int32_t[::1] flat, const int64_t[::1] offset,
+                    const int32_t[::1] length, const int32_t[::1] order,
+                    int32_t[::1] lcp):
+    """lcp[j] = symbols that sample order[j] shares with sample order[j - 1]."""
+    cdef Py_ssize_t j, n = order.shape[0]
+    cdef int32_t k, limit
+    cdef int32_t a, b
+    with nogil:
+        if n > 0:
+            lcp[0] = 0
+        for j in range(1, n):
+            a = order[j - 1]
+            b = order[j]
+            limit = length[a] if length[a] < length[b] else length[b]
+            k = 0
+            while (k < limit
+                   and flat[offset[a] - k - 1] == flat[offset[b] - k - 1]):
+                k += 1
+            lcp[j] = k
+
+
+def count_trie_nodes(const int32_t[::1] length, const int32_t[::1] order,
+                     const int32_t[::1] lcp, int64_t[::1] per_level):
+    """per_level[k] = number of distinct contexts of depth k, for k >= 1."""
+    cdef Py_ssize_t j, n = order.shape[0]
+    cdef int32_t k, d
+    with nogil:
+        for j in range(n):
+            d = length[order[j]]
+            for k in range((lcp[j] if j > 0 else 0) + 1, d + 1):
+                per_level[k] += 1
+
+
+def fill_trie_nodes(const int32_t[::1] flat, const int64_t[::1] offset,
+                    const int32_t[::1] length, const int32_t[::1] order,
+                    const int32_t[::1] lcp, const int64_t[::1] level_ptr,
+                    int32_t[::1] last, int32_t[::1] parent,
+                    int32_t[::1] symbol, int32_t[::1] terminal):
+    """Number the runs of equal prefixes; one pass over the sorted samples.
+
+    last (m + 1) holds the newest node of each level: the path of the current
+    sample.
+    """
+    cdef Py_ssize_t j, n = order.shape[0]
+    cdef int32_t k, d, i, node
+    with nogil:
+        for k in range(last.shape[0]):
+            last[k] = <int32_t> (level_ptr[k] - 1)
+        last[0] = 0
+        parent[0] = -1
+        symbol[0] = -1
+        for j in range(n):
+            i = order[j]
+            d = length[i]
+            for k in range((lcp[j] if j > 0 else 0) + 1, d + 1):
+                node = last[k] + 1
+                last[k] = node
+                parent[node] = last[k - 1]
+                symbol[node] = flat[offset[i] - k]
+            terminal[i] = last[d]
+
+
+def collapse_nodes(const int32_t[::1] length, const int32_t[::1] order,
+                   const int32_t[::1] lcp, int32_t[::1] stack_depth,
+                   int32_t[::1] stack_node, int32_t[::1] parent,
+                   int32_t[::1] depth, int32_t[::1] first, int32_t[::1] terminal):
+    """Nodes of the suffix tree, in order of creation (not yet canonical).
+
+    A context is a node iff it branches or some sample ends there; these are
+    the lcp-intervals of the sorted contexts together with the samples' ends.
+    The stack holds the rightmost path. A node split off between two nodes
+    (depth lcp) is inserted below the popped one, whose parent becomes it.
+    first[node] = rank of one sample that passes through the node.
+    Returns the number of nodes (at most 2 n + 1).
+    """
+    cdef Py_ssize_t j, n = order.shape[0]
+    cdef int32_t top = 0, n_nodes = 1, d, l, popped, i
+    with nogil:
+        stack_depth[0] = 0
+        stack_node[0] = 0
+        parent[0] = -1
+        depth[0] = 0
+        first[0] = 0
+        for j in range(n):
+            i = order[j]
+            d = length[i]
+            l = lcp[j] if j > 0 else 0
+            popped = -1
+            while stack_depth[top] > l:
+                popped = stack_node[top]
+                top -= 1
+            if stack_depth[top] < l:
+                # The new sample leaves the edge above `popped` half-way.
+                parent[n_nodes] = stack_node[top]
+                depth[n_nodes] = l
+                first[n_nodes] = first[popped]
+                parent[popped] = n_nodes
+                top += 1
+                stack_depth[top] = l
+                stack_node[top] = n_nodes
+                n_nodes += 1
+            if d > l:
+                parent[n_nodes] = stack_node[top]
+                depth[n_nodes] = d
+                first[n_nodes] = <int32_t> j
+                top += 1
+                stack_depth[top] = d
+                stack_node[top] = n_nodes
+                n_nodes += 1
+            terminal[i] = stack_node[top]
+    return n_nodes
+
+
+def node_levels(const int32_t[::1] parent, const int32_t[::1] by_depth,
+                int32_t[::1] level):
+    """Number of edges above each node; by_depth lists parents before children."""
+    cdef Py_ssize_t j
+    cdef int32_t x
+    with nogil:
+        for j in range(by_depth.shape[0]):
+            x = by_depth[j]
+            level[x] = 0 if parent[x] < 0 else level[parent[x]] + 1
+
+
+def count_children(const int32_t[::1] parent, int32_t[::1] child_ptr):
+    """child_ptr from a canonical parent array (children are contiguous)."""
+    cdef Py_ssize_t i, n = parent.shape[0]
+    cdef int32_t total = 1, c
+    with nogil:
+        memset(&child_ptr[0], 0, (n + 1) * sizeof(int32_t))
+        for i in range(1, n):
+            child_ptr[parent[i]] += 1
+        for i in range(n):
+            c = child_ptr[i]
+            child_ptr[i] = total
+            total += c
+        child_ptr[n] = total
+
+
+def read_paths(const int32_t[::1] indptr, const int32_t[::1] indices,
+               const double[::1] data, int32_t[::1] parent, double[::1] value,
+               int32_t[::1] terminal):
+    """Parents and values of columns from a path matrix with sorted indices.
+
+    parent is -2 where a column has not been met. Returns (row, code): row is
+    the first that is no path, or -1; code 1: does not start at column 0; 2: a
+    column below two parents; 3: a column with two values, or a value < 1.
+    """
+    cdef Py_ssize_t i, p, n = indptr.shape[0] - 1
+    cdef int32_t previous, column
+    cdef Py_ssize_t bad = -1
+    cdef int code = 0
+    with nogil:
+        for i in range(n):
+            if indptr[i] == indptr[i + 1] or indices[indptr[i]] != 0:
+                bad, code = i, 1
+                break
+            previous = -1
+            for p in range(indptr[i], indptr[i + 1]):
+                column = indices[p]
+                if parent[column] == -2:
+                    if not data[p] >= 1.0:
+                        bad, code = i, 3
+                        break
+                    parent[column] = previous
+                    value[column] = data[p]
+                elif parent[column] != previous:
+                    bad, code = i, 2
+                    break
+                elif value[column] != data[p]:
+                    bad, code = i, 3
+                    break
+                previous = column
+            if code:
+                break
+            terminal[i] = previous
+    return bad, code
+
+
+def find_paths(const int32_t[::1] indptr, const int32_t[::1] indices,
+               const double[::1] data, const int32_t[::1] column_to_node,
+               const int32_t[::1] parent, const int32_t[::1] span,
+               int32_t[::1] node, int32_t[::1] matched):
+    """Deepest known node of every row of a path matrix, and the number of
+    suffixes matched at it.
+
+    Columns that the tree does not know end the path. Returns (row, code) as
+    read_paths; code 4: a value larger than the node's span.
+    """
+    cdef Py_ssize_t i, p, n = indptr.shape[0] - 1
+    cdef int32_t current, candidate, m
+    cdef Py_ssize_t bad = -1
+    cdef int code = 0
+    with nogil:
+        for i in range(n):
+            if indptr[i] == indptr[i + 1] or indices[indptr[i]] != 0:
+                bad, code = i, 1
+                break
+            current = 0
+            m = 1
+            for p in range(indptr[i] + 1, indptr[i + 1]):
+                candidate = column_to_node[indices[p]]
+                if candidate < 0:
+                    break
+                if parent[candidate] != current or m < span[current]:
+                    bad, code = i, 2
+                    break
+                if not data[p] >= 1.0:
+                    bad, code = i, 3
+                    break
+                if data[p] > span[candidate]:
+                    bad, code = i, 4
+                    break
+                current = candidate
+                m = <int32_t> data[p]
+            if code:
+                break
+            node[i] = current
+            matched[i] = m
+    return bad, code
+
+
+def fill_paths(const int32_t[::1] parent, const int32_t[::1] level,
+               const int32_t[::1] span, const int32_t[::1] node,
+               const int32_t[::1] matched, const int64_t[::1] indptr,
+               int32_t[::1] indices, double[::1] data):
+    """Columns and values of the path of each row's terminal node."""
+    cdef Py_ssize_t i, n = node.shape[0]
+    cdef int64_t p
+    cdef int32_t x
+    with nogil:
+        for i in range(n):
+            x = node[i]
+            p = indptr[i + 1] - 1
+            indices[p] = x
+            data[p] = matched[i]
+            while x != 0:
+                x = parent[x]
+                p -= 1
+                indices[p] = x
+                data[p] = span[x]
+
+
+def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
+                   const int32_t[::1] length, const int32_t[::1] symbol,
+                   const int32_t[::1] child_ptr, const int32_t[::1] span,
+                   const int32_t[::1] edge_text, const int64_t[::1] edge_pos,
+                   int32_t[::1] node, int32_t[::1] matched):
+    """Deepest node reached in a collapsed tree, and how many of the suffixes
+    merged in that node were matched (root: 1).
+
+    The symbols on the edge into x are edge_text[edge_pos[x] - j], j = 0 ...
+    span[x] - 1, from the most recent to the oldest.
+    """
+    cdef Py_ssize_t i, n = offset.shape[0]
+    cdef int32_t x, lo, hi, mid, s, k, d, j
+    with nogil:
+        for i in range(n):
+            x = 0
+            k = 0
+            j = 1
+            d = length[i]
+            while k < d:
+                s = flat[offset[i] - k - 1]
+                lo = child_ptr[x]
+                hi = child_ptr[x + 1]
+                while lo < hi:
+                    mid = lo + (hi - lo) // 2
+                    if symbol[mid] < s:
+                        lo = mid + 1
+                    else:
+                        hi = mid
+                if lo >= child_ptr[x + 1] or symbol[lo] != s:
+                    break
+                x = lo
+                j = 1
+                k += 1
+                while (j < span[x] and k < d
+                       and edge_text[edge_pos[x] - j] == flat[offset[i] - k - 1]):
+                    j += 1
+                    k += 1
+                if j < span[x]:
+                    break
+            node[i] = x
+            matched[i] = j
+
+
+def sort_targets(const int32_t[::1] target, int32_t[::1] bucket,
+                 int32_t[::1] order):
+    """Stable counting sort of the samples by target; bucket (V) is scratch."""
+    cdef Py_ssize_t i, n = target.shape[0]
+    cdef int32_t total = 0, c
+    with nogil:
+        memset(&bucket[0], 0, bucket.shape[0] * sizeof(int32_t))
+        for i in range(n):
+            bucket[target[i]] += 1
+        for i in range(bucket.shape[0]):
+            c = bucket[i]
+            bucket[i] = total
+            total += c
+        for i in range(n):
+            order[bucket[target[i]]] = <int32_t> i
+            bucket[target[i]] += 1
+
+
+def level_pairs(int32_t first_node, const int32_t[::1] by_target,
+                const int32_t[::1] target, const double[::1] weight,
+                const int32_t[::1] parent, int32_t[::1] node,
+                int32_t[::1] pair, int32_t[::1] bucket, int32_t[::1] order,
+                int32_t[::1] n_pairs_of_node, int32_t[::1] pair_target,
+                double[::1] count, int32_t[::1] parent_of_below):
+    """Pairs of one level (depth >= 1), called from the deepest level upwards.
+
+    node[i] is sample i's node on this level (or above, if its path ends
+    earlier); on return it has moved one level up. pair[i] is its pair one
+    level below (-1: none) and becomes its pair here; parent_of_below receives
+    the parents of the pairs one level below. bucket (nodes of the level + 1),
+    order (n) are scratch. Returns the number of pairs.
+    """
+    cdef Py_ssize_t j, n = by_target.shape[0], n_here
+    cdef Py_ssize_t n_nodes = n_pairs_of_node.shape[0]
+    cdef int32_t i, x, last_node = -1, last_target = -1, p = -1, total = 0, c
+    with nogil:
+        memset(&bucket[0], 0, (n_nodes + 1) * sizeof(int32_t))
+        for j in range(n):
+            if node[j] >= first_node:
+                bucket[node[j] - first_node] += 1
+        for j in range(n_nodes):
+            c = bucket[j]
+            bucket[j] = total
+            total += c
+        n_here = total
+        for j in range(n):
+            i = by_target[j]
+            x = node[i] - first_node
+            if x >= 0:
+                order[bucket[x]] = i
+                bucket[x] += 1
+        for j in range(n_here):
+            i = order[j]
+            x = node[i] - first_node
+            if x != last_node or target[i] != last_target:
+                p += 1
+                last_node = x
+                last_target = target[i]
+                pair_target[p] = target[i]
+                count[p] = 0.0
+                n_pairs_of_node[x] += 1
+            count[p] += weight[i]
+            if pair[i] >= 0:
+                parent_of_below[pair[i]] = p
+            pair[i] = p
+            node[i] = parent[node[i]]
+    return p + 1
+
+
+def root_pairs(const int32_t[::1] target, const double[::1] weight,
+               const int32_t[::1] pair, double[::1] count,
+               int32_t[::1] parent_of_below):
+    """Pairs of the root are dense (pair = target), seen or not."""
+    cdef Py_ssize_t i, n = target.shape[0]
+    with nogil:
+        for i in range(n):
+            count[target[i]] += weight[i]
+            if pair[i] >= 0:
+                parent_of_below[pair[i]] = target[i]
+
+
+def terminal_counts(const int32_t[::1] pair_parent, const double[::1] count,
+                    double[::1] terminal, Py_ssize_t n_root):
+    """T(p) = c(p) - sum of c over the child pairs, clipped at rounding level."""
+    cdef Py_ssize_t p, n = count.shape[0]
+    with nogil:
+        for p in range(n):
+            terminal[p] = count[p]
+        for p in range(n_root, n):
+            terminal[pair_parent[p]] -= count[p]
+        for p in range(n):
+            # Sums of fractional weights cancel only up to rounding.
+            if terminal[p] < 1e-12 * count[p]:
+                terminal[p] = 0.0

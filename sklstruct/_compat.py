@@ -1,0 +1,27 @@
+"""The only file that imports private scikit-learn names.
+
+When scikit-learn moves one of them, this is the file to mend.
+"""
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    InvalidParameterError,
+    Options,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight
+
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "InvalidParameterError",
+    "Options",
+    "StrOptions",
+    "_check_feature_names_in",
+    "_check_sample_weight",
+    "_fit_context",
+    "validate_params",
+]

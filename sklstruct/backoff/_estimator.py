@@ -1,0 +1,303 @@
+"""BackoffClassifier: what every estimator that fills a back-off model shares.
+
+A language model of this family is one method, `_fit_tree`: a `ContextTree` with
+counts goes in, (log-probability per pair, log back-off per node) come out. The
+rest (reading windows or path matrices, targets, weights, predicting) is here.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from .._compat import _check_sample_weight, _fit_context
+from ..context_tree import ContextTree
+from ..context_tree._symbols import encode_labels, is_nan
+from ..context_tree._tree import Histories
+from ..context_tree._vectorizer import read_windows
+from ._model import BackoffModel
+
+# Full rows are made in blocks of about 64 MB: below that the passes over a block
+# stay in the cache of a laptop, above it nothing gets faster.
+_BLOCK_BYTES = 1 << 26
+
+
+class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of the estimators whose fitted model is a `BackoffModel`.
+
+    Subclasses have the parameters `max_depth`, `padding` and `classes`, and
+    define `_fit_tree`.
+    """
+
+    @abstractmethod
+    def _fit_tree(self, tree: ContextTree):
+        """(log_prob, log_backoff) of the model, in natural logarithms."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Dense: context windows, one symbol a column, the last column the most
+            recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
+        y : array-like of shape (n_samples,)
+            The symbol that followed each context.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, fractional or not; weight 0 is as if absent, weight
+            2 as a repetition.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X is neither (the message says where), a target is not in
+            `classes`, or a weight is negative.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit(self, X, y, sample_weight):
+        self._check_params()
+        tree = self._read_training(X, y, sample_weight)
+        log_prob, log_backoff = self._fit_tree(tree)
+        self.backoff_model_ = BackoffModel.from_tree(
+            tree,
+            log_prob,
+            log_backoff,
+            classes=self.classes_,
+            symbols=getattr(self, "categories_", None),
+        )
+        return self
+
+    def _check_params(self):
+        """Errors about parameters that scikit-learn's declarations cannot express."""
+
+    # ------------------------------------------------------------- training
+
+    def _read_training(self, X, y, sample_weight) -> ContextTree:
+        """The context tree with counts; sets what prediction needs to read X."""
+        sparse = sp.issparse(X)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but "
+                "the target y is None"
+            )
+        if sparse:
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            n_samples = X.shape[0]
+        else:
+            codes, categories = read_windows(self, X, self.padding, reset=True)
+            n_samples = codes.shape[0]
+        y = column_or_1d(y, warn=True)
+        if y.shape[0] != n_samples:
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {n_samples} and "
+                f"{y.shape[0]}"
+            )
+        keep = None
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            keep = sample_weight > 0
+            if not keep.any():
+                raise ValueError(
+                    "sample_weight is zero for every sample: there is nothing to "
+                    "learn from"
+                )
+            if keep.all():
+                keep = None
+            else:
+                sample_weight, y = sample_weight[keep], y[keep]
+        target = self._read_targets(y)
+
+        depth = self.max_depth
+        if sparse:
+            X = X if keep is None else X[keep]
+            tree, terminal, self.column_to_node_ = ContextTree.from_paths(X)
+            vars(self).pop("categories_", None)
+            if depth is not None and tree.depths().max() > depth:
+                raise ValueError(
+                    f"the paths of X are up to {tree.depths().max()} symbols long, "
+                    f"but max_depth={depth}: set max_depth on SuffixTreeVectorizer, "
+                    "and leave it None here"
+                )
+        else:
+            self.categories_ = categories
+            vars(self).pop("column_to_node_", None)
+            histories = Histories.from_windows(
+                codes, codes.shape[1] if depth is None else depth
+            )
+            if keep is not None:
+                histories = histories.select(keep)
+            tree, terminal = ContextTree.from_histories(histories, categories.size)
+        self.depth_ = int(tree.depths().max())
+        return tree.count_pairs(terminal, target, self.classes_.size, sample_weight)
+
+    def _read_targets(self, y):
+        """Class ids of y; sets classes_."""
+        if self.classes is None:
+            check_classification_targets(y)
+            target, self.classes_ = encode_labels(y)
+            if (target < 0).any():
+                raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing (None)")
+            return target
+        classes = column_or_1d(np.asarray(self.classes))
+        _, self.classes_ = encode_labels(classes)
+        if self.classes_.size != classes.size:
+            raise ValueError("classes holds the same symbol twice")
+        target, _ = encode_labels(y, self.classes_)
+        if (target < 0).any():
+            i = int(np.argmax(target < 0))
+            raise ValueError(
+                f"y[{i}] = {y[i]!r} is not among the {self.classes_.size} symbols of "
+                "the parameter classes; add it, or map such targets to an "
+                "unknown-word symbol first"
+            )
+        return target
+
+    # ----------------------------------------------------------- prediction
+
+    def _find_nodes(self, X):
+        """Back-off node of each row of X."""
+        check_is_fitted(self)
+        if hasattr(self, "column_to_node_"):
+            if not sp.issparse(X):
+                raise ValueError(
+                    f"this {type(self).__name__} was fitted on a sparse path matrix; "
+                    "X must be one too (transform it with the same "
+                    "SuffixTreeVectorizer)"
+                )
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=np.float64, reset=False
+            )
+            return self._find_path_nodes(X)
+        if sp.issparse(X):
+            raise ValueError(
+                f"this {type(self).__name__} was fitted on dense context windows; "
+                "X must not be sparse"
+            )
+        codes, _ = read_windows(
+            self, X, self.padding, reset=False, categories=self.categories_
+        )
+        return self.backoff_model_.find(codes)
+
+    def _find_path_nodes(self, X):
+        tree = self.backoff_model_.tree
+        node, _ = tree.find_paths(X, self.column_to_node_)
+        return node
+
+    def _blocks(self, nodes):
+        """Full rows of log-probabilities, a bounded number at a time."""
+        n_classes = self.classes_.size
+        step = max(1, _BLOCK_BYTES // (8 * n_classes))
+        for start in range(0, nodes.size, step):
+            stop = min(start + step, nodes.size)
+            yield (
+                slice(start, stop),
+                self.backoff_model_.predict_log_proba(nodes[start:stop]),
+            )
+
+    def predict_log_proba(self, X):
+        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``. For many classes prefer
+            `target_log_proba`, which never makes this matrix.
+        """
+        return self.backoff_model_.predict_log_proba(self._find_nodes(X))
+
+    def predict_proba(self, X):
+        r""":math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1, for seen and unseen contexts.
+        """
+        log_proba = self.predict_log_proba(X)
+        return np.exp(log_proba, out=log_proba)
+
+    def predict(self, X):
+        """The most probable class after each context.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The first of ``classes_`` among equally probable ones.
+        """
+        nodes = self._find_nodes(X)
+        best = np.empty(nodes.size, dtype=np.intp)
+        for rows, log_proba in self._blocks(nodes):
+            # argmax over the probabilities, not their logarithms, so that predict
+            # and predict_proba break ties of rounding in the same way.
+            np.exp(log_proba, out=log_proba)
+            best[rows] = log_proba.argmax(axis=1)
+        return self.classes_[best]
+
+    def target_log_proba(self, X, y):
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN where y is not in ``classes_``: what such a target costs is a
+            matter of convention, which `sklstruct.metrics` leaves to a
+            parameter.
+        """
+        nodes = self._find_nodes(X)
+        target, _ = encode_labels(column_or_1d(y), self.classes_)
+        if target.size != nodes.size:
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {nodes.size} and "
+                f"{target.size}"
+            )
+        out = np.full(nodes.size, np.nan)
+        known = target >= 0
+        out[known] = self.backoff_model_.log_proba(nodes[known], target[known])
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = is_nan(self.padding)
+        return tags

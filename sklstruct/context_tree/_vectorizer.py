@@ -1,0 +1,251 @@
+"""SuffixTreeVectorizer: context windows in, paths of a context tree out."""
+
+from __future__ import annotations
+
+import json
+import numbers
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._compat import Interval, _check_feature_names_in, _fit_context
+from ._symbols import encode_windows, is_nan
+from ._tree import ContextTree, Histories
+
+
+def read_windows(estimator, X, padding, *, reset, categories=None):
+    """Validate a 2-D array of symbols and encode it; see `encode_windows`.
+
+    NaN is an error that names its place unless it is the padding.
+    """
+    allow_nan = is_nan(padding)
+    X = validate_data(
+        estimator,
+        X,
+        dtype=None,
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        reset=reset,
+    )
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: symbols cannot be complex")
+    return encode_windows(X, padding, categories)
+
+
+class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    r"""Map contexts to their path in the tree of all contexts seen in training.
+
+    .. math::
+        \phi(x) = (\mathbb{1}[x_{(0)}],\ \mathbb{1}[x_{(1)}],\ \ldots,\
+        \mathbb{1}[x_{(d)}]), \qquad d = \min(m, |x|),
+
+    one column for every suffix :math:`x_{(k)}` (the k most recent symbols) that
+    occurs in training; row x has a 1 in the columns of its own suffixes. Column 0
+    is the empty context, the root. Columns are numbered parent before child, so
+    the sorted column indices of a row are its path from the root down, and the
+    tree can be read back from the matrix alone.
+
+    Parameters
+    ----------
+    max_depth : int, default=4
+        Longest context m, in symbols; at least 1. Where X has more columns only the
+        last `max_depth` are read; where it has fewer, contexts are as long as X
+        is wide.
+
+    collapse : bool, default=False
+        If True, a context and its only extension share one column when every
+        occurrence of the context has that extension (the suffix tree; the trie
+        otherwise). The value of such a column is the number of suffixes merged in
+        it, or of those among them that matched, where a row leaves the merged
+        path half-way.
+
+    padding : object, default=None
+        The symbol that marks missing history. Columns left of the most recent
+        padding are not read. The default, None, is found in object arrays only;
+        use e.g. ``padding=""``, ``-1`` or ``np.nan`` (also for pandas' missing
+        values) for others.
+
+    dtype : dtype, default=numpy.float64
+        Type of the output's values.
+
+    Attributes
+    ----------
+    tree_ : ContextTree
+        The contexts, as flat arrays; node = column.
+
+    categories_ : ndarray of shape (n_symbols,)
+        The symbols seen in training, sorted.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    sklstruct.StructuredLogLinearLM : Learns from the paths, or from windows.
+    context_windows : Sentences to windows, without copying.
+
+    Notes
+    -----
+    Building costs O((n + S) m) for n windows over S symbols. The output holds at
+    most n (m + 1) entries.
+
+    References
+    ----------
+    .. [1] A. Nelakanti, C. Archambeau, J. Mairal, F. Bach, G. Bouchard, "Structured
+       Penalties for Log-linear Language Models", EMNLP 2013, section 2.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklstruct import SuffixTreeVectorizer
+    >>> X = np.array([["the", "cat"], ["a", "cat"], ["", "the"]])
+    >>> vectorizer = SuffixTreeVectorizer(max_depth=2, padding="").fit(X)
+    >>> print(*vectorizer.get_feature_names_out(), sep=", ")
+    context=, context=cat, context=the, context=a cat, context=the cat
+    >>> vectorizer.transform(np.array([["my", "cat"]])).toarray()
+    array([[1., 1., 0., 0., 0.]])
+    """
+
+    _parameter_constraints: dict = {
+        "max_depth": [Interval(numbers.Integral, 1, None, closed="left")],
+        "collapse": ["boolean"],
+        "padding": "no_validation",
+        "dtype": "no_validation",
+    }
+
+    def __init__(self, max_depth=4, *, collapse=False, padding=None, dtype=np.float64):
+        self.max_depth = max_depth
+        self.collapse = collapse
+        self.padding = padding
+        self.dtype = dtype
+
+    def fit(self, X, y=None) -> SuffixTreeVectorizer:
+        """Learn the contexts of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            Windows of symbols (strings, numbers or booleans), the last column the
+            most recent.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SuffixTreeVectorizer
+            Fitted vectorizer.
+
+        Raises
+        ------
+        ValueError
+            If X has missing values that are not the padding.
+        TypeError
+            If X mixes strings and numbers, or holds other objects.
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Learn the contexts of X and return their paths.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            Windows of symbols.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        paths : CSR matrix of shape (n_samples, n_nodes)
+            As `transform`.
+        """
+        terminal = self._fit(X)
+        # A training sample always reaches the end of its node.
+        return self._to_matrix(terminal, self.tree_.spans()[terminal])
+
+    def transform(self, X):
+        """Paths of the contexts of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            Windows of symbols; unknown symbols end the path.
+
+        Returns
+        -------
+        paths : CSR matrix of shape (n_samples, n_nodes)
+            Sparse array or sparse matrix, as scikit-learn's configuration
+            ``sparse_interface`` says. Values are numbers of suffixes.
+        """
+        check_is_fitted(self)
+        codes, _ = read_windows(
+            self, X, self.padding, reset=False, categories=self.categories_
+        )
+        node, matched = self.tree_.find(Histories.from_windows(codes, self.max_depth))
+        return self._to_matrix(node, matched)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns: ``"context="`` and the context, oldest first.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Only checked against the names seen in `fit`.
+
+        Returns
+        -------
+        names : object ndarray of shape (n_nodes,)
+            Symbols are separated by blanks, and written as JSON strings
+            where one of them is empty or holds white space. A collapsed column
+            has the name of its longest context.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        symbols = [str(s) for s in self.categories_.tolist()]
+        if any(not s or s.split() != [s] for s in symbols):
+            symbols = [json.dumps(s, ensure_ascii=False) for s in symbols]
+        names = np.empty(self.tree_.n_nodes, dtype=object)
+        for i, context in enumerate(self.tree_.contexts()):
+            names[i] = "context=" + " ".join([symbols[s] for s in context])
+        return names
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit(self, X):
+        codes, self.categories_ = read_windows(self, X, self.padding, reset=True)
+        self.tree_, terminal = ContextTree.from_histories(
+            Histories.from_windows(codes, self.max_depth),
+            self.categories_.size,
+            collapse=self.collapse,
+        )
+        return terminal
+
+    def _to_matrix(self, node, matched):
+        data, indices, indptr = self.tree_.paths(node, matched)
+        container = (
+            sp.csr_array
+            if get_config()["sparse_interface"] == "sparray"
+            else sp.csr_matrix
+        )
+        shape = (node.size, self.tree_.n_nodes)
+        paths = container(
+            (data.astype(self.dtype, copy=False), indices, indptr), shape=shape
+        )
+        paths.has_canonical_format = True
+        return paths
+
+    @property
+    def _n_features_out(self):
+        return self.tree_.n_nodes
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = is_nan(self.padding)
+        tags.transformer_tags.preserves_dtype = []
+        return tags
