@@ -604,8 +604,8 @@ class _Words:
         for i, text in enumerate(spelt):
             if seen.setdefault(text, i) != i:
                 raise ValueError(
-                    f"symbols {labels[seen[text]]!r} and {labels[i]!r} are both written "
-                    f"as {text!r}."
+                    f"symbols {labels[seen[text]]!r} and {labels[i]!r} are both "
+                    f"written as {text!r}."
                 )
         encoded = []
         for label, text in zip(labels, spelt):
@@ -785,6 +785,8 @@ def _write(model, words, file, precision):
             predicted
         )
     backoff10 = np.clip(model.log_backoff / _LN10, _ZERO, None)
+    # What would be written as 0 is left out, which means the same.
+    backoff10[np.abs(backoff10) < 0.5 * 10.0**-precision] = np.nan
     never = np.flatnonzero(word_of_newest >= words.n_classes)
 
     sections = []

@@ -876,7 +876,7 @@ ndarray
         >>> from sklstruct.backoff import BackoffModel
         >>> model = BackoffModel(
         ...     [-1, 0], [-1, 0], [0, 1, 2], [1, 2, 2], [0, 2, 3], [0, 1, 1],
-        ...     np.log([1., 0., 1.]), [0, -np.inf],
+        ...     [0, -np.inf, 0], [0, -np.inf],
         ...     classes=["a", "end"], symbols=["a"], end="end")
         >>> [model.classes_[s] for s in model.sample_sequences(2, random_state=0)]
         [array(['a'], dtype='<U3'), array(['a'], dtype='<U3')]
