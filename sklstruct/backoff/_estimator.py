@@ -237,7 +237,8 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba`, which never makes this matrix.
         """
-        return self.backoff_model_.predict_log_proba(self._find_nodes(X))
+        nodes = self._find_nodes(X)
+        return self.backoff_model_.predict_log_proba(nodes)
 
     def predict_proba(self, X):
         r""":math:`P(y \mid x)` for every class.
