@@ -14,6 +14,7 @@ from sklstruct.backoff._validation import (
     check_range,
     check_sorted_groups,
 )
+from sklstruct.context_tree import ContextTree
 from sklstruct.context_tree._find_fast import find_nodes
 
 _ARRAYS = (
@@ -104,6 +105,9 @@ class BackoffModel:
     n_symbols : int, default=None
         Number of context symbols where `symbols` is None; default the largest id of
         the tree + 1.
+    span : array-like of shape (n_nodes,), default=None
+        Number of contexts that each node of a collapsed tree stands for. Such a
+        model answers for node ids only: it does not hold the symbols inside an edge.
     start, end, unknown : symbol, default=None
         The symbols that stand for a sentence start (a context symbol that is no
         class), a sentence end (a class) and unknown words. None: there is none.
@@ -115,7 +119,7 @@ class BackoffModel:
     symbols_ : ndarray of shape (n_symbols,) or None
         The context symbols in the order of their ids.
     start_, end_, unknown_ : symbol or None
-    n_nodes, n_pairs, n_classes, n_symbols, max_depth : int
+    n_nodes, n_levels, n_pairs, n_classes, n_symbols, max_depth : int
         Sizes; ``max_depth`` is the length of the longest context.
     parent, symbol, level_ptr, child_ptr, pair_ptr, target, log_prob, log_backoff : \
 ndarray
@@ -172,6 +176,7 @@ ndarray
         classes=None,
         symbols=None,
         n_symbols: int | None = None,
+        span=None,
         start=None,
         end=None,
         unknown=None,
@@ -184,6 +189,7 @@ ndarray
         self.target = as_ids("target", target, 1)
         self.log_prob = as_floats("log_prob", log_prob)
         self.log_backoff = as_floats("log_backoff", log_backoff)
+        self.span = None if span is None else as_ids("span", span, 1)
         self._check_tree()
         self.classes_ = self._check_labels("classes", classes, self._check_pairs())
         if symbols is None:
@@ -201,6 +207,10 @@ ndarray
             check_range(
                 "symbol", self.symbol[1:], 0, self.n_symbols, "index into symbols"
             )
+        if self.span is None:
+            self.max_depth = self.n_levels - 1
+        else:
+            self.max_depth = int(self.tree.depths().max())
         self.start_, self.end_, self.unknown_ = start, end, unknown
         self._check_markers()
         self._cache = {}
@@ -208,7 +218,7 @@ ndarray
     @classmethod
     def from_tree(
         cls,
-        tree,
+        tree: ContextTree,
         log_prob,
         log_backoff,
         *,
@@ -223,15 +233,22 @@ ndarray
         Parameters
         ----------
         tree : ContextTree
-            Anything with the attributes ``parent, symbol, level_ptr, child_ptr,
-            pair_ptr, target, n_symbols`` of the same meaning will do.
+            With pairs (``count_pairs``). Its arrays are shared, not copied. A
+            collapsed tree gives a model that answers for node ids only.
         log_prob, log_backoff, classes, symbols, start, end, unknown
             As in the constructor.
 
         Returns
         -------
         BackoffModel
+
+        Raises
+        ------
+        ValueError
+            If the tree has no pairs or the arrays do not fit it.
         """
+        if tree.pair_ptr is None:
+            raise ValueError("tree has no pairs: call its count_pairs first.")
         return cls(
             tree.parent,
             tree.symbol,
@@ -244,6 +261,7 @@ ndarray
             classes=classes,
             symbols=symbols,
             n_symbols=None if symbols is not None else tree.n_symbols,
+            span=tree.span,
             start=start,
             end=end,
             unknown=unknown,
@@ -301,7 +319,10 @@ ndarray
         if self.log_backoff[0] != 0:
             raise ValueError("log_backoff[0] must be 0: the root backs off to nothing.")
         self.n_nodes = n
-        self.max_depth = len(self.level_ptr) - 2
+        self.n_levels = len(self.level_ptr) - 1
+        if self.span is not None:
+            check_length("span", self.span, n, "one per node")
+            check_range("span", self.span, 1, 2**31 - 1, "number of contexts")
 
     def _check_pairs(self):
         n_pairs = len(self.target)
@@ -430,6 +451,22 @@ ndarray
             )
         return self.symbols_
 
+    @property
+    def tree(self) -> ContextTree:
+        """The contexts alone, as a ContextTree that shares this model's arrays."""
+        # Not kept: it is made in one pass over the nodes and costs 4 bytes for each.
+        tree = ContextTree(self.parent, self.symbol, self.level_ptr, self.n_symbols)
+        tree.span = self.span
+        return tree
+
+    def _check_not_collapsed(self, what):
+        if self.span is not None:
+            raise ValueError(
+                f"{what} needs the symbols of every context, but this model stands on "
+                "a collapsed tree (span is given), which answers for node ids only. "
+                "Fit on a trie (collapse=False) instead."
+            )
+
     def _node_arrays(self):
         return self.parent, self.pair_ptr, self.target, self.log_prob, self.log_backoff
 
@@ -500,13 +537,14 @@ ndarray
         ValueError
             If `contexts` does not hold integers in -1..n_symbols-1.
         """
+        self._check_not_collapsed("find")
         array = np.asarray(contexts)
         if array.dtype.kind not in "iu" and array.size:
             raise ValueError(
                 f"contexts must hold symbol ids, got dtype {array.dtype}; "
                 "encode_contexts turns symbols into ids."
             )
-        windows = as_ids("contexts", array, 2)
+        windows = as_ids("contexts", array, 2, contiguous=False)
         check_range("contexts", windows, -1, self.n_symbols, "symbol id")
         out = np.zeros(windows.shape[0], dtype=np.int32)
         find_nodes(self.symbol, self.child_ptr, self.root_child, windows, out)
@@ -526,6 +564,8 @@ ndarray
         return self._depth(self._check_nodes(nodes))
 
     def _depth(self, nodes):
+        if self.span is not None:
+            return self._cached("depths", lambda: self.tree.depths())[nodes]
         return (np.searchsorted(self.level_ptr, nodes, side="right") - 1).astype(
             np.int32
         )
@@ -650,6 +690,7 @@ ndarray
         >>> np.exp(model.score_tokens([0, 1, -1, 1], [0, 1])).round(6)
         array([0.4, 0.9, 1. , 0.6])
         """
+        self._check_not_collapsed("score_tokens")
         tokens = as_ids("tokens", tokens, 1)
         if class_of_token is None:
             class_of_token = self.class_of_symbol
@@ -689,7 +730,7 @@ ndarray
             tokens,
             class_of_token,
             unknown,
-            np.empty(self.max_depth + 1, dtype=np.int32),
+            np.empty(self.n_levels, dtype=np.int32),
             out,
             depth,
         )
@@ -732,8 +773,8 @@ ndarray
         _backoff_fast.fill_rows(
             *self._node_arrays(),
             nodes,
-            np.empty(self.max_depth + 1, dtype=np.int32),
-            np.empty(self.max_depth + 1),
+            np.empty(self.n_levels, dtype=np.int32),
+            np.empty(self.n_levels),
             out,
         )
         return out
@@ -881,6 +922,7 @@ ndarray
         >>> [model.classes_[s] for s in model.sample_sequences(2, random_state=0)]
         [array(['a'], dtype='<U3'), array(['a'], dtype='<U3')]
         """
+        self._check_not_collapsed("sample_sequences")
         for name, value in (("n_sequences", n_sequences), ("max_length", max_length)):
             if not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"{name} must be an integer of at least 0.")
@@ -1116,6 +1158,7 @@ ndarray
         """
         from sklstruct.backoff._arpa import write_arpa
 
+        self._check_not_collapsed("to_arpa")
         write_arpa(
             self,
             path_or_file,
@@ -1227,8 +1270,11 @@ ndarray
             return NotImplemented
         if (self.symbols_ is None) != (other.symbols_ is None):
             return False
+        if (self.span is None) != (other.span is None):
+            return False
         return (
             self.n_symbols == other.n_symbols
+            and (self.span is None or np.array_equal(self.span, other.span))
             and all(
                 np.array_equal(getattr(self, name), getattr(other, name))
                 for name in _ARRAYS

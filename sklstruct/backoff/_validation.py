@@ -5,8 +5,8 @@ import numpy as np
 INT32_MAX = 2**31 - 1
 
 
-def as_ids(name, value, ndim, dtype=np.int32):
-    """`value` as a C-contiguous integer array, or a ValueError that names it."""
+def as_ids(name, value, ndim, dtype=np.int32, contiguous=True):
+    """`value` as an integer array, or a ValueError that names it."""
     array = np.asarray(value)
     if array.ndim != ndim:
         raise ValueError(
@@ -26,6 +26,8 @@ def as_ids(name, value, ndim, dtype=np.int32):
             )
     elif array.dtype == np.uint32 and array.size and int(array.max()) > INT32_MAX:
         raise ValueError(f"{name} holds values that do not fit a 32-bit id.")
+    if not contiguous:
+        return array.astype(dtype, copy=False)
     return np.ascontiguousarray(array, dtype=dtype)
 
 

@@ -11,7 +11,7 @@ def find_nodes(
     const int[::1] symbol,
     const int[::1] child_ptr,
     const int[::1] root_child,
-    const int[:, ::1] windows,
+    const int[:, :] windows,
     int[::1] out,
 ):
     """Write the deepest node of every window to `out`.
@@ -19,7 +19,8 @@ def find_nodes(
     symbol, child_ptr : the tree (see ContextTree), N and N + 1 long.
     root_child : (S,) the root's child for each symbol id, -1 where it has none.
     windows : (n, w) symbol ids below S, the last column the most recent. A
-        negative id ends the history: nothing to its left is read.
+        negative id ends the history: nothing to its left is read. Any strides: a
+        sliding-window view is read in place.
     """
     cdef Py_ssize_t i, j
     cdef Py_ssize_t width = windows.shape[1]

@@ -225,7 +225,7 @@ def prox_tree_l2(
     an outer group would change the direction of the inner ones, and the composition
     of the steps from the leaves to the root is no longer the proximal operator.
 
-    Cost: O(n) time, 8 bytes per node besides the arrays given.
+    Cost: O(n) time, 12 bytes per node besides input and result.
 
     References
     ----------
@@ -332,7 +332,7 @@ def prox_tree_linf(
     outer steps, whatever D, so the subgradient of the inner group stays valid and the
     composition of the steps is the proximal operator.
 
-    Cost: O(n log n) time at worst, 24 bytes per node besides the arrays given. Equal
+    Cost: O(n log n) time at worst, 28 bytes per node besides input and result. Equal
     values are kept as one cluster of a mergeable heap, so there is no assumption on
     how many values exceed the level.
 

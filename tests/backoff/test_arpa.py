@@ -558,16 +558,27 @@ def test_symbols_that_cannot_be_written(bad, message):
 
 def test_integer_symbols_and_unknown_context_symbols():
     model = random_model(1)
-    numbers = BackoffModel.from_tree(model, model.log_prob, model.log_backoff)
+    arrays = [
+        getattr(model, a)
+        for a in (
+            "parent",
+            "symbol",
+            "level_ptr",
+            "child_ptr",
+            "pair_ptr",
+            "target",
+            "log_prob",
+            "log_backoff",
+        )
+    ]
+    numbers = BackoffModel(*arrays)
     with pytest.raises(ValueError, match="context symbols are not known"):
         written(numbers)
     for precision in (0, 16, 7.0, True):
         with pytest.raises(ValueError, match="precision"):
             written(model, precision=precision)
     n = model.n_symbols
-    numbers = BackoffModel.from_tree(
-        model, model.log_prob, model.log_backoff, symbols=np.arange(100, 100 + n)
-    )
+    numbers = BackoffModel(*arrays, symbols=np.arange(100, 100 + n))
     again = read(written(numbers))
     assert {"100", "0", "1", "<s>"} <= {*again.symbols_}
 

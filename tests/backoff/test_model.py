@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 from sklstruct.backoff import BackoffModel
+from sklstruct.context_tree import ContextTree
+from sklstruct.context_tree._tree import Histories
 
 
 def build(contexts, pairs, bows, n_classes, **labels):
@@ -487,6 +489,86 @@ def test_inputs_of_other_types(toy):
     frozen.flags.writeable = False
     np.testing.assert_array_equal(m.find(frozen), want)
     np.testing.assert_array_equal(m.depth(want.astype(np.uint16)), m.depth(want))
+
+
+# ---------------------------------------------------------- over a ContextTree
+
+
+def counted_tree(seed, collapse=False):
+    """Tree of a random text, histories, and additive log_prob and log_backoff."""
+    rng = np.random.RandomState(seed)
+    tokens = rng.randint(-1, 4, size=150).astype(np.int32)
+    at = np.flatnonzero(tokens >= 0)
+    histories = Histories.from_tokens(tokens, at, 4)
+    tree, terminal = ContextTree.from_histories(histories, 4, collapse=collapse)
+    tree.count_pairs(terminal, tokens[at], 4)
+    n = np.repeat(np.arange(tree.n_nodes), np.diff(tree.pair_ptr))
+    total = np.bincount(n, tree.count)
+    # P = c / (c(n) + 1) + P_parent / (c(n) + 1), an interpolated model.
+    prob = np.empty(tree.n_pairs)
+    for p in range(tree.n_pairs):
+        below = tree.pair_parent[p]
+        prob[p] = (tree.count[p] + (0.25 if below < 0 else prob[below])) / (
+            total[n[p]] + 1
+        )
+    bow = -np.log(total + 1)
+    bow[0] = 0
+    return tree, histories, tokens, at, np.log(prob), bow
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_from_tree(seed):
+    tree, histories, tokens, at, log_prob, bow = counted_tree(seed)
+    model = BackoffModel.from_tree(tree, log_prob, bow, classes=list("abcd"))
+    assert model.check_normalized() < 1e-12
+    assert model.parent is tree.parent and model.target is tree.target
+    padded = np.r_[np.full(5, -1, dtype=np.int32), tokens]
+    # A sliding-window view is read in place.
+    view = np.lib.stride_tricks.sliding_window_view(padded, 5)[at]
+    nodes = model.find(view)
+    np.testing.assert_array_equal(nodes, tree.find(histories)[0])
+    every = model.find(np.lib.stride_tricks.sliding_window_view(padded, 5)[:-1])
+    np.testing.assert_array_equal(every[at], nodes)
+    np.testing.assert_allclose(
+        model.score_tokens(tokens, np.arange(4))[at],
+        model.log_proba(nodes, tokens[at]),
+        rtol=1e-14,
+    )
+    np.testing.assert_array_equal(model.tree.child_ptr, tree.child_ptr)
+    np.testing.assert_array_equal(model.tree.find(histories)[0], nodes)
+
+
+def test_collapsed_tree_answers_for_nodes_only():
+    tree, *_, log_prob, bow = counted_tree(0, collapse=True)
+    assert (tree.span > 1).any()
+    symbols = list("abcd")
+    model = BackoffModel.from_tree(tree, log_prob, bow, symbols=symbols)
+    assert model.check_normalized() < 1e-12
+    nodes = np.arange(tree.n_nodes)
+    np.testing.assert_array_equal(model.depth(nodes), tree.depths())
+    rows = np.exp(model.predict_log_proba(nodes))
+    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
+    assert model.max_depth == 4
+    assert len(model.perplexity_by_depth(nodes, nodes % 4)["depth"]) == 5
+    np.testing.assert_array_equal(model.tree.span, tree.span)
+    assert pickle.loads(pickle.dumps(model)) == model
+    for what, query in {
+        "find": lambda: model.find([[0]]),
+        "score_tokens": lambda: model.score_tokens([0]),
+        "sample_sequences": model.sample_sequences,
+        "to_arpa": lambda: model.to_arpa("never-written.arpa"),
+    }.items():
+        with pytest.raises(ValueError, match=f"{what} needs.*collapsed"):
+            query()
+
+
+def test_from_tree_without_pairs():
+    tree, histories, *_, log_prob, bow = counted_tree(0)
+    bare, _ = ContextTree.from_histories(histories, 4)
+    with pytest.raises(ValueError, match="count_pairs"):
+        BackoffModel.from_tree(bare, log_prob, bow)
+    with pytest.raises(ValueError, match="log_prob must have"):
+        BackoffModel.from_tree(tree, log_prob[1:], bow)
 
 
 # ------------------------------------------------------------------- bad input
