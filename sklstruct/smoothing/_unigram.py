@@ -435,6 +435,7 @@ class AbsoluteDiscountUnigram(UnigramClassifier):
             counts,
             discounts,
             base,
+            0,
             proba,
             np.empty(1),
         )
