@@ -57,7 +57,7 @@ for name, model in models.items():
 # %%
 # The picture
 # -----------
-# Adding one gives the unseen words far more than the others do, and takes it from
-# the frequent ones, whose counts could be trusted.
+# Adding one gives the unseen words most, and takes it from the frequent ones, whose
+# counts could be trusted. The others leave these on the empirical line.
 
 UnigramDiffusionDisplay.from_estimator(models, max_count=50)

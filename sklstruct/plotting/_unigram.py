@@ -60,7 +60,9 @@ class UnigramDiffusionDisplay:
         self.n_tokens = n_tokens
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, max_count=None, **kwargs):
+    def from_estimator(
+        cls, estimator, *, ax=None, max_count: float | None = None, **kwargs
+    ) -> UnigramDiffusionDisplay:
         """Display of fitted unigram estimators.
 
         Parameters
@@ -103,7 +105,9 @@ class UnigramDiffusionDisplay:
         )
 
     @classmethod
-    def from_predictions(cls, counts, proba, *, ax=None, max_count=None, **kwargs):
+    def from_predictions(
+        cls, counts, proba, *, ax=None, max_count: float | None = None, **kwargs
+    ) -> UnigramDiffusionDisplay:
         """Display of distributions over the classes.
 
         Parameters
@@ -137,7 +141,9 @@ class UnigramDiffusionDisplay:
             ax=ax, max_count=max_count, **kwargs
         )
 
-    def plot(self, ax=None, *, max_count=None, **kwargs):
+    def plot(
+        self, ax=None, *, max_count: float | None = None, **kwargs
+    ) -> UnigramDiffusionDisplay:
         """Draw the curves.
 
         Parameters

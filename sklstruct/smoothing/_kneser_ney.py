@@ -210,4 +210,6 @@ class KneserNeyLM(BackoffClassifier):
                 np.zeros(tree.n_nodes), proba, backoff,
             )  # fmt: skip
         backoff[0] = 1.0  # every class has a pair at the root
+        # Weights of 1e-160 and the like underflow when they are squared.
+        np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
         return np.log(proba, out=proba), np.log(backoff, out=backoff)

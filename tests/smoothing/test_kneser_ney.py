@@ -592,3 +592,15 @@ def test_unigram_model_with_a_base_is_the_base(discount, interpolate):
     model.fit(np.zeros((3, 1)), [0, 1, 2])
     np.testing.assert_allclose(model.predict_proba([[0]])[0], base.proba)
     assert np.isnan(model.discounts_).all()
+
+
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_vanishing_weights_stay_finite(interpolate):
+    X, y = np.array([[0], [0], [1], [1]]), np.array([0, 1, 0, 1])
+    for weight in ([1, 1e-300, 1, 1], [1e-200] * 4, [1e-300, 1e-320, 1, 5]):
+        model = KneserNeyLM(discount=0.5, interpolate=interpolate, classes=range(3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            proba = model.fit(X, y, sample_weight=weight).predict_proba([[0], [1]])
+        assert (proba > 0).all()
+        np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
