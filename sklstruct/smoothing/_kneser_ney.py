@@ -121,8 +121,8 @@ class KneserNeyLM(BackoffClassifier):
     and the interpolated model is continuous in the weights, at 0 too: the row of a
     context of vanishing weight tends to its parent's.
 
-    Collapsed trees merge contexts whose adjusted counts differ, so a path matrix
-    must come from ``SuffixTreeVectorizer(collapse=False)``.
+    Collapsed trees merge contexts whose adjusted counts differ; such a path matrix is
+    expanded first, so it gives the same model and saves nothing.
 
     References
     ----------
@@ -176,12 +176,6 @@ class KneserNeyLM(BackoffClassifier):
         check_discount(self.discount, strict=not self.interpolate)
 
     def _fit_tree(self, tree):
-        if tree.span is not None:
-            raise ValueError(
-                f"{type(self).__name__} cannot be fitted on a collapsed tree, which "
-                "merges contexts whose adjusted counts differ: use "
-                "SuffixTreeVectorizer(collapse=False)"
-            )
         adjusted = adjusted_counts(tree)
         self.discounts_ = find_discounts(
             self.discount,

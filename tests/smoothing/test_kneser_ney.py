@@ -405,13 +405,18 @@ def test_path_matrix_gives_the_same_model():
     np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
-def test_collapsed_tree_is_refused():
+def test_collapsed_tree_gives_the_model_of_the_trie():
     X, y = random_corpus(3, 5, 200, 3)
-    paths = SuffixTreeVectorizer(max_depth=3, padding=-1, collapse=True).fit_transform(
-        X
+    vectorizer = SuffixTreeVectorizer(max_depth=3, padding=-1, collapse=True)
+    collapsed = fit(KneserNeyLM(), vectorizer.fit_transform(X), y)
+    trie = fit(KneserNeyLM(padding=-1), X, y)
+    rng = np.random.default_rng(0)
+    new = rng.integers(-1, 6, size=(200, 3))
+    np.testing.assert_allclose(
+        collapsed.predict_proba(vectorizer.transform(new)),
+        trie.predict_proba(new),
+        rtol=1e-13,
     )
-    with pytest.raises(ValueError, match="collapse=False"):
-        KneserNeyLM().fit(paths, y)
 
 
 @pytest.mark.parametrize("max_depth", [0, 1, 2, 7])
