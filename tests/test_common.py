@@ -7,7 +7,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-import sklstruct
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import ProgressBar
@@ -19,6 +18,8 @@ from sklearn.utils.estimator_checks import (
     check_transformer_get_feature_names_out_pandas,
     parametrize_with_checks,
 )
+
+import sklstruct
 from sklstruct import (
     AdditiveLM,
     KneserNeyLM,

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
+
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import ContextTree, context_windows
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
 

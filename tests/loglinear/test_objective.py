@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
+
 from sklstruct.context_tree import ContextTree
 from sklstruct.context_tree._tree import Histories
 from sklstruct.loglinear._estimator import _expand_weights, thread_map
