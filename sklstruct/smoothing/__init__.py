@@ -1,6 +1,26 @@
-"""Count-based smoothing: language models from discounted or added counts."""
+"""Count-based smoothing: language models and unigrams from counts."""
 
 from ._additive import AdditiveLM
+from ._diffusion import GraphDiffusionUnigram, GraphSpreadUnigram
 from ._kneser_ney import KneserNeyLM
+from ._unigram import AbsoluteDiscountUnigram, AdditiveUnigram, GoodTuringUnigram
+from ._word_graphs import (
+    cooccurrence_graph,
+    group_graph,
+    neighbors_graph,
+    wordnet_graph,
+)
 
-__all__ = ["AdditiveLM", "KneserNeyLM"]
+__all__ = [
+    "AbsoluteDiscountUnigram",
+    "AdditiveLM",
+    "AdditiveUnigram",
+    "GoodTuringUnigram",
+    "GraphDiffusionUnigram",
+    "GraphSpreadUnigram",
+    "KneserNeyLM",
+    "cooccurrence_graph",
+    "group_graph",
+    "neighbors_graph",
+    "wordnet_graph",
+]

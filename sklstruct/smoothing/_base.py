@@ -15,8 +15,8 @@ from .._compat import HasMethods, StrOptions
 BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 
 
-def base_distribution(base, counts, classes):
-    """P(y) of the parameter `base`, positive everywhere and summing to 1.
+def base_distribution(base, counts, classes, *, positive=True):
+    """P(y) of the parameter `base`, summing to 1 and, if so asked, positive.
 
     Parameters
     ----------
@@ -26,6 +26,8 @@ def base_distribution(base, counts, classes):
         Weight of each class in training.
     classes : ndarray of shape (n_classes,)
         The classes, sorted.
+    positive : bool
+        Whether a class without probability is an error.
 
     Returns
     -------
@@ -41,11 +43,11 @@ def base_distribution(base, counts, classes):
             f"base={name} gave a distribution of shape {proba.shape} for {n_classes} "
             "classes"
         )
-    if not (np.isfinite(proba).all() and abs(proba.sum() - 1.0) < 1e-6):
+    if not (proba.min() >= 0 and abs(proba.sum() - 1.0) < 1e-6):
         raise ValueError(
             f"base={name} did not give a distribution: sum {proba.sum():g}"
         )
-    if not (proba > 0).all():
+    if positive and not proba.min() > 0:
         raise ValueError(
             f"base={name} gives {np.count_nonzero(proba <= 0)} of {n_classes} classes "
             "no probability, so their log-probability would be infinite; give it a "

@@ -121,8 +121,8 @@ class KneserNeyLM(BackoffClassifier):
     and the interpolated model is continuous in the weights, at 0 too: the row of a
     context of vanishing weight tends to its parent's.
 
-    Collapsed trees merge contexts whose adjusted counts differ; such a path matrix is
-    expanded first, so it gives the same model and saves nothing.
+    A path matrix of a collapsed tree gives the model of the trie: the merged contexts,
+    whose adjusted counts differ, are taken apart again.
 
     References
     ----------

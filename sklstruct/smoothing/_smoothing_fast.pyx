@@ -16,6 +16,7 @@ min(a, D_1) possible as the discount: it makes probabilities 0 without
 interpolation.
 """
 
+from libc.math cimport floor
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -184,3 +185,32 @@ def add_parent_pairs(const int32_t[::1] parent, const int32_t[::1] pair_ptr,
                 else:
                     new_count[r] = 0.0
                 r += 1
+
+
+def histogram(const double[::1] counts, int64_t[::1] size):
+    """size[j] += number of counts j; returns how many counts exceed the table.
+
+    One pass that also finds out whether all counts are integers; -1 if not.
+    """
+    cdef Py_ssize_t i, n = size.shape[0], larger = 0
+    cdef double c
+    with nogil:
+        for i in range(counts.shape[0]):
+            c = counts[i]
+            if c != floor(c):
+                larger = -1
+                break
+            if c < n:
+                size[<Py_ssize_t> c] += 1
+            else:
+                larger += 1
+    return larger
+
+
+def look_up(const double[::1] counts, const double[::1] table, double[::1] out):
+    """out = table[counts] for integer counts, where they are not beyond the table."""
+    cdef Py_ssize_t i, n = table.shape[0]
+    with nogil:
+        for i in range(counts.shape[0]):
+            if counts[i] < n:
+                out[i] = table[<Py_ssize_t> counts[i]]
