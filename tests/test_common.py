@@ -27,6 +27,13 @@ from sklstruct import (
     SuffixTreeVectorizer,
 )
 from sklstruct.backoff._estimator import BackoffClassifier
+from sklstruct.smoothing import (
+    AbsoluteDiscountUnigram,
+    AdditiveUnigram,
+    GoodTuringUnigram,
+    GraphDiffusionUnigram,
+    GraphSpreadUnigram,
+)
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
 
@@ -39,6 +46,12 @@ ESTIMATORS = [
     KneserNeyLM(),
     KneserNeyLM(discount="single", interpolate=False),
     AdditiveLM(),
+    AdditiveUnigram(),
+    AbsoluteDiscountUnigram(),
+    GoodTuringUnigram(),
+    GraphDiffusionUnigram(),
+    GraphDiffusionUnigram("kernel", n_terms="exact"),
+    GraphSpreadUnigram(),
 ]
 
 # Public classes that are estimators by interface but do not take a 2-D array, so
@@ -49,15 +62,15 @@ _NOT_PATHS = (
     "a sparse X must be a path matrix of SuffixTreeVectorizer; the check passes an "
     "arbitrary one, which is refused with a message that says so"
 )
-_KINKS = (
-    "penalised weights are found to a tolerance; the check compares at 1e-7 and is "
-    "replaced by test_weight_two_is_repetition on the objective"
-)
+
+
+def reads_contexts(estimator):
+    return isinstance(estimator, BackoffClassifier) and hasattr(estimator, "padding")
 
 
 def expected_failed_checks(estimator):
     failed = {}
-    if isinstance(estimator, BackoffClassifier):
+    if reads_contexts(estimator):
         failed["check_estimator_sparse_tag"] = _NOT_PATHS
         failed["check_sample_weight_equivalence_on_sparse_data"] = _NOT_PATHS
     return failed
@@ -66,6 +79,7 @@ def expected_failed_checks(estimator):
 # The checks' data are tiny: no discounts can be estimated, solvers may run long.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning"),
+    pytest.mark.filterwarnings("ignore:GoodTuringUnigram:UserWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
@@ -184,7 +198,9 @@ def test_closed_vocabulary(estimator):
     estimator = clone(estimator).set_params(classes=classes).fit(X, y)
     assert estimator.classes_.tolist() == sorted(classes)
     proba = estimator.predict_proba(X)
-    assert proba.shape == (len(X), 6) and (proba > 0).all()
+    assert proba.shape == (len(X), 6) and (proba >= 0).all()
+    if reads_contexts(estimator):  # some unigrams give unseen symbols nothing
+        assert (proba > 0).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
     with pytest.raises(ValueError, match="'q'.*classes"):
         clone(estimator).fit(X, np.where(y == "v", "q", y))
@@ -210,7 +226,9 @@ def test_target_log_proba(estimator):
 
 @pytest.mark.parametrize("interface", ["sparray", "spmatrix"])
 @pytest.mark.parametrize("collapse", [False, True])
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [e for e in CLASSIFIERS if reads_contexts(e)], ids=repr
+)
 def test_paths_and_windows_give_the_same_model(estimator, collapse, interface):
     if collapse and getattr(estimator, "penalty", "") == "tree_l2":
         pytest.skip("refused: tree_l2 does not keep merged weights equal")
