@@ -1,0 +1,527 @@
+"""ARPA files: parsing lines, indexing contexts, formatting lines.
+
+Reading. `WordTable` maps the bytes of a word to its id (open addressing, FNV-1a
+hash, words stored one after the other). `parse_block` takes whole lines out of a byte
+buffer and writes word ids and values to the caller's arrays: about 100 ns a line plus
+a hash probe a word. `insert_contexts` turns rows of ids into nodes of a context tree
+by one hash probe a symbol on the key (parent node, symbol).
+
+Writing. `format_block` fills a byte buffer with lines: the words of a node are found
+by walking to the root, which yields them oldest first. Values are written with a
+fixed number of decimals by integer arithmetic, about 30 ns each.
+"""
+
+from libc.math cimport INFINITY, fabs, floor, isnan, pow
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memcpy
+
+# Results of parse_block. MORE and DONE are no errors.
+MORE = 0
+DONE = 1
+BLANK = 2
+BAD_PROB = 3
+POSITIVE = 4
+TOO_FEW = 5
+TOO_MANY = 6
+UNKNOWN_WORD = 7
+TWICE = 8
+BAD_BACKOFF = 9
+HIGHEST_BACKOFF = 10
+NO_MEMORY = 11
+
+cdef int C_MORE = MORE, C_DONE = DONE, C_BLANK = BLANK, C_BAD_PROB = BAD_PROB
+cdef int C_POSITIVE = POSITIVE, C_TOO_FEW = TOO_FEW, C_TOO_MANY = TOO_MANY
+cdef int C_UNKNOWN_WORD = UNKNOWN_WORD, C_TWICE = TWICE
+cdef int C_BAD_BACKOFF = BAD_BACKOFF, C_HIGHEST_BACKOFF = HIGHEST_BACKOFF
+cdef int C_NO_MEMORY = NO_MEMORY
+
+
+cdef class WordTable:
+    """Ids 0, 1, ... of byte strings in the order they were added."""
+
+    cdef unsigned char* text
+    cdef int64_t* start      # n_words + 1 offsets into text
+    cdef int* slot           # id or -1
+    cdef int64_t text_capacity, n_words, word_capacity, n_slots
+
+    def __cinit__(self):
+        self.text_capacity = 1 << 16
+        self.word_capacity = 1 << 12
+        self.n_slots = 1 << 14
+        self.text = <unsigned char*>malloc(self.text_capacity)
+        self.start = <int64_t*>malloc((self.word_capacity + 1) * sizeof(int64_t))
+        self.slot = <int*>malloc(self.n_slots * sizeof(int))
+        if not self.text or not self.start or not self.slot:
+            raise MemoryError
+        cdef int64_t i
+        for i in range(self.n_slots):
+            self.slot[i] = -1
+        self.start[0] = 0
+
+    def __dealloc__(self):
+        free(self.text)
+        free(self.start)
+        free(self.slot)
+
+    def __len__(self):
+        return self.n_words
+
+    def words(self):
+        """All words as bytes, in the order of their ids."""
+        cdef int64_t i
+        return [
+            self.text[self.start[i]:self.start[i + 1]] for i in range(self.n_words)
+        ]
+
+    cdef int64_t probe(self, const unsigned char* word, int64_t size) noexcept nogil:
+        """The slot that holds the word, or the free one where it belongs."""
+        cdef uint64_t h = 14695981039346656037ULL
+        cdef int64_t i, at
+        cdef int known
+        for i in range(size):
+            h = (h ^ word[i]) * 1099511628211ULL
+        at = <int64_t>((h ^ (h >> 32)) & <uint64_t>(self.n_slots - 1))
+        while True:
+            known = self.slot[at]
+            if known < 0:
+                return at
+            if (
+                self.start[known + 1] - self.start[known] == size
+                and memcmp(self.text + self.start[known], word, size) == 0
+            ):
+                return at
+            at = (at + 1) & (self.n_slots - 1)
+
+    cdef int add(self, const unsigned char* word, int64_t size) noexcept nogil:
+        """Id of a new word; -1 if it is there already, -2 without memory."""
+        cdef int64_t i, at
+        cdef void* grown
+        if 2 * (self.n_words + 1) > self.n_slots:
+            grown = realloc(self.slot, 2 * self.n_slots * sizeof(int))
+            if not grown:
+                return -2
+            self.slot = <int*>grown
+            self.n_slots *= 2
+            for i in range(self.n_slots):
+                self.slot[i] = -1
+            for i in range(self.n_words):
+                at = self.probe(
+                    self.text + self.start[i], self.start[i + 1] - self.start[i]
+                )
+                self.slot[at] = <int>i
+        at = self.probe(word, size)
+        if self.slot[at] >= 0:
+            return -1
+        if self.n_words == self.word_capacity:
+            grown = realloc(
+                self.start, (2 * self.word_capacity + 1) * sizeof(int64_t)
+            )
+            if not grown:
+                return -2
+            self.start = <int64_t*>grown
+            self.word_capacity *= 2
+        if self.start[self.n_words] + size > self.text_capacity:
+            i = 2 * (self.text_capacity + size)
+            grown = realloc(self.text, i)
+            if not grown:
+                return -2
+            self.text = <unsigned char*>grown
+            self.text_capacity = i
+        memcpy(self.text + self.start[self.n_words], word, size)
+        self.slot[at] = <int>self.n_words
+        self.n_words += 1
+        self.start[self.n_words] = self.start[self.n_words - 1] + size
+        return <int>(self.n_words - 1)
+
+
+cdef inline bint same(const unsigned char* a, const char* b, int64_t n) noexcept nogil:
+    """Are n bytes equal to the lower-case b in any case?"""
+    cdef int64_t i
+    for i in range(n):
+        if (a[i] | 32) != <unsigned char>b[i]:
+            return False
+    return True
+
+
+cdef bint parse_float(const unsigned char* s, int64_t size, double* out) noexcept nogil:
+    """A decimal number, or -inf. False for anything else, NaN and +inf included.
+
+    Up to 18 digits are kept as an integer and scaled once, which is correctly
+    rounded up to 15 digits and within an ulp or two beyond; no locale is involved.
+    """
+    cdef int64_t i = 0
+    cdef int n_digits = 0, scale = 0, exponent = 0
+    cdef bint negative = False, any_digit = False, negative_exponent = False
+    cdef uint64_t mantissa = 0
+    cdef double value
+    if size and (s[0] == c'-' or s[0] == c'+'):
+        negative = s[0] == c'-'
+        i = 1
+    if negative and (
+        (size == 4 and same(s + 1, b"inf", 3))
+        or (size == 9 and same(s + 1, b"infinity", 8))
+    ):
+        out[0] = -INFINITY
+        return True
+    while i < size and c'0' <= s[i] <= c'9':
+        any_digit = True
+        if n_digits < 18:
+            mantissa = mantissa * 10 + (s[i] - c'0')
+            n_digits += 1 if mantissa else 0
+        else:
+            scale += 1
+        i += 1
+    if i < size and s[i] == c'.':
+        i += 1
+        while i < size and c'0' <= s[i] <= c'9':
+            any_digit = True
+            if n_digits < 18:
+                mantissa = mantissa * 10 + (s[i] - c'0')
+                n_digits += 1 if mantissa else 0
+                scale -= 1
+            i += 1
+    if not any_digit:
+        return False
+    if i < size and (s[i] | 32) == c'e':
+        i += 1
+        if i < size and (s[i] == c'-' or s[i] == c'+'):
+            negative_exponent = s[i] == c'-'
+            i += 1
+        if i == size:
+            return False
+        while i < size and c'0' <= s[i] <= c'9':
+            if exponent < 100000:
+                exponent = exponent * 10 + (s[i] - c'0')
+            i += 1
+        scale += -exponent if negative_exponent else exponent
+    if i != size:
+        return False
+    value = <double>mantissa
+    if scale < 0:
+        value = value / pow(10.0, -scale) if scale > -300 else value * pow(10.0, scale)
+    elif scale > 0 and mantissa:
+        value = value * pow(10.0, scale)
+    if value > 1e300:
+        return False
+    out[0] = -value if negative else value
+    return True
+
+
+def parse_block(
+    WordTable words,
+    const unsigned char[::1] buffer,
+    Py_ssize_t start,
+    Py_ssize_t stop,
+    bint add_words,
+    bint highest,
+    int[:, ::1] ids,
+    double[:, ::1] values,
+    Py_ssize_t row,
+):
+    """Read whole lines buffer[start:stop] into rows row.. of ids and values.
+
+    ids : (rows, order) word ids; with add_words the words of unigrams are added.
+    values : (rows, 2) log10 probability and back-off weight (0 where absent).
+
+    Returns (row, position, code, word start, word stop): the first row not written,
+    where its line starts, and why reading stopped there. The last two tell which
+    bytes are at fault.
+    """
+    cdef int order = <int>ids.shape[1]
+    cdef Py_ssize_t n_rows = ids.shape[0]
+    cdef Py_ssize_t line = start, pos, end, begin = start, after = start
+    cdef int code = C_MORE, field, word
+    cdef int64_t at
+    cdef double value
+    with nogil:
+        while line < stop:
+            if row == n_rows:
+                code = C_DONE
+                break
+            end = line
+            while buffer[end] != c'\n':
+                end += 1
+            after = end + 1
+            # CR LF
+            while end > line and buffer[end - 1] == c'\r':
+                end -= 1
+            pos = line
+            field = 0
+            values[row, 1] = 0.0
+            while True:
+                while pos < end and (buffer[pos] == c'\t' or buffer[pos] == c' '):
+                    pos += 1
+                if pos == end:
+                    break
+                begin = pos
+                while pos < end and buffer[pos] != c'\t' and buffer[pos] != c' ':
+                    pos += 1
+                if field == 0:
+                    if buffer[begin] == c'\\':
+                        code = C_BLANK
+                        break
+                    if not parse_float(&buffer[begin], pos - begin, &value):
+                        code = C_BAD_PROB
+                        break
+                    if value > 0.0:
+                        code = C_POSITIVE
+                        break
+                    values[row, 0] = value
+                elif field <= order:
+                    if add_words:
+                        word = words.add(&buffer[begin], pos - begin)
+                        if word < 0:
+                            code = C_TWICE if word == -1 else C_NO_MEMORY
+                            break
+                    else:
+                        at = words.probe(&buffer[begin], pos - begin)
+                        word = words.slot[at]
+                        if word < 0:
+                            # A number here is the back-off weight of an n-gram that
+                            # is too short.
+                            code = C_UNKNOWN_WORD
+                            if parse_float(&buffer[begin], pos - begin, &value):
+                                if pos == end and field > 1:
+                                    code = C_TOO_FEW
+                            break
+                    ids[row, field - 1] = word
+                elif field == order + 1:
+                    if highest:
+                        code = C_HIGHEST_BACKOFF
+                        break
+                    if not parse_float(&buffer[begin], pos - begin, &value):
+                        code = C_BAD_BACKOFF
+                        break
+                    values[row, 1] = value
+                else:
+                    code = C_TOO_MANY
+                    break
+                field += 1
+            if code != C_MORE:
+                break
+            if field == 0:
+                code = C_BLANK
+                break
+            if field <= order:
+                code = C_TOO_FEW
+                break
+            row += 1
+            line = after
+        if code == C_MORE and row == n_rows:
+            code = C_DONE
+    return row, line, code, begin, pos if code > C_BLANK else begin
+
+
+cdef inline int64_t slot_of(
+    const int64_t[::1] keys, int64_t key
+) noexcept nogil:
+    cdef uint64_t h = <uint64_t>key * 0x9E3779B97F4A7C15ULL
+    cdef int64_t mask = keys.shape[0] - 1
+    cdef int64_t at = <int64_t>((h ^ (h >> 29)) & <uint64_t>mask)
+    while keys[at] != key and keys[at] != -1:
+        at = (at + 1) & mask
+    return at
+
+
+def rehash(int64_t[::1] keys, const int[::1] parent, const int[::1] symbol,
+           int[::1] ids, Py_ssize_t n_nodes):
+    """Fill an empty table (keys = -1) with nodes 1..n_nodes-1."""
+    cdef Py_ssize_t n
+    cdef int64_t key, at
+    with nogil:
+        for n in range(1, n_nodes):
+            key = (<int64_t>parent[n] << 32) | <int64_t>symbol[n]
+            at = slot_of(keys, key)
+            keys[at] = key
+            ids[at] = <int>n
+
+
+def insert_contexts(
+    int64_t[::1] keys,
+    int[::1] ids,
+    int[::1] parent,
+    int[::1] symbol,
+    int[::1] depth,
+    Py_ssize_t n_nodes,
+    const int[:, ::1] rows,
+    Py_ssize_t width,
+    const unsigned char[::1] create,
+    Py_ssize_t row,
+    int[::1] out,
+):
+    """Nodes of the contexts rows[:, :width] (last column the most recent).
+
+    keys, ids : hash table of 2^k slots, key = parent << 32 | symbol, -1 = free.
+    parent, symbol, depth : the nodes so far, n_nodes of them.
+    create : per row, whether to add missing nodes; otherwise out = -1.
+
+    Returns (row, n_nodes). Stops before a row that might not fit: the caller grows
+    the arrays and calls again.
+    """
+    cdef Py_ssize_t j
+    cdef int64_t key, at
+    cdef int node, s
+    cdef Py_ssize_t limit = parent.shape[0]
+    if keys.shape[0] // 2 < limit:
+        limit = keys.shape[0] // 2
+    with nogil:
+        while row < rows.shape[0]:
+            if n_nodes + width > limit:
+                break
+            node = 0
+            for j in range(width - 1, -1, -1):
+                s = rows[row, j]
+                key = (<int64_t>node << 32) | <int64_t>s
+                at = slot_of(keys, key)
+                if keys[at] == -1:
+                    if not create[row]:
+                        node = -1
+                        break
+                    keys[at] = key
+                    ids[at] = <int>n_nodes
+                    parent[n_nodes] = node
+                    symbol[n_nodes] = s
+                    depth[n_nodes] = <int>(width - j)
+                    node = <int>n_nodes
+                    n_nodes += 1
+                else:
+                    node = ids[at]
+            out[row] = node
+            row += 1
+    return row, n_nodes
+
+
+cdef inline Py_ssize_t put_number(
+    unsigned char[::1] out, Py_ssize_t at, double value, int decimals, double power
+) noexcept nogil:
+    """Write a number of absolute value below 1000; trailing zeros are left out."""
+    cdef unsigned char digits[40]
+    cdef int n = 0, shown
+    cdef uint64_t scaled = <uint64_t>floor(fabs(value) * power + 0.5)
+    cdef uint64_t fraction, whole
+    if value < 0 and scaled:
+        out[at] = c'-'
+        at += 1
+    whole = scaled // <uint64_t>power
+    fraction = scaled % <uint64_t>power
+    while True:
+        digits[n] = <unsigned char>(48 + whole % 10)
+        whole //= 10
+        n += 1
+        if whole == 0:
+            break
+    while n:
+        n -= 1
+        out[at] = digits[n]
+        at += 1
+    if fraction:
+        shown = decimals
+        while fraction % 10 == 0:
+            fraction //= 10
+            shown -= 1
+        n = shown
+        while n:
+            n -= 1
+            digits[n] = <unsigned char>(48 + fraction % 10)
+            fraction //= 10
+        out[at] = c'.'
+        at += 1
+        for n in range(shown):
+            out[at] = digits[n]
+            at += 1
+    return at
+
+
+cdef inline Py_ssize_t put_word(
+    unsigned char[::1] out, Py_ssize_t at, const unsigned char[::1] text,
+    Py_ssize_t start, Py_ssize_t stop,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        out[at] = text[i]
+        at += 1
+    return at
+
+
+def format_block(
+    const unsigned char[::1] text,
+    const int64_t[::1] word_ptr,
+    const int[::1] parent,
+    const int[::1] word_of_node,
+    const int[::1] nodes,
+    const int[::1] last_word,
+    const double[::1] values,
+    const double[::1] backoffs,
+    int decimals,
+    Py_ssize_t longest,
+    Py_ssize_t row,
+    unsigned char[::1] out,
+):
+    """Write the lines of n-grams row.. to `out`, as many as surely fit.
+
+    An n-gram is the words of a node, oldest first, then last_word. text[word_ptr[w]:
+    word_ptr[w + 1]] is word w. backoffs: NaN = none. longest: most bytes of a line.
+
+    Returns (next row, bytes written).
+    """
+    cdef Py_ssize_t at = 0
+    cdef int node, w
+    cdef double power = pow(10.0, decimals)
+    with nogil:
+        while row < nodes.shape[0] and at + longest <= out.shape[0]:
+            at = put_number(out, at, values[row], decimals, power)
+            out[at] = c'\t'
+            at += 1
+            node = nodes[row]
+            while node:
+                w = word_of_node[node]
+                at = put_word(out, at, text, word_ptr[w], word_ptr[w + 1])
+                out[at] = c' '
+                at += 1
+                node = parent[node]
+            w = last_word[row]
+            at = put_word(out, at, text, word_ptr[w], word_ptr[w + 1])
+            if not isnan(backoffs[row]):
+                out[at] = c'\t'
+                at = put_number(out, at + 1, backoffs[row], decimals, power)
+            out[at] = c'\n'
+            at += 1
+            row += 1
+    return row, at
+
+
+def drop_newest(
+    const int[::1] symbol,
+    const int[::1] child_ptr,
+    const int[::1] parent,
+    Py_ssize_t first,
+    int[::1] out,
+):
+    """Node of each context without its most recent symbol, -1 if there is none.
+
+    Nodes below `first` (the root and depth 1) give the root. Uses
+    drop(n) = the child of drop(parent(n)) for n's symbol.
+    """
+    cdef Py_ssize_t n
+    cdef int base, length, half, s
+    with nogil:
+        for n in range(parent.shape[0]):
+            if n < first:
+                out[n] = 0
+                continue
+            base = out[parent[n]]
+            if base < 0:
+                out[n] = -1
+                continue
+            s = symbol[n]
+            length = child_ptr[base + 1] - child_ptr[base]
+            base = child_ptr[base]
+            if length == 0:
+                out[n] = -1
+                continue
+            while length > 1:
+                half = length >> 1
+                base += half if symbol[base + half] <= s else 0
+                length -= half
+            out[n] = base if symbol[base] == s else -1

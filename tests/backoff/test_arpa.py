@@ -1,0 +1,805 @@
+"""ARPA files: against the kenlm module, round trips, and malformed files."""
+
+import gzip
+import io
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sklstruct.backoff import BackoffModel, _arpa_fast
+
+LN10 = np.log(10.0)
+
+
+def read(text, **options):
+    data = text.encode() if isinstance(text, str) else text
+    return BackoffModel.from_arpa(io.BytesIO(data), **options)
+
+
+def written(model, **options):
+    file = io.BytesIO()
+    model.to_arpa(file, **options)
+    return file.getvalue()
+
+
+def log10_scores(model, words, unknown_log_prob=-100 * LN10):
+    """log10-probability of every word of a sentence and of its end."""
+    history = ["<s>", *words]
+    width = max(model.max_depth, 1)
+    padded = [None] * width + history
+    windows = [padded[i + 1 : i + 1 + width] for i in range(len(history))]
+    nodes = model.find(model.encode_contexts(np.array(windows, dtype=object)))
+    targets = model.encode_targets(np.array([*words, "</s>"], dtype=object))
+    lp = model.log_proba(nodes, targets, unknown_log_prob=unknown_log_prob)
+    return lp / LN10
+
+
+def kenlm_scores(data, sentences, tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    path = tmp_path / "model.arpa"
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    model = kenlm.Model(str(path), config)
+    return [
+        np.array([s for s, _, _ in model.full_scores(" ".join(w))]) for w in sentences
+    ]
+
+
+def assert_same_as_kenlm(data, model, tmp_path, words, seed=0, n=60):
+    rng = np.random.RandomState(seed)
+    vocabulary = [*words, "never-seen", "<unk>"]
+    sentences = [
+        [vocabulary[i] for i in rng.randint(len(vocabulary), size=rng.randint(9))]
+        for _ in range(n)
+    ]
+    for words, want in zip(sentences, kenlm_scores(data, sentences, tmp_path)):
+        got = log10_scores(model, words)
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-5, err_msg=str(words))
+
+
+def random_model(seed, depth=3, *, closed=True, with_unknown=True):
+    """A normalised model over "<s>", words and maybe "<unk>", not closed for ARPA.
+
+    closed=False leaves contexts in that no n-gram leads to.
+    """
+    rng = np.random.RandomState(seed)
+    words = [f"w{i}" for i in range(6)] + (["<unk>"] if with_unknown else [])
+    classes = sorted([*words, "</s>"])
+    symbols = sorted([*words, "<s>"])
+    V, S = len(classes), len(symbols)
+    contexts = {()}
+    for _ in range(40):
+        c = tuple(rng.randint(S, size=rng.randint(1, depth + 1)).tolist())
+        if closed:
+            for i in range(len(c) + 1):
+                for j in range(i, len(c) + 1):
+                    contexts.add(c[i:j])
+        else:
+            contexts.update(c[i:] for i in range(len(c) + 1))
+    rows = {(): rng.dirichlet(np.ones(V))}
+    pair_of = {(): dict(enumerate(np.log(rows[()])))}
+    bow = {}
+    for c in sorted(contexts - {()}, key=len):
+        own = np.flatnonzero(rng.rand(V) < 0.5)[: V - 1]
+        above = rows[c[1:]]
+        mass = rng.uniform(0.2, 0.9) if len(own) else 0.0
+        scale = (1 - mass) / (1 - above[own].sum())
+        row = above * scale
+        if len(own):
+            row[own] = mass * rng.dirichlet(np.ones(len(own)) * 3)
+        rows[c] = row
+        bow[c] = np.log(scale)
+        pair_of[c] = {int(y): np.log(row[y]) for y in own}
+    number, order, level_ptr = {(): 0}, [()], [0, 1]
+    for k in range(1, depth + 1):
+        level = [c for c in contexts if len(c) == k]
+        for c in sorted(level, key=lambda c: (number[c[1:]], c[0])):
+            number[c] = len(order)
+            order.append(c)
+        level_ptr.append(len(order))
+    children = Counter(number[c[1:]] for c in order[1:])
+    pair_ptr = np.cumsum([0] + [len(pair_of[c]) for c in order])
+    return BackoffModel(
+        [-1] + [number[c[1:]] for c in order[1:]],
+        [-1] + [c[0] for c in order[1:]],
+        level_ptr,
+        np.cumsum([1] + [children[i] for i in range(len(order))]),
+        pair_ptr,
+        [y for c in order for y in sorted(pair_of[c])],
+        [pair_of[c][y] for c in order for y in sorted(pair_of[c])],
+        [0.0] + [bow[c] for c in order[1:]],
+        classes=np.array(classes, dtype=object),
+        symbols=np.array(symbols, dtype=object),
+        start="<s>",
+        end="</s>",
+        unknown="<unk>" if with_unknown else None,
+    )
+
+
+def assert_same_answers(a, b, atol):
+    """Equal rows for random contexts, whatever pairs the models hold."""
+    rng = np.random.RandomState(0)
+    assert a.symbols_.tolist() == b.symbols_.tolist()
+    windows = rng.randint(-1, a.n_symbols, size=(300, a.max_depth + 1))
+    columns = b.encode_targets(a.classes_)
+    np.testing.assert_allclose(
+        a.predict_log_proba(a.find(windows)),
+        b.predict_log_proba(b.find(windows))[:, columns],
+        rtol=0,
+        atol=atol,
+    )
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5])
+@pytest.mark.parametrize("closed", [True, False])
+def test_written_file_scores_like_kenlm(tmp_path, depth, closed):
+    model = random_model(depth, depth, closed=closed)
+    assert model.check_normalized() < 1e-12
+    data = written(model)
+    assert_same_as_kenlm(data, model, tmp_path, [f"w{i}" for i in range(6)])
+
+
+def test_model_without_unknown_word_scores_like_kenlm(tmp_path):
+    model = random_model(3, with_unknown=False)
+    data = written(model)
+    assert b"\n-99\t<unk>\n" in data
+    words = [f"w{i}" for i in range(6)]
+    again = read(data)
+    assert again.unknown_ == "<unk>"
+    assert_same_as_kenlm(data, again, tmp_path, words)
+    dropped = read(data, drop_zero_unknown=True)
+    assert dropped.unknown_ is None
+    assert dropped.classes_.tolist() == model.classes_.tolist()
+    assert_same_answers(model, dropped, 1e-5)
+
+
+def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
+    model = BackoffModel(
+        [-1],
+        [-1],
+        [0, 1],
+        [1, 1],
+        [0, 3],
+        [0, 1, 2],
+        np.log([0.2, 0.3, 0.5]),
+        [0.0],
+        classes=["</s>", "a", "<unk>"],
+        unknown="<unk>",
+    )
+    data = written(model)
+    again = read(data)
+    assert again.max_depth == 0 and b"\\2-grams:" in data
+    assert_same_as_kenlm(data, again, tmp_path, ["a"])
+
+
+def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
+    """Context symbols nobody predicts, P = 0, bow = 0: finite numbers in the file."""
+    inf = -np.inf
+    model = BackoffModel(
+        [-1, 0, 0, 1],
+        [-1, 0, 2, 1],
+        [0, 1, 3, 4],
+        [1, 3, 4, 4, 4],
+        [0, 3, 5, 5, 6],
+        [0, 1, 2, 0, 1, 1],
+        [np.log(0.4), np.log(0.6), inf, np.log(0.5), np.log(0.5), 0.0],
+        [0.0, inf, 0.0, inf],
+        classes=["</s>", "a", "b"],
+        symbols=["a", "feature", "<s>"],
+    )
+    data = written(model)
+    assert b"inf" not in data and b"nan" not in data
+    lines = data.decode().splitlines()
+    assert "-99\tb" in lines and "-99\tfeature" in lines
+    again = read(data)
+    assert_same_as_kenlm(data, again, tmp_path, ["a", "b", "feature"])
+    got = np.exp(
+        again.predict_log_proba(
+            again.find(
+                again.encode_contexts([[None, "a"], ["feature", "a"], ["a", "<s>"]])
+            )
+        )
+    )
+    columns = again.encode_targets(["</s>", "a", "b"])
+    np.testing.assert_allclose(
+        got[:, columns], [[0.5, 0.5, 0], [0, 1, 0], [0.4, 0.6, 0]], atol=1e-6
+    )
+
+
+PRUNED = r"""\data\
+ngram 1=7
+ngram 2=6
+ngram 3=3
+
+\1-grams:
+-99	<s>	-0.3
+-0.8	a	-0.2
+-0.9	b	-0.15
+-1.0	c
+-1.1	d	0.1
+-0.7	</s>
+-1.5	<unk>	-0.4
+
+\2-grams:
+-0.3	<s> a	-0.11
+-0.4	a b	-0.12
+-0.5	b c	-0.13
+-0.2	c a
+-0.6	<unk> b	-0.14
+-0.25	b </s>
+
+\3-grams:
+-0.1	a b c
+-0.15	<s> a d
+-0.35	c a b
+
+\end\
+"""
+
+
+def test_hand_written_files_score_like_kenlm(tmp_path):
+    """Among them a pruned one: "<s> a d" is listed, its suffix "a d" is not."""
+    words = ["a", "b", "c", "d"]
+    assert_same_as_kenlm(PRUNED, read(PRUNED), tmp_path, words, n=200)
+    without = PRUNED.replace("-1.5\t<unk>\t-0.4\n", "").replace("1=7", "1=6")
+    without = without.replace("-0.6\t<unk> b\t-0.14\n", "").replace("2=6", "2=5")
+    model = read(without)
+    assert model.unknown_ is None
+    assert_same_as_kenlm(without, model, tmp_path, words, n=200)
+    # What we write of it has the missing suffix and means the same.
+    again = written(read(PRUNED))
+    assert b"\ta d" in again
+    assert_same_as_kenlm(again, read(PRUNED), tmp_path, words, n=200)
+
+
+def test_missing_context_is_a_back_off_weight_of_one():
+    """kenlm refuses such files; SRILM's definition gives a weight of 1."""
+    text = PRUNED.replace("-0.4\ta b\t-0.12\n", "").replace("2=6", "2=5")
+    model = read(text)
+    full = read(PRUNED.replace("-0.4\ta b\t-0.12\n", "-1.1\ta b\t0\n"))
+    for words in (["a", "b", "c"], ["a", "b", "d"], ["a", "b", "a", "b"]):
+        np.testing.assert_allclose(
+            log10_scores(model, words), log10_scores(full, words), atol=1e-12
+        )
+    data = written(model)
+    assert b"\ta b" in data
+    assert_same_answers(model, read(data), 1e-6)
+
+
+def test_values_are_taken_literally():
+    model = read(PRUNED)
+    root = model.predict_log_proba([0])[0] / LN10
+    want = {"a": -0.8, "b": -0.9, "c": -1, "d": -1.1, "</s>": -0.7, "<unk>": -1.5}
+    assert dict(zip(model.classes_, root.round(12))) == want
+    assert model.classes_.tolist() == sorted(want)
+    assert model.symbols_.tolist() == sorted({*want, "<s>"} - {"</s>"})
+    assert (model.start_, model.end_, model.unknown_) == ("<s>", "</s>", "<unk>")
+    assert model.order == 3
+    np.testing.assert_allclose(
+        log10_scores(model, ["a", "b", "c", "c"]),
+        # <s> a | "<s> a" backs off, "a b" | "a b c" | bow("b c") + bow(c) + c | c </s>
+        [-0.3, -0.11 - 0.4, -0.1, -0.13 - 1.0, -0.7],
+        atol=1e-12,
+    )
+
+
+def kneser_ney_arpa(sentences, order, discount=0.6):
+    """Interpolated Kneser-Ney as a list of lines, the slow and plain way."""
+    grams = [Counter() for _ in range(order + 1)]
+    for s in sentences:
+        s = ["<s>", *s, "</s>"]
+        for k in range(1, order + 1):
+            for i in range(len(s) - k + 1):
+                grams[k][tuple(s[i : i + k])] += 1
+    adjusted = [None] * (order + 1)
+    adjusted[order] = dict(grams[order])
+    for k in range(order - 1, 0, -1):
+        left = Counter(g[1:] for g in grams[k + 1])
+        adjusted[k] = {g: grams[k][g] if g[0] == "<s>" else left[g] for g in grams[k]}
+    words = sorted({w for s in sentences for w in s} | {"</s>"})
+    total, types = {}, {}
+    for k in range(2, order + 1):
+        for g, a in adjusted[k].items():
+            total[g[:-1]] = total.get(g[:-1], 0) + a
+            types[g[:-1]] = types.get(g[:-1], 0) + 1
+    unigram = sum(adjusted[1][w,] for w in words)
+    prob = {
+        (w,): (adjusted[1][w,] - discount) / unigram
+        + discount * len(words) / unigram / (len(words) + 1)
+        for w in words
+    }
+    prob["<unk>",] = discount * len(words) / unigram / (len(words) + 1)
+    bow = {h: discount * types[h] / total[h] for h in total}
+    for k in range(2, order + 1):
+        for g, a in adjusted[k].items():
+            h = g[:-1]
+            prob[g] = (a - discount) / total[h] + bow[h] * prob[g[1:]]
+    prob["<s>",] = 1.0
+    lines = ["\\data\\"]
+    for k in range(1, order + 1):
+        lines.append(f"ngram {k}={sum(len(g) == k for g in prob)}")
+    for k in range(1, order + 1):
+        lines += ["", f"\\{k}-grams:"]
+        for g in sorted(prob, key=lambda g: g[::-1]):
+            if len(g) == k:
+                line = f"{np.log10(prob[g]):.9g}\t{' '.join(g)}"
+                if k < order:
+                    line += f"\t{np.log10(bow.get(g, 1.0)):.9g}"
+                lines.append(line)
+    return "\n".join([*lines, "", "\\end\\", ""])
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_kneser_ney_file_scores_like_kenlm_and_sums_to_one(tmp_path, order):
+    rng = np.random.RandomState(order)
+    words = [f"w{i}" for i in range(12)]
+    sentences = [
+        [
+            words[int(i)]
+            for i in np.minimum(rng.geometric(0.25, rng.randint(1, 9)), 12) - 1
+        ]
+        for _ in range(60)
+    ]
+    text = kneser_ney_arpa(sentences, order)
+    model = read(text)
+    assert model.order == order
+    assert model.check_normalized(tol=1) < 1e-7
+    rng = np.random.RandomState(0)
+    windows = rng.randint(-1, model.n_symbols, size=(200, order))
+    rows = np.exp(model.predict_log_proba(model.find(windows)))
+    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-7)
+    assert_same_as_kenlm(text, model, tmp_path, words, n=100)
+    # Written and read again: the same arrays up to the decimals.
+    again = read(written(model, precision=15))
+    for name in ("parent", "symbol", "level_ptr", "child_ptr", "pair_ptr", "target"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    np.testing.assert_allclose(again.log_prob, model.log_prob, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(again.log_backoff, model.log_backoff, atol=1e-14)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_round_trip(seed, closed):
+    model = random_model(seed, 1 + seed, closed=closed)
+    again = read(written(model, precision=15))
+    assert_same_answers(model, again, 1e-12)
+    assert again.check_normalized() < 1e-11
+    # What was read is written unchanged (15 decimals are past the change of base).
+    for precision in (4, 7, 12):
+        data = written(model, precision=precision)
+        assert written(read(data), precision=precision) == data
+    assert_same_answers(model, read(written(model, precision=4)), 4 * 0.5e-4 * LN10)
+
+
+def test_every_context_and_suffix_is_listed():
+    model = random_model(5, 4, closed=False)
+    grams = set()
+    for line in written(model).decode().split("-grams:")[1:]:
+        for row in line.splitlines()[1:]:
+            if "\t" in row:
+                grams.add(tuple(row.split("\t")[1].split(" ")))
+    for g in grams:
+        assert len(g) == 1 or (g[:-1] in grams and g[1:] in grams)
+
+
+def test_paths_gzip_and_file_objects(tmp_path):
+    model = random_model(2)
+    plain, packed = tmp_path / "a.arpa", tmp_path / "a.arpa.gz"
+    model.to_arpa(plain)
+    model.to_arpa(str(packed))
+    assert plain.read_bytes() == gzip.decompress(packed.read_bytes()) == written(model)
+    first = packed.read_bytes()
+    model.to_arpa(packed)
+    assert packed.read_bytes() == first
+    want = read(written(model))
+    # Gzip is recognised by content.
+    renamed = tmp_path / "b.arpa"
+    renamed.write_bytes(first)
+    for source in (plain, str(plain), packed, renamed, io.BytesIO(first)):
+        assert BackoffModel.from_arpa(source) == want
+    with pytest.raises(ValueError, match="open as text"):
+        BackoffModel.from_arpa(io.StringIO("\\data\\"))
+    with pytest.raises(ValueError, match="path_or_file"):
+        BackoffModel.from_arpa(7)
+    with pytest.raises(ValueError, match="path_or_file"):
+        model.to_arpa(None)
+    with pytest.raises(FileNotFoundError):
+        BackoffModel.from_arpa(tmp_path / "none.arpa")
+
+
+def test_layouts_of_other_tools():
+    want = read(PRUNED)
+    assert read(PRUNED.replace("\n", "\r\n")) == want
+    assert read(PRUNED.replace("\t", " ")) == want
+    assert read(PRUNED.replace("\t", "  \t ").replace("\n", " \n")) == want
+    assert read("made by some tool\n\n" + PRUNED) == want
+    assert read(PRUNED.rstrip("\n")) == want
+    assert read(PRUNED.replace("-grams:\n", "-grams:\n\n")) == want
+    assert read(PRUNED.replace("ngram 1=7", "ngram  1 = 7")) == want
+    assert read(PRUNED.replace("-0.5\tb c", "-5.0e-1\tb c")) == want
+    assert read(PRUNED.replace("-0.5\tb c", "-.5\tb c")) == want
+    # -inf is a probability of 0; the order of lines is free.
+    zero = read(PRUNED.replace("-0.25\tb </s>", "-inf\tb </s>"))
+    assert log10_scores(zero, ["b"])[-1] == -np.inf
+    swapped = PRUNED.replace("-0.3\t<s> a\t-0.11\n", "").replace(
+        "-0.25\tb </s>\n", "-0.25\tb </s>\n-0.3\t<s> a\t-0.11\n"
+    )
+    assert read(swapped) == want
+
+
+def test_chunks_of_any_size_give_the_same_model(monkeypatch):
+    from sklstruct.backoff import _arpa
+
+    want = read(PRUNED)
+    for size in (1, 2, 7, 50, 333):
+        monkeypatch.setattr(_arpa, "_CHUNK", size)
+        assert read(PRUNED) == want
+        assert read(PRUNED.rstrip("\n")) == want
+        assert read(gzip.compress(PRUNED.encode())) == want
+
+
+def test_large_enough_to_grow_every_table():
+    """More words and contexts than the first allocations hold."""
+    rng = np.random.RandomState(0)
+    n = 70_000
+    words = [f"word{i}" for i in range(n)]
+    pairs = sorted({(int(a), int(b)) for a, b in rng.randint(n, size=(30_000, 2))})
+    lines = ["\\data\\", f"ngram 1={n + 1}", f"ngram 2={len(pairs)}", "", "\\1-grams:"]
+    lines += [f"-{i % 7}.5\t{w}\t-0.{i % 9}" for i, w in enumerate(words)]
+    lines += ["-1\t</s>", "", "\\2-grams:"]
+    lines += [f"-0.{i % 10}\t{words[a]} {words[b]}" for i, (a, b) in enumerate(pairs)]
+    model = read("\n".join([*lines, "", "\\end\\"]))
+    assert model.n_classes == n + 1
+    assert model.n_pairs == n + 1 + len(pairs)
+    pick = rng.randint(len(pairs), size=200)
+    nodes = model.find(model.encode_contexts([[words[pairs[i][0]]] for i in pick]))
+    got = model.log_proba(
+        nodes, model.encode_targets([words[pairs[i][1]] for i in pick])
+    )
+    np.testing.assert_allclose(got / LN10, [-(i % 10) / 10 for i in pick], atol=1e-12)
+
+
+def test_special_words_by_parameter(tmp_path):
+    rename = {"<s>": "BOS", "</s>": "EOS", "<unk>": "UNK"}
+    model = random_model(4)
+    other = BackoffModel(
+        *(
+            getattr(model, a)
+            for a in (
+                "parent",
+                "symbol",
+                "level_ptr",
+                "child_ptr",
+                "pair_ptr",
+                "target",
+                "log_prob",
+                "log_backoff",
+            )
+        ),
+        classes=[rename.get(w, w) for w in model.classes_],
+        symbols=[rename.get(w, w) for w in model.symbols_],
+    )
+    data = written(other, start="BOS", end="EOS", unknown="UNK")
+    assert set(data.splitlines()) == set(written(model).splitlines())
+    back = read(data, start="BOS", end="EOS", unknown="UNK")
+    assert (back.start_, back.end_, back.unknown_) == ("BOS", "EOS", "UNK")
+    assert_same_answers(other, read_as(back, other), 1e-5)
+    assert set(written(back).splitlines()) == set(data.splitlines())
+    with pytest.raises(ValueError, match="end='w1' is also another word"):
+        read(data, end="w1")
+    with pytest.raises(ValueError, match="start must be a string"):
+        read(data, start=None)
+    with pytest.raises(ValueError, match="start='nothing' is neither"):
+        written(model, start="nothing")
+    with pytest.raises(ValueError, match="start='w1' is a class"):
+        written(model, start="w1")
+    with pytest.raises(ValueError, match="different symbols"):
+        written(model, end="w1", unknown="w1")
+
+
+def read_as(model, other):
+    """`model` with the symbol numbering of `other`, which must be the same set."""
+    assert sorted(model.symbols_) == sorted(other.symbols_)
+
+    class View:
+        symbols_, max_depth, n_symbols = (
+            other.symbols_,
+            model.max_depth,
+            model.n_symbols,
+        )
+        encode_targets = staticmethod(model.encode_targets)
+        predict_log_proba = staticmethod(model.predict_log_proba)
+
+        @staticmethod
+        def find(windows):
+            to = np.append(model.encode_contexts(other.symbols_), -1)
+            return model.find(to[windows])
+
+    return View
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("a b", r"'a b' cannot be written.*white space"),
+        ("", r"'' cannot be written.*empty"),
+        ("a\tb", "white space"),
+        ("a\n", "white space"),
+        ("\ud800", "cannot be encoded"),
+        ("w1", None),
+        (b"\xff", "not UTF-8"),
+        (b"w2", "both written as 'w2'"),
+    ],
+)
+def test_symbols_that_cannot_be_written(bad, message):
+    symbols = np.array(["w0", "w1", "w2"], dtype=object)
+    classes = np.array(["w0", bad, "w2"], dtype=object)
+    model = BackoffModel(
+        [-1, 0],
+        [-1, 1],
+        [0, 1, 2],
+        [1, 2, 2],
+        [0, 3, 3],
+        [0, 1, 2],
+        np.log([0.2, 0.3, 0.5]),
+        [0, 0],
+        classes=classes,
+        symbols=symbols,
+    )
+    if message is None:
+        written(model)
+    else:
+        with pytest.raises(ValueError, match=message):
+            written(model)
+
+
+def test_integer_symbols_and_unknown_context_symbols():
+    model = random_model(1)
+    arrays = [
+        getattr(model, a)
+        for a in (
+            "parent",
+            "symbol",
+            "level_ptr",
+            "child_ptr",
+            "pair_ptr",
+            "target",
+            "log_prob",
+            "log_backoff",
+        )
+    ]
+    numbers = BackoffModel(*arrays)
+    with pytest.raises(ValueError, match="context symbols are not known"):
+        written(numbers)
+    for precision in (0, 16, 7.0, True):
+        with pytest.raises(ValueError, match="precision"):
+            written(model, precision=precision)
+    n = model.n_symbols
+    numbers = BackoffModel(*arrays, symbols=np.arange(100, 100 + n))
+    again = read(written(numbers))
+    assert {"100", "0", "1", "<s>"} <= {*again.symbols_}
+
+
+# ------------------------------------------------------------ malformed files
+
+LINES = PRUNED.splitlines()
+
+
+def at(text):
+    """Number of the line that starts with `text`."""
+    return next(i for i, line in enumerate(LINES, 1) if line.startswith(text))
+
+
+def swap(old, new):
+    assert PRUNED.count(old) == 1
+    return PRUNED.replace(old, new)
+
+
+MALFORMED = {
+    "empty": ("", 1, "no line .data"),
+    "no data": (PRUNED[7:], None, "no line .data"),
+    "only header": ("\\data\\\n", 2, "cut short"),
+    "no counts": ("\\data\\\n\n\\1-grams:\n", 3, "no counts"),
+    "count not a number": (swap("2=6", "2=x"), 3, "'ngram 2=x' is no count"),
+    "count negative": (swap("2=6", "2=-6"), 3, "is no count"),
+    "counts out of order": (swap("ngram 2=6", "ngram 3=6"), 3, "count of 2-grams"),
+    "count too large for ids": (swap("2=6", "2=99999999999"), 3, "2.31"),
+    "no unigrams": (swap("1=7", "1=0"), 2, "no unigrams"),
+    "too few unigrams": (swap("1=7", "1=8"), at("\\2-g"), "ngram 1=8"),
+    "too many unigrams": (swap("1=7", "1=6"), at("-1.5"), "goes on after the 6"),
+    "too few bigrams": (swap("2=6", "2=7"), at("\\3-g"), "after 6 n-grams.*2=7"),
+    "too many bigrams": (swap("2=6", "2=5"), at("-0.25"), "goes on after the 5"),
+    "too few trigrams": (swap("3=3", "3=4"), at("\\end"), "after 3 n-grams"),
+    "too many trigrams": (swap("3=3", "3=2"), at("-0.35"), "goes on after the 2"),
+    "huge count": (swap("3=3", "3=2000000000"), at("\\end"), "after 3 n-grams"),
+    "section missing": (
+        PRUNED[: PRUNED.index("\\2-")] + PRUNED[PRUNED.index("\\3-") :],
+        at("\\2-g"),
+        r".2-grams: was expected, not .+3-grams:",
+    ),
+    "section not counted": (
+        swap("ngram 3=3\n", ""),
+        at("-0.3\t") - 1,
+        "'-0.11' is one field too many",
+    ),
+    "bigrams not counted": (
+        "\\data\\\nngram 1=1\n\n\\1-grams:\n-1\ta\n\n\\2-grams:\n",
+        7,
+        "no count for it",
+    ),
+    "section twice": (swap("\\3-grams:", "\\2-grams:"), at("\\3-g"), "was expected"),
+    "no end": (swap("\\end\\\n", ""), len(LINES), "end. is missing"),
+    "cut in a section": (
+        PRUNED[: PRUNED.index("-0.5\tb c")],
+        at("-0.5\tb"),
+        "2 of 6 2-grams",
+    ),
+    "cut in a line": (
+        PRUNED[: PRUNED.index("b c\t")],
+        at("-0.5\tb"),
+        "must have 2 words.*fewer",
+    ),
+    "cut before a section": (
+        PRUNED[: PRUNED.index("\\3-")],
+        at("\\3-g"),
+        "3-grams: is missing",
+    ),
+    "probability not a number": (swap("-0.5\tb", "x\tb"), at("-0.5\tb"), "'x' is not"),
+    "probability nan": (swap("-0.5\tb", "nan\tb"), at("-0.5\tb"), "'nan' is not"),
+    "probability inf": (swap("-0.5\tb", "inf\tb"), at("-0.5\tb"), "'inf' is not"),
+    "probability hex": (swap("-0.5\tb", "0x1\tb"), at("-0.5\tb"), "'0x1' is not"),
+    "probability 1e": (swap("-0.5\tb", "-1e\tb"), at("-0.5\tb"), "'-1e' is not"),
+    "probability -": (swap("-0.5\tb", "-\tb"), at("-0.5\tb"), "'-' is not"),
+    "probability 1.2.3": (
+        swap("-0.5\tb", "-1.2.3\tb"),
+        at("-0.5\tb"),
+        "is not a log10",
+    ),
+    "probability huge": (swap("-0.5\tb", "-1e999\tb"), at("-0.5\tb"), "is not a log10"),
+    "probability missing": (swap("-0.5\tb", "b"), at("-0.5\tb"), "'b' is not a log10"),
+    "probability positive": (swap("-0.5\tb", "0.5\tb"), at("-0.5\tb"), "positive"),
+    "unigram not a number": (swap("-0.9\tb", "?\tb"), at("-0.9"), "'\\?' is not"),
+    "unigram twice": (swap("-1.0\tc", "-1.0\ta"), at("-1.0"), "'a' occurs twice"),
+    "unigram without word": (swap("-1.0\tc", "-1.0"), at("-1.0"), "must have 1 word"),
+    "unigram of two words": (swap("-1.0\tc", "-1.0\tc e"), at("-1.0"), "'e' is not a"),
+    "unigram of many words": (
+        swap("-1.0\tc", "-1.0\tc 1 e"),
+        at("-1.0"),
+        "at most one back-off",
+    ),
+    "back-off not a number": (swap("-0.13", "x.13"), at("-0.5\tb"), "'x.13' is not a"),
+    "back-off nan": (swap("-0.13", "nan"), at("-0.5\tb"), "'nan' is not a"),
+    "back-off at the highest": (
+        swap("a b c", "a b c\t-0.1"),
+        at("-0.1\ta"),
+        "one field too many",
+    ),
+    "too few words": (swap("-0.1\ta b c", "-0.1\ta b"), at("-0.1\ta"), "fewer"),
+    "too few words, back-off": (swap("b c\t", "b\t"), at("-0.5\tb"), "fewer"),
+    "too many words": (swap("-0.5\tb c", "-0.5\tb c a"), at("-0.5\tb"), "'a' is not a"),
+    "unknown word": (swap("-0.5\tb c", "-0.5\tb z"), at("-0.5\tb"), "'z' is not among"),
+    "unknown context": (
+        swap("-0.1\ta b c", "-0.1\tz b c"),
+        at("-0.1\ta"),
+        "'z' is not",
+    ),
+    "bigram twice": (
+        swap("-0.2\tc a", "-0.2\ta b"),
+        at("-0.2\tc"),
+        "'a b' occurs twice",
+    ),
+    "trigram twice": (
+        swap("-0.35\tc a b", "-0.35\ta b c"),
+        at("-0.35"),
+        "3-gram 'a b c' occurs twice",
+    ),
+    "start mark twice": (
+        swap("-0.2\tc a", "-9\ta <s>").replace("-0.6\t<unk> b", "-9\ta <s>"),
+        at("-0.6"),
+        "'a <s>' occurs twice",
+    ),
+    "blank line in a section": (
+        swap("-0.2\tc a\n", "\n-0.2\tc a\n"),
+        at("-0.2\tc") + 1,
+        "ends after 3",
+    ),
+    "not UTF-8": (
+        PRUNED.encode().replace(b"\td\t", b"\t\xff\xfe\t").replace(b"a d", b"a c"),
+        at("-1.1"),
+        "not UTF-8",
+    ),
+    "bad gzip": (gzip.compress(PRUNED.encode())[:60], None, "gzip"),
+    "cut gzip": (gzip.compress(PRUNED.encode())[:-9], None, "gzip"),
+    "gzip checksum": (gzip.compress(PRUNED.encode())[:-8] + b"12345678", None, "gzip"),
+    "gzip magic only": (b"\x1f\x8b", None, "gzip"),
+    "binary": (bytes(range(256)) * 20, None, "no line .data"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_file(case):
+    data, line, message = MALFORMED[case]
+    where = "" if line is None else f"line {line}: "
+    with pytest.raises(ValueError, match=where + ".*" + message):
+        read(data)
+
+
+def test_error_names_the_file(tmp_path):
+    path = tmp_path / "broken.arpa"
+    path.write_text(swap("-0.5\tb", "x\tb"))
+    with pytest.raises(ValueError, match=rf"broken.arpa, line {at('-0.5')}: "):
+        BackoffModel.from_arpa(path)
+
+
+def test_random_bytes_never_crash():
+    """Random changes either raise ValueError or give a model that answers."""
+    rng = np.random.RandomState(0)
+    raised = 0
+    base = PRUNED.encode()
+    for i in range(1500):
+        data = bytearray(base)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randint(len(data))
+            kind = rng.randint(4)
+            if kind == 0:
+                data[at] = rng.randint(256)
+            elif kind == 1:
+                del data[at : at + rng.randint(1, 20)]
+            elif kind == 2:
+                data[at:at] = data[rng.randint(len(data)) :][: rng.randint(1, 20)]
+            else:
+                data[at] = b"\t\n -.\\0a"[rng.randint(8)]
+        data = bytes(data)
+        if i % 5 == 0:
+            data = bytearray(gzip.compress(data))
+            data[rng.randint(2, len(data))] ^= 1 << rng.randint(8)
+            data = bytes(data)
+        try:
+            model = read(data)
+        except ValueError:
+            raised += 1
+            continue
+        model.predict_log_proba(np.arange(model.n_nodes))
+        read(written(model))
+    assert 700 < raised < 1500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-0",
+        "-1",
+        "-1.5",
+        "-0.1",
+        "-99",
+        "-123.456",
+        "-1e-5",
+        "-2.5E+1",
+        "-.5",
+        "-5.",
+        "-0.30102999566398119521",
+        "-1234567890123456789012e-21",
+        "-7.0e-300",
+        "-0.000000000000000000000000012345",
+    ],
+)
+def test_numbers_are_parsed_to_the_last_digits(text):
+    words = _arpa_fast.WordTable()
+    ids, values = np.zeros((1, 1), np.int32), np.zeros((1, 2))
+    row, _, code, *_ = _arpa_fast.parse_block(
+        words,
+        f"{text}\tw\t{text}\n".encode(),
+        0,
+        2 * len(text) + 4,
+        True,
+        False,
+        ids,
+        values,
+        0,
+    )
+    assert (row, code) == (1, _arpa_fast.DONE)
+    assert values[0] == pytest.approx([float(text)] * 2, rel=1e-15, abs=1e-322)
+    assert words.words() == [b"w"]

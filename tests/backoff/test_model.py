@@ -1,0 +1,749 @@
+"""BackoffModel against the definition, computed by brute force in plain Python."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sklstruct.backoff import BackoffModel
+from sklstruct.context_tree import ContextTree
+from sklstruct.context_tree._tree import Histories
+
+
+def build(contexts, pairs, bows, n_classes, **labels):
+    """Model from Python dictionaries, by the array specification.
+
+    contexts: tuples of symbol ids, oldest first, closed under dropping the oldest.
+    pairs: (context, class) -> log-probability; bows: context -> log back-off weight.
+    """
+    levels = {}
+    for c in contexts:
+        levels.setdefault(len(c), []).append(c)
+    order, number = [()], {(): 0}
+    level_ptr = [0, 1]
+    for depth in range(1, max(levels) + 1):
+        for c in sorted(levels[depth], key=lambda c: (number[c[1:]], c[0])):
+            number[c] = len(order)
+            order.append(c)
+        level_ptr.append(len(order))
+    children = [sum(1 for d in order if d and d[1:] == c) for c in order]
+    target, log_prob, pair_ptr = [], [], [0]
+    for c in order:
+        for y in range(n_classes):
+            if (c, y) in pairs:
+                target.append(y)
+                log_prob.append(pairs[c, y])
+        pair_ptr.append(len(target))
+    model = BackoffModel(
+        [-1] + [number[c[1:]] for c in order[1:]],
+        [-1] + [c[0] for c in order[1:]],
+        level_ptr,
+        np.concatenate([[1], 1 + np.cumsum(children)]),
+        pair_ptr,
+        target,
+        log_prob,
+        [0.0] + [bows[c] for c in order[1:]],
+        **labels,
+    )
+    return model, order
+
+
+class Toy:
+    """A random model and its definition."""
+
+    def __init__(self, seed, n_classes=7, n_symbols=6, depth=3, n=40, **labels):
+        rng = np.random.RandomState(seed)
+        self.V, self.S = n_classes, n_symbols
+        contexts = {()}
+        for _ in range(n):
+            c = tuple(rng.randint(n_symbols, size=rng.randint(1, depth + 1)).tolist())
+            contexts.update(c[i:] for i in range(len(c) + 1))
+        # Normalised rows, from the root down.
+        self.rows, pairs, bows = {}, {}, {}
+        root = rng.dirichlet(np.ones(n_classes))
+        if seed % 3 == 0:
+            root[rng.randint(n_classes)] = 0
+            root /= root.sum()
+        self.rows[()] = root
+        with np.errstate(divide="ignore"):
+            for y in range(n_classes):
+                pairs[(), y] = np.log(root[y])
+        for c in sorted(contexts - {()}, key=len):
+            above = self.rows[c[1:]]
+            own = np.flatnonzero(rng.rand(n_classes) < 0.4)
+            left = 1 - above[own].sum()
+            mass = rng.uniform(0.2, 0.9) if len(own) else 0.0
+            if left < 1e-9:
+                own, left, mass = own[:0], 1.0, 0.0
+            row = above * (1 - mass) / left
+            row[own] = mass * rng.dirichlet(np.ones(len(own))) if len(own) else row[own]
+            self.rows[c] = row
+            bows[c] = np.log((1 - mass) / left)
+            for y in own:
+                pairs[c, int(y)] = np.log(row[y])
+        self.contexts, self.pairs, self.bows = contexts, pairs, bows
+        self.model, self.order = build(contexts, pairs, bows, n_classes, **labels)
+        self.number = {c: i for i, c in enumerate(self.order)}
+
+    def find(self, window):
+        """Node of a window by the definition."""
+        history = []
+        for s in reversed(list(window)):
+            if s < 0:
+                break
+            history.insert(0, int(s))
+            if tuple(history) not in self.contexts:
+                return self.number[tuple(history[1:])]
+        return self.number[tuple(history)]
+
+    def log_proba(self, context, y):
+        """(log-probability, depth of the pair) by the definition."""
+        total = 0.0
+        while (context, y) not in self.pairs:
+            total += self.bows[context]
+            context = context[1:]
+        return self.pairs[context, y] + total, len(context)
+
+
+SEEDS = range(8)
+
+
+@pytest.fixture(params=SEEDS)
+def toy(request):
+    return Toy(request.param, depth=1 + request.param % 4)
+
+
+def windows(toy, n=300, width=None, seed=0):
+    rng = np.random.RandomState(seed)
+    width = toy.model.max_depth + 1 if width is None else width
+    return rng.randint(-1, toy.S, size=(n, width)).astype(np.int32)
+
+
+def test_find_is_the_longest_known_suffix(toy):
+    for width in range(toy.model.max_depth + 3):
+        w = windows(toy, width=width)
+        assert toy.model.find(w).tolist() == [toy.find(row) for row in w]
+    assert toy.model.depth(np.arange(toy.model.n_nodes)).tolist() == [
+        len(c) for c in toy.order
+    ]
+
+
+def test_log_proba_and_depth(toy):
+    nodes, targets = map(
+        np.ravel, np.meshgrid(np.arange(toy.model.n_nodes), np.arange(toy.V))
+    )
+    got, depth = toy.model.log_proba(nodes, targets, return_depth=True)
+    want = [toy.log_proba(toy.order[n], int(y)) for n, y in zip(nodes, targets)]
+    np.testing.assert_allclose(got, [w[0] for w in want], rtol=1e-13, atol=1e-13)
+    assert depth.tolist() == [w[1] for w in want]
+
+
+def test_rows_are_log_proba_and_sum_to_one(toy):
+    nodes = toy.model.find(windows(toy))
+    rows = toy.model.predict_log_proba(nodes)
+    for y in range(toy.V):
+        np.testing.assert_array_equal(
+            rows[:, y], toy.model.log_proba(nodes, np.full(len(nodes), y))
+        )
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1, rtol=0, atol=1e-12)
+    out = np.full((len(nodes), toy.V), np.nan)
+    assert toy.model.predict_log_proba(nodes, out=out) is out
+    np.testing.assert_array_equal(out, rows)
+    # A row does not depend on its batch.
+    np.testing.assert_array_equal(toy.model.predict_log_proba(nodes[7:8])[0], rows[7])
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 7])
+def test_top_k_is_the_sorted_row(toy, k):
+    nodes = np.arange(toy.model.n_nodes)
+    rows = toy.model.predict_log_proba(nodes)
+    classes, values = toy.model.top_k(nodes, k)
+    for row, got, value in zip(rows, classes, values):
+        want = np.lexsort([np.arange(toy.V), -row])[:k]
+        assert got.tolist() == want.tolist()
+        np.testing.assert_array_equal(value, row[want])
+
+
+def test_top_k_breaks_ties_by_class_id():
+    # Uniform root; the node's own pair ties with the classes it backs off for.
+    model, _ = build(
+        {(), (0,)},
+        {**{((), y): np.log(1 / 6) for y in range(6)}, ((0,), 3): np.log(1 / 6)},
+        {(0,): 0.0},
+        6,
+    )
+    for k in range(1, 7):
+        classes, _ = model.top_k([0, 1], k)
+        assert classes.tolist() == [list(range(k))] * 2
+
+
+def test_top_k_agrees_with_rows_where_rounding_makes_ties():
+    # Distinct root values that become equal once a large back-off weight is added.
+    base = np.log(0.1)
+    values = base + np.arange(9) * np.spacing(-base)
+    values = np.append(values[::-1], np.log1p(-np.exp(values).sum()))
+    pairs = {((), y): v for y, v in enumerate(values)}
+    model, _ = build({(), (0,)}, pairs, {(0,): -50.0}, 10)
+    row = model.predict_log_proba([1])[0]
+    assert len(np.unique(row)) < 10
+    for k in range(1, 11):
+        want = np.lexsort([np.arange(10), -row])[:k]
+        assert model.top_k([1], k)[0][0].tolist() == want.tolist()
+
+
+def test_sampling_follows_the_row(toy):
+    n = 4000
+    for node in np.random.RandomState(1).permutation(toy.model.n_nodes)[:6]:
+        p = np.exp(toy.model.predict_log_proba([node])[0])
+        drawn = toy.model.sample(np.full(n, node), random_state=int(node))
+        counts = np.bincount(drawn, minlength=toy.V)
+        possible = p > 0
+        assert counts[~possible].sum() == 0
+        assert stats.chisquare(counts[possible], n * p[possible]).pvalue > 1e-4
+
+
+def test_sampling_is_an_inversion_of_the_row(toy):
+    # Every uniform number is spent once: a fine grid gives frequencies to 1 / n.
+    n = 20_000
+    grid = (np.arange(n) + 0.5) / n
+    for node in range(0, toy.model.n_nodes, 5):
+        p = np.exp(toy.model.predict_log_proba([node])[0])
+        drawn = toy.model._sample(np.full(n, node, dtype=np.int32), grid)
+        np.testing.assert_allclose(
+            np.bincount(drawn, minlength=toy.V) / n, p, rtol=0, atol=2.1 / n
+        )
+
+
+def test_sampling_an_unnormalised_row_is_proportional():
+    pairs = {((), 0): np.log(0.3), ((), 1): np.log(0.1), ((0,), 1): np.log(0.9)}
+    model, _ = build({(), (0,)}, pairs, {(0,): np.log(2)}, 2)
+    n = 10_000
+    grid = (np.arange(n) + 0.5) / n
+    for node, p in ((0, 0.75), (1, 0.6 / 1.5)):
+        drawn = model._sample(np.full(n, node, dtype=np.int32), grid)
+        assert abs((drawn == 0).mean() - p) <= 1.1 / n
+
+
+def test_sampling_same_seed_same_answer(toy):
+    nodes = toy.model.find(windows(toy))
+    first = toy.model.sample(nodes, random_state=3)
+    np.testing.assert_array_equal(first, toy.model.sample(nodes, random_state=3))
+    assert (first != toy.model.sample(nodes, random_state=4)).any()
+
+
+def test_row_sums_and_check_normalized(toy):
+    model = toy.model
+    rows = np.exp(model.predict_log_proba(np.arange(model.n_nodes)))
+    np.testing.assert_allclose(model.row_sums(), rows.sum(axis=1), atol=1e-12)
+    assert model.check_normalized() < 1e-12
+    assert model.check_normalized(np.arange(3), tol=0.1) < 1e-12
+    # A broken back-off weight is found and named.
+    bow = model.log_backoff.copy()
+    node = int(model.level_ptr[1])
+    bow[node] += 0.01
+    broken = BackoffModel(
+        model.parent,
+        model.symbol,
+        model.level_ptr,
+        model.child_ptr,
+        model.pair_ptr,
+        model.target,
+        model.log_prob,
+        bow,
+    )
+    rows = np.exp(broken.predict_log_proba(np.arange(model.n_nodes))).sum(axis=1)
+    np.testing.assert_allclose(broken.row_sums(), rows, atol=1e-12)
+    assert broken.check_normalized(tol=np.inf) == pytest.approx(np.abs(rows - 1).max())
+    with pytest.raises(ValueError, match=f"node {node} .*deviation"):
+        broken.check_normalized([0, node])
+    assert broken.check_normalized([0]) < 1e-12
+
+
+def test_score_tokens_is_find_and_log_proba(toy):
+    rng = np.random.RandomState(5)
+    S, V = toy.S, toy.V
+    # Token ids: symbols, then S = an end mark (predicted, no context) and S + 1 = an
+    # unknown word. Symbol 0 is not scored.
+    class_of_token = np.r_[-1, rng.randint(V, size=S - 1), 3, -2].astype(np.int32)
+    tokens = rng.randint(-1, S + 2, size=500)
+    got, depth = toy.model.score_tokens(
+        tokens, class_of_token, return_depth=True, unknown_log_prob=-5.0
+    )
+    context = np.where(tokens < S, tokens, -1)
+    width = toy.model.max_depth
+    padded = np.r_[np.full(width, -1), context]
+    w = np.stack([padded[i : i + width] for i in range(len(tokens))]).astype(np.int32)
+    nodes = toy.model.find(w)
+    cls = np.where(tokens < 0, -1, class_of_token[tokens])
+    scored = cls != -1
+    want, want_depth = toy.model.log_proba(
+        nodes[scored],
+        np.where(cls[scored] == -2, -1, cls[scored]),
+        return_depth=True,
+        unknown_log_prob=-5.0,
+    )
+    np.testing.assert_array_equal(got[scored], want)
+    np.testing.assert_array_equal(depth[scored], want_depth)
+    assert (got[~scored] == 0).all() and (depth[~scored] == -1).all()
+
+
+def test_unknown_class_backs_off_to_the_root(toy):
+    nodes = np.arange(toy.model.n_nodes)
+    got, depth = toy.model.log_proba(
+        nodes, np.full(len(nodes), -1), unknown_log_prob=-9.0, return_depth=True
+    )
+    want = [-9.0 + sum(toy.bows[c[i:]] for i in range(len(c))) for c in toy.order]
+    np.testing.assert_allclose(got, want, rtol=1e-13)
+    assert (depth == 0).all()
+
+
+def test_perplexity_and_by_depth(toy):
+    rng = np.random.RandomState(2)
+    nodes = toy.model.find(windows(toy, 200))
+    targets = toy.model.sample(nodes, random_state=0)
+    weight = rng.randint(0, 3, size=200).astype(float)
+    lp, depth = toy.model.log_proba(nodes, targets, return_depth=True)
+    want = np.exp(-(lp * weight).sum() / weight.sum())
+    assert toy.model.perplexity(nodes, targets, weight) == pytest.approx(want)
+    # Weight 2 is a repetition, weight 0 absence.
+    rep = np.repeat(np.arange(200), weight.astype(int))
+    assert toy.model.perplexity(nodes[rep], targets[rep]) == pytest.approx(want)
+    table = toy.model.perplexity_by_depth(nodes, targets, weight)
+    assert table["weight"].sum() == weight.sum()
+    assert table["log_likelihood"].sum() == pytest.approx((lp * weight).sum())
+    for d in range(toy.model.max_depth + 1):
+        here = (depth == d) & (weight > 0)
+        if here.any():
+            assert table["perplexity"][d] == pytest.approx(
+                np.exp(-(lp[here] * weight[here]).sum() / weight[here].sum())
+            )
+        else:
+            assert np.isnan(table["perplexity"][d])
+
+
+def test_perplexity_of_an_impossible_target_is_infinite():
+    model, _ = build({()}, {((), 0): 0.0, ((), 1): -np.inf}, {}, 2)
+    assert model.perplexity([0, 0], [0, 1]) == np.inf
+    assert model.perplexity([0, 0], [0, 1], [1, 0]) == 1.0
+
+
+def test_encoding():
+    toy = Toy(
+        1,
+        n_classes=3,
+        n_symbols=4,
+        classes=["a", "b", "<unk>"],
+        symbols=["a", "<unk>", "<s>", "b"],
+        start="<s>",
+        unknown="<unk>",
+    )
+    m = toy.model
+    X = np.array([["a", None, "zz"], [np.nan, "b", "<s>"]], dtype=object)
+    assert m.encode_contexts(X).tolist() == [[0, -1, 1], [-1, 3, 2]]
+    assert m.encode_contexts([["a", "q"]]).tolist() == [[0, 1]]
+    assert m.encode_targets(["b", "a", "zz"]).tolist() == [1, 0, 2]
+    assert m.class_of_symbol.tolist() == [0, 2, -1, 1]
+    assert m.symbol_of_class.tolist() == [0, 3, 1]
+    no_unknown = Toy(1, n_classes=2, n_symbols=2, classes=[10, 20], symbols=[20, 10])
+    m = no_unknown.model
+    assert m.encode_contexts([[10, 20, 7]]).tolist() == [[1, 0, -1]]
+    assert m.encode_targets([20, 7]).tolist() == [1, -1]
+    with pytest.raises(ValueError, match=r"targets\[1\] = -1.*unknown_log_prob"):
+        m.log_proba([0, 0], m.encode_targets([20, 7]))
+
+
+def test_sample_sequences_start_end_and_prefix():
+    # a b a b ... forced; after "b a" the end.
+    symbols, classes = ["<s>", "a", "b"], ["</s>", "a", "b"]
+    inf = -np.inf
+    pairs = {((), 0): np.log(0.5), ((), 1): np.log(0.25), ((), 2): np.log(0.25)}
+    bows = {(0,): inf, (1,): inf, (2,): inf, (2, 1): inf}
+    pairs.update({((0,), 1): 0.0, ((1,), 2): 0.0, ((2,), 1): 0.0, ((2, 1), 0): 0.0})
+    contexts = {(), (0,), (1,), (2,), (2, 1)}
+    m, _ = build(
+        contexts,
+        pairs,
+        bows,
+        3,
+        classes=classes,
+        symbols=symbols,
+        start="<s>",
+        end="</s>",
+    )
+    assert [s.tolist() for s in m.sample_sequences(3, random_state=0)] == [
+        [1, 2, 1]
+    ] * 3
+    got = m.sample_sequences(1, prefix=[1], random_state=0)
+    assert got[0].tolist() == [2, 1]
+    assert m.sample_sequences(1, max_length=2, random_state=0)[0].tolist() == [1, 2]
+    assert m.sample_sequences(1, max_length=0)[0].tolist() == []
+    assert m.sample_sequences(0) == []
+    endless = m.sample_sequences(1, end=-1, max_length=6, random_state=0)[0].tolist()
+    assert endless[:4] == [1, 2, 1, 0]
+    with pytest.raises(ValueError, match=r"prefix\[1\] = 9"):
+        m.sample_sequences(prefix=[9])
+    with pytest.raises(ValueError, match="max_length"):
+        m.sample_sequences(max_length=-1)
+
+
+def test_sample_sequences_frequencies_are_the_chain_s():
+    toy = Toy(
+        4,
+        n_classes=4,
+        n_symbols=4,
+        depth=2,
+        classes=list("abc$"),
+        symbols=list("abc^"),
+        start="^",
+        end="$",
+    )
+    m = toy.model
+    n = 6000
+    drawn = m.sample_sequences(n, random_state=0, max_length=2)
+    keys = [tuple(s.tolist()) for s in drawn]
+    start = toy.find([3])
+    first = np.exp(m.predict_log_proba([start])[0])
+    want = {(): first[3]}
+    for a in range(3):
+        row = np.exp(m.predict_log_proba([toy.find([3, a])])[0])
+        want[(a,)] = first[a] * row[3]
+        want.update({(a, b): first[a] * row[b] for b in range(3)})
+    assert sum(want.values()) == pytest.approx(1)
+    assert set(keys) <= set(want)
+    counts = np.array([keys.count(k) for k in want])
+    assert stats.chisquare(counts, n * np.array(list(want.values()))).pvalue > 1e-4
+    again = m.sample_sequences(n, random_state=0, max_length=2)
+    assert all(np.array_equal(a, b) for a, b in zip(drawn, again))
+
+
+def test_depth_zero_model():
+    model, _ = build({()}, {((), 0): np.log(0.25), ((), 1): np.log(0.75)}, {}, 2)
+    assert model.max_depth == 0 and model.order == 1
+    assert model.find(np.full((2, 3), -1)).tolist() == [0, 0]
+    assert model.find(np.empty((2, 0), dtype=int)).tolist() == [0, 0]
+    assert model.top_k([0], 2)[0].tolist() == [[1, 0]]
+    np.testing.assert_allclose(
+        model.score_tokens([5, -1, 6], [0] * 7), np.log([0.25, 1, 0.25])
+    )
+
+
+def test_no_samples(toy):
+    none = np.empty(0, dtype=np.int32)
+    m = toy.model
+    assert m.find(np.empty((0, 3), dtype=np.int32)).shape == (0,)
+    assert m.log_proba(none, none).shape == (0,)
+    assert m.predict_log_proba([]).shape == (0, toy.V)
+    assert m.top_k(none, 2)[0].shape == (0, 2)
+    assert m.sample(none).shape == (0,)
+    assert m.score_tokens(none, np.zeros(toy.S, int)).shape == (0,)
+    with pytest.raises(ValueError, match="at least one sample"):
+        m.perplexity(none, none)
+
+
+def test_equality_pickle_and_repr(toy):
+    m = toy.model
+    m.row_sums()  # fills the cache, which must not be pickled
+    data = pickle.dumps(m)
+    copy = pickle.loads(data)
+    assert copy == m
+    assert copy._cache == {}
+    arrays = sum(
+        getattr(m, a).nbytes
+        for a in (
+            "parent",
+            "symbol",
+            "level_ptr",
+            "child_ptr",
+            "pair_ptr",
+            "target",
+            "log_prob",
+            "log_backoff",
+            "classes_",
+        )
+    )
+    assert len(data) < arrays + 2500
+    np.testing.assert_array_equal(
+        copy.predict_log_proba([0, 1]), m.predict_log_proba([0, 1])
+    )
+    other = Toy(11).model
+    assert m != other and m != 3
+    assert f"n_nodes={m.n_nodes}" in repr(m) and len(repr(m)) < 200
+    assert sys.getsizeof(repr(m)) < 300
+
+
+def test_inputs_of_other_types(toy):
+    m = toy.model
+    w = windows(toy, 20)
+    want = m.find(w)
+    for other in (
+        w.tolist(),
+        w.astype(np.int64),
+        np.asfortranarray(w),
+        w[:, ::-1][:, ::-1],
+        w.astype(np.int8),
+    ):
+        np.testing.assert_array_equal(m.find(other), want)
+    frozen = w.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(m.find(frozen), want)
+    np.testing.assert_array_equal(m.depth(want.astype(np.uint16)), m.depth(want))
+
+
+# ---------------------------------------------------------- over a ContextTree
+
+
+def counted_tree(seed, collapse=False):
+    """Tree of a random text, histories, and additive log_prob and log_backoff."""
+    rng = np.random.RandomState(seed)
+    tokens = rng.randint(-1, 4, size=150).astype(np.int32)
+    at = np.flatnonzero(tokens >= 0)
+    histories = Histories.from_tokens(tokens, at, 4)
+    tree, terminal = ContextTree.from_histories(histories, 4, collapse=collapse)
+    tree.count_pairs(terminal, tokens[at], 4)
+    n = np.repeat(np.arange(tree.n_nodes), np.diff(tree.pair_ptr))
+    total = np.bincount(n, tree.count)
+    # P = c / (c(n) + 1) + P_parent / (c(n) + 1), an interpolated model.
+    prob = np.empty(tree.n_pairs)
+    for p in range(tree.n_pairs):
+        below = tree.pair_parent[p]
+        prob[p] = (tree.count[p] + (0.25 if below < 0 else prob[below])) / (
+            total[n[p]] + 1
+        )
+    bow = -np.log(total + 1)
+    bow[0] = 0
+    return tree, histories, tokens, at, np.log(prob), bow
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_from_tree(seed):
+    tree, histories, tokens, at, log_prob, bow = counted_tree(seed)
+    model = BackoffModel.from_tree(tree, log_prob, bow, classes=list("abcd"))
+    assert model.check_normalized() < 1e-12
+    assert model.parent is tree.parent and model.target is tree.target
+    padded = np.r_[np.full(5, -1, dtype=np.int32), tokens]
+    # A sliding-window view is read in place.
+    view = np.lib.stride_tricks.sliding_window_view(padded, 5)[at]
+    nodes = model.find(view)
+    np.testing.assert_array_equal(nodes, tree.find(histories)[0])
+    every = model.find(np.lib.stride_tricks.sliding_window_view(padded, 5)[:-1])
+    np.testing.assert_array_equal(every[at], nodes)
+    np.testing.assert_allclose(
+        model.score_tokens(tokens, np.arange(4))[at],
+        model.log_proba(nodes, tokens[at]),
+        rtol=1e-14,
+    )
+    np.testing.assert_array_equal(model.tree.child_ptr, tree.child_ptr)
+    np.testing.assert_array_equal(model.tree.find(histories)[0], nodes)
+
+
+def test_collapsed_tree_answers_for_nodes_only():
+    tree, *_, log_prob, bow = counted_tree(0, collapse=True)
+    assert (tree.span > 1).any()
+    symbols = list("abcd")
+    model = BackoffModel.from_tree(tree, log_prob, bow, symbols=symbols)
+    assert model.check_normalized() < 1e-12
+    nodes = np.arange(tree.n_nodes)
+    np.testing.assert_array_equal(model.depth(nodes), tree.depths())
+    rows = np.exp(model.predict_log_proba(nodes))
+    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
+    assert model.max_depth == 4
+    assert len(model.perplexity_by_depth(nodes, nodes % 4)["depth"]) == 5
+    np.testing.assert_array_equal(model.tree.span, tree.span)
+    assert pickle.loads(pickle.dumps(model)) == model
+    for what, query in {
+        "find": lambda: model.find([[0]]),
+        "score_tokens": lambda: model.score_tokens([0]),
+        "sample_sequences": model.sample_sequences,
+        "to_arpa": lambda: model.to_arpa("never-written.arpa"),
+    }.items():
+        with pytest.raises(ValueError, match=f"{what} needs.*collapsed"):
+            query()
+
+
+def test_from_tree_without_pairs():
+    tree, histories, *_, log_prob, bow = counted_tree(0)
+    bare, _ = ContextTree.from_histories(histories, 4)
+    with pytest.raises(ValueError, match="count_pairs"):
+        BackoffModel.from_tree(bare, log_prob, bow)
+    with pytest.raises(ValueError, match="log_prob must have"):
+        BackoffModel.from_tree(tree, log_prob[1:], bow)
+
+
+# ------------------------------------------------------------------- bad input
+
+
+def arrays(seed=1):
+    m = Toy(seed).model
+    return {
+        a: getattr(m, a).copy()
+        for a in (
+            "parent",
+            "symbol",
+            "level_ptr",
+            "child_ptr",
+            "pair_ptr",
+            "target",
+            "log_prob",
+            "log_backoff",
+        )
+    }
+
+
+def corrupt(name, index, value):
+    def change(a):
+        a[name][index] = value
+
+    return change
+
+
+CORRUPTIONS = {
+    "parent of root": (corrupt("parent", 0, 0), r"parent\[0\]"),
+    "symbol of root": (corrupt("symbol", 0, 0), r"symbol\[0\]"),
+    "parent out of range": (corrupt("parent", 3, 10**6), r"parent\[3\] = 1000000"),
+    "parent negative": (corrupt("parent", 3, -1), r"parent\[3\]"),
+    "parent cycle": (corrupt("parent", 5, 5), r"parent\[5\]"),
+    "level_ptr first": (corrupt("level_ptr", 0, 1), "level_ptr must start"),
+    "level_ptr last": (corrupt("level_ptr", -1, 10**9), "level_ptr must start"),
+    "level_ptr root": (corrupt("level_ptr", 1, 2), r"level_ptr\[1\]"),
+    "level_ptr falls": (corrupt("level_ptr", 2, 10**6), "level_ptr must not fall"),
+    "level_ptr shifted": (corrupt("level_ptr", 2, 3), "level_ptr does not match"),
+    "child_ptr first": (corrupt("child_ptr", 0, 0), "child_ptr must start"),
+    "child_ptr falls": (corrupt("child_ptr", 3, -7), "child_ptr must not fall"),
+    "child_ptr shifted": (corrupt("child_ptr", 1, 2), "parent and child_ptr"),
+    "symbol negative": (corrupt("symbol", 4, -3), "symbol holds a negative"),
+    "symbol unsorted": (corrupt("symbol", 1, 5), "symbol must rise"),
+    "pair_ptr falls": (corrupt("pair_ptr", 4, 0), "pair_ptr must not fall"),
+    "pair_ptr last": (corrupt("pair_ptr", -1, 10**8), "pair_ptr must start"),
+    "root misses a class": (corrupt("target", 2, 5), "root holds every class"),
+    "target range": (corrupt("target", -1, 99), r"target\[\d+\] = 99"),
+    "target negative": (corrupt("target", -1, -1), r"target\[\d+\] = -1"),
+    "nan log_prob": (corrupt("log_prob", 9, np.nan), r"log_prob\[9\] = nan"),
+    "positive log_prob": (corrupt("log_prob", 9, 0.1), r"log_prob\[9\] = 0.1"),
+    "nan log_backoff": (corrupt("log_backoff", 2, np.nan), r"log_backoff\[2\] = nan"),
+    "inf log_backoff": (corrupt("log_backoff", 2, np.inf), r"log_backoff\[2\] = inf"),
+    "log_backoff of root": (corrupt("log_backoff", 0, 1.0), r"log_backoff\[0\]"),
+}
+
+
+@pytest.mark.parametrize("case", CORRUPTIONS)
+def test_corrupted_arrays(case):
+    change, message = CORRUPTIONS[case]
+    a = arrays()
+    BackoffModel(**a)
+    change(a)
+    with pytest.raises(ValueError, match=message):
+        BackoffModel(**a)
+
+
+def test_single_random_corruptions_never_crash():
+    """A changed entry is refused, or gives a model that answers."""
+    rng = np.random.RandomState(0)
+    refused = 0
+    for _ in range(400):
+        a = arrays(int(rng.randint(4)))
+        name = list(a)[rng.randint(len(a))]
+        index = rng.randint(len(a[name]))
+        a[name][index] += rng.choice([-2, -1, 1, 3])
+        try:
+            m = BackoffModel(**a)
+        except ValueError:
+            refused += 1
+            continue
+        nodes = np.arange(m.n_nodes)
+        m.predict_log_proba(nodes)
+        m.top_k(nodes, 3)
+        m.row_sums()
+    assert refused > 100
+
+
+@pytest.mark.parametrize("name", list(arrays()))
+@pytest.mark.parametrize("how", ["short", "2d", "strings", "empty"])
+def test_arrays_of_wrong_shape_or_type(name, how):
+    a = arrays()
+    a[name] = {
+        "short": a[name][:-1],
+        "2d": a[name][None],
+        "strings": np.array(["x"] * len(a[name])),
+        "empty": a[name][:0],
+    }[how]
+    with pytest.raises(ValueError):
+        BackoffModel(**a)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"classes": ["a", "b"]}, "classes must have 7 entries"),
+        ({"classes": list("aabcdef")}, "classes holds 'a' twice"),
+        ({"classes": [["a"]] * 7}, "classes must be"),
+        ({"symbols": list("abc")}, "symbol"),
+        ({"n_symbols": 2}, "n_symbols=2"),
+        ({"start": 3}, "start=3 is one of classes"),
+        ({"end": "x"}, "end='x' is not one of classes"),
+    ],
+)
+def test_bad_labels(labels, message):
+    with pytest.raises(ValueError, match=message):
+        BackoffModel(**arrays(), **labels)
+
+
+BAD_QUERIES = {
+    "window range": (lambda m: m.find([[0, 6]]), r"contexts\[\(0, 1\)\] = 6"),
+    "window below -1": (lambda m: m.find([[-2, 0]]), "contexts"),
+    "window huge": (lambda m: m.find(np.array([[2**40]])), "contexts.*32-bit"),
+    "window float": (lambda m: m.find([[0.0]]), "contexts must hold symbol ids"),
+    "window strings": (lambda m: m.find([["a"]]), "encode_contexts"),
+    "window 1d": (lambda m: m.find([0, 1]), "contexts must be a 2"),
+    "node range": (lambda m: m.log_proba([10**6], [0]), r"nodes\[0\] = 1000000"),
+    "node negative": (lambda m: m.predict_log_proba([-1]), r"nodes\[0\] = -1"),
+    "node float": (lambda m: m.sample([0.5]), "nodes must hold integers"),
+    "node 2d": (lambda m: m.top_k([[0]], 1), "nodes must be a 1"),
+    "target range": (lambda m: m.log_proba([0], [7]), r"targets\[0\] = 7"),
+    "target negative": (lambda m: m.log_proba([0], [-2]), r"targets\[0\] = -2"),
+    "target length": (lambda m: m.log_proba([0, 1], [0]), "targets must have 2"),
+    "unknown positive": (
+        lambda m: m.log_proba([0], [0], unknown_log_prob=1),
+        "unknown_log_prob",
+    ),
+    "unknown nan": (
+        lambda m: m.log_proba([0], [0], unknown_log_prob=np.nan),
+        "unknown_log_prob",
+    ),
+    "k zero": (lambda m: m.top_k([0], 0), "k=0"),
+    "k large": (lambda m: m.top_k([0], 8), "k=8"),
+    "k float": (lambda m: m.top_k([0], 1.5), "k must be an integer"),
+    "out shape": (lambda m: m.predict_log_proba([0], np.empty((2, 7))), "out must be"),
+    "out dtype": (
+        lambda m: m.predict_log_proba([0], np.empty((1, 7), np.float32)),
+        "out must be",
+    ),
+    "tokens range": (lambda m: m.score_tokens([9], [0] * 6), "tokens holds 9"),
+    "class_of_token": (lambda m: m.score_tokens([0], [9] * 6), r"class_of_token\[0\]"),
+    "class_of_token short": (lambda m: m.score_tokens([0], [0]), "at least the 6"),
+    "unknown token": (
+        lambda m: m.score_tokens([0, 1], [0, -2] + [0] * 4),
+        r"tokens\[1\].*unknown",
+    ),
+    "no symbols": (lambda m: m.score_tokens([0]), "symbols=None"),
+    "encode": (lambda m: m.encode_contexts([[1]]), "symbols=None"),
+    "weight": (lambda m: m.perplexity([0], [0], [-1.0]), "sample_weight"),
+    "weight nan": (lambda m: m.perplexity([0], [0], [np.nan]), "sample_weight"),
+    "weight zero": (lambda m: m.perplexity([0], [0], [0]), "positive weight"),
+    "weight length": (lambda m: m.perplexity([0], [0], [1, 1]), "sample_weight"),
+    "tol": (lambda m: m.check_normalized(tol=-1), "tol"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_QUERIES)
+def test_bad_queries(case):
+    query, message = BAD_QUERIES[case]
+    with pytest.raises(ValueError, match=message):
+        query(Toy(1).model)
+
+
+def test_row_of_zeros_cannot_be_sampled():
+    model, _ = build({()}, {((), 0): -np.inf}, {}, 1)
+    with pytest.raises(ValueError, match="node 0 cannot be sampled"):
+        model.sample([0])
