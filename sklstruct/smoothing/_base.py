@@ -1,0 +1,52 @@
+"""The distribution below the unigrams: what every smoother ends in.
+
+A *unigram estimator* is anything with a method ``from_counts(counts)`` which fits it
+to the counts of the classes, returns the estimator, and leaves the distribution in
+its attribute ``proba_``. That is the whole protocol.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone
+
+from .._compat import HasMethods, StrOptions
+
+BASE_CONSTRAINT = [StrOptions({"uniform"}), None, HasMethods(["from_counts"])]
+
+
+def base_distribution(base, counts):
+    """P(y) of the parameter `base`, positive everywhere and summing to 1.
+
+    Parameters
+    ----------
+    base : "uniform", None or unigram estimator
+        An estimator is cloned before it is fitted.
+    counts : ndarray of shape (n_classes,)
+        Weight of each class in training.
+
+    Returns
+    -------
+    proba : float64 ndarray of shape (n_classes,)
+    """
+    n_classes = counts.size
+    if base is None or isinstance(base, str):
+        return np.full(n_classes, 1.0 / n_classes)
+    name = type(base).__name__
+    proba = np.array(clone(base).from_counts(counts).proba_, dtype=np.float64)
+    if proba.shape != (n_classes,):
+        raise ValueError(
+            f"base={name} gave a distribution of shape {proba.shape} for {n_classes} "
+            "classes"
+        )
+    if not (np.isfinite(proba).all() and abs(proba.sum() - 1.0) < 1e-6):
+        raise ValueError(
+            f"base={name} did not give a distribution: sum {proba.sum():g}"
+        )
+    if not (proba > 0).all():
+        raise ValueError(
+            f"base={name} gives {np.count_nonzero(proba <= 0)} of {n_classes} classes "
+            "no probability, so their log-probability would be infinite; give it a "
+            "floor, or choose another base"
+        )
+    return proba / proba.sum()

@@ -1,0 +1,298 @@
+"""Kneser-Ney smoothing: discounted counts of distinct contexts."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+
+from .._compat import Interval, StrOptions
+from ..backoff._estimator import BackoffClassifier
+from . import _smoothing_fast as _fast
+from ._base import BASE_CONSTRAINT, base_distribution
+
+# Discounts of a depth whose counts of counts do not determine them. The three
+# are those of KenLM's estimator, the single one is the usual textbook value.
+_FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
+
+
+def adjusted_counts(tree):
+    """a(n, y): the raw count on the deepest level, distinct predecessors above.
+
+    ``a(n, y) = T(n, y) + number of children h of n where y followed h``. On the
+    deepest level there are no children and T is the count. Further up T(n, y) > 0
+    only for the contexts that nothing can precede, those at a sentence start, which
+    thus keep their raw counts.
+    """
+    adjusted = tree.terminal_counts()
+    _fast.add_distinct(tree.pair_parent, tree.count, adjusted)
+    return adjusted
+
+
+def estimate_discounts(adjusted, kind):
+    """Discounts from the counts of counts.
+
+    Parameters
+    ----------
+    adjusted : float64 ndarray of shape (n_pairs,)
+        Adjusted counts of the pairs of one depth.
+    kind : {"single", "modified"}
+
+    Returns
+    -------
+    discounts : tuple of float
+        For counts 1, 2, ...; the last holds for all larger counts too.
+    problem : str or None
+        Why the discounts are not estimated but the fallback.
+    """
+    n = np.zeros(5)
+    _fast.counts_of_counts(adjusted, n)
+    needed = (1, 2) if kind == "single" else (1, 2, 3)
+    for i in needed:
+        if n[i] <= 0:
+            return _FALLBACK[kind], f"no adjusted count is {i}"
+    y = n[1] / (n[1] + 2 * n[2])
+    if kind == "single":
+        return (y,), None
+    discounts = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in needed)
+    return discounts, None
+
+
+def discount_problem(discounts, strict):
+    """What is wrong with discounts for counts 1, 2, ..., or None.
+
+    D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
+    negative; without interpolation D_i = i (`strict`) makes them 0.
+    """
+    for i, d in enumerate(discounts, start=1):
+        if not (0 < d < i or (d == i and not strict)):
+            bound = "<" if strict else "<="
+            return f"the discount of count {i} is {d:.4g}, not in 0 < D {bound} {i}"
+    return None
+
+
+class KneserNeyLM(BackoffClassifier):
+    r"""Kneser-Ney language model, modified or with one discount.
+
+    With the parent of a context n being n without its oldest symbol,
+
+    .. math::
+        P(y \mid n) = \frac{a(n, y) - D(a(n, y))}{a(n)}
+        + \gamma(n)\, P(y \mid \mathrm{parent}(n)), \qquad
+        \gamma(n) = \frac{1}{a(n)} \sum_{y'} D(a(n, y')),
+
+    where a(n) is the sum of a(n, y) and the adjusted count a(n, y) is the raw count
+    c(n, y) for the longest contexts and, for the shorter ones, the number of
+    distinct symbols that precede n y (plus its raw count at the start of the
+    history, which nothing can precede). The recursion ends in `base`.
+
+    Parameters
+    ----------
+    max_depth : int, default=None
+        Longest context m, in symbols; an m-gram of other tools is ``max_depth = m -
+        1``. None: as many as X has columns (or, for path matrices, levels). 0 is
+        the unigram model.
+
+    discount : {"modified", "single"}, float or sequence of float, \
+            default="modified"
+        The discounts D. With :math:`n_i` the number of pairs of a depth whose
+        adjusted count is i:
+
+        - ``"modified"``: three a depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
+          for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
+        - ``"single"``: one a depth, Y.
+        - a number, 0 < D <= 1: for every count and depth.
+        - a sequence (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ..., k and
+          more, at every depth.
+
+        Where these estimates do not exist (small, character and closed-vocabulary
+        data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
+        (single), and one warning names all such depths and the reasons.
+
+    interpolate : bool, default=True
+        False gives the back-off form: no second term for symbols seen after n, and
+        :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
+        the row sums to 1. At a context after which every class was seen, b has
+        nothing to go to, and the left-over mass is interpolated there. Discounts must
+        then be below the count they apply to.
+
+    base : "uniform" or unigram estimator, default="uniform"
+        The distribution below the unigrams. Uniform: :math:`1 / V` over ``classes_``.
+        An estimator is cloned and fitted to the raw counts of the classes; it must
+        give every class a positive probability.
+
+    padding : object, default=None
+        The symbol that marks missing history in dense X; see
+        `sklstruct.context_tree.SuffixTreeVectorizer`.
+
+    classes : array-like of shape (n_classes,), default=None
+        The closed vocabulary; None: the targets seen in `fit`. Classes without a
+        sample get the mass of `base`. Put the unknown-word symbol and the end mark
+        here, not the start mark, to have the conventions of KenLM.
+
+    Attributes
+    ----------
+    backoff_model_ : BackoffModel
+        The model as flat arrays.
+
+    classes_ : ndarray of shape (n_classes,)
+        The predictable symbols.
+
+    discounts_ : ndarray of shape (depth_ + 1, n_discounts)
+        Discounts of the counts 1, 2, ... at each depth.
+
+    depth_ : int
+        Length of the longest context in training, at most `max_depth`.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    AdditiveLM : Adds a constant to every count.
+    sklstruct.context_tree.context_windows : Sentences to windows.
+
+    Notes
+    -----
+    Fitting costs O(P) for the P pairs of the context tree, after O(n m) for the tree.
+
+    Fractional `sample_weight`: each function of an integer count (D, :math:`n_i`, and
+    the indicator that a predecessor is one distinct symbol) is interpolated
+    linearly between integers, except that a count a < 1 keeps :math:`(1 - D_1) a^2`
+    after discounting. Weight 2 is thus exactly a repetition and weight 0 an absence,
+    and the interpolated model is continuous in the weights, at 0 too: the row of a
+    context of vanishing weight tends to its parent's.
+
+    Collapsed trees merge contexts whose adjusted counts differ, so a path matrix
+    must come from ``SuffixTreeVectorizer(collapse=False)``.
+
+    References
+    ----------
+    .. [1] R. Kneser, H. Ney, "Improved backing-off for m-gram language modeling",
+       ICASSP 1995.
+    .. [2] S. F. Chen, J. Goodman, "An empirical study of smoothing techniques for
+       language modeling", Computer Speech & Language 13, 1999, equations 24-26.
+    .. [3] K. Heafield, I. Pouzyrevsky, J. H. Clark, P. Koehn, "Scalable modified
+       Kneser-Ney language model estimation", ACL 2013.
+
+    Examples
+    --------
+    >>> from sklstruct.context_tree import context_windows
+    >>> from sklstruct.smoothing import KneserNeyLM
+    >>> w = context_windows(["a b a", "a b b"], max_depth=1)
+    >>> model = KneserNeyLM(discount=0.5, padding=-1)
+    >>> model = model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+    >>> [str(s) for s in w.vocabulary[model.classes_]]
+    ['a', 'b', '</s>']
+    >>> model.predict_proba([[0]]).round(4).tolist()  # after "a"
+    [[0.1111, 0.6111, 0.2778]]
+    """
+
+    _parameter_constraints: dict = {
+        "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+        "discount": [
+            StrOptions({"modified", "single"}),
+            Interval(Real, 0, 1, closed="right"),
+            "array-like",
+        ],
+        "interpolate": ["boolean"],
+        "base": BASE_CONSTRAINT,
+        "padding": "no_validation",
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        max_depth=None,
+        *,
+        discount="modified",
+        interpolate=True,
+        base="uniform",
+        padding=None,
+        classes=None,
+    ):
+        self.max_depth = max_depth
+        self.discount = discount
+        self.interpolate = interpolate
+        self.base = base
+        self.padding = padding
+        self.classes = classes
+
+    def _check_params(self):
+        if isinstance(self.discount, str):
+            return
+        try:
+            given = np.atleast_1d(np.asarray(self.discount, dtype=np.float64))
+        except (TypeError, ValueError) as exc:
+            raise ValueError(
+                f"discount must be numbers, got {self.discount!r}"
+            ) from exc
+        if given.ndim != 1 or given.size == 0:
+            raise ValueError(
+                "discount must be one number, or a sequence with one for each of the "
+                f"counts 1, 2, ...; got shape {given.shape}"
+            )
+        problem = discount_problem(given, strict=not self.interpolate)
+        if problem:
+            hint = "" if self.interpolate else " (because interpolate=False)"
+            raise ValueError(f"discount={self.discount!r}: {problem}{hint}")
+
+    def _fit_tree(self, tree):
+        if tree.span is not None:
+            raise ValueError(
+                f"{type(self).__name__} cannot be fitted on a collapsed tree, which "
+                "merges contexts whose adjusted counts differ: use "
+                "SuffixTreeVectorizer(collapse=False)"
+            )
+        adjusted = adjusted_counts(tree)
+        self.discounts_ = self._find_discounts(tree, adjusted)
+        base = base_distribution(self.base, tree.count[: tree.n_classes])
+        proba = np.empty(tree.n_pairs)
+        backoff = np.empty(tree.n_nodes)
+        if self.interpolate:
+            _fast.interpolate(
+                tree.level_ptr, tree.pair_ptr, tree.pair_parent, adjusted,
+                self.discounts_, base, proba, backoff,
+            )  # fmt: skip
+        else:
+            _fast.back_off(
+                tree.level_ptr, tree.parent, tree.pair_ptr, tree.target,
+                tree.pair_parent, adjusted, self.discounts_, base,
+                np.empty(tree.n_nodes), proba, backoff,
+            )  # fmt: skip
+        backoff[0] = 1.0  # every class has a pair at the root
+        return np.log(proba, out=proba), np.log(backoff, out=backoff)
+
+    def _find_discounts(self, tree, adjusted):
+        """Discounts of each depth, with one warning for all that were replaced."""
+        if not isinstance(self.discount, str):
+            given = np.atleast_1d(np.asarray(self.discount, dtype=np.float64))
+            return np.tile(given, (tree.n_levels, 1))
+        first = tree.pair_ptr[tree.level_ptr]
+        rows, problems = [], []
+        for depth in range(tree.n_levels):
+            row, problem = estimate_discounts(
+                adjusted[first[depth] : first[depth + 1]], self.discount
+            )
+            problem = problem or discount_problem(row, strict=not self.interpolate)
+            if problem:
+                row = _FALLBACK[self.discount]
+                problems.append(f"depth {depth}: {problem}")
+            rows.append(row)
+        if problems:
+            fallback = ", ".join(f"{d:g}" for d in _FALLBACK[self.discount])
+            fallback = f"({fallback})" if "," in fallback else fallback
+            warnings.warn(
+                f"{type(self).__name__}: counts of counts do not give "
+                f"discount={self.discount!r} ({'; '.join(problems)}). Small or "
+                "closed-vocabulary data do this. The fallback "
+                f"{fallback} is used there; pass discount={fallback} to have it "
+                "everywhere, without this warning.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return np.array(rows)

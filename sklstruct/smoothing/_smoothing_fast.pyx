@@ -1,0 +1,186 @@
+"""Kernels of the discounting smoothers over the pairs of a context tree.
+
+Pairs are in the order of `ContextTree`: node by node, parents before children,
+the targets of a node sorted, the root dense over all V classes. Every kernel is one
+sweep from the root down, O(pairs) time and no memory of its own; `back_off` also
+reads a parent's pairs again for the few nodes which cover nearly all of its mass.
+
+Weights may be fractional. Whatever is a function of an integer count (its discount,
+the number of pairs that have this count, a pair's being one distinct successor) is
+extended to the reals by linear interpolation between neighbouring integers. So a
+weight of 2 is a repetition and a weight of 0 an absence. One interval is different:
+between 0 and 1 the part of a count that is *not* discounted is (1 - D_1) a^2.
+Linear, (1 - D_1) a, would let a context of vanishing weight keep the share 1 - D_1
+of its own row, however small it is; now its row tends to its parent's. Nor is
+min(a, D_1) possible as the discount: it makes probabilities 0 without
+interpolation.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+
+def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
+                 double[::1] adjusted):
+    """adjusted[parent(p)] += 1 for every pair p (its count, where that is below 1)."""
+    cdef Py_ssize_t p
+    cdef int32_t q
+    with nogil:
+        for p in range(count.shape[0]):
+            q = pair_parent[p]
+            if q >= 0:
+                adjusted[q] += count[p] if count[p] < 1.0 else 1.0
+
+
+def counts_of_counts(const double[::1] adjusted, double[::1] n):
+    """n[i] += number of pairs with the count i, for 1 <= i < len(n).
+
+    A count between i and i + 1 is shared out to the two in proportion.
+    """
+    cdef Py_ssize_t p, i, top = n.shape[0] - 1
+    cdef double a, rest
+    with nogil:
+        for p in range(adjusted.shape[0]):
+            a = adjusted[p]
+            if a < top + 1:
+                i = <Py_ssize_t> a
+                rest = a - i
+                n[i] += 1.0 - rest
+                if i < top:
+                    n[i + 1] += rest
+
+
+cdef inline double kept(double a, const double[:, ::1] discounts,
+                        Py_ssize_t level) noexcept nogil:
+    """a - D(a), with D = discounts[level, i - 1] at i, constant from the last on."""
+    cdef Py_ssize_t i, last = discounts.shape[1]
+    cdef double low
+    if a < 1.0:
+        return (1.0 - discounts[level, 0]) * a * a
+    if a >= last:
+        return a - discounts[level, last - 1]
+    i = <Py_ssize_t> a
+    low = discounts[level, i - 1]
+    return a - (low + (a - i) * (discounts[level, i] - low))
+
+
+def interpolate(const int64_t[::1] level_ptr, const int32_t[::1] pair_ptr,
+                const int32_t[::1] pair_parent, const double[::1] adjusted,
+                const double[:, ::1] discounts, const double[::1] base,
+                double[::1] prob, double[::1] backoff):
+    """P(y | n) = (a - D(a)) / A(n) + g(n) P(y | parent), g(n) = sum of D(a) / A(n).
+
+    g(n) is also the back-off weight. `base` is the distribution above the root.
+    """
+    cdef Py_ssize_t level, n, p
+    cdef double total, held, up
+    with nogil:
+        for level in range(level_ptr.shape[0] - 1):
+            for n in range(level_ptr[level], level_ptr[level + 1]):
+                total = 0.0
+                held = 0.0
+                for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                    total += adjusted[p]
+                    held += adjusted[p] - kept(adjusted[p], discounts, level)
+                held /= total
+                backoff[n] = held
+                for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                    up = prob[pair_parent[p]] if n > 0 else base[p]
+                    prob[p] = kept(adjusted[p], discounts, level) / total + held * up
+
+
+def back_off(const int64_t[::1] level_ptr, const int32_t[::1] parent,
+             const int32_t[::1] pair_ptr, const int32_t[::1] target,
+             const int32_t[::1] pair_parent, const double[::1] adjusted,
+             const double[:, ::1] discounts, const double[::1] base,
+             double[::1] unseen, double[::1] prob, double[::1] backoff):
+    """P(y | n) = (a - D(a)) / A(n) for seen y, b(n) P(y | parent) for the others.
+
+    b(n) = g(n) / R(n) with R(n) the parent's mass on the classes without a pair at n.
+    A node that has seen every class has nothing to back off to and interpolates.
+
+    unseen[n] (scratch) is the mass of the classes that have no pair at n. R as
+    1 - sum of the parent's probabilities at the pairs of n loses digits where it is
+    small, so below 0.01 it is summed from its parts: unseen[parent] and the
+    parent's pairs that n lacks. These sums are over at most V pairs, of nodes which
+    have seen nearly everything that is probable at their parent.
+    """
+    cdef Py_ssize_t level, n, p, q, m, n_classes = base.shape[0]
+    cdef double total, held, rest, up
+    cdef bint full
+    with nogil:
+        for level in range(level_ptr.shape[0] - 1):
+            for n in range(level_ptr[level], level_ptr[level + 1]):
+                total = 0.0
+                held = 0.0
+                rest = 0.0
+                full = True
+                for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                    total += adjusted[p]
+                    held += adjusted[p] - kept(adjusted[p], discounts, level)
+                    if n == 0:
+                        if adjusted[p] == 0.0:
+                            full = False
+                            rest += base[p]
+                    else:
+                        rest += prob[pair_parent[p]]
+                held /= total
+                if n > 0:
+                    full = pair_ptr[n + 1] - pair_ptr[n] == n_classes
+                    rest = 1.0 - rest
+                    if rest < 0.01 and not full:
+                        m = parent[n]
+                        rest = unseen[m]
+                        p = pair_ptr[n]
+                        for q in range(pair_ptr[m], pair_ptr[m + 1]):
+                            if p < pair_ptr[n + 1] and target[p] == target[q]:
+                                p += 1
+                            else:
+                                rest += prob[q]
+                # The root is dense, so no class is without a pair there.
+                unseen[n] = 0.0 if full or n == 0 else held
+                backoff[n] = held if full else held / rest
+                for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                    up = prob[pair_parent[p]] if n > 0 else base[p]
+                    if adjusted[p] == 0.0:
+                        prob[p] = backoff[n] * up
+                        continue
+                    prob[p] = kept(adjusted[p], discounts, level) / total
+                    if full:
+                        prob[p] += held * up
+
+
+def add_parent_pairs(const int32_t[::1] parent, const int32_t[::1] pair_ptr,
+                     const int32_t[::1] target, const double[::1] count,
+                     const int32_t[::1] new_ptr, int32_t[::1] new_target,
+                     int32_t[::1] new_parent, double[::1] new_count):
+    """Give every node below the root a pair for each class seen at its parent.
+
+    new_ptr leaves room for them; pairs of the root with count 0 are not handed on.
+    Pairs that n itself has are among its parent's, so n's list is the parent's,
+    with n's counts and 0 elsewhere. O(new pairs).
+    """
+    cdef Py_ssize_t n, m, p, q, r, s
+    with nogil:
+        for p in range(pair_ptr[1]):
+            new_target[p] = target[p]
+            new_count[p] = count[p]
+            new_parent[p] = -1
+        for n in range(1, parent.shape[0]):
+            m = parent[n]
+            p = pair_ptr[n]
+            r = new_ptr[n]
+            s = new_ptr[m]
+            for q in range(pair_ptr[m], pair_ptr[m + 1]):
+                if count[q] == 0.0:
+                    continue
+                new_target[r] = target[q]
+                # Pairs of m are among its new pairs, in the same order.
+                while new_target[s] < target[q]:
+                    s += 1
+                new_parent[r] = <int32_t> s
+                if p < pair_ptr[n + 1] and target[p] == target[q]:
+                    new_count[r] = count[p]
+                    p += 1
+                else:
+                    new_count[r] = 0.0
+                r += 1
