@@ -27,6 +27,7 @@ except PackageNotFoundError as exc:  # a copied folder without its metadata
 # Public name -> the package that defines it. Imported on first use, so that
 # `import sklstruct` stays cheap.
 _PUBLIC = {
+    "StructuredLogLinearLM": "sklstruct.loglinear",
     "SuffixTreeVectorizer": "sklstruct.context_tree",
 }
 

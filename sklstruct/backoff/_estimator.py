@@ -38,9 +38,13 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     define `_fit_tree`.
     """
 
+    # Whether _fit_tree trains on a collapsed tree as it is; its answer is about the
+    # expanded tree, tree.expand(), all the same.
+    _trains_collapsed = False
+
     @abstractmethod
     def _fit_tree(self, tree: ContextTree):
-        """(log_prob, log_backoff) of the model, in natural logarithms."""
+        """(log_prob per pair, log_backoff per node), in natural logarithms."""
 
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
@@ -73,9 +77,13 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _fit(self, X, y, sample_weight):
         self._check_params()
         tree = self._read_training(X, y, sample_weight)
-        log_prob, log_backoff = self._fit_tree(tree)
+        trie, index = tree.expand()
+        log_prob, log_backoff = self._fit_tree(tree if self._trains_collapsed else trie)
+        if hasattr(self, "column_to_node_"):
+            self.tree_ = tree.structure()
+            self.backoff_node_ = index
         self.backoff_model_ = BackoffModel.from_tree(
-            tree,
+            trie,
             log_prob,
             log_backoff,
             classes=self.classes_,
@@ -138,7 +146,8 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 )
         else:
             self.categories_ = categories
-            vars(self).pop("column_to_node_", None)
+            for name in ("column_to_node_", "tree_", "backoff_node_"):
+                vars(self).pop(name, None)
             histories = Histories.from_windows(
                 codes, codes.shape[1] if depth is None else depth
             )
@@ -197,9 +206,11 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return self.backoff_model_.find(codes)
 
     def _find_path_nodes(self, X):
-        tree = self.backoff_model_.tree
-        node, _ = tree.find_paths(X, self.column_to_node_)
-        return node
+        node, matched = self.tree_.find_paths(X, self.column_to_node_)
+        if self.tree_.span is None:
+            return node
+        offset = np.cumsum(self.tree_.span, dtype=np.int64) - self.tree_.span
+        return self.backoff_node_[offset[node] + matched - 1]
 
     def _blocks(self, nodes):
         """Full rows of log-probabilities, a bounded number at a time."""
@@ -226,7 +237,8 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba`, which never makes this matrix.
         """
-        return self.backoff_model_.predict_log_proba(self._find_nodes(X))
+        nodes = self._find_nodes(X)
+        return self.backoff_model_.predict_log_proba(nodes)
 
     def predict_proba(self, X):
         r""":math:`P(y \mid x)` for every class.

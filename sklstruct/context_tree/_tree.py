@@ -384,6 +384,86 @@ class ContextTree:
         self.n_classes = int(n_classes)
         return self
 
+    def expand(self):
+        """The trie that a collapsed tree stands for; the tree itself for a trie.
+
+        Every suffix merged in a node becomes a node again, with the same pairs and
+        counts; samples end at the longest of them.
+
+        Returns
+        -------
+        trie : ContextTree
+        index : int32 ndarray of shape (n_trie_nodes,)
+            Suffix j (1 ... ``span[n]``) of node n is the trie's node
+            ``index[offset[n] + j - 1]``, with `offset` the exclusive running sum of
+            the spans.
+        """
+        if self.span is None:
+            return self, np.arange(self.n_nodes, dtype=np.int32)
+        span, depth = self.span, self.depths()
+        start = depth - span
+        offset = np.cumsum(span, dtype=np.int64) - span
+        size = _check_size(int(span.sum()), "contexts")
+        parent, source = (np.full(size, -1, dtype=np.int32) for _ in range(2))
+        rank, index = (np.zeros(size, dtype=np.int32) for _ in range(2))
+        newest = np.zeros(self.n_nodes, dtype=np.int32)  # deepest suffix so far
+        level_ptr = [0, 1]
+        source[0] = 0
+        for d in range(1, int(depth.max()) + 1):
+            here = np.flatnonzero((start < d) & (d <= depth)).astype(np.int32)
+            first = start[here] + 1 == d
+            above = newest[np.where(first, self.parent[here], here)]
+            # Siblings come in the order of their nodes: sorted by symbol.
+            order = np.argsort(above, kind="stable")
+            here, above = here[order], above[order]
+            ids = slice(level_ptr[-1], level_ptr[-1] + here.size)
+            parent[ids], source[ids] = above, here
+            rank[ids] = d - start[here] - 1
+            newest[here] = np.arange(ids.start, ids.stop, dtype=np.int32)
+            index[offset[here] + rank[ids]] = newest[here]
+            level_ptr.append(ids.stop)
+        symbol = self.symbol[source].copy()
+        if self.edge_text is not None:
+            symbol[1:] = self.edge_text[self.edge_pos[source[1:]] - rank[1:]]
+        trie = ContextTree(
+            parent, symbol, np.asarray(level_ptr, np.int64), self.n_symbols
+        )
+        if self.pair_ptr is None:
+            return trie, index
+        n_pairs = np.diff(self.pair_ptr)[source]
+        trie.pair_ptr = np.zeros(size + 1, dtype=np.int32)
+        _check_size(int(n_pairs.sum(dtype=np.int64)), "(context, class) pairs")
+        np.cumsum(n_pairs, out=trie.pair_ptr[1:])
+        within = np.arange(trie.pair_ptr[-1], dtype=np.int32)
+        within -= np.repeat(trie.pair_ptr[:-1], n_pairs)
+        old = np.repeat(self.pair_ptr[source], n_pairs) + within
+        trie.target = self.target[old]
+        trie.count = self.count[old]
+        # The first suffix of a node hangs on its parent's last one, by the parent
+        # pairs; the others on the suffix before, pair by pair.
+        above = self.pair_ptr[self.parent[source]]  # of the root: not used
+        up = np.where(
+            np.repeat(rank == 0, n_pairs),
+            self.pair_parent[old] - np.repeat(above, n_pairs),
+            within,
+        )
+        trie.pair_parent = np.repeat(trie.pair_ptr[parent], n_pairs) + up
+        trie.pair_parent[: self.n_classes] = -1
+        trie.pair_parent = trie.pair_parent.astype(np.int32, copy=False)
+        trie.node_weight = np.where(
+            rank + 1 == span[source], self.node_weight[source], 0.0
+        )
+        trie.n_classes = self.n_classes
+        return trie, index
+
+    def structure(self):
+        """The nodes alone, without pairs and counts; arrays are shared."""
+        tree = ContextTree.__new__(ContextTree)
+        vars(tree).update(vars(self))
+        tree.pair_ptr = tree.target = tree.pair_parent = None
+        tree.count = tree.node_weight = tree.n_classes = None
+        return tree
+
     # -------------------------------------------------------------- reading
 
     @property

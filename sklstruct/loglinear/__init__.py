@@ -1,0 +1,5 @@
+"""Log-linear language models with structured penalties."""
+
+from ._estimator import StructuredLogLinearLM
+
+__all__ = ["StructuredLogLinearLM"]

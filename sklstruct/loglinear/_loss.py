@@ -84,34 +84,31 @@ class LogLinearLoss:
     ----------
     tree : ContextTree
         With pairs.
-    alpha : float
-        Weight :math:`\beta_k = \alpha^k` of the features of depth k.
+    beta : ndarray of shape (depth + 1,)
+        Weight of the features of each depth, positive.
     n_shards : int
         See `Shards`.
     parallel : callable, default=None
         Maps a function over a list, in order; None for a plain loop.
     """
 
-    def __init__(self, tree, alpha, n_shards=N_SHARDS, parallel=None):
+    def __init__(self, tree, beta, n_shards=N_SHARDS, parallel=None):
         self.tree = tree
-        self.alpha = float(alpha)
         self.shards = Shards(tree, n_shards).blocks
         self.map = parallel if parallel is not None else _plain_map
         n_levels, n_pairs = tree.n_levels, tree.n_pairs
         if tree.span is None:
-            self.beta = alpha ** np.arange(n_levels, dtype=np.float64)
+            self.beta = np.ascontiguousarray(beta[:n_levels], dtype=np.float64)
             self.pair_beta = None
             self._scale = self.beta * self.beta.sum()
         else:
             # A merged path keeps one weight, and each of its suffixes its own
             # beta: their sum multiplies the weight.
             below = tree.depths() + 1
-            powers = np.concatenate(
-                [[0.0], np.cumsum(alpha ** np.arange(below.max(), dtype=np.float64))]
-            )
-            self.beta = powers[below] - powers[below - tree.spans()]
+            total = np.concatenate([[0.0], np.cumsum(beta[: below.max()])])
+            self.beta = total[below] - total[below - tree.spans()]
             self.pair_beta = np.repeat(self.beta, np.diff(tree.pair_ptr))
-            self._scale = self.pair_beta * powers[-1]
+            self._scale = self.pair_beta * total[-1]
         self.ranges = PairRanges(tree, self.shards, n_shards)
         self.level_pairs = tree.pair_ptr[tree.level_ptr].astype(np.int64)
         # Inner nodes at which samples end (sentence starts).
@@ -192,7 +189,7 @@ class LogLinearLoss:
         return value - float(self._linear @ w), grad
 
     def _root_beta(self):
-        return self.beta[0]  # alpha ** 0, in the trie and in the collapsed tree
+        return self.beta[0]  # one entry a level, or a node: the root's either way
 
     def _ends_value(self):
         z, t = self._z[self.ends], self.tree.node_weight[self.ends]

@@ -335,9 +335,7 @@ class TreeLinf(Penalty):
 
     def value(self, w):
         parent = self.tree.pair_parent
-        state = self._state = (
-            np.empty(w.size) if self._state is None else self._state
-        )
+        state = self._state = np.empty(w.size) if self._state is None else self._state
         state[:] = 0.0
 
         def up(k, lo, hi, push):
