@@ -81,7 +81,5 @@ def target_log_proba(estimator, X, y):
     for start in range(0, rows.size, step):
         here = rows[start : start + step]
         block = X.iloc[here] if hasattr(X, "iloc") else X[here]
-        out[here] = log_rows(block)[
-            np.arange(here.size), column[start : start + step]
-        ]
+        out[here] = log_rows(block)[np.arange(here.size), column[start : start + step]]
     return out

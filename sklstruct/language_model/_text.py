@@ -9,8 +9,6 @@ import numpy as np
 
 from ..context_tree._symbols import check_sentences, split_sentence, token_stream
 
-MISSING = object()
-
 
 def object_array(symbols):
     """1-D object array of any symbols, tuples included."""
@@ -153,6 +151,13 @@ class SentenceEncoder:
                         "are put around sentences by the model. Remove it, or choose "
                         f"another mark with {name}="
                     )
+
+    def lengths(self, sentences):
+        """Number of predicted positions of each sentence."""
+        extra = self.end is not None
+        return np.fromiter(
+            (len(s) + extra for s in sentences), np.int64, len(sentences)
+        )
 
     def encode_history(self, context):
         """Ids of a start mark and the words of an unfinished sentence."""
