@@ -219,8 +219,6 @@ class LanguageModel(
                 ensure_non_negative=True,
             )
             keep = np.flatnonzero(sample_weight > 0)
-            if keep.size == 0:
-                raise ValueError("sample_weight is zero for every sentence of X")
             sentences = [sentences[i] for i in keep]
             sample_weight = sample_weight[keep]
         classes = self._find_vocabulary(sentences, sample_weight)

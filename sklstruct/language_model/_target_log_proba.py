@@ -54,8 +54,7 @@ def target_log_proba(estimator, X, y):
     elif hasattr(estimator, "predict_proba"):
 
         def log_rows(block):
-            with np.errstate(divide="ignore"):
-                return np.log(estimator.predict_proba(block))
+            return np.log(estimator.predict_proba(block))
 
     else:
         raise TypeError(
@@ -81,5 +80,7 @@ def target_log_proba(estimator, X, y):
     for start in range(0, rows.size, step):
         here = rows[start : start + step]
         block = X.iloc[here] if hasattr(X, "iloc") else X[here]
-        out[here] = log_rows(block)[np.arange(here.size), column[start : start + step]]
+        with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
+            rows_here = log_rows(block)
+        out[here] = rows_here[np.arange(here.size), column[start : start + step]]
     return out

@@ -79,10 +79,11 @@ def count_symbols(sentences, sample_weight=None):
 
 def sort_symbols(symbols):
     """Sorted; in the given order where they are of kinds that do not compare."""
+    symbols = list(symbols)
     try:
         return sorted(symbols)
     except TypeError:
-        return list(symbols)
+        return symbols
 
 
 class SentenceEncoder:
