@@ -49,18 +49,13 @@ def target_log_proba(estimator, X, y):
     if hasattr(estimator, "target_log_proba"):
         return estimator.target_log_proba(X, y)
     check_is_fitted(estimator)
-    if hasattr(estimator, "predict_log_proba"):
-        log_rows = estimator.predict_log_proba
-    elif hasattr(estimator, "predict_proba"):
-
-        def log_rows(block):
-            return np.log(estimator.predict_proba(block))
-
-    else:
+    logarithms = hasattr(estimator, "predict_log_proba")
+    if not logarithms and not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"{type(estimator).__name__} has neither target_log_proba, "
             "predict_log_proba nor predict_proba: it gives no probabilities to score"
         )
+    predict = estimator.predict_log_proba if logarithms else estimator.predict_proba
     y = column_or_1d(y)
     classes = np.asarray(estimator.classes_)
     order = np.argsort(classes, kind="stable")
@@ -81,6 +76,7 @@ def target_log_proba(estimator, X, y):
         here = rows[start : start + step]
         block = X.iloc[here] if hasattr(X, "iloc") else X[here]
         with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
-            rows_here = log_rows(block)
-        out[here] = rows_here[np.arange(here.size), column[start : start + step]]
+            rows_here = predict(block)
+            picked = rows_here[np.arange(here.size), column[start : start + step]]
+            out[here] = picked if logarithms else np.log(picked)
     return out
