@@ -159,7 +159,7 @@ class AdditiveLM(BackoffClassifier):
     def _fit_tree(self, tree):
         n_classes = tree.n_classes
         mass = self.delta * n_classes
-        base = base_distribution(self.base, tree.count[:n_classes])
+        base = base_distribution(self.base, tree.count[:n_classes], self.classes_)
         # Every node has a pair, as every context in training precedes some target.
         total = np.add.reduceat(tree.count, tree.pair_ptr[:-1]) + mass
         proba = tree.count + mass * base[tree.target]

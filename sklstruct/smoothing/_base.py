@@ -1,8 +1,8 @@
 """The distribution below the unigrams: what every smoother ends in.
 
-A *unigram estimator* is anything with a method ``from_counts(counts)`` which fits it
-to the counts of the classes, returns the estimator, and leaves the distribution in
-its attribute ``proba_``. That is the whole protocol.
+A *unigram estimator* is anything with a method ``from_counts(counts, classes)`` which
+fits it to the counts of the classes, returns the estimator, and leaves the
+distribution in its attribute ``proba_``. That is the whole protocol.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ from sklearn.base import clone
 
 from .._compat import HasMethods, StrOptions
 
-BASE_CONSTRAINT = [StrOptions({"uniform"}), None, HasMethods(["from_counts"])]
+BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 
 
-def base_distribution(base, counts):
+def base_distribution(base, counts, classes):
     """P(y) of the parameter `base`, positive everywhere and summing to 1.
 
     Parameters
     ----------
-    base : "uniform", None or unigram estimator
+    base : "uniform" or unigram estimator
         An estimator is cloned before it is fitted.
     counts : ndarray of shape (n_classes,)
         Weight of each class in training.
+    classes : ndarray of shape (n_classes,)
+        The classes, sorted.
 
     Returns
     -------
     proba : float64 ndarray of shape (n_classes,)
     """
     n_classes = counts.size
-    if base is None or isinstance(base, str):
+    if isinstance(base, str):
         return np.full(n_classes, 1.0 / n_classes)
     name = type(base).__name__
-    proba = np.array(clone(base).from_counts(counts).proba_, dtype=np.float64)
+    proba = np.array(clone(base).from_counts(counts, classes).proba_, dtype=np.float64)
     if proba.shape != (n_classes,):
         raise ValueError(
             f"base={name} gave a distribution of shape {proba.shape} for {n_classes} "

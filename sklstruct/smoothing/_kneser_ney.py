@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
-from .._compat import Interval, StrOptions
+from .._compat import Interval
 from ..backoff._estimator import BackoffClassifier
 from . import _smoothing_fast as _fast
 from ._base import BASE_CONSTRAINT, base_distribution
-
-# Discounts of a depth whose counts of counts do not determine them. The three
-# are those of KenLM's estimator, the single one is the usual textbook value.
-_FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
+from ._discount import DISCOUNT_CONSTRAINT, check_discount, find_discounts
 
 
 def adjusted_counts(tree):
@@ -28,48 +24,6 @@ def adjusted_counts(tree):
     adjusted = tree.terminal_counts()
     _fast.add_distinct(tree.pair_parent, tree.count, adjusted)
     return adjusted
-
-
-def estimate_discounts(adjusted, kind):
-    """Discounts from the counts of counts.
-
-    Parameters
-    ----------
-    adjusted : float64 ndarray of shape (n_pairs,)
-        Adjusted counts of the pairs of one depth.
-    kind : {"single", "modified"}
-
-    Returns
-    -------
-    discounts : tuple of float
-        For counts 1, 2, ...; the last holds for all larger counts too.
-    problem : str or None
-        Why the discounts are not estimated but the fallback.
-    """
-    n = np.zeros(5)
-    _fast.counts_of_counts(adjusted, n)
-    needed = (1, 2) if kind == "single" else (1, 2, 3)
-    for i in needed:
-        if n[i] <= 0:
-            return _FALLBACK[kind], f"no adjusted count is {i}"
-    y = n[1] / (n[1] + 2 * n[2])
-    if kind == "single":
-        return (y,), None
-    discounts = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in needed)
-    return discounts, None
-
-
-def discount_problem(discounts, strict):
-    """What is wrong with discounts for counts 1, 2, ..., or None.
-
-    D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
-    negative; without interpolation D_i = i (`strict`) makes them 0.
-    """
-    for i, d in enumerate(discounts, start=1):
-        if not (0 < d < i or (d == i and not strict)):
-            bound = "<" if strict else "<="
-            return f"the discount of count {i} is {d:.4g}, not in 0 < D {bound} {i}"
-    return None
 
 
 class KneserNeyLM(BackoffClassifier):
@@ -194,11 +148,7 @@ class KneserNeyLM(BackoffClassifier):
 
     _parameter_constraints: dict = {
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
-        "discount": [
-            StrOptions({"modified", "single"}),
-            Interval(Real, 0, 1, closed="right"),
-            "array-like",
-        ],
+        "discount": DISCOUNT_CONSTRAINT,
         "interpolate": ["boolean"],
         "base": BASE_CONSTRAINT,
         "padding": "no_validation",
@@ -223,23 +173,7 @@ class KneserNeyLM(BackoffClassifier):
         self.classes = classes
 
     def _check_params(self):
-        if isinstance(self.discount, str):
-            return
-        try:
-            given = np.atleast_1d(np.asarray(self.discount, dtype=np.float64))
-        except (TypeError, ValueError) as exc:
-            raise ValueError(
-                f"discount must be numbers, got {self.discount!r}"
-            ) from exc
-        if given.ndim != 1 or given.size == 0:
-            raise ValueError(
-                "discount must be one number, or a sequence with one for each of the "
-                f"counts 1, 2, ...; got shape {given.shape}"
-            )
-        problem = discount_problem(given, strict=not self.interpolate)
-        if problem:
-            hint = "" if self.interpolate else " (because interpolate=False)"
-            raise ValueError(f"discount={self.discount!r}: {problem}{hint}")
+        check_discount(self.discount, strict=not self.interpolate)
 
     def _fit_tree(self, tree):
         if tree.span is not None:
@@ -249,8 +183,13 @@ class KneserNeyLM(BackoffClassifier):
                 "SuffixTreeVectorizer(collapse=False)"
             )
         adjusted = adjusted_counts(tree)
-        self.discounts_ = self._find_discounts(tree, adjusted)
-        base = base_distribution(self.base, tree.count[: tree.n_classes])
+        self.discounts_ = find_discounts(
+            self.discount,
+            np.split(adjusted, tree.pair_ptr[tree.level_ptr[1:-1]]),
+            strict=not self.interpolate,
+            owner=type(self).__name__,
+        )
+        base = base_distribution(self.base, tree.count[: tree.n_classes], self.classes_)
         proba = np.empty(tree.n_pairs)
         backoff = np.empty(tree.n_nodes)
         if self.interpolate:
@@ -266,33 +205,3 @@ class KneserNeyLM(BackoffClassifier):
             )  # fmt: skip
         backoff[0] = 1.0  # every class has a pair at the root
         return np.log(proba, out=proba), np.log(backoff, out=backoff)
-
-    def _find_discounts(self, tree, adjusted):
-        """Discounts of each depth, with one warning for all that were replaced."""
-        if not isinstance(self.discount, str):
-            given = np.atleast_1d(np.asarray(self.discount, dtype=np.float64))
-            return np.tile(given, (tree.n_levels, 1))
-        first = tree.pair_ptr[tree.level_ptr]
-        rows, problems = [], []
-        for depth in range(tree.n_levels):
-            row, problem = estimate_discounts(
-                adjusted[first[depth] : first[depth + 1]], self.discount
-            )
-            problem = problem or discount_problem(row, strict=not self.interpolate)
-            if problem:
-                row = _FALLBACK[self.discount]
-                problems.append(f"depth {depth}: {problem}")
-            rows.append(row)
-        if problems:
-            fallback = ", ".join(f"{d:g}" for d in _FALLBACK[self.discount])
-            fallback = f"({fallback})" if "," in fallback else fallback
-            warnings.warn(
-                f"{type(self).__name__}: counts of counts do not give "
-                f"discount={self.discount!r} ({'; '.join(problems)}). Small or "
-                "closed-vocabulary data do this. The fallback "
-                f"{fallback} is used there; pass discount={fallback} to have it "
-                "everywhere, without this warning.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return np.array(rows)

@@ -75,13 +75,13 @@ def test_base_replaces_the_uniform_distribution():
         def get_params(self, deep=False):
             return {}
 
-        def from_counts(self, counts):
+        def from_counts(self, counts, classes):
             self.proba_ = np.array([0.5, 0.2, 0.1, 0.1, 0.1])
             return self
 
     X, y = corpus()
     model = AdditiveLM(delta=0.3, padding=-1, base=Fixed(), classes=range(5)).fit(X, y)
-    base = Fixed().from_counts(None).proba_
+    base = Fixed().from_counts(None, None).proba_
     for context, row in zip(X[:50], model.predict_proba(X[:50])):
         expected = expected_row(X, y, np.ones(y.size), context, range(5), 0.3, base)
         np.testing.assert_allclose(row, expected, rtol=1e-12)

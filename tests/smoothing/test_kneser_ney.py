@@ -515,7 +515,7 @@ class _Unigram:
     def get_params(self, deep=False):
         return {"proba": self.proba}
 
-    def from_counts(self, counts):
+    def from_counts(self, counts, classes):
         self.proba_ = counts / counts.sum() if self.proba is None else self.proba
         return self
 

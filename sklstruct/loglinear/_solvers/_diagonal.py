@@ -72,6 +72,7 @@ class DiagonalSolver:
         kappa, t = KAPPA, 1.0
         epsilon = EPSILON if penalty.smoothed else 0.0
         f_prev = np.inf
+        exact = not penalty.smoothed  # whether y comes from an exact step
         history = []
         status = "max_iter"
         for iteration in range(self.max_iter):
@@ -90,7 +91,7 @@ class DiagonalSolver:
 
             small = optimality <= self.tol and epsilon <= EPSILON_MIN
             # Without momentum the residual is that of the answer y itself.
-            if small and epsilon == 0.0 and np.array_equal(y, w):
+            if small and exact and np.array_equal(y, w):
                 status = "converged"
                 break
             if stop:
@@ -100,6 +101,7 @@ class DiagonalSolver:
             if small or self._uphill(loss, y, w, new):
                 t = 1.0
             momentum, t = (0.0, 1.0) if small else next_momentum(t)
+            exact = epsilon == 0.0
             if small or (penalty.smoothed and iteration >= 0.7 * self.max_iter):
                 epsilon = 0.0
             elif epsilon > 0.0:

@@ -1,0 +1,124 @@
+"""Absolute discounts: estimated from counts of counts, given, or replaced."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+
+import numpy as np
+
+from .._compat import Interval, StrOptions
+from . import _smoothing_fast as _fast
+
+DISCOUNT_CONSTRAINT = [
+    StrOptions({"modified", "single"}),
+    Interval(Real, 0, 1, closed="right"),
+    "array-like",
+]
+
+# Discounts of a depth whose counts of counts do not determine them. The three
+# are those of KenLM's estimator, the single one is the usual textbook value.
+_FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
+
+
+def estimate_discounts(adjusted, kind):
+    """Discounts from the counts of counts.
+
+    Parameters
+    ----------
+    adjusted : float64 ndarray of shape (n_pairs,)
+        Adjusted counts of the pairs of one depth.
+    kind : {"single", "modified"}
+
+    Returns
+    -------
+    discounts : tuple of float
+        For counts 1, 2, ...; the last holds for all larger counts too.
+    problem : str or None
+        Why the discounts are not estimated but the fallback.
+    """
+    n = np.zeros(5)
+    _fast.counts_of_counts(adjusted, n)
+    needed = (1, 2) if kind == "single" else (1, 2, 3)
+    for i in needed:
+        if n[i] <= 0:
+            return _FALLBACK[kind], f"no adjusted count is {i}"
+    y = n[1] / (n[1] + 2 * n[2])
+    if kind == "single":
+        return (y,), None
+    discounts = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in needed)
+    return discounts, None
+
+
+def discount_problem(discounts, strict):
+    """What is wrong with discounts for counts 1, 2, ..., or None.
+
+    D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
+    negative; without interpolation D_i = i (`strict`) makes them 0.
+    """
+    for i, d in enumerate(discounts, start=1):
+        if not (0 < d < i or (d == i and not strict)):
+            bound = "<" if strict else "<="
+            return f"the discount of count {i} is {d:.4g}, not in 0 < D {bound} {i}"
+    return None
+
+
+def check_discount(discount, strict):
+    """Errors about the parameter `discount` beyond its declared types."""
+    if isinstance(discount, str):
+        return
+    try:
+        given = np.atleast_1d(np.asarray(discount, dtype=np.float64))
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"discount must be numbers, got {discount!r}") from exc
+    if given.ndim != 1 or given.size == 0:
+        raise ValueError(
+            "discount must be one number, or a sequence with one for each of the "
+            f"counts 1, 2, ...; got shape {given.shape}"
+        )
+    problem = discount_problem(given, strict)
+    if problem:
+        hint = " (because interpolate=False)" if strict else ""
+        raise ValueError(f"discount={discount!r}: {problem}{hint}")
+
+
+def find_discounts(discount, levels, strict, owner):
+    """Discounts of each depth, with one warning for all that were replaced.
+
+    Parameters
+    ----------
+    discount : "modified", "single", float or sequence of float
+    levels : list of float64 ndarray
+        Adjusted counts of the pairs of each depth.
+    strict : bool
+        As `discount_problem`.
+    owner : str
+        Who warns.
+
+    Returns
+    -------
+    discounts : float64 ndarray of shape (n_levels, n_discounts)
+    """
+    if not isinstance(discount, str):
+        given = np.atleast_1d(np.asarray(discount, dtype=np.float64))
+        return np.tile(given, (len(levels), 1))
+    rows, problems = [], []
+    for depth, adjusted in enumerate(levels):
+        row, problem = estimate_discounts(adjusted, discount)
+        problem = problem or discount_problem(row, strict)
+        if problem:
+            row = _FALLBACK[discount]
+            problems.append(f"depth {depth}: {problem}")
+        rows.append(row)
+    if problems:
+        fallback = ", ".join(f"{d:g}" for d in _FALLBACK[discount])
+        fallback = f"({fallback})" if "," in fallback else fallback
+        warnings.warn(
+            f"{owner}: counts of counts do not give discount={discount!r} "
+            f"({'; '.join(problems)}). Small or closed-vocabulary data do this. The "
+            f"fallback {fallback} is used there; pass discount={fallback} to have it "
+            "everywhere, without this warning.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return np.array(rows)

@@ -1,0 +1,224 @@
+"""SuffixTreeVectorizer and context_windows as scikit-learn's users meet them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import clone
+from sklstruct import SuffixTreeVectorizer
+from sklstruct.context_tree import ContextTree, context_windows
+
+WORDS = np.array(
+    [["", "the", "cat"], ["the", "cat", "sat"], ["", "", "the"], ["a", "big", "cat"]]
+)
+
+
+@pytest.mark.parametrize("interface", ["sparray", "spmatrix"])
+def test_sparse_interface(interface):
+    kind = sp.sparray if interface == "sparray" else sp.spmatrix
+    with config_context(sparse_interface=interface):
+        vectorizer = SuffixTreeVectorizer(padding="")
+        for paths in (vectorizer.fit_transform(WORDS), vectorizer.transform(WORDS)):
+            assert isinstance(paths, kind) and paths.format == "csr"
+
+
+def test_rows_are_paths_of_readable_contexts():
+    vectorizer = SuffixTreeVectorizer(max_depth=3, padding="")
+    paths = vectorizer.fit_transform(WORDS)
+    names = vectorizer.get_feature_names_out()
+    rows = [
+        [names[c] for c in np.sort(paths[[i]].indices)] for i in range(len(WORDS))
+    ]
+    assert rows == [
+        ["context=", "context=cat", "context=the cat"],
+        ["context=", "context=sat", "context=cat sat", "context=the cat sat"],
+        ["context=", "context=the"],
+        ["context=", "context=cat", "context=big cat", "context=a big cat"],
+    ]
+    assert (paths.data == 1).all()
+    unseen = np.array([["zebra", "the", "cat"], ["the", "zebra", "cat"], ["", "", "x"]])
+    found = vectorizer.transform(unseen)
+    assert [sorted(names[found[[i]].indices]) for i in range(3)] == [
+        ["context=", "context=cat", "context=the cat"],
+        ["context=", "context=cat"],
+        ["context="],
+    ]
+
+
+def test_names_stay_unique_when_symbols_hold_blanks():
+    X = np.array([["a b", "c"], ["a", "b c"], ["b", "c"]], dtype=object)
+    names = SuffixTreeVectorizer().fit(X).get_feature_names_out()
+    assert len(set(names)) == len(names)
+    assert 'context="a b" "c"' in names
+
+
+def test_collapsed_columns_count_the_suffixes_that_match():
+    X = np.array([["a", "b", "c"], ["x", "y", "z"]])
+    vectorizer = SuffixTreeVectorizer(max_depth=3, collapse=True).fit(X)
+    assert vectorizer.get_feature_names_out().tolist() == [
+        "context=",
+        "context=a b c",
+        "context=x y z",
+    ]
+    half = np.array([["q", "b", "c"], ["b", "b", "c"], ["a", "b", "c"], ["c", "a", "b"]])
+    assert vectorizer.transform(half).toarray().tolist() == [
+        [1, 2, 0],
+        [1, 2, 0],
+        [1, 3, 0],
+        [1, 0, 0],
+    ]
+
+
+@pytest.mark.parametrize("collapse", [False, True])
+def test_tree_is_read_back_from_the_matrix_alone(collapse):
+    X = np.random.default_rng(0).integers(0, 4, size=(300, 6))
+    vectorizer = SuffixTreeVectorizer(max_depth=6, collapse=collapse)
+    paths = vectorizer.fit_transform(X)
+    tree, terminal, column_to_node = ContextTree.from_paths(paths)
+    assert np.array_equal(tree.parent, vectorizer.tree_.parent)
+    assert np.array_equal(tree.spans(), vectorizer.tree_.spans())
+    assert np.array_equal(column_to_node, np.arange(paths.shape[1]))
+    # A relabelling of the columns that keeps parents first gives the same tree.
+    rng = np.random.default_rng(1)
+    depth = vectorizer.tree_.levels()
+    order = np.lexsort((rng.random(depth.size), depth))
+    shuffled = paths[:, order].tocsr()
+    shuffled.sort_indices()
+    again, _, mapping = ContextTree.from_paths(shuffled)
+    assert np.array_equal(np.bincount(again.levels()), np.bincount(tree.levels()))
+    assert sorted(mapping) == list(range(depth.size))
+
+
+@pytest.mark.parametrize(
+    "X, padding",
+    [
+        (np.array([[1, 2], [3, 1], [-1, 2]]), -1),
+        (np.array([[1.5, 2], [3, 1.5], [np.nan, 2]]), np.nan),
+        (np.array([["u", "v"], ["w", "u"], [None, "v"]], dtype=object), None),
+        (np.array([[b"u", b"v"], [b"w", b"u"], [b"", b"v"]]), b""),
+        (np.array([[True, False], [False, True]]), None),
+        (pd.DataFrame({"older": ["u", "w", None], "newer": ["v", "u", "v"]}), np.nan),
+        (pd.DataFrame({"older": [1, 3, -1], "newer": [2, 1, 2]}), -1),
+        (np.array([[1, 2], [3, 1], [7, 2]], dtype=object), 7),
+        (np.array([[1, 200], [255, 1], [0, 2]], dtype=np.uint8), 0),
+    ],
+)
+def test_symbols_of_every_dtype(X, padding):
+    vectorizer = SuffixTreeVectorizer(padding=padding)
+    fitted = vectorizer.fit_transform(X)
+    assert (fitted != clone(vectorizer).fit(X).transform(X)).nnz == 0
+    assert padding not in vectorizer.categories_.tolist()
+    n_rows = 3 if len(X) == 3 else 2
+    assert fitted.shape[0] == n_rows
+    assert fitted[[n_rows - 1]].nnz == (2 if len(X) == 3 else 3)
+
+
+def test_strings_keep_their_meaning_across_dtypes():
+    fixed = np.array([["the", "cat"], ["a", "dog"]])
+    vectorizer = SuffixTreeVectorizer().fit(fixed)
+    as_objects = vectorizer.transform(fixed.astype(object))
+    assert (as_objects != vectorizer.transform(fixed)).nnz == 0
+    longer = np.array([["thence", "cat"]])  # wider dtype than in fit
+    assert vectorizer.transform(longer).nnz == 2
+    assert vectorizer.transform(np.array([[1, 2]])).nnz == 1  # other kind: unknown
+
+
+@pytest.mark.parametrize(
+    "X, error, words",
+    [
+        (np.array([[1.0, np.nan]]), ValueError, "NaN"),
+        (np.array([[1.0, np.inf]]), ValueError, "infinity"),
+        (np.array([["a", 1], [2, "b"]], dtype=object), TypeError, "uniform"),
+        (np.array([[{"a": 1}, "b"]], dtype=object), TypeError, "string or.*number"),
+        (np.array([[1 + 2j, 0]]), ValueError, "Complex"),
+        (np.array(["a", "b"]), ValueError, "2D array"),
+        (np.empty((0, 2)), ValueError, "0 sample"),
+        (np.empty((2, 0)), ValueError, "0 feature"),
+        (np.array([["2020-01-01"]], dtype="datetime64[D]"), TypeError, "datetime"),
+        (sp.csr_array(np.eye(2)), TypeError, "[Ss]parse"),
+    ],
+)
+def test_bad_input(X, error, words):
+    with pytest.raises(error, match=words):
+        SuffixTreeVectorizer().fit(X)
+
+
+def test_none_is_padding_only_when_it_is_said():
+    X = np.array([[None, "a"], ["b", "a"]], dtype=object)
+    assert SuffixTreeVectorizer().fit_transform(X)[[0]].nnz == 2
+    with pytest.raises(TypeError, match="padding"):
+        SuffixTreeVectorizer(padding="").fit(X)
+
+
+@pytest.mark.parametrize("depth", [0, -1, 1.5, "2", None])
+def test_bad_depth(depth):
+    with pytest.raises(ValueError, match="max_depth"):
+        SuffixTreeVectorizer(max_depth=depth).fit(WORDS)
+
+
+def test_width_and_depth_may_differ():
+    X = np.random.default_rng(0).integers(0, 3, size=(50, 4))
+    deep = SuffixTreeVectorizer(max_depth=9).fit(X)
+    assert deep.tree_.depths().max() == 4
+    shallow = SuffixTreeVectorizer(max_depth=2).fit(X)
+    assert shallow.tree_.depths().max() == 2
+    narrow = SuffixTreeVectorizer(max_depth=2).fit(X[:, 2:])
+    assert np.array_equal(shallow.tree_.parent, narrow.tree_.parent)
+
+
+# --------------------------------------------------------------------- windows
+
+
+def test_windows_share_one_array():
+    w = context_windows([["a", "b"], [], "b a"], max_depth=3)
+    assert np.shares_memory(w.contexts, w.tokens)
+    assert np.shares_memory(w.targets, w.tokens)
+    keep = w.sample_weight > 0
+    symbols = [*w.vocabulary, "."]
+    rows = [
+        " ".join(symbols[c] for c in context) + " > " + symbols[t]
+        for context, t in zip(w.contexts[keep], w.targets[keep])
+    ]
+
+    def cut(row):  # what stands left of the most recent padding is not read
+        context, target = row.split(" > ")
+        parts = context.split()
+        last = max((i for i, p in enumerate(parts) if p == "."), default=-1)
+        return " ".join(parts[last + 1 :]) + " > " + target
+
+    assert [cut(r) for r in rows] == [
+        "<s> > a",
+        "<s> a > b",
+        "<s> a b > </s>",
+        "<s> > </s>",
+        "<s> > b",
+        "<s> b > a",
+        "<s> b a > </s>",
+    ]
+    assert set(w.targets[~keep]) <= {-1, symbols.index("<s>")}
+
+
+@pytest.mark.parametrize("start, end", [(None, None), ("<s>", None), (None, "</s>")])
+def test_marks_are_optional(start, end):
+    w = context_windows(["a b", "c"], max_depth=2, start=start, end=end)
+    assert int(w.sample_weight.sum()) == 3 + 2 * (end is not None)
+    assert len(w.vocabulary) == 3 + (start is not None) + (end is not None)
+
+
+@pytest.mark.parametrize(
+    "sentences, error, words",
+    [
+        ("one string", TypeError, "one string"),
+        ([], ValueError, "empty"),
+        ([["a"], 3], TypeError, "sentence 1"),
+        (7, TypeError, "iterable"),
+        ([["a"], ["<s>", "b"]], ValueError, "sentence 1"),
+        ([["a", 1]], TypeError, "one kind"),
+    ],
+)
+def test_bad_sentences(sentences, error, words):
+    with pytest.raises(error, match=words):
+        context_windows(sentences)
+    with pytest.raises(ValueError, match="max_depth"):
+        context_windows(["a"], max_depth=0)
