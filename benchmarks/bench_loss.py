@@ -23,8 +23,10 @@ def main():
     print(machine())
     w = context_windows(wikitext("train"), 6)
     keep = w.sample_weight > 0
-    print(f"{'m':>2} {'pairs':>10} {'alpha':>5} {'ms':>7} {'ns/pair':>7} "
-          f"{'value ms':>8} {'np.exp ms':>9} {'ratio':>6}")  # fmt: skip
+    print(
+        f"{'m':>2} {'pairs':>10} {'alpha':>5} {'ms':>7} {'ns/pair':>7} "
+        f"{'value ms':>8} {'np.exp ms':>9} {'ratio':>6}"
+    )
     for m in (1, 2, 4, 6):
         histories = Histories.from_windows(w.contexts, m).select(keep)
         tree, terminal = ContextTree.from_histories(histories, w.vocabulary.size)
@@ -36,9 +38,11 @@ def main():
             loss = _loss.LogLinearLoss(tree, alpha ** np.arange(m + 1.0))
             both = best_time(lambda: loss.value_and_gradient(weights, gradient))  # noqa: B023
             value = best_time(lambda: loss.value(weights))  # noqa: B023
-            print(f"{m:2} {tree.n_pairs:10} {alpha:5} {both * 1e3:7.1f} "
-                  f"{both / tree.n_pairs * 1e9:7.2f} {value * 1e3:8.1f} "
-                  f"{exp * 1e3:9.2f} {both / exp:6.1f}")  # fmt: skip
+            print(
+                f"{m:2} {tree.n_pairs:10} {alpha:5} {both * 1e3:7.1f} "
+                f"{both / tree.n_pairs * 1e9:7.2f} {value * 1e3:8.1f} "
+                f"{exp * 1e3:9.2f} {both / exp:6.1f}"
+            )
         if block_table and m == 4:
             for size in range(12, 24, 2):
                 loss.shards = _loss.Shards(tree, _loss.N_SHARDS, 1 << size).blocks

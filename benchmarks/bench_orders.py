@@ -101,8 +101,11 @@ def main():
     models["modified Kneser-Ney"] = KneserNeyLM()
     for penalty in GRID:
         plain, weighted = choose(penalty, splits[0][0], splits[0][2])
-        print(f"{penalty}: lam {plain[0]}; weighted: lam {weighted[0]}, alpha "
-              f"{weighted[1]}", flush=True)  # fmt: skip
+        print(
+            f"{penalty}: lam {plain[0]}; weighted: lam {weighted[0]}, alpha "
+            f"{weighted[1]}",
+            flush=True,
+        )
         for label, (lam, alpha) in (
             (penalty, plain),
             (f"weighted {penalty}", weighted),
@@ -146,10 +149,20 @@ def plot(rows, names, path):
                 continue
             colour = styles.get(name.removeprefix("weighted "), "0.3")
             line = "--" if name == "Kneser-Ney" else "-"
-            axis.plot(orders, [r[name] for r in rows], line, marker="o", ms=3,
-                      color=colour, label=name)  # fmt: skip
-        axis.set(xlabel="order (words)", ylabel="test perplexity",
-                 title="weighted features" if weighted else "unweighted features")  # fmt: skip
+            axis.plot(
+                orders,
+                [r[name] for r in rows],
+                line,
+                marker="o",
+                ms=3,
+                color=colour,
+                label=name,
+            )
+        axis.set(
+            xlabel="order (words)",
+            ylabel="test perplexity",
+            title="weighted features" if weighted else "unweighted features",
+        )
         axis.legend(fontsize=8)
     for name in ("trie pairs", "tree pairs"):
         axes[2].plot(orders, [r[name] for r in rows], marker="o", ms=3, label=name)

@@ -38,8 +38,10 @@ MODELS = {
 
 def models():
     train, valid, test = (wikitext(s) for s in ("train", "valid", "test"))
-    print(f"{'model':24} {'valid':>7} {'test':>7} {'fit s':>6} {'parameters':>10} "
-          f"{'peak MB':>7}")  # fmt: skip
+    print(
+        f"{'model':24} {'valid':>7} {'test':>7} {'fit s':>6} {'parameters':>10} "
+        f"{'peak MB':>7}"
+    )
     for name, estimator in MODELS.items():
         start = time.perf_counter()
         lm = LanguageModel(estimator, max_depth=DEPTH).fit(train)
@@ -47,8 +49,11 @@ def models():
         size = getattr(
             lm.estimator_, "n_parameters_", lm.estimator_.backoff_model_.n_pairs
         )
-        print(f"{name:24} {lm.perplexity(valid):7.2f} {lm.perplexity(test):7.2f} "
-              f"{seconds:6.1f} {size:10} {peak_mb():7.0f}", flush=True)  # fmt: skip
+        print(
+            f"{name:24} {lm.perplexity(valid):7.2f} {lm.perplexity(test):7.2f} "
+            f"{seconds:6.1f} {size:10} {peak_mb():7.0f}",
+            flush=True,
+        )
 
 
 def tune():
@@ -59,14 +64,20 @@ def tune():
             for depth_weight in (1.0, [2.0, 1.0, 1.0, 1.0, 1.0]):
                 lm = LanguageModel(
                     StructuredLogLinearLM(
-                        penalty="l2", lam=lam, alpha=alpha, depth_weight=depth_weight,
+                        penalty="l2",
+                        lam=lam,
+                        alpha=alpha,
+                        depth_weight=depth_weight,
                         tol=5e-3,
                     ),
                     max_depth=DEPTH,
-                ).fit(train)  # fmt: skip
+                ).fit(train)
                 score = lm.perplexity(valid)
-                print(f"lam {lam} alpha {alpha} depth_weight {depth_weight}: "
-                      f"validation {score:.2f}", flush=True)  # fmt: skip
+                print(
+                    f"lam {lam} alpha {alpha} depth_weight {depth_weight}: "
+                    f"validation {score:.2f}",
+                    flush=True,
+                )
                 if score < best[0]:
                     best = (score, lm)
     print(
@@ -92,10 +103,13 @@ def converge():
             if label == "minimum":
                 continue
             reached = int(np.argmax(history <= minimum * 1.001)) + 1
-            print(f"{name:12} {estimator.n_iter_} iterations in {seconds:.1f} s from "
-                  f"token ids, relative error {history[-1] / minimum - 1:.1e}; 1e-3 "
-                  f"after {reached} (about {seconds * reached / estimator.n_iter_:.1f} s); "
-                  f"peak {peak_mb():.0f} MB", flush=True)  # fmt: skip
+            print(
+                f"{name:12} {estimator.n_iter_} iterations in {seconds:.1f} s from "
+                f"token ids, relative error {history[-1] / minimum - 1:.1e}; 1e-3 "
+                f"after {reached} (about {seconds * reached / estimator.n_iter_:.1f} s); "
+                f"peak {peak_mb():.0f} MB",
+                flush=True,
+            )
 
 
 def query():
