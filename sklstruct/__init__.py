@@ -27,6 +27,9 @@ except PackageNotFoundError as exc:  # a copied folder without its metadata
 # Public name -> the package that defines it. Imported on first use, so that
 # `import sklstruct` stays cheap.
 _PUBLIC = {
+    "AdditiveLM": "sklstruct.smoothing",
+    "BackoffModel": "sklstruct.backoff",
+    "KneserNeyLM": "sklstruct.smoothing",
     "StructuredLogLinearLM": "sklstruct.loglinear",
     "SuffixTreeVectorizer": "sklstruct.context_tree",
 }

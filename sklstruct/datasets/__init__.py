@@ -1,0 +1,5 @@
+"""Texts that need no download."""
+
+from ._python_topics import load_python_topics
+
+__all__ = ["load_python_topics"]

@@ -177,7 +177,7 @@ def split_groups(Py_ssize_t lo, Py_ssize_t hi, double kappa,
     join the quadratic weight rho (their majoriser); the others, near zero, keep
     their norm and form forests of their own: cut[p] is p's parent inside such a
     forest, else -1. A forest has one metric, D + rho of its top pair, so that the
-    exact operator applies; group_kappa is -1 outside of the forests. Returns the sum of weight * ||w_g||.
+    exact operator applies; group_kappa is -1 outside of the forests.
     """
     cdef Py_ssize_t p, ss = 0 if scale.shape[0] == 1 else 1
     cdef double norm, above, total = 0.0

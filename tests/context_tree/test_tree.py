@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+
 from sklstruct.context_tree import ContextTree
 from sklstruct.context_tree._tree import Histories, sliding_base
 
@@ -129,10 +130,17 @@ def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(seed, m):
     trie, expected_terminal = ContextTree.from_histories(histories, 3)
     trie.count_pairs(expected_terminal, y, 4, weight)
     expanded, index = tree.expand()
-    for name in (
-        "parent symbol level_ptr child_ptr pair_ptr target pair_parent count "
-        "node_weight"
-    ).split():
+    for name in [
+        "parent",
+        "symbol",
+        "level_ptr",
+        "child_ptr",
+        "pair_ptr",
+        "target",
+        "pair_parent",
+        "count",
+        "node_weight",
+    ]:
         a, b = getattr(expanded, name), getattr(trie, name)
         assert a.dtype == b.dtype
         np.testing.assert_allclose(a, b, rtol=1e-13, err_msg=name)

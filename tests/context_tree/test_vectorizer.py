@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
+
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import ContextTree, context_windows
 
@@ -27,9 +28,7 @@ def test_rows_are_paths_of_readable_contexts():
     vectorizer = SuffixTreeVectorizer(max_depth=3, padding="")
     paths = vectorizer.fit_transform(WORDS)
     names = vectorizer.get_feature_names_out()
-    rows = [
-        [names[c] for c in np.sort(paths[[i]].indices)] for i in range(len(WORDS))
-    ]
+    rows = [[names[c] for c in np.sort(paths[[i]].indices)] for i in range(len(WORDS))]
     assert rows == [
         ["context=", "context=cat", "context=the cat"],
         ["context=", "context=sat", "context=cat sat", "context=the cat sat"],
@@ -61,7 +60,9 @@ def test_collapsed_columns_count_the_suffixes_that_match():
         "context=a b c",
         "context=x y z",
     ]
-    half = np.array([["q", "b", "c"], ["b", "b", "c"], ["a", "b", "c"], ["c", "a", "b"]])
+    half = np.array(
+        [["q", "b", "c"], ["b", "b", "c"], ["a", "b", "c"], ["c", "a", "b"]]
+    )
     assert vectorizer.transform(half).toarray().tolist() == [
         [1, 2, 0],
         [1, 2, 0],

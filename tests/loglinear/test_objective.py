@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
+
 from sklstruct.context_tree import ContextTree
 from sklstruct.context_tree._tree import Histories
 from sklstruct.loglinear._estimator import _expand_weights, thread_map
@@ -61,9 +62,7 @@ def betas(tree, beta):
     if tree.span is None:
         return beta[tree.levels()]
     depth = tree.depths()
-    return np.array(
-        [beta[d - s + 1 : d + 1].sum() for d, s in zip(depth, tree.span)]
-    )
+    return np.array([beta[d - s + 1 : d + 1].sum() for d, s in zip(depth, tree.span)])
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -167,8 +166,6 @@ def test_scores_far_apart_stay_finite():
 # -------------------------------------------------- penalties and solvers
 
 
-
-
 def make(name, m=3, seed=0, positive=True, lam=0.4, collapse=False, depth_weight=None):
     tree, *_ = make_tree(seed, m, collapse)
     loss = LogLinearLoss(tree, 0.8 ** np.arange(m + 1.0))
@@ -190,13 +187,16 @@ def brute_value(name, tree, w, lam, depth_weight):
     total = 0.0
     for q in range(tree.n_pairs):
         v = w[groups[q]]
-        total += depth_weight[depth[q]] * {
-            "l1": abs(w[q]),
-            "l2": 0.5 * w[q] ** 2,
-            "elastic_net": abs(w[q]) + 0.35 * w[q] ** 2,
-            "tree_l2": np.linalg.norm(v),
-            "tree_linf": np.abs(v).max(),
-        }[name]
+        total += (
+            depth_weight[depth[q]]
+            * {
+                "l1": abs(w[q]),
+                "l2": 0.5 * w[q] ** 2,
+                "elastic_net": abs(w[q]) + 0.35 * w[q] ** 2,
+                "tree_l2": np.linalg.norm(v),
+                "tree_linf": np.abs(v).max(),
+            }[name]
+        )
     return lam * total
 
 
@@ -282,9 +282,11 @@ def test_optimality_by_subgradients(name):
     # and no direction towards another point, goes downhill.
     loss, penalty = make(name, depth_weight=np.ones(4))
     n = loss.tree.n_pairs
-    w = SOLVERS["auto"](1e-9, 100_000).solve(
-        loss, penalty, np.zeros(n), lambda *_: False
-    ).w
+    w = (
+        SOLVERS["auto"](1e-9, 100_000)
+        .solve(loss, penalty, np.zeros(n), lambda *_: False)
+        .w
+    )
     f = loss.value(w) + penalty.value(w)
     rng = np.random.default_rng(0)
     for _ in range(200):

@@ -1,0 +1,892 @@
+"""LanguageModel: sentences in, perplexity out."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from typing import NamedTuple
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, DensityMixin, MetaEstimatorMixin, clone
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from .._compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    _check_sample_weight,
+    _fit_context,
+)
+from ..backoff import BackoffModel
+from ..backoff._estimator import BackoffClassifier
+from ..context_tree import SuffixTreeVectorizer
+from ..loglinear import StructuredLogLinearLM
+from ._target_log_proba import target_log_proba
+from ._text import (
+    SentenceEncoder,
+    check_marks,
+    count_symbols,
+    object_array,
+    read_sentences,
+    repeat_weights,
+    sort_symbols,
+)
+
+
+class _Scored(NamedTuple):
+    """Every predicted position of a text, in order."""
+
+    log_prob: np.ndarray  # (n_positions,) NaN for a word that is no class
+    known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
+    symbol: np.ndarray  # (n_positions,) int32 id of the symbol
+    length: np.ndarray  # (n_sentences,) positions of each sentence
+    depth: np.ndarray | None  # (n_positions,) depth that held the n-gram
+
+
+class LanguageModel(
+    CallbackSupportMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator
+):
+    r"""Language model over sentences, from any classifier of context windows.
+
+    .. math::
+        P(w_1 \ldots w_L) = \prod_{i=1}^{L+1}
+        P(w_i \mid w_{i-m}, \ldots, w_{i-1}), \qquad
+        w_0 = \langle s\rangle,\ w_{L+1} = \langle /s\rangle .
+
+    Turns sentences into context windows of integer ids and next symbols, fits a
+    clone of `estimator` on them, and speaks in symbols again. Nothing crosses a
+    sentence start; the start mark is a context and never predicted; the end mark
+    is predicted like a word.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        What predicts the next symbol; None is ``StructuredLogLinearLM()``. Any
+        classifier with `predict_log_proba` or `predict_proba` will do, or a
+        pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
+        StructuredLogLinearLM())``. It is fitted on windows of int32 ids. Its
+        parameters named ``padding`` are set to -1, the id of missing history, and
+        those named ``classes`` to all ids, in any step.
+
+    max_depth : int, default=4
+        Longest context m, in symbols, at least 1; the order of the n-gram model
+        is m + 1. Where the estimator has a `max_depth` of its own, the smaller
+        counts.
+
+    min_count : int, default=1
+        Words that occur less often in training become `unknown`; at least 1.
+
+    unknown : object, default="<unk>"
+        The symbol that stands for words outside the vocabulary; it may occur in
+        the text. It is a class even if nothing in training is mapped to it: its
+        probability is then what the estimator gives to a class without counts
+        (small, positive). None: there is no such symbol.
+
+    start, end : object, default="<s>", "</s>"
+        Marks around each sentence, which must not occur in it. None: no mark.
+
+    vocabulary : array-like of shape (n_words,), default=None
+        All words that can be predicted (without marks); others become
+        `unknown`. None: those of the training text that reach `min_count`.
+
+    out_of_vocabulary : {"error", "exclude"}, default="error"
+        With ``unknown=None``, what a word outside the vocabulary does when a text is
+        scored: an error that names it, or nothing (the position is not
+        counted). It ends the history of what follows.
+
+    Attributes
+    ----------
+    estimator_ : classifier or None
+        The fitted clone. None for a model read by `from_arpa`.
+
+    backoff_model_ : BackoffModel
+        The model over the symbols themselves. Only where the estimator, alone or
+        in a pipeline after a SuffixTreeVectorizer, is one that fits a
+        BackoffModel.
+
+    vocabulary_ : object ndarray of shape (n_classes,)
+        The symbols that are predicted: words in sorted order, `unknown`, `end`.
+
+    See Also
+    --------
+    sklstruct.StructuredLogLinearLM : Log-linear model, the default.
+    sklstruct.smoothing.KneserNeyLM : Count-based model.
+    sklstruct.metrics.perplexity : The same of any classifier.
+
+    Notes
+    -----
+    `score` is the mean natural log-likelihood per token, unknown words and end marks
+    counted, so a search over ``estimator__lam`` or `max_depth` needs no `scoring`.
+    Do not tune `min_count` or `vocabulary` by it: the fewer words are known, the
+    easier the task.
+
+    Where there is a `backoff_model_`, scoring runs over the tokens in compiled code.
+    Other estimators are asked for their rows in blocks of about 64 MB.
+
+    References
+    ----------
+    .. [1] S. F. Chen, J. Goodman, "An Empirical Study of Smoothing Techniques for
+       Language Modeling", Computer Speech & Language 13(4), 1999 (perplexity).
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran"]
+    >>> model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
+    >>> [(word, round(p, 3)) for word, p in model.predict_next("the", 2)]
+    [('cat', 0.568), ('dog', 0.297)]
+    >>> round(model.perplexity(["the cat sat"]), 3)
+    1.681
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit"]), None],
+        "max_depth": [Interval(numbers.Integral, 1, None, closed="left")],
+        "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
+        "unknown": "no_validation",
+        "start": "no_validation",
+        "end": "no_validation",
+        "vocabulary": "no_validation",
+        "out_of_vocabulary": [StrOptions({"error", "exclude"})],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        max_depth=4,
+        min_count=1,
+        unknown="<unk>",
+        start="<s>",
+        end="</s>",
+        vocabulary=None,
+        out_of_vocabulary="error",
+    ):
+        self.estimator = estimator
+        self.max_depth = max_depth
+        self.min_count = min_count
+        self.unknown = unknown
+        self.start = start
+        self.end = end
+        self.vocabulary = vocabulary
+        self.out_of_vocabulary = out_of_vocabulary
+
+    # ------------------------------------------------------------- training
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, sample_weight=None) -> LanguageModel:
+        """Fit the estimator on the contexts and next symbols of sentences.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+            A sentence is an iterable of hashable symbols, or a string, which is
+            split on whitespace. Sentences may be empty.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_sentences,), default=None
+            Non-negative weight of each sentence, which also weights the counts that
+            `min_count` looks at; 0 is as if absent.
+
+        Returns
+        -------
+        self : LanguageModel
+            Fitted model.
+
+        Raises
+        ------
+        ValueError
+            If there is no sentence, a mark occurs in one (the message says where), or
+            a word has no class because `unknown` is None.
+        TypeError
+            If X is one string or no iterable of sentences.
+        """
+        estimator = self._check_parameters()
+        sentences = read_sentences(X)
+        if not sentences:
+            raise ValueError("X is empty: there is no sentence to learn from")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight,
+                np.empty((len(sentences), 1)),
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+            keep = np.flatnonzero(sample_weight > 0)
+            sentences = [sentences[i] for i in keep]
+            sample_weight = sample_weight[keep]
+        classes = self._find_vocabulary(sentences, sample_weight)
+        encoder = SentenceEncoder(classes, self.start, self.end, self.unknown)
+        tokens = encoder.encode(sentences, front=self.max_depth - 1)
+        if (tokens == encoder.oov_id).any():
+            i, word = encoder.first_unknown(sentences)
+            raise ValueError(
+                f"X: the word {word!r} of sentence {i} is not in vocabulary, and "
+                "unknown=None: add it, or name an unknown symbol"
+            )
+        windows = np.lib.stride_tricks.sliding_window_view(tokens, self.max_depth)[:-1]
+        targets = tokens[self.max_depth :]
+        scored = (targets >= 0) & (targets != encoder.start_id)
+        if not scored.any():
+            raise ValueError(
+                "every sentence of X is empty and end=None: there is nothing to predict"
+            )
+        weight = scored.astype(np.float64)
+        if sample_weight is not None:
+            lengths = encoder.lengths(sentences)
+            weight[scored] = repeat_weights(sample_weight, lengths)
+
+        self._prepare(estimator, classes.size)
+        context = self._init_callback_context(max_subtasks=1)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        inner = context.subcontext(task_name="fit-estimator")
+        with inner.propagate_callback_context(estimator):
+            inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
+            if isinstance(estimator, BackoffClassifier):
+                # Reads the overlapping windows in place, and leaves weight 0 out
+                # before it looks at targets.
+                estimator.fit(windows, targets, sample_weight=weight)
+            else:
+                weights = {}
+                if sample_weight is not None:
+                    weights[_weight_keyword(estimator)] = weight[scored]
+                estimator.fit(windows[scored], targets[scored], **weights)
+            inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
+
+        self._set_fitted(estimator, encoder, _ids_model(estimator))
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def _check_parameters(self):
+        """Errors that can be told before any work; the estimator's clone."""
+        check_marks(self.start, self.end, self.unknown)
+        if self.vocabulary is not None and self.min_count > 1:
+            raise ValueError(
+                f"min_count={self.min_count} has no meaning next to vocabulary, which "
+                "already says what is known; leave min_count=1"
+            )
+        if self.unknown is None and self.min_count > 1:
+            raise ValueError(
+                f"min_count={self.min_count} needs a symbol for rarer words, but "
+                "unknown=None"
+            )
+        if self.estimator is None:
+            estimator = StructuredLogLinearLM()
+        else:
+            estimator = clone(self.estimator)
+        if not hasattr(estimator, "predict_log_proba") and not hasattr(
+            estimator, "predict_proba"
+        ):
+            raise TypeError(
+                f"estimator must be a classifier that gives probabilities, but "
+                f"{type(self.estimator).__name__} has neither predict_log_proba nor "
+                "predict_proba"
+            )
+        return estimator
+
+    def _find_vocabulary(self, sentences, sample_weight):
+        """Predicted symbols: words, unknown, end."""
+        marks = [m for m in (self.unknown, self.end) if m is not None]
+        known = {*marks, self.start}
+        counts = count_symbols(sentences, sample_weight)
+        if self.vocabulary is None:
+            words = sort_symbols(w for w, c in counts.items() if c >= self.min_count)
+        else:
+            if isinstance(self.vocabulary, str | bytes):
+                raise TypeError("vocabulary must be an array of symbols, not a string")
+            try:
+                words = sort_symbols(dict.fromkeys(_tolist(self.vocabulary)))
+            except TypeError as exc:
+                raise TypeError(
+                    f"vocabulary must be an array of hashable symbols: {exc}"
+                ) from exc
+        classes = object_array([w for w in words if w not in known] + marks)
+        if classes.size == 0:
+            raise ValueError(
+                "there is nothing to predict: no word, unknown=None and end=None"
+            )
+        return classes
+
+    def _prepare(self, estimator, n_classes):
+        """Tell the estimator, whatever its steps, about padding and classes."""
+        settings = {}
+        for name, value in estimator.get_params(deep=True).items():
+            last = name.rpartition("__")[2]
+            if last == "padding":
+                settings[name] = -1
+            elif last == "classes":
+                if value is not None:
+                    raise ValueError(
+                        f"the estimator's parameter {name} must be None inside a "
+                        "LanguageModel, which numbers its symbols itself; set "
+                        "vocabulary of the LanguageModel"
+                    )
+                settings[name] = np.arange(n_classes, dtype=np.int32)
+        estimator.set_params(**settings)
+
+    def _set_fitted(self, estimator, encoder, model):
+        self.estimator_ = estimator
+        self.vocabulary_ = encoder.classes
+        self._encoder = encoder
+        vars(self).pop("backoff_model_", None)
+        if model is None:
+            return
+        if model.classes_.size != encoder.classes.size:  # a classifier without classes
+            return
+        if estimator is not None:
+            symbols = object_array([*encoder.classes, encoder.start])
+            model = BackoffModel(
+                model.parent,
+                model.symbol,
+                model.level_ptr,
+                model.child_ptr,
+                model.pair_ptr,
+                model.target,
+                model.log_prob,
+                model.log_backoff,
+                classes=encoder.classes,
+                symbols=symbols[model.symbols_],
+                start=encoder.start,
+                end=encoder.end,
+                unknown=encoder.unknown,
+            )
+        self.backoff_model_ = model
+        # Ids of the encoder (class ids, then start and out-of-vocabulary) to token
+        # ids of the model's kernel: context symbols, then symbols that no context
+        # holds, which end the history. The last entry serves the separator, -1.
+        n, n_symbols = encoder.classes.size, model.n_symbols
+        token = np.full(n + 3, -1, dtype=np.int32)
+        token[: n + 2] = n_symbols + np.arange(n + 2)
+        context = model.symbol_of_class
+        token[:n][context >= 0] = context[context >= 0]
+        if encoder.start is not None:
+            where = [i for i, s in enumerate(model.symbols_) if s == encoder.start]
+            token[encoder.start_id] = where[0] if where else n_symbols + n
+        class_of_token = np.full(n_symbols + n + 2, -1, dtype=np.int32)
+        class_of_token[token[:n]] = np.arange(n)
+        class_of_token[token[encoder.oov_id]] = -2
+        self._token, self._class_of_token = token, class_of_token
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "vocabulary_")
+
+    # -------------------------------------------------------------- scoring
+
+    def _evaluate(self, X, *, by_depth=False) -> _Scored:
+        check_is_fitted(self)
+        sentences = read_sentences(X)
+        encoder = self._encoder
+        fast = hasattr(self, "backoff_model_")
+        depth = None
+        if fast:
+            tokens = encoder.encode(sentences)
+            scored = (tokens >= 0) & (tokens != encoder.start_id)
+            log_prob = self.backoff_model_.score_tokens(
+                self._token[tokens],
+                self._class_of_token,
+                return_depth=by_depth,
+                unknown_log_prob=-np.inf,
+            )
+            if by_depth:
+                log_prob, depth = log_prob
+                depth = depth[scored]
+            log_prob, symbol = log_prob[scored], tokens[scored]
+            log_prob[symbol == encoder.oov_id] = np.nan
+        else:
+            windows, symbol = self._windows(sentences)
+            log_prob = target_log_proba(self.estimator_, windows, symbol)
+            # A symbol of the vocabulary that the classifier never saw.
+            lost = np.isnan(log_prob) & (symbol != encoder.oov_id)
+            log_prob[lost] = -np.inf
+        known = ~np.isnan(log_prob)
+        if self.out_of_vocabulary == "error" and not known.all():
+            i, word = encoder.first_unknown(sentences)
+            raise ValueError(
+                f"X: the word {word!r} of sentence {i} is not in the vocabulary, and "
+                "unknown=None gives no probability to such words. Name an unknown "
+                "symbol, or set out_of_vocabulary='exclude'"
+            )
+        return _Scored(log_prob, known, symbol, encoder.lengths(sentences), depth)
+
+    def _windows(self, sentences):
+        """(windows, next symbol) of every predicted position, as in training."""
+        encoder, width = self._encoder, self.max_depth
+        tokens = encoder.encode(sentences, front=width - 1)
+        if tokens.size <= width:
+            return np.empty((0, width), np.int32), np.empty(0, np.int32)
+        symbol = tokens[width:]
+        scored = (symbol >= 0) & (symbol != encoder.start_id)
+        # To the estimator a word without id is missing history.
+        history = np.where(tokens == encoder.oov_id, np.int32(-1), tokens)
+        windows = np.lib.stride_tricks.sliding_window_view(history, width)[:-1]
+        return windows[scored], symbol[scored]
+
+    def token_log_proba(self, X) -> list[np.ndarray]:
+        r"""Natural logarithm of the probability of every token.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+
+        Returns
+        -------
+        log_proba : list of ndarray
+            For each sentence of L symbols an array of L + 1 values (L with
+            ``end=None``), the last that of the end mark. NaN for a word that has no
+            class (``unknown=None``), if `out_of_vocabulary` is ``"exclude"``.
+
+        Raises
+        ------
+        ValueError
+            If a start or end mark occurs in a sentence, or a word has no class and
+            `out_of_vocabulary` is ``"error"``.
+        """
+        scored = self._evaluate(X)
+        stop = np.cumsum(scored.length)
+        return [scored.log_prob[a:b] for a, b in zip(stop - scored.length, stop)]
+
+    def score_samples(self, X) -> np.ndarray:
+        """Natural logarithm of the probability of each sentence.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_sentences,)
+            Sums over the tokens, the end mark included.
+        """
+        scored = self._evaluate(X)
+        sentence = np.repeat(np.arange(scored.length.size), scored.length)
+        return np.bincount(
+            sentence[scored.known],
+            weights=scored.log_prob[scored.known],
+            minlength=scored.length.size,
+        )
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Mean natural log-likelihood per token, unknown words and end marks counted.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_sentences,), default=None
+            Non-negative weight of each sentence.
+
+        Returns
+        -------
+        score : float
+            Minus the logarithm of `perplexity`.
+        """
+        scored = self._evaluate(X)
+        weight = scored.known.astype(np.float64)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight,
+                np.empty((scored.length.size, 1)),
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+            weight *= np.repeat(sample_weight, scored.length)
+        return _mean(scored.log_prob, weight)
+
+    def perplexity(
+        self,
+        X,
+        *,
+        include_end: bool = True,
+        include_unknown: bool = True,
+        return_counts: bool = False,
+    ):
+        r"""Perplexity per token,
+        :math:`\exp(-\frac1N \sum_i \ln P(w_i \mid \ldots))`.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+        include_end : bool, default=True
+            Whether end marks are counted as tokens.
+        include_unknown : bool, default=True
+            Whether unknown words are counted, each with the probability of the
+            symbol `unknown`; if not, they are left out, but stay in the
+            contexts of others.
+        return_counts : bool, default=False
+            Also return what was counted.
+
+        Returns
+        -------
+        perplexity : float
+        counts : Bunch
+            Only if `return_counts`: ``n_counted`` (tokens in the mean), ``n_end`` and
+            ``n_unknown`` (end marks and unknown words in X, counted or not).
+
+        Raises
+        ------
+        ValueError
+            If no token is left to count.
+        """
+        scored = self._evaluate(X)
+        counted, is_end, is_unknown = self._counted(
+            scored, include_end, include_unknown
+        )
+        value = float(np.exp(-_mean(scored.log_prob, counted.astype(np.float64))))
+        if not return_counts:
+            return value
+        return value, Bunch(
+            n_counted=int(counted.sum()),
+            n_end=int(is_end.sum()),
+            n_unknown=int(is_unknown.sum()),
+        )
+
+    def _counted(self, scored, include_end, include_unknown):
+        encoder = self._encoder
+        is_end = scored.symbol == (-1 if encoder.end is None else encoder.end_id)
+        is_unknown = ~scored.known
+        if encoder.unknown is not None:
+            is_unknown = is_unknown | (scored.symbol == encoder.unknown_id)
+        counted = scored.known.copy()
+        if not include_end:
+            counted &= ~is_end
+        if not include_unknown:
+            counted &= ~is_unknown
+        return counted, is_end, is_unknown
+
+    def perplexity_by_depth(
+        self, X, *, include_end: bool = True, include_unknown: bool = True
+    ) -> Bunch:
+        """Perplexity by the depth of the context that held the n-gram.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+        include_end, include_unknown : bool, default=True
+            As in `perplexity`.
+
+        Returns
+        -------
+        table : Bunch of ndarrays of shape (max_depth + 1,)
+            ``depth``; ``n_tokens``; ``log_likelihood``, the sum of natural
+            log-probabilities; ``perplexity``, NaN where there is no token. Over the
+            depths, tokens and log-likelihoods add up to those of `perplexity`.
+
+        Raises
+        ------
+        AttributeError
+            If there is no `backoff_model_`.
+        """
+        check_is_fitted(self)
+        self._needs_model("perplexity_by_depth")
+        scored = self._evaluate(X, by_depth=True)
+        counted, _, _ = self._counted(scored, include_end, include_unknown)
+        depth, log_prob = scored.depth[counted], scored.log_prob[counted]
+        n = self.backoff_model_.max_depth + 1
+        n_tokens = np.bincount(depth, minlength=n)
+        total = np.bincount(depth, weights=log_prob, minlength=n)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            perplexity = np.where(n_tokens > 0, np.exp(-total / n_tokens), np.nan)
+        return Bunch(
+            depth=np.arange(n),
+            n_tokens=n_tokens,
+            log_likelihood=total,
+            perplexity=perplexity,
+        )
+
+    # ----------------------------------------------------------- generation
+
+    def predict_next(self, context=(), k: int = 10) -> list[tuple[object, float]]:
+        """The k most probable symbols after the first words of a sentence.
+
+        Parameters
+        ----------
+        context : str or iterable of symbols, default=()
+            Words since the sentence's start, without the start mark.
+        k : int, default=10
+            At least 1; at most all symbols are returned.
+
+        Returns
+        -------
+        symbols : list of (symbol, probability)
+            Most probable first; the end mark and `unknown` may be among them.
+        """
+        check_is_fitted(self)
+        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        k = min(int(k), self.vocabulary_.size)
+        history = self._encoder.encode_history(context)
+        if hasattr(self, "backoff_model_"):
+            best, log_prob = self.backoff_model_.top_k(self._find(history[None]), k)
+            best, proba = best[0], np.exp(log_prob[0])
+        else:
+            proba = self._proba_rows(history[None])[0]
+            best = np.argsort(-proba, kind="stable")[:k]
+            proba = proba[best]
+        return list(zip(self.vocabulary_[best].tolist(), proba.tolist()))
+
+    def _find(self, history):
+        """Nodes of the ends of histories, an int32 array of encoder ids."""
+        symbols = self._token[history]
+        symbols[symbols >= self.backoff_model_.n_symbols] = -1
+        return self.backoff_model_.find(symbols)
+
+    def _proba_rows(self, history):
+        """Rows over the vocabulary from an estimator without a BackoffModel."""
+        width = self.max_depth
+        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
+        take = min(width, history.shape[1])
+        if take:
+            windows[:, width - take :] = history[:, history.shape[1] - take :]
+        windows[windows == self._encoder.oov_id] = -1
+        if hasattr(self.estimator_, "predict_proba"):
+            rows = self.estimator_.predict_proba(windows)
+        else:
+            rows = np.exp(self.estimator_.predict_log_proba(windows))
+        proba = np.zeros((history.shape[0], self.vocabulary_.size))
+        proba[:, self.estimator_.classes_] = rows
+        return proba
+
+    def sample(
+        self,
+        n_sentences: int = 1,
+        *,
+        max_length: int = 100,
+        prefix=(),
+        random_state=None,
+    ) -> list[list]:
+        """Draw sentences from the model.
+
+        Parameters
+        ----------
+        n_sentences : int, default=1
+            At least 0.
+        max_length : int, default=100
+            A sentence without an end mark is cut after this many drawn symbols.
+        prefix : str or iterable of symbols, default=()
+            First words of every sentence.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        sentences : list of list of symbols
+            The prefix and the drawn symbols, without marks. `unknown` may be drawn.
+        """
+        check_is_fitted(self)
+        for name, value in (("n_sentences", n_sentences), ("max_length", max_length)):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, numbers.Integral)
+                or value < 0
+            ):
+                raise ValueError(f"{name} must be a non-negative integer: {value!r}")
+        rng = check_random_state(random_state)
+        encoder = self._encoder
+        history = encoder.encode_history(prefix)
+        first = prefix.split() if isinstance(prefix, str) else list(prefix)
+        n_sentences, max_length = int(n_sentences), int(max_length)
+        drawn = np.full((n_sentences, max_length), -1, dtype=np.int32)
+        length = np.zeros(n_sentences, dtype=np.intp)
+        live = np.arange(n_sentences)
+        width = history.size + max_length
+        past = np.full((n_sentences, width), -1, dtype=np.int32)
+        past[:, : history.size] = history
+        for step in range(max_length):
+            if live.size == 0:
+                break
+            # A number for each sentence, finished or not, so that a sentence does
+            # not depend on when the others end.
+            uniform = rng.random_sample(n_sentences)[live]
+            now = history.size + step
+            recent = past[live, max(0, now - self.max_depth) : now]
+            symbol = self._draw(recent, uniform)
+            going = symbol != encoder.end_id
+            live, symbol = live[going], symbol[going]
+            drawn[live, step] = symbol
+            past[live, now] = symbol
+            length[live] += 1
+        return [
+            first + self.vocabulary_[drawn[i, : length[i]]].tolist()
+            for i in range(n_sentences)
+        ]
+
+    def _draw(self, history, uniform):
+        if hasattr(self, "backoff_model_"):
+            return self.backoff_model_._sample(self._find(history), uniform)
+        cumulative = np.cumsum(self._proba_rows(history), axis=1)
+        # Dividing by the last entry would turn a row of zeros into NaN; scaling the
+        # number instead keeps rows that do not quite sum to 1 proportional.
+        at = (cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1)
+        return np.minimum(at, cumulative.shape[1] - 1).astype(np.int32)
+
+    # ------------------------------------------------------------- exchange
+
+    def _needs_model(self, what):
+        if not hasattr(self, "backoff_model_"):
+            raise AttributeError(
+                f"{what} needs an estimator that fits a BackoffModel, such as "
+                "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
+                "SuffixTreeVectorizer), not "
+                f"{type(self.estimator_).__name__}"
+            )
+
+    def to_arpa(self, path: str | os.PathLike, *, precision: int = 7) -> None:
+        """Write the model as an ARPA file, which KenLM and SRILM read.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            Compressed if it ends in ``.gz``. The marks are written as ``<s>``,
+            ``</s>`` and ``<unk>``.
+        precision : int, default=7
+            Decimals of the log10 values, 1 to 15.
+
+        Raises
+        ------
+        AttributeError
+            If there is no `backoff_model_`.
+        ValueError
+            If a symbol cannot be written (empty, or with white space in it).
+        """
+        check_is_fitted(self)
+        self._needs_model("to_arpa")
+        self.backoff_model_.to_arpa(path, precision=precision)
+
+    @classmethod
+    def from_arpa(
+        cls,
+        path: str | os.PathLike,
+        *,
+        unknown: str = "<unk>",
+        start: str = "<s>",
+        end: str = "</s>",
+        out_of_vocabulary: str = "error",
+    ) -> LanguageModel:
+        r"""Read a model from an ARPA file, whatever tool wrote it.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            Plain or gzip.
+        unknown, start, end : str, default="<unk>", "<s>", "</s>"
+            What the file's ``<unk>``, ``<s>`` and ``</s>`` are called. The model has
+            None where the file lacks them; an ``<unk>`` of probability
+            10\ :sup:`-99`, which says that unknown words have none, counts as lacking.
+        out_of_vocabulary : {"error", "exclude"}, default="error"
+            Parameter of the model, for files without ``<unk>``.
+
+        Returns
+        -------
+        model : LanguageModel
+            Ready to score and sample; ``estimator_`` is None. Symbols are strings.
+
+        Raises
+        ------
+        ValueError
+            With the number of the line, if the file is not a valid ARPA file.
+        """
+        model = BackoffModel.from_arpa(
+            path, start=start, end=end, unknown=unknown, drop_zero_unknown=True
+        )
+        out = cls(
+            max_depth=max(1, model.max_depth),
+            unknown=model.unknown_,
+            start=model.start_,
+            end=model.end_,
+            out_of_vocabulary=out_of_vocabulary,
+        )
+        out._validate_params()
+        classes = object_array(model.classes_.tolist())
+        encoder = SentenceEncoder(classes, model.start_, model.end_, model.unknown_)
+        out._set_fitted(None, encoder, model)
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _tolist(values):
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _mean(log_prob, weight):
+    used = weight > 0  # 0 * -inf and 0 * NaN are NaN
+    total = weight[used].sum()
+    if not total > 0:
+        raise ValueError(
+            "X holds no token to score: it is empty, or all its tokens are left out"
+        )
+    return float(np.dot(weight[used], log_prob[used]) / total)
+
+
+def _weight_keyword(estimator):
+    """Name under which the estimator's fit takes sample weights."""
+    if isinstance(estimator, Pipeline):
+        if get_config()["enable_metadata_routing"]:
+            return "sample_weight"  # the steps have requested it, or it raises
+        name, last = estimator.steps[-1]
+        if has_fit_parameter(last, "sample_weight"):
+            return f"{name}__sample_weight"
+    elif has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    raise ValueError(
+        f"sample_weight was given, but {type(estimator).__name__}.fit does not take it"
+    )
+
+
+def _ids_model(estimator):
+    """The estimator's BackoffModel over window ids, or None.
+
+    After a SuffixTreeVectorizer the model's context symbols are columns of the path
+    matrix; the vectorizer knows which symbols each column adds. Columns are numbered
+    in the canonical order of nodes, so siblings stay sorted under the new names.
+    """
+    if isinstance(estimator, BackoffClassifier):
+        return estimator.backoff_model_
+    if not (
+        isinstance(estimator, Pipeline)
+        and len(estimator.steps) == 2
+        and isinstance(estimator.steps[0][1], SuffixTreeVectorizer)
+        and isinstance(estimator.steps[1][1], BackoffClassifier)
+    ):
+        return None
+    vectorizer, classifier = estimator.steps[0][1], estimator.steps[1][1]
+    model = classifier.backoff_model_
+    column = np.flatnonzero(classifier.column_to_node_ >= 0)
+    node = classifier.column_to_node_[column]
+    trie, of_suffix = vectorizer.tree_.expand()
+    symbol = np.full(model.n_nodes, -1, dtype=np.int32)
+    span = vectorizer.tree_.spans()
+    first = np.cumsum(span, dtype=np.int64) - span
+    if classifier.tree_.span is None:
+        symbol[node] = trie.symbol[of_suffix[first[column]]]
+    else:
+        # Suffix j of a merged column is a node of its own on either side.
+        start = np.cumsum(classifier.tree_.span, dtype=np.int64) - classifier.tree_.span
+        for c, n in zip(column, node):
+            j = np.arange(span[c])
+            symbol[classifier.backoff_node_[start[n] + j]] = trie.symbol[
+                of_suffix[first[c] + j]
+            ]
+    return BackoffModel(
+        model.parent,
+        symbol,
+        model.level_ptr,
+        model.child_ptr,
+        model.pair_ptr,
+        model.target,
+        model.log_prob,
+        model.log_backoff,
+        classes=model.classes_,
+        symbols=vectorizer.categories_,
+    )

@@ -1,0 +1,412 @@
+r"""Likelihood of targets: mean log-likelihood, perplexity, code length, scorers.
+
+scikit-learn's ``neg_log_loss`` builds the (n, V) matrix and is wrong, or NaN,
+where the classes of a fold are not those of the whole: here targets are aligned
+by ``classes_``, and what an unknown target costs is a parameter.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._compat import _check_sample_weight
+from ..language_model._target_log_proba import innermost, last_step, target_log_proba
+
+
+class TargetCounts(NamedTuple):
+    """What a likelihood was taken over.
+
+    Attributes
+    ----------
+    known : float
+        Number (summed weight) of targets that the estimator has a class for.
+    unknown : float
+        Number (summed weight) of the others.
+    """
+
+    known: float
+    unknown: float
+
+
+def _check_unknown(unknown):
+    if isinstance(unknown, str) and unknown in ("exclude", "error"):
+        return
+    if (
+        isinstance(unknown, numbers.Real)
+        and not isinstance(unknown, bool)
+        and 0 < unknown < 1
+    ):
+        return
+    raise ValueError(
+        "unknown must be 'exclude', 'error' or a probability mass between 0 and 1, "
+        f"both excluded; got {unknown!r}"
+    )
+
+
+def _total(estimator, X, y, sample_weight, unknown):
+    """(summed ln P, counted weight, TargetCounts)."""
+    _check_unknown(unknown)
+    if y is None:
+        estimator, X = last_step(estimator, X)
+        if not hasattr(estimator, "token_log_proba"):
+            raise ValueError(
+                f"y is None, but {type(estimator).__name__} is no language model over "
+                "sentences: pass the targets"
+            )
+        by_sentence = estimator.token_log_proba(X)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, np.empty((len(by_sentence), 1)), ensure_non_negative=True
+            )
+            sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
+        log_prob = np.concatenate(by_sentence) if by_sentence else np.empty(0)
+    else:
+        log_prob = np.asarray(target_log_proba(estimator, X, y))
+    if sample_weight is None:
+        weight = np.ones(log_prob.size)
+    else:
+        weight = _check_sample_weight(
+            sample_weight,
+            log_prob.reshape(-1, 1),
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+    used = weight > 0  # 0 * -inf is NaN: weight 0 means absent
+    log_prob, weight = log_prob[used], weight[used]
+    missing = np.isnan(log_prob)
+    known = ~missing
+    counts = TargetCounts(float(weight[known].sum()), float(weight[missing].sum()))
+    total = float(np.dot(weight[known], log_prob[known]))
+    if unknown == "exclude":
+        return total, counts.known, counts
+    if unknown == "error":
+        if counts.unknown:
+            i = int(np.flatnonzero(used)[np.argmax(missing)])
+            what = "" if y is None else f", the first is y[{i}] = {np.asarray(y)[i]!r}"
+            raise ValueError(
+                f"{int(missing.sum())} targets are unknown to the estimator{what}. Fix "
+                "its classes (parameter classes or vocabulary), or choose "
+                "unknown='exclude' or a probability mass"
+            )
+        return total, counts.known, counts
+    # Room for the unknown is taken from the known, so that all still sums to 1.
+    total += counts.known * np.log1p(-unknown) + counts.unknown * np.log(unknown)
+    return total, counts.known + counts.unknown, counts
+
+
+def _mean(estimator, X, y, sample_weight, unknown):
+    total, weight, counts = _total(estimator, X, y, sample_weight, unknown)
+    if not weight > 0:
+        raise ValueError(
+            "there is no target to score: "
+            + (
+                f"all are unknown to the estimator (weight {counts.unknown:g})"
+                if counts.unknown
+                else "X is empty or every weight is 0"
+            )
+        )
+    return total / weight, counts
+
+
+_PARAMETERS = """estimator : fitted classifier or LanguageModel
+        A `Pipeline` or a fitted search is looked through to its last step, whose
+        `target_log_proba` is used if there is one; otherwise rows of
+        `predict_log_proba` (or `predict_proba`), about 64 MB of them at a time.
+
+    X : array-like
+        Samples in the form the estimator takes; sentences for a `LanguageModel`.
+
+    y : array-like of shape (n_samples,), default=None
+        Targets, aligned with the estimator's ``classes_``. None for a
+        `LanguageModel`.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights, one a target (with y=None: one a sentence).
+
+    unknown : {"exclude", "error"} or float, default="exclude"
+        What a target that is not in ``classes_`` costs. ``"exclude"``: nothing,
+        it is not counted (compare `return_counts` before you compare
+        models). ``"error"``: an error that names it. A float m in (0, 1):
+        unknown targets have the probability m together, and every known one
+        1 - m times its own.
+
+    return_counts : bool, default=False
+        Also return how many targets were known and unknown."""
+
+
+def _document(function):
+    function.__doc__ = function.__doc__.replace("PARAMETERS", _PARAMETERS)
+    return function
+
+
+@_document
+def log_likelihood(
+    estimator,
+    X,
+    y=None,
+    *,
+    sample_weight=None,
+    unknown: str | float = "exclude",
+    normalize: bool = True,
+    return_counts: bool = False,
+):
+    r"""Log-likelihood of the targets, in natural logarithms.
+
+    .. math::
+        \frac{1}{\sum_i v_i} \sum_i v_i \ln P(y_i \mid x_i)
+
+    Parameters
+    ----------
+    PARAMETERS
+
+    normalize : bool, default=True
+        The mean per counted target; False for the sum.
+
+    Returns
+    -------
+    log_likelihood : float
+        At most 0; ``-inf`` if a counted target has the probability 0.
+
+    counts : TargetCounts
+        Only if `return_counts`: weights of the known and the unknown targets.
+
+    Raises
+    ------
+    ValueError
+        If no target is counted, `unknown` is none of the above, or it is
+        ``"error"`` and a target is unknown.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklstruct.metrics import log_likelihood
+    >>> model = DummyClassifier(strategy="prior").fit([[0]] * 4, ["a", "a", "a", "b"])
+    >>> value, counts = log_likelihood(model, [[0]] * 2, ["b", "c"], return_counts=True)
+    >>> round(value, 4), counts
+    (-1.3863, TargetCounts(known=1.0, unknown=1.0))
+    """
+    if normalize:
+        value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    else:
+        value, _, counts = _total(estimator, X, y, sample_weight, unknown)
+    return (float(value), counts) if return_counts else float(value)
+
+
+@_document
+def perplexity(
+    estimator,
+    X,
+    y=None,
+    *,
+    sample_weight=None,
+    unknown: str | float = "exclude",
+    return_counts: bool = False,
+):
+    r"""Perplexity of the targets: the exponential of minus their mean log-likelihood.
+
+    .. math::
+        \exp\Big(-\frac{1}{\sum_i v_i} \sum_i v_i \ln P(y_i \mid x_i)\Big)
+
+    Parameters
+    ----------
+    PARAMETERS
+
+    Returns
+    -------
+    perplexity : float
+        At least 1; V for the uniform distribution over V classes; ``inf`` if a
+        counted target has the probability 0.
+
+    counts : TargetCounts
+        Only if `return_counts`: weights of the known and the unknown targets.
+
+    Raises
+    ------
+    ValueError
+        As `log_likelihood`.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklstruct.metrics import perplexity
+    >>> model = DummyClassifier(strategy="uniform").fit([[0]] * 4, ["a", "b", "c", "d"])
+    >>> round(perplexity(model, [[0]] * 2, ["a", "d"]), 10)
+    4.0
+    """
+    value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    with np.errstate(over="ignore"):
+        value = float(np.exp(-value))
+    return (value, counts) if return_counts else value
+
+
+@_document
+def code_length(
+    estimator,
+    X,
+    y=None,
+    *,
+    sample_weight=None,
+    unknown: str | float = "exclude",
+    return_counts: bool = False,
+):
+    r"""Bits per target that an ideal code for the estimator's probabilities takes.
+
+    .. math::
+        -\frac{1}{\sum_i v_i} \sum_i v_i \log_2 P(y_i \mid x_i),
+
+    the logarithm to base 2 of the perplexity.
+
+    Parameters
+    ----------
+    PARAMETERS
+
+    Returns
+    -------
+    bits : float
+        Bits per counted target, at least 0.
+
+    counts : TargetCounts
+        Only if `return_counts`: weights of the known and the unknown targets.
+
+    Raises
+    ------
+    ValueError
+        As `log_likelihood`.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklstruct.metrics import code_length
+    >>> model = DummyClassifier(strategy="uniform").fit([[0]] * 4, ["a", "b", "c", "d"])
+    >>> round(code_length(model, [[0]] * 2, ["a", "d"]), 10)
+    2.0
+    """
+    value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    value = float(-value / np.log(2))
+    return (value, counts) if return_counts else value
+
+
+_SIGNED = {
+    "log_likelihood": (log_likelihood, 1.0),
+    "neg_perplexity": (perplexity, -1.0),
+    "neg_code_length": (code_length, -1.0),
+}
+
+
+class LikelihoodScorer(BaseEstimator):
+    """Scorer for ``scoring=``; greater is better.
+
+    Made by `make_log_likelihood_scorer` and its like. It is a scikit-learn object
+    only to take part in metadata routing: ``scorer.set_score_request(
+    sample_weight=True)`` lets `GridSearchCV` and `cross_validate` hand it weights.
+
+    Parameters
+    ----------
+    metric : {"log_likelihood", "neg_perplexity", "neg_code_length"}
+        The value returned.
+
+    unknown : {"exclude", "error"} or float, default="exclude"
+        What a target outside ``classes_`` costs, as in `log_likelihood`.
+    """
+
+    def __init__(self, metric="log_likelihood", *, unknown="exclude"):
+        self.metric = metric
+        self.unknown = unknown
+
+    def score(self, estimator, X, y=None, sample_weight=None) -> float:
+        """Score of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted classifier or LanguageModel
+        X : array-like
+        y : array-like of shape (n_samples,), default=None
+            None for a `LanguageModel`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        if self.metric not in _SIGNED:
+            raise ValueError(f"metric must be one of {list(_SIGNED)}: {self.metric!r}")
+        function, sign = _SIGNED[self.metric]
+        if hasattr(innermost(estimator), "token_log_proba"):
+            y = None  # the targets of a language model are in its sentences
+        return sign * function(
+            estimator, X, y, sample_weight=sample_weight, unknown=self.unknown
+        )
+
+    def __call__(self, estimator, X, y=None, sample_weight=None) -> float:
+        return self.score(estimator, X, y, sample_weight=sample_weight)
+
+
+def make_log_likelihood_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
+    """Scorer of the mean log-likelihood, in natural logarithms per target.
+
+    Parameters
+    ----------
+    unknown : {"exclude", "error"} or float, default="exclude"
+        What a target outside ``classes_`` costs, as in `log_likelihood`.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
+    """
+    _check_unknown(unknown)
+    return LikelihoodScorer("log_likelihood", unknown=unknown)
+
+
+def make_perplexity_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
+    """Scorer of minus the perplexity.
+
+    Parameters
+    ----------
+    unknown : {"exclude", "error"} or float, default="exclude"
+        What a target outside ``classes_`` costs, as in `perplexity`.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> from sklstruct.metrics import make_perplexity_scorer
+    >>> y = ["a", "b", "a", "c", "a", "a"]
+    >>> scorer = make_perplexity_scorer(unknown=0.1)
+    >>> model = DummyClassifier(strategy="prior")
+    >>> cross_val_score(model, [[0]] * 6, y, cv=KFold(3), scoring=scorer).round(2)
+    array([-3.85, -3.85, -2.22])
+    """
+    _check_unknown(unknown)
+    return LikelihoodScorer("neg_perplexity", unknown=unknown)
+
+
+def make_code_length_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
+    """Scorer of minus the code length, in bits per target.
+
+    Parameters
+    ----------
+    unknown : {"exclude", "error"} or float, default="exclude"
+        What a target outside ``classes_`` costs, as in `code_length`.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
+    """
+    _check_unknown(unknown)
+    return LikelihoodScorer("neg_code_length", unknown=unknown)
+
+
+log_likelihood_scorer = make_log_likelihood_scorer()
+neg_perplexity_scorer = make_perplexity_scorer()
+neg_code_length_scorer = make_code_length_scorer()
