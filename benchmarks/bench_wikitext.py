@@ -103,11 +103,11 @@ def converge():
             if label == "minimum":
                 continue
             reached = int(np.argmax(history <= minimum * 1.001)) + 1
+            share = seconds * reached / estimator.n_iter_
             print(
                 f"{name:12} {estimator.n_iter_} iterations in {seconds:.1f} s from "
                 f"token ids, relative error {history[-1] / minimum - 1:.1e}; 1e-3 "
-                f"after {reached} (about {seconds * reached / estimator.n_iter_:.1f} s); "
-                f"peak {peak_mb():.0f} MB",
+                f"after {reached} (about {share:.1f} s); peak {peak_mb():.0f} MB",
                 flush=True,
             )
 
