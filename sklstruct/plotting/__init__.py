@@ -1,0 +1,5 @@
+"""Display classes. They import matplotlib only when something is drawn."""
+
+from ._perplexity import PerplexityDisplay
+
+__all__ = ["PerplexityDisplay"]
