@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain, repeat
 
 import numpy as np
@@ -25,6 +26,14 @@ def read_sentences(X, name="X"):
         raise TypeError(
             f"{name} is a data frame; pass one column of it, a sentence in each row"
         )
+    if (
+        isinstance(X, Iterable)
+        and not isinstance(X, str | bytes)
+        and getattr(X, "ndim", 1) > 0
+    ):
+        # Arrays as Python objects: their own scalars hash and compare slowly, and
+        # would come back from `sample`.
+        X = (s.tolist() if isinstance(s, np.ndarray) else s for s in X)
     try:
         sentences = check_sentences(X)
     except TypeError as exc:
