@@ -20,7 +20,7 @@ import pydoc_data.topics
 
 import numpy as np
 
-from sklstruct.plotting._unigram import UnigramDiffusionDisplay
+from sklstruct.plotting import UnigramDiffusionDisplay
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,

@@ -118,13 +118,19 @@ class BackoffModel:
         The predicted symbols in the order of the class ids.
     symbols_ : ndarray of shape (n_symbols,) or None
         The context symbols in the order of their ids.
-    start_, end_, unknown_ : symbol or None
+    start_ : symbol or None
+        The sentence start.
+    end_ : symbol or None
+        The sentence end.
+    unknown_ : symbol or None
+        The unknown word.
     n_nodes, n_levels, n_pairs, n_classes, n_symbols, max_depth : int
         Sizes; ``max_depth`` is the length of the longest context.
-    parent, symbol, level_ptr, child_ptr, pair_ptr, target, log_prob, log_backoff : \
-ndarray
-        The arrays as given, int32 (``level_ptr`` int64) and float64. Do not change
-        them: the model keeps tables derived from them.
+    parent, symbol, level_ptr, child_ptr, pair_ptr, target : ndarray
+        The arrays as given, int32 (``level_ptr`` int64). Do not change them: the
+        model keeps tables derived from them.
+    log_prob, log_backoff : ndarray
+        The arrays as given, float64; likewise.
 
     See Also
     --------

@@ -127,7 +127,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     n_iter_ : int
         Evaluations of loss and gradient.
 
-    objective_ : ndarray of shape (n_iter_,)
+    objective_ : ndarray of shape (`n_iter_`,)
         Penalised loss at each iteration, in nats, total over the samples; the last
         is that of the fitted weights.
 

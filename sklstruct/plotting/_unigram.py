@@ -43,7 +43,7 @@ class UnigramDiffusionDisplay:
 
     Examples
     --------
-    >>> from sklstruct.plotting._unigram import UnigramDiffusionDisplay
+    >>> from sklstruct.plotting import UnigramDiffusionDisplay
     >>> from sklstruct.smoothing import AdditiveUnigram, GraphDiffusionUnigram
     >>> counts = [9, 4, 3, 2, 2, 1, 1, 1, 0, 0, 0, 0]
     >>> models = {

@@ -296,12 +296,11 @@ class GraphDiffusionUnigram(UnigramClassifier):
     method : {"normalized", "kernel"}, default="normalized"
         One step of the random walk along w / d, or the heat kernel.
 
-    graph : {"counts", "complete"}, array of shape (n_classes, n_classes) or \
-            callable, default="counts"
-        The similarities: a symmetric matrix without negative entries (sparse in
-        all but small cases), whose rows are the classes in sorted order, or a function
-        that makes one from the array of classes, such as
-        ``functools.partial(wordnet_graph, path=...)``. Its diagonal is
+    graph : {"counts", "complete"}, array or callable, default="counts"
+        The similarities: a symmetric matrix of shape (n_classes, n_classes)
+        without negative entries (sparse in all but small cases), whose rows are the
+        classes in sorted order, or a function that makes one from the array of
+        classes, such as ``functools.partial(wordnet_graph, path=...)``. Its diagonal is
         ignored. ``"complete"``: all 1.
 
     t : float, default=None
@@ -478,8 +477,7 @@ class GraphSpreadUnigram(UnigramClassifier):
 
     Parameters
     ----------
-    graph : {"counts", "complete"}, array of shape (n_classes, n_classes) or \
-            callable, default="complete"
+    graph : {"counts", "complete"}, array or callable, default="complete"
         As in `GraphDiffusionUnigram`. For the two named ones s is uniform.
 
     spread : float, default=0.5

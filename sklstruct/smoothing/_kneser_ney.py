@@ -49,8 +49,7 @@ class KneserNeyLM(BackoffClassifier):
         1``. None: as many as X has columns (or, for path matrices, levels). 0 is
         the unigram model.
 
-    discount : {"modified", "single"}, float or sequence of float, \
-            default="modified"
+    discount : {"modified", "single"}, float or sequence, default="modified"
         The discounts D. With :math:`n_i` the number of pairs of a depth whose
         adjusted count is i:
 
@@ -58,8 +57,8 @@ class KneserNeyLM(BackoffClassifier):
           for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
         - ``"single"``: one a depth, Y.
         - a number, 0 < D <= 1: for every count and depth.
-        - a sequence (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ..., k and
-          more, at every depth.
+        - a sequence of floats (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ...,
+          k and more, at every depth.
 
         Where these estimates do not exist (small, character and closed-vocabulary
         data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
@@ -95,7 +94,7 @@ class KneserNeyLM(BackoffClassifier):
     classes_ : ndarray of shape (n_classes,)
         The predictable symbols.
 
-    discounts_ : ndarray of shape (depth_ + 1, n_discounts)
+    discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
         Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
         is an estimator.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from sklstruct.plotting._unigram import UnigramDiffusionDisplay
+from sklstruct.plotting import UnigramDiffusionDisplay
 from sklstruct.smoothing import AdditiveUnigram, GraphDiffusionUnigram
 
 COUNTS = [9, 4, 3, 2, 2, 1, 1, 1, 0, 0, 0, 0]

@@ -1,0 +1,187 @@
+"""Sphinx configuration; build with ``sphinx-build -W -b html docs docs/_build/html``.
+
+Nothing is fetched while building: there is no intersphinx, and only MathJax comes
+from elsewhere, when a page is read.
+"""
+
+import re
+from importlib import import_module
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+here = Path(__file__).resolve().parent
+root = here.parent
+
+project = "sklstruct"
+author = "The sklstruct developers"
+project_copyright = author
+release = version = installed_version("sklstruct")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+]
+exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
+templates_path = ["_templates"]
+default_role = "any_name"  # see setup()
+highlight_language = "python"
+add_module_names = False
+nitpicky = False
+
+autosummary_generate = True
+autodoc_default_options = {"members": True, "inherited-members": True}
+autodoc_typehints = "none"  # numpydoc sections say more than annotations
+numpydoc_show_class_members = False  # the class template lists them
+numpydoc_class_members_toctree = False
+
+# ------------------------------------------------------------------ html
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sklstruct"
+html_static_path = ["_static"]
+html_css_files = ["sklstruct.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "header_links_before_dropdown": 7,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+}
+html_sidebars = {
+    page: [] for page in ("index", "install", "development", "changelog", "benchmarks")
+}
+
+# --------------------------------------------------------------- gallery
+
+examples = root / "examples"
+gallery = here / "auto_examples"
+if any(examples.glob("plot_*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": [str(examples)],
+        "gallery_dirs": ["auto_examples"],
+        "filename_pattern": r"[\\/]plot_",
+        "ignore_pattern": r"[\\/](?!plot_)[^\\/]*\.py$",  # programs, not pages
+        "doc_module": ("sklstruct",),
+        "reference_url": {"sklstruct": None},
+        "download_all_examples": False,
+        "show_memory": False,
+        "show_signature": False,
+        "remove_config_comments": True,
+        "plot_gallery": True,
+        "abort_on_example_error": True,
+    }
+else:
+    gallery.mkdir(exist_ok=True)
+
+
+def write(path, text):
+    """Write a generated source; an unchanged one keeps its time stamp."""
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+if "sphinx_gallery.gen_gallery" not in extensions:
+    write(
+        gallery / "index.rst",
+        "Examples\n========\n\nThis version has no example pages.\n",
+    )
+
+# ------------------------------------------------------------- changelog
+
+
+def markdown_to_rst(text):
+    """The Markdown that CHANGELOG.md uses, without its title."""
+    lines = []
+    for line in text.split("\n"):
+        heading = re.match(r"(#+) (.*)", line)
+        line = re.sub(r"`([^`]+)`", r"``\1``", line)
+        line = re.sub(r"\[([^\]]+)\]\(([^)]+)\)", r"`\1 <\2>`__", line)
+        if heading is None:
+            lines.append(line)
+        elif len(heading[1]) > 1:
+            title = line[len(heading[1]) + 1 :]
+            mark = {2: "=", 3: "-"}.get(len(heading[1]), "~")
+            # An inline literal is wider in the source than it looks.
+            lines += [title, mark * (2 * len(title))]
+    return "\n".join(lines).strip() + "\n"
+
+
+write(
+    here / "generated" / "changelog.inc",
+    markdown_to_rst((root / "CHANGELOG.md").read_text(encoding="utf-8")),
+)
+
+# ------------------------------------------------------------------ hooks
+
+
+def public_packages():
+    """Names of the packages that offer public names."""
+    folders = sorted(p.parent.name for p in root.glob("sklstruct/*/__init__.py"))
+    return [f"sklstruct.{name}" for name in folders if not name.startswith("_")]
+
+
+def check_api_page(app):
+    """Warn about public names that api.rst does not list."""
+    listed, module = set(), None
+    for line in (here / "api.rst").read_text(encoding="utf-8").split("\n"):
+        found = re.match(r"\.\. currentmodule:: (\S+)", line)
+        if found:
+            module = found[1]
+        elif re.match(r"   [A-Za-z]\w*$", line):
+            listed.add(f"{module}.{line.strip()}")
+    for name in public_packages():
+        for public in getattr(import_module(name), "__all__", ()):
+            if f"{name}.{public}" not in listed:
+                logger.warning("api.rst does not list %s.%s", name, public)
+
+
+def plain_foreign_references(app, what, name, obj, options, lines):
+    """Inherited docstrings refer to labels of scikit-learn's own pages."""
+    if not (getattr(obj, "__module__", None) or "").startswith("sklstruct"):
+        for i, line in enumerate(lines):
+            line = re.sub(r":ref:`([^`<]+?)\s*<[^>]*>`", r"\1", line)
+            lines[i] = re.sub(r":(?:ref|term):`([^`<]+)`", r"\1", line)
+
+
+def any_name_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """`name` in single backquotes: a link where it is a public name, else code.
+
+    numpydoc's convention for names of parameters, attributes and classes; the role
+    "any" would warn about the first two.
+    """
+    from docutils import nodes
+    from sphinx.addnodes import pending_xref
+
+    env = inliner.document.settings.env
+    literal = nodes.literal(rawtext, text, classes=["xref"])
+    if not re.fullmatch(r"[A-Za-z_][\w.]*", text):
+        return [nodes.literal(rawtext, text)], []
+    node = pending_xref(
+        rawtext,
+        literal,
+        refdomain="py",
+        reftype="obj",
+        reftarget=text,
+        refexplicit=False,
+        refwarn=False,
+        refdoc=env.docname,
+    )
+    node["py:module"] = env.ref_context.get("py:module")
+    node["py:class"] = env.ref_context.get("py:class")
+    return [node], []
+
+
+def setup(app):
+    app.add_role("any_name", any_name_role)
+    app.connect("builder-inited", check_api_page)
+    app.connect("autodoc-process-docstring", plain_foreign_references)
