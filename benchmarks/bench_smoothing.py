@@ -1,6 +1,7 @@
 """Kneser-Ney on WikiText-2: perplexity, seconds, memory, and KenLM side by side.
 
-    SKLSTRUCT_DATA=... python benchmarks/bench_smoothing.py [--max-depth 4] [--no-kenlm]
+    SKLSTRUCT_DATA=... python benchmarks/bench_smoothing.py [--max-depth 4]
+        [--n-tokens N] [--no-kenlm]
 
 Lines are sentences, empty lines are dropped, <s> starts a context, </s> is
 predicted, <unk> counts like any word: V = 33 278 classes. Times are wall clock in one
@@ -21,13 +22,23 @@ import numpy as np
 
 from sklstruct.context_tree import ContextTree, context_windows
 from sklstruct.context_tree._tree import Histories
-from sklstruct.smoothing import KneserNeyLM
+from sklstruct.smoothing import (
+    AbsoluteDiscountUnigram,
+    GoodTuringUnigram,
+    GraphDiffusionUnigram,
+    KneserNeyLM,
+)
 
 MODELS = {
     "single": {"discount": "single"},
     "modified": {"discount": "modified"},
     "single, back-off": {"discount": "single", "interpolate": False},
     "modified, back-off": {"discount": "modified", "interpolate": False},
+    # Other unigrams; they matter more with little text (--n-tokens 100000).
+    "base: discounted": {"base": AbsoluteDiscountUnigram()},
+    "base: diffusion": {"base": GraphDiffusionUnigram(floor=1e-6)},
+    "base: kernel": {"base": GraphDiffusionUnigram("kernel", floor=1e-6)},
+    "base: Good-Turing": {"base": GoodTuringUnigram(gaps="smooth")},
 }
 
 
@@ -52,6 +63,7 @@ def peak_rss():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--max-depth", type=int, default=4)
+    parser.add_argument("--n-tokens", type=int, help="train on the first N tokens")
     parser.add_argument("--no-kenlm", action="store_true")
     args = parser.parse_args()
     data = os.environ.get("SKLSTRUCT_DATA")
@@ -63,6 +75,9 @@ def main():
     w = context_windows(train, args.max_depth)
     X, y = windows_of(test, args.max_depth, w.vocabulary)
     keep = w.sample_weight > 0
+    classes = np.unique(w.targets[keep])  # of the whole file, also with --n-tokens
+    if args.n_tokens:
+        keep[np.flatnonzero(keep)[args.n_tokens :]] = False
     start = time.perf_counter()
     histories = Histories.from_windows(w.contexts, args.max_depth).select(keep)
     tree, terminal = ContextTree.from_histories(histories, w.vocabulary.size)
@@ -79,8 +94,8 @@ def main():
     print("discount             perplexity  fit s  beyond tree s  score tokens/s")
     models = {}
     for name, params in MODELS.items():
-        model = KneserNeyLM(padding=-1, **params)
-        seconds = _timed(model.fit, w.contexts, w.targets, w.sample_weight)
+        model = KneserNeyLM(padding=-1, classes=classes, **params)
+        seconds = _timed(model.fit, w.contexts, w.targets, keep.astype(float))
         begin = time.perf_counter()
         log_proba = model.target_log_proba(X, y)
         speed = y.size / (time.perf_counter() - begin)

@@ -29,7 +29,9 @@ except PackageNotFoundError as exc:  # a copied folder without its metadata
 _PUBLIC = {
     "AdditiveLM": "sklstruct.smoothing",
     "BackoffModel": "sklstruct.backoff",
+    "GraphDiffusionUnigram": "sklstruct.smoothing",
     "KneserNeyLM": "sklstruct.smoothing",
+    "LanguageModel": "sklstruct.language_model",
     "StructuredLogLinearLM": "sklstruct.loglinear",
     "SuffixTreeVectorizer": "sklstruct.context_tree",
 }

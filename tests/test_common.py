@@ -27,6 +27,8 @@ from sklstruct import (
     SuffixTreeVectorizer,
 )
 from sklstruct.backoff._estimator import BackoffClassifier
+from sklstruct.language_model import LanguageModel
+from sklstruct.metrics import LikelihoodScorer
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
@@ -56,7 +58,10 @@ ESTIMATORS = [
 
 # Public classes that are estimators by interface but do not take a 2-D array, so
 # that scikit-learn's checks cannot reach them: where they are tested instead.
-ELSEWHERE = {}
+ELSEWHERE = {
+    LanguageModel: "tests/language_model (its X are sentences)",
+    LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",
+}
 
 _NOT_PATHS = (
     "a sparse X must be a path matrix of SuffixTreeVectorizer; the check passes an "

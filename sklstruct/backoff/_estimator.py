@@ -223,7 +223,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 self.backoff_model_.predict_log_proba(nodes[start:stop]),
             )
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y \mid x)` for every class.
 
         Parameters
@@ -240,7 +240,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         nodes = self._find_nodes(X)
         return self.backoff_model_.predict_log_proba(nodes)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         r""":math:`P(y \mid x)` for every class.
 
         Parameters
@@ -256,7 +256,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         log_proba = self.predict_log_proba(X)
         return np.exp(log_proba, out=log_proba)
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """The most probable class after each context.
 
         Parameters
@@ -278,7 +278,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             best[rows] = log_proba.argmax(axis=1)
         return self.classes_[best]
 
-    def target_log_proba(self, X, y):
+    def target_log_proba(self, X, y) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
 
         Parameters

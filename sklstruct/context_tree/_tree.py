@@ -23,6 +23,22 @@ class Histories(NamedTuple):
     offset: np.ndarray  # (n_samples,) int64
     length: np.ndarray  # (n_samples,) int32
 
+    def check(self, n_symbols=None):
+        """ValueError unless every read stays within `flat` and below n_symbols."""
+        flat, offset, length = self
+        if not (flat.dtype == np.int32 and flat.ndim == 1 and flat.flags.c_contiguous):
+            raise ValueError("histories.flat must be a contiguous 1-D int32 array")
+        if offset.shape != length.shape or offset.ndim != 1:
+            raise ValueError("histories.offset and .length must be of one length")
+        if offset.size and (
+            length.min() < 0 or (offset - length).min() < 0 or offset.max() > flat.size
+        ):
+            raise ValueError("a history reaches outside of histories.flat")
+        if n_symbols is not None and flat.size and flat.max() >= n_symbols:
+            raise ValueError(
+                f"histories hold the symbol id {flat.max()}, but n_symbols={n_symbols}"
+            )
+
     @classmethod
     def from_tokens(cls, tokens, positions, max_depth):
         """Histories of the given positions of one token stream."""
@@ -134,6 +150,12 @@ class ContextTree:
     """
 
     def __init__(self, parent, symbol, level_ptr, n_symbols):
+        if parent.size == 0 or parent[0] != -1:
+            raise ValueError("parent must begin with the root, -1")
+        if (parent[1:] < 0).any() or (
+            parent[1:] >= np.arange(1, parent.size, dtype=np.int64)
+        ).any():
+            raise ValueError("parent: every node but the root needs an earlier parent")
         self.parent = parent
         self.symbol = symbol
         self.level_ptr = level_ptr
@@ -172,6 +194,7 @@ class ContextTree:
         terminal : int32 ndarray of shape (n_samples,)
             The deepest node of each sample.
         """
+        histories.check(n_symbols)
         flat, offset, length = histories
         n = offset.size
         if n > INT32_MAX - 1:
@@ -333,6 +356,15 @@ class ContextTree:
         """
         n = terminal.size
         weight = np.ones(n) if sample_weight is None else sample_weight
+        target = np.asarray(target)
+        if target.shape != (n,) or np.shape(weight) != (n,):
+            raise ValueError("terminal, target and sample_weight differ in length")
+        for name, values, size in (
+            ("terminal", terminal, self.n_nodes),
+            ("target", target, n_classes),
+        ):
+            if n and not (values.min() >= 0 and values.max() < size):
+                raise ValueError(f"{name} holds an id outside of 0 ... {size - 1}")
         node = np.array(terminal, dtype=np.int32)  # walks up to the root
         target = np.ascontiguousarray(target, dtype=np.int32)
         weight = np.ascontiguousarray(weight, dtype=np.float64)
@@ -511,6 +543,7 @@ class ContextTree:
             How many of the suffixes merged in the node were matched; 1 in a
             trie.
         """
+        histories.check()
         flat, offset, length = histories
         node = np.empty(offset.size, dtype=np.int32)
         matched = np.empty(offset.size, dtype=np.int32)

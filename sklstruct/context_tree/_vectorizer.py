@@ -150,7 +150,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         self._fit(X)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X, y=None) -> sp.csr_array | sp.csr_matrix:
         """Learn the contexts of X and return their paths.
 
         Parameters
@@ -169,7 +169,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         # A training sample always reaches the end of its node.
         return self._to_matrix(terminal, self.tree_.spans()[terminal])
 
-    def transform(self, X):
+    def transform(self, X) -> sp.csr_array | sp.csr_matrix:
         """Paths of the contexts of X.
 
         Parameters
@@ -190,7 +190,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         node, matched = self.tree_.find(Histories.from_windows(codes, self.max_depth))
         return self._to_matrix(node, matched)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Names of the columns: ``"context="`` and the context, oldest first.
 
         Parameters

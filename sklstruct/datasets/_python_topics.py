@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+_SHORTEST_REPEAT = 5  # words
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 # Blank lines part headings, paragraphs and code blocks; within a paragraph a
 # sentence ends at a mark followed by white space, so "sys.path" stays whole.
 _SENTENCE_END = re.compile(r"\n\s*\n|[.!?:;](?=\s)")
 
 
-def load_python_topics() -> list[list[str]]:
+def load_python_topics(*, drop_repeated: bool = False) -> list[list[str]]:
     r"""Sentences of the help texts that come with CPython.
 
     The texts of ``pydoc_data.topics`` (what ``help("CLASSES")`` and its like
@@ -20,7 +21,15 @@ def load_python_topics() -> list[list[str]]:
 
     Nothing is downloaded. The text changes with the version of Python (3.11: about
     64 000 words, 3 100 of them distinct, in 5 000 sentences), so numbers measured on
-    it compare models on one machine, and are no benchmark.
+    it compare models on one machine, and are no benchmark. Some passages stand in
+    several texts word for word.
+
+    Parameters
+    ----------
+    drop_repeated : bool, default=False
+        Leave out sentences of five words or more that occurred before (a fifth of
+        the words), so that a test sentence is not met in training. Short ones
+        (headings, "added in version") are part of the language and stay.
 
     Returns
     -------
@@ -50,4 +59,10 @@ def load_python_topics() -> list[list[str]]:
         ) from exc
     text = "\n\n".join(topics[key] for key in sorted(topics)).lower()
     sentences = (_WORD.findall(s) for s in _SENTENCE_END.split(text))
-    return [s for s in sentences if s]
+    sentences = [s for s in sentences if s]
+    if not drop_repeated:
+        return sentences
+    first = {}
+    for i, s in enumerate(sentences):
+        first.setdefault(tuple(s) if len(s) >= _SHORTEST_REPEAT else i, s)
+    return list(first.values())

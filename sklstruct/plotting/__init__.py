@@ -1,0 +1,6 @@
+"""Display classes. They import matplotlib only when something is drawn."""
+
+from ._perplexity import PerplexityDisplay
+from ._unigram import UnigramDiffusionDisplay
+
+__all__ = ["PerplexityDisplay", "UnigramDiffusionDisplay"]

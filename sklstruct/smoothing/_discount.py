@@ -82,7 +82,7 @@ def check_discount(discount, strict):
         raise ValueError(f"discount={discount!r}: {problem}{hint}")
 
 
-def find_discounts(discount, levels, strict, owner):
+def find_discounts(discount, levels, strict, owner, first_depth=0):
     """Discounts of each depth, with one warning for all that were replaced.
 
     Parameters
@@ -94,6 +94,8 @@ def find_discounts(discount, levels, strict, owner):
         As `discount_problem`.
     owner : str
         Who warns.
+    first_depth : int
+        Depth of the first of `levels`.
 
     Returns
     -------
@@ -103,7 +105,7 @@ def find_discounts(discount, levels, strict, owner):
         given = np.atleast_1d(np.asarray(discount, dtype=np.float64))
         return np.tile(given, (len(levels), 1))
     rows, problems = [], []
-    for depth, adjusted in enumerate(levels):
+    for depth, adjusted in enumerate(levels, start=first_depth):
         row, problem = estimate_discounts(adjusted, discount)
         problem = problem or discount_problem(row, strict)
         if problem:
@@ -121,4 +123,5 @@ def find_discounts(discount, levels, strict, owner):
             UserWarning,
             stacklevel=2,
         )
-    return np.array(rows)
+    # A model without contexts may have no level to discount.
+    return np.array(rows).reshape(-1, len(_FALLBACK[discount]))

@@ -39,7 +39,8 @@ class KneserNeyLM(BackoffClassifier):
     where a(n) is the sum of a(n, y) and the adjusted count a(n, y) is the raw count
     c(n, y) for the longest contexts and, for the shorter ones, the number of
     distinct symbols that precede n y (plus its raw count at the start of the
-    history, which nothing can precede). The recursion ends in `base`.
+    history, which nothing can precede). The parent of the empty context is the uniform
+    distribution.
 
     Parameters
     ----------
@@ -71,9 +72,10 @@ class KneserNeyLM(BackoffClassifier):
         then be below the count they apply to.
 
     base : "uniform" or unigram estimator, default="uniform"
-        The distribution below the unigrams. Uniform: :math:`1 / V` over ``classes_``.
-        An estimator is cloned and fitted to the raw counts of the classes; it must
-        give every class a positive probability.
+        Uniform: the unigrams are discounted and interpolated with :math:`1 / V`, as
+        if ``base=AbsoluteDiscountUnigram(discount)``. An estimator is cloned, fitted
+        to the adjusted counts of the unigrams, and takes the place of their level;
+        it must give every class a positive probability.
 
     padding : object, default=None
         The symbol that marks missing history in dense X; see
@@ -93,7 +95,8 @@ class KneserNeyLM(BackoffClassifier):
         The predictable symbols.
 
     discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
-        Discounts of the counts 1, 2, ... at each depth.
+        Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
+        is an estimator.
 
     depth_ : int
         Length of the longest context in training, at most `max_depth`.
@@ -176,25 +179,36 @@ class KneserNeyLM(BackoffClassifier):
 
     def _fit_tree(self, tree):
         adjusted = adjusted_counts(tree)
-        self.discounts_ = find_discounts(
-            self.discount,
-            np.split(adjusted, tree.pair_ptr[tree.level_ptr[1:-1]]),
-            strict=not self.interpolate,
-            owner=type(self).__name__,
-        )
-        base = base_distribution(self.base, tree.count[: tree.n_classes], self.classes_)
+        n_classes = tree.n_classes
+        base = base_distribution(self.base, adjusted[:n_classes], self.classes_)
         proba = np.empty(tree.n_pairs)
         backoff = np.empty(tree.n_nodes)
+        # A unigram estimator smooths by itself; discounting its counts again would
+        # hand the unseen classes only a share of the mass it means for them.
+        first = 0 if isinstance(self.base, str) else 1
+        if first:
+            proba[:n_classes] = base
+        found = find_discounts(
+            self.discount,
+            np.split(adjusted, tree.pair_ptr[tree.level_ptr[1:-1]])[first:],
+            strict=not self.interpolate,
+            owner=type(self).__name__,
+            first_depth=first,
+        )
+        self.discounts_ = np.full((tree.n_levels, found.shape[1]), np.nan)
+        self.discounts_[first:] = found
         if self.interpolate:
             _fast.interpolate(
                 tree.level_ptr, tree.pair_ptr, tree.pair_parent, adjusted,
-                self.discounts_, base, proba, backoff,
+                self.discounts_, base, first, proba, backoff,
             )  # fmt: skip
         else:
             _fast.back_off(
                 tree.level_ptr, tree.parent, tree.pair_ptr, tree.target,
-                tree.pair_parent, adjusted, self.discounts_, base,
-                np.empty(tree.n_nodes), proba, backoff,
+                tree.pair_parent, adjusted, self.discounts_, base, first,
+                np.zeros(tree.n_nodes), proba, backoff,
             )  # fmt: skip
         backoff[0] = 1.0  # every class has a pair at the root
+        # Weights of 1e-160 and the like underflow when they are squared.
+        np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
         return np.log(proba, out=proba), np.log(backoff, out=backoff)

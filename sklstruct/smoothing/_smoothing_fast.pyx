@@ -67,15 +67,16 @@ cdef inline double kept(double a, const double[:, ::1] discounts,
 def interpolate(const int64_t[::1] level_ptr, const int32_t[::1] pair_ptr,
                 const int32_t[::1] pair_parent, const double[::1] adjusted,
                 const double[:, ::1] discounts, const double[::1] base,
-                double[::1] prob, double[::1] backoff):
+                Py_ssize_t first_level, double[::1] prob, double[::1] backoff):
     """P(y | n) = (a - D(a)) / A(n) + g(n) P(y | parent), g(n) = sum of D(a) / A(n).
 
     g(n) is also the back-off weight. `base` is the distribution above the root.
+    Levels above `first_level` are taken as they are in prob.
     """
     cdef Py_ssize_t level, n, p
     cdef double total, held, up
     with nogil:
-        for level in range(level_ptr.shape[0] - 1):
+        for level in range(first_level, level_ptr.shape[0] - 1):
             for n in range(level_ptr[level], level_ptr[level + 1]):
                 total = 0.0
                 held = 0.0
@@ -86,22 +87,26 @@ def interpolate(const int64_t[::1] level_ptr, const int32_t[::1] pair_ptr,
                 backoff[n] = held
                 for p in range(pair_ptr[n], pair_ptr[n + 1]):
                     up = prob[pair_parent[p]] if n > 0 else base[p]
-                    prob[p] = kept(adjusted[p], discounts, level) / total + held * up
+                    prob[p] = kept(adjusted[p], discounts, level) / total
+                    prob[p] += held * up
 
 
 def back_off(const int64_t[::1] level_ptr, const int32_t[::1] parent,
              const int32_t[::1] pair_ptr, const int32_t[::1] target,
              const int32_t[::1] pair_parent, const double[::1] adjusted,
              const double[:, ::1] discounts, const double[::1] base,
-             double[::1] unseen, double[::1] prob, double[::1] backoff):
+             Py_ssize_t first_level, double[::1] unseen, double[::1] prob,
+             double[::1] backoff):
     """P(y | n) = (a - D(a)) / A(n) for seen y, b(n) P(y | parent) for the others.
 
     b(n) = g(n) / R(n) with R(n) the parent's mass on the classes without a pair at n.
     A node that has seen every class has nothing to back off to and interpolates.
 
-    unseen[n] (scratch) is the mass of the classes that have no pair at n. R as
-    1 - sum of the parent's probabilities at the pairs of n loses digits where it is
-    small, so below 0.01 it is summed from its parts: unseen[parent] and the
+    Levels above `first_level` are taken as they are in prob.
+
+    unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at
+    n. R as 1 - sum of the parent's probabilities at the pairs of n loses digits where
+    it is small, so below 0.01 it is summed from its parts: unseen[parent] and the
     parent's pairs that n lacks. These sums are over at most V pairs, of nodes which
     have seen nearly everything that is probable at their parent.
     """
@@ -109,7 +114,7 @@ def back_off(const int64_t[::1] level_ptr, const int32_t[::1] parent,
     cdef double total, held, rest, up
     cdef bint full
     with nogil:
-        for level in range(level_ptr.shape[0] - 1):
+        for level in range(first_level, level_ptr.shape[0] - 1):
             for n in range(level_ptr[level], level_ptr[level + 1]):
                 total = 0.0
                 held = 0.0

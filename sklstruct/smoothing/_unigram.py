@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 from .._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
+from ..context_tree._symbols import encode_labels
 from . import _smoothing_fast as _fast
 from ._base import BASE_CONSTRAINT, base_distribution
 from ._discount import DISCOUNT_CONSTRAINT, check_discount, find_discounts
@@ -56,7 +57,7 @@ class UnigramClassifier(BackoffClassifier):
     X matters to none of its methods but for its length.
     """
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> UnigramClassifier:
         """Fit the distribution to the targets.
 
         Parameters
@@ -111,7 +112,7 @@ class UnigramClassifier(BackoffClassifier):
         counts = np.bincount(target, sample_weight, minlength=self.classes_.size)
         return self._fit_counts(check_counts(counts))
 
-    def from_counts(self, counts, classes=None):
+    def from_counts(self, counts, classes=None) -> UnigramClassifier:
         """Fit the distribution to counts.
 
         Parameters
@@ -254,6 +255,30 @@ class UnigramClassifier(BackoffClassifier):
         """
         n = self._find_nodes(X).size
         return np.tile(self.proba_, (n, 1))
+
+    def target_log_proba(self, X, y):
+        """Natural logarithm of P(y) for given targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Ignored beyond its length.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN where y is not in ``classes_``.
+        """
+        n = self._find_nodes(X).size
+        target, _ = encode_labels(column_or_1d(y), self.classes_)
+        if target.size != n:
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {n} and {target.size}"
+            )
+        with np.errstate(divide="ignore"):
+            return np.where(target >= 0, np.log(self.proba_[target]), np.nan)
 
     def predict(self, X):
         """The most probable class.
@@ -435,6 +460,7 @@ class AbsoluteDiscountUnigram(UnigramClassifier):
             counts,
             discounts,
             base,
+            0,
             proba,
             np.empty(1),
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +41,7 @@ def _symmetric(rows, columns, values, n):
     return sp.csr_array((value[first], (row[first], column[first])), shape=(n, n))
 
 
-def cooccurrence_graph(cooccurrence, *, weighting="ppmi"):
+def cooccurrence_graph(cooccurrence, *, weighting: str = "ppmi") -> sp.csr_array:
     r"""Similarity of words from how often they occur together.
 
     .. math::
@@ -93,7 +95,13 @@ def cooccurrence_graph(cooccurrence, *, weighting="ppmi"):
     return _symmetric(counts.row, counts.col, value, n)
 
 
-def neighbors_graph(features, n_neighbors=10, *, metric="cosine", n_jobs=None):
+def neighbors_graph(
+    features,
+    n_neighbors: int = 10,
+    *,
+    metric: str = "cosine",
+    n_jobs: int | None = None,
+) -> sp.csr_array:
     r"""Similarity of words from their nearest neighbours in a feature space.
 
     .. math::
@@ -147,7 +155,7 @@ def neighbors_graph(features, n_neighbors=10, *, metric="cosine", n_jobs=None):
     return _symmetric(near.row, near.col, value, n)
 
 
-def group_graph(groups):
+def group_graph(groups) -> sp.csr_array:
     """Ties all words of a group to each other: stems, classes, clusters.
 
     Parameters
@@ -199,11 +207,11 @@ def group_graph(groups):
 
 def wordnet_graph(
     words,
-    path="/usr/share/wordnet",
+    path: str | PathLike = "/usr/share/wordnet",
     *,
-    relations=("hypernym", "similar", "derivation"),
-    relation_weight=0.5,
-):
+    relations: Sequence[str] = ("hypernym", "similar", "derivation"),
+    relation_weight: float = 0.5,
+) -> sp.csr_array:
     """Similarity of words from WordNet's plain files.
 
     Words of one synset are tied with weight 1, words of two synsets that a relation

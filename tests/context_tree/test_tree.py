@@ -247,9 +247,26 @@ def test_long_repetitive_history():
     assert tree.n_nodes == 2 and tree.span[1] == 3000
 
 
-def test_positions_outside_of_the_tokens_are_refused():
+def test_kernels_are_behind_checks():
     with pytest.raises(ValueError, match="positions"):
         Histories.from_tokens(np.zeros(3, np.int32), np.array([4]), 2)
+    X, y, weight = draw(0)
+    histories = Histories.from_windows(X, 3)
+    with pytest.raises(ValueError, match="n_symbols=2"):
+        ContextTree.from_histories(histories, 2)
+    with pytest.raises(ValueError, match="outside"):
+        ContextTree.from_histories(histories._replace(length=histories.length + 99), 3)
+    tree, terminal = ContextTree.from_histories(histories, 3)
+    with pytest.raises(ValueError, match="target"):
+        tree.count_pairs(terminal, y, 3)
+    with pytest.raises(ValueError, match="terminal"):
+        tree.count_pairs(terminal + tree.n_nodes, y, 4)
+    with pytest.raises(ValueError, match="length"):
+        tree.count_pairs(terminal, y[1:], 4)
+    with pytest.raises(ValueError, match="length"):
+        tree.count_pairs(terminal, y, 4, weight[1:])
+    with pytest.raises(ValueError, match="parent"):
+        ContextTree(np.array([-1, 5], np.int32), np.zeros(2, np.int32), [0, 1, 2], 1)
 
 
 def test_pickle_holds_little_more_than_the_arrays():

@@ -31,3 +31,14 @@ def test_readable_error_without_the_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(ModuleNotFoundError, match="use a text of your own"):
         load_python_topics()
+
+
+def test_drop_repeated_keeps_the_first_of_each_long_sentence():
+    everything = load_python_topics()
+    expected, seen = [], set()
+    for s in everything:
+        if len(s) < 5 or tuple(s) not in seen:
+            expected.append(s)
+        seen.add(tuple(s))
+    assert load_python_topics(drop_repeated=True) == expected
+    assert len(expected) < len(everything)

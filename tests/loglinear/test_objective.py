@@ -320,6 +320,20 @@ def test_huge_penalty_gives_zero_and_no_penalty_stays_finite(name):
     assert np.isfinite(r.objective) and np.isfinite(r.w).all()
 
 
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_iter", [1, 2, 7])
+def test_what_is_reported_is_what_is_returned(name, solver, max_iter):
+    loss, penalty = make(name)
+    n = loss.tree.n_pairs
+    r = SOLVERS[solver](0.0, max_iter).solve(
+        loss, penalty, np.zeros(n), lambda *_: False
+    )
+    assert r.status == "max_iter" and len(r.history) == max_iter
+    assert r.history[-1] == r.objective
+    assert loss.value(r.w) + penalty.value(r.w) == pytest.approx(r.objective, rel=1e-12)
+
+
 def test_callback_stops_a_solver():
     loss, penalty = make("l2")
     for solver in SOLVERS.values():

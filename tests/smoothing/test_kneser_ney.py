@@ -10,7 +10,7 @@ import pytest
 
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
-from sklstruct.smoothing import KneserNeyLM
+from sklstruct.smoothing import AbsoluteDiscountUnigram, KneserNeyLM
 
 # --------------------------------------------------------------- brute force
 
@@ -60,8 +60,7 @@ def reference(samples, m, classes, *, discount, interpolate, base=None):
             if not interpolate:
                 ok = ok and all(v < i for i, v in enumerate(d, 1))
             discounts.append(d if ok else (F(1, 2), F(1), F(3, 2)))
-    if base is None:
-        base = dict.fromkeys(classes, F(1, len(classes)))
+    uniform = dict.fromkeys(classes, F(1, len(classes)))
 
     def prob(n, y, above):
         """P(y | n) where `above` is P(. | parent)."""
@@ -86,8 +85,10 @@ def reference(samples, m, classes, *, discount, interpolate, base=None):
 
     def distribution(n):
         if n not in cache:
-            above = distribution(n[1:]) if n else base
-            if n in adjusted:
+            above = distribution(n[1:]) if n else uniform
+            if not n and base is not None:
+                cache[n] = base
+            elif n in adjusted:
                 cache[n] = {y: prob(n, y, above) for y in classes}
             else:
                 cache[n] = above
@@ -520,7 +521,7 @@ class _Unigram:
 
 
 @pytest.mark.parametrize("interpolate", [True, False])
-def test_base_is_the_distribution_below_the_unigrams(interpolate):
+def test_base_takes_the_place_of_the_unigrams(interpolate):
     X, y = random_corpus(1, 4, 100, 2)
     base = [0.1, 0.2, 0.3, 0.15, 0.2, 0.05]
     model = KneserNeyLM(
@@ -545,6 +546,27 @@ def test_base_is_the_distribution_below_the_unigrams(interpolate):
             row, [float(expected[c]) for c in range(6)], rtol=1e-11
         )
     assert not hasattr(model.base, "proba_")
+    assert np.isnan(model.discounts_[0]).all()
+    assert (model.discounts_[1:] == 0.5).all()
+
+
+@pytest.mark.parametrize("discount", ["modified", "single", 0.6, (0.5, 1.1)])
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_uniform_base_is_absolute_discounting(discount, interpolate):
+    y = np.random.default_rng(0).zipf(1.5, size=3000)
+    X = np.roll(y, 1)[:, None]
+    # Without interpolation the root, which has seen every class, interpolates too.
+    model = KneserNeyLM(discount=discount, interpolate=interpolate)
+    other = KneserNeyLM(
+        discount=discount,
+        interpolate=interpolate,
+        base=AbsoluteDiscountUnigram(discount),
+    )
+    np.testing.assert_allclose(
+        fit(model, X, y).predict_proba(X[:50]),
+        fit(other, X, y).predict_proba(X[:50]),
+        rtol=1e-13,
+    )
 
 
 @pytest.mark.parametrize(
@@ -560,3 +582,25 @@ def test_bad_base(proba, match):
     model = KneserNeyLM(discount=0.5, classes=range(3), base=_Unigram(proba))
     with pytest.raises(ValueError, match=match):
         model.fit([[0], [1]], [0, 1])
+
+
+@pytest.mark.parametrize("discount", ["modified", 0.5])
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_unigram_model_with_a_base_is_the_base(discount, interpolate):
+    base = _Unigram(np.array([0.2, 0.3, 0.5]))
+    model = KneserNeyLM(0, discount=discount, interpolate=interpolate, base=base)
+    model.fit(np.zeros((3, 1)), [0, 1, 2])
+    np.testing.assert_allclose(model.predict_proba([[0]])[0], base.proba)
+    assert np.isnan(model.discounts_).all()
+
+
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_vanishing_weights_stay_finite(interpolate):
+    X, y = np.array([[0], [0], [1], [1]]), np.array([0, 1, 0, 1])
+    for weight in ([1, 1e-300, 1, 1], [1e-200] * 4, [1e-300, 1e-320, 1, 5]):
+        model = KneserNeyLM(discount=0.5, interpolate=interpolate, classes=range(3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            proba = model.fit(X, y, sample_weight=weight).predict_proba([[0], [1]])
+        assert (proba > 0).all()
+        np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)

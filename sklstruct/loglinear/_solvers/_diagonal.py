@@ -97,6 +97,8 @@ class DiagonalSolver:
             if stop:
                 status = "stopped"
                 break
+            if iteration == self.max_iter - 1:
+                break  # y is the point that was evaluated
             f_prev = f
             if small or self._uphill(loss, y, w, new):
                 t = 1.0

@@ -66,6 +66,8 @@ class FistaSolver:
             if stop:
                 status = "stopped"
                 break
+            if iteration == self.max_iter - 1:
+                break  # y is the point that was evaluated
             if optimality <= self.tol:
                 y[:], w[:], t = new, new, 1.0
                 continue

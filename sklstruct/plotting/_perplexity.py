@@ -1,0 +1,139 @@
+"""Perplexity by order, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+_MARKERS = "osD^vPX*"
+
+
+def _import_pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as exc:
+        raise ImportError(
+            'plotting needs matplotlib: install it with `pip install "sklstruct[plot]"`'
+            " or `pip install matplotlib`"
+        ) from exc
+    return plt
+
+
+class PerplexityDisplay:
+    r"""Perplexity of language models by order.
+
+    It is recommended to use `from_language_models`, or the constructor with
+    values that were computed elsewhere.
+
+    Parameters
+    ----------
+    perplexity : mapping of str to mapping of int to float
+        For each name of a model the perplexity (per token, at least 1) at each
+        order :math:`n = m + 1`, where m is the longest context.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the curves, after `plot`.
+
+    figure_ : matplotlib Figure
+        Figure that holds them.
+
+    lines_ : list of matplotlib Line2D
+        One line a model, in the order of `perplexity`.
+
+    Examples
+    --------
+    >>> from sklstruct.plotting import PerplexityDisplay
+    >>> display = PerplexityDisplay(
+    ...     {"Kneser-Ney": {2: 160.1, 3: 148.0}, "tree_l2": {2: 155.0, 3: 146.2}}
+    ... ).plot()
+    >>> display.ax_.get_xlabel()
+    'order n (contexts of up to n − 1 symbols)'
+    """
+
+    def __init__(self, perplexity: Mapping[str, Mapping[int, float]]):
+        self.perplexity = perplexity
+
+    @classmethod
+    def from_language_models(
+        cls, models, X, *, include_end=True, include_unknown=True, ax=None
+    ) -> PerplexityDisplay:
+        """Score fitted models on sentences and plot them.
+
+        Parameters
+        ----------
+        models : mapping of str to list of LanguageModel
+            Fitted models by name; each has the order ``max_depth + 1``.
+        X : list of sentences
+            Test text.
+        include_end, include_unknown : bool, default=True
+            As in `LanguageModel.perplexity`.
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure.
+
+        Returns
+        -------
+        display : PerplexityDisplay
+        """
+        X = list(X)
+        values = {
+            name: {
+                model.max_depth + 1: model.perplexity(
+                    X, include_end=include_end, include_unknown=include_unknown
+                )
+                for model in of_name
+            }
+            for name, of_name in models.items()
+        }
+        return cls(values).plot(ax=ax)
+
+    def plot(self, ax=None) -> PerplexityDisplay:
+        """Draw one line a model.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure.
+
+        Returns
+        -------
+        self : PerplexityDisplay
+
+        Raises
+        ------
+        ValueError
+            If there is no model, or an order is not an integer of at least 1, or a
+            perplexity below 1.
+        """
+        if not self.perplexity:
+            raise ValueError("perplexity is empty: there is no model to plot")
+        for name, curve in self.perplexity.items():
+            for order, value in curve.items():
+                if order != int(order) or order < 1 or not value >= 1:
+                    raise ValueError(
+                        f"perplexity[{name!r}] has the entry {order!r}: {value!r}; "
+                        "orders are integers of at least 1, perplexities at least 1"
+                    )
+        plt = _import_pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        self.lines_ = []
+        for i, (name, curve) in enumerate(self.perplexity.items()):
+            orders = sorted(curve)
+            (line,) = ax.plot(
+                orders,
+                [curve[n] for n in orders],
+                marker=_MARKERS[i % len(_MARKERS)],
+                label=name,
+            )
+            self.lines_.append(line)
+        orders = sorted({n for curve in self.perplexity.values() for n in curve})
+        ax.set_xticks(np.array(orders))
+        ax.set_xlabel("order n (contexts of up to n − 1 symbols)")
+        ax.set_ylabel("perplexity per token")
+        ax.grid(axis="y", alpha=0.3)
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

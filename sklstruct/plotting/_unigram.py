@@ -1,0 +1,180 @@
+"""Probability against count: the picture that explains smoothing."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+def _pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as exc:
+        raise ImportError(
+            "plotting needs matplotlib: install it with `pip install sklstruct[plot]`"
+        ) from exc
+    return plt
+
+
+class UnigramDiffusionDisplay:
+    r"""Probability of a class against its count, for one or several smoothers.
+
+    For each smoother a curve of the mean probability of the classes that occurred j
+    times, j = 0, 1, 2, ..., next to the empirical line :math:`j / n`. What lies below
+    the line was taken from seen classes; what the point at 0 has was given to each
+    unseen one.
+
+    Use `from_estimator` or `from_predictions` to make one.
+
+    Parameters
+    ----------
+    curves : dict of str to (counts, proba)
+        For each name two arrays of shape (n_values,): the different counts, rising,
+        and the mean probability of the classes with that count.
+    n_tokens : float
+        Sum of the counts.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    lines_ : list of matplotlib Line2D
+        The empirical line first, then the smoothers in their order.
+
+    Examples
+    --------
+    >>> from sklstruct.plotting import UnigramDiffusionDisplay
+    >>> from sklstruct.smoothing import AdditiveUnigram, GraphDiffusionUnigram
+    >>> counts = [9, 4, 3, 2, 2, 1, 1, 1, 0, 0, 0, 0]
+    >>> models = {
+    ...     "add one": AdditiveUnigram().from_counts(counts),
+    ...     "diffusion": GraphDiffusionUnigram().from_counts(counts),
+    ... }
+    >>> display = UnigramDiffusionDisplay.from_estimator(models)
+    >>> [line.get_label() for line in display.lines_]
+    ['empirical', 'add one', 'diffusion']
+    """
+
+    def __init__(self, curves, n_tokens):
+        self.curves = curves
+        self.n_tokens = n_tokens
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, *, ax=None, max_count: float | None = None, **kwargs
+    ) -> UnigramDiffusionDisplay:
+        """Display of fitted unigram estimators.
+
+        Parameters
+        ----------
+        estimator : fitted unigram estimator, list, or dict of str to estimators
+            All fitted to the same counts. Names are the keys of a dict, else the
+            names of their classes.
+        ax : matplotlib Axes, default=None
+            None: a new figure.
+        max_count : float, default=None
+            Counts above are not shown.
+        **kwargs : dict
+            Passed to :meth:`matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : UnigramDiffusionDisplay
+        """
+        if not isinstance(estimator, dict):
+            many = estimator if isinstance(estimator, list | tuple) else [estimator]
+            estimator = {}
+            for one in many:
+                name = type(one).__name__
+                same = sum(k.split(" (")[0] == name for k in estimator)
+                estimator[name if not same else f"{name} ({same + 1})"] = one
+        if not estimator:
+            raise ValueError("estimator is empty: there is nothing to show")
+        for one in estimator.values():
+            check_is_fitted(one, "proba_")
+        counts = next(iter(estimator.values())).counts_
+        for name, one in estimator.items():
+            if not np.array_equal(one.counts_, counts):
+                raise ValueError(f"{name!r} was fitted to other counts than the first")
+        return cls.from_predictions(
+            counts,
+            {name: one.proba_ for name, one in estimator.items()},
+            ax=ax,
+            max_count=max_count,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, counts, proba, *, ax=None, max_count: float | None = None, **kwargs
+    ) -> UnigramDiffusionDisplay:
+        """Display of distributions over the classes.
+
+        Parameters
+        ----------
+        counts : array-like of shape (n_classes,)
+            How often each class occurred.
+        proba : array-like of shape (n_classes,) or dict of str to such
+            Probability of each class; several with their names.
+        ax, max_count, **kwargs
+            As in `from_estimator`.
+
+        Returns
+        -------
+        display : UnigramDiffusionDisplay
+        """
+        counts = np.asarray(counts, dtype=np.float64)
+        if counts.ndim != 1 or not counts.sum() > 0:
+            raise ValueError("counts must be 1-dimensional with a positive sum")
+        if not isinstance(proba, dict):
+            proba = {"smoothed": proba}
+        value, group, size = np.unique(counts, return_inverse=True, return_counts=True)
+        curves = {}
+        for name, p in proba.items():
+            p = np.asarray(p, dtype=np.float64)
+            if p.shape != counts.shape:
+                raise ValueError(
+                    f"proba {name!r} has shape {p.shape}, counts have {counts.shape}"
+                )
+            curves[name] = (value, np.bincount(group, p) / size)
+        return cls(curves, float(counts.sum())).plot(
+            ax=ax, max_count=max_count, **kwargs
+        )
+
+    def plot(
+        self, ax=None, *, max_count: float | None = None, **kwargs
+    ) -> UnigramDiffusionDisplay:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax, max_count, **kwargs
+            As in `from_estimator`.
+
+        Returns
+        -------
+        self : UnigramDiffusionDisplay
+        """
+        if ax is None:
+            _, ax = _pyplot().subplots()
+        top = max(value[-1] for value, _ in self.curves.values())
+        if max_count is not None:
+            top = min(top, max_count)
+        # 0 has no place on a logarithmic axis: linear up to 1, logarithmic beyond.
+        ax.set_xscale("symlog", linthresh=1.0)
+        ax.set_yscale("log")
+        line = np.array([1.0, max(top, 1.0)])
+        self.lines_ = ax.plot(
+            line, line / self.n_tokens, color="0.5", linestyle="--", label="empirical"
+        )
+        style = {"marker": ".", "markersize": 4, "linewidth": 1, **kwargs}
+        for name, (value, proba) in self.curves.items():
+            shown = (value <= top) & (proba > 0)
+            self.lines_ += ax.plot(value[shown], proba[shown], label=name, **style)
+        ax.set_xlim(left=-0.2)
+        ax.set_xlabel("count")
+        ax.set_ylabel("probability of one class")
+        ax.legend()
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
