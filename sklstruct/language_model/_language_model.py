@@ -26,13 +26,13 @@ from .._compat import (
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
+from ..context_tree._symbols import object_array
 from ..loglinear import StructuredLogLinearLM
 from ._target_log_proba import target_log_proba
 from ._text import (
     SentenceEncoder,
     check_marks,
     count_symbols,
-    object_array,
     read_sentences,
     repeat_weights,
     sort_symbols,

@@ -11,15 +11,6 @@ import numpy as np
 from ..context_tree._symbols import check_sentences, split_sentence, token_stream
 
 
-def object_array(symbols):
-    """1-D object array of any symbols, tuples included."""
-    symbols = list(symbols)
-    out = np.empty(len(symbols), dtype=object)
-    for i, s in enumerate(symbols):
-        out[i] = s
-    return out
-
-
 def read_sentences(X, name="X"):
     """X as a list of symbol sequences, with strings split on whitespace."""
     if not isinstance(X, str | bytes) and hasattr(X, "columns"):
