@@ -30,6 +30,8 @@ exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 default_role = "any_name"  # see setup()
 highlight_language = "python"
+# Formulas in the size of the text, not of its x-height.
+mathjax4_config = {"chtml": {"matchFontHeight": False}}
 add_module_names = False
 nitpicky = False
 
