@@ -40,9 +40,9 @@ print(search.best_params_)
 print(f"held-out perplexity {np.exp(-search.best_score_):.1f}")
 
 # %%
-# The good values lie along a diagonal: a small weight ``alpha`` of deep contexts asks for
-# a small penalty ``lam``, which is a total over the samples and needs no rescaling when
-# the corpus grows.
+# The good values lie along a diagonal: a small weight ``alpha`` of deep contexts asks
+# for a small penalty ``lam``, which is a total over the samples and needs no rescaling
+# when the corpus grows.
 
 import matplotlib.pyplot as plt
 

@@ -132,17 +132,17 @@ def tune(train, valid, min_count, n_jobs):
 
 def print_table(searches, perplexity):
     width = max(map(len, searches)) + 2
-    print(f"{'':{width}}" + "".join(f"{f'order {n}':>20}" for n in ORDERS))
+    print(f"{'':{width}}" + "".join(f"{f'order {n}':>14}" for n in ORDERS))
     for name, by_order in searches.items():
         print(f"{name:{width}}", end="")
-        print("".join(f"{perplexity[name][n]:20.1f}" for n in ORDERS))
+        print("".join(f"{perplexity[name][n]:14.1f}" for n in ORDERS))
         best = [by_order[n].best_params_ for n in ORDERS]
         if "estimator__lam" in best[0]:
-            tuned = [
-                f"lam={b['estimator__lam']:g} alpha={b['estimator__alpha']:g}"
-                for b in best
-            ]
-            print(" " * width + "".join(f"{t:>20}" for t in tuned))
+            print(f"{'  lam, alpha':{width}}", end="")
+            for b in best:
+                tuned = f"{b['estimator__lam']:g}, {b['estimator__alpha']:g}"
+                print(f"{tuned:>14}", end="")
+            print()
 
 
 def main():

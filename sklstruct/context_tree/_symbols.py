@@ -187,6 +187,15 @@ class ContextWindows(NamedTuple):
     vocabulary: np.ndarray
 
 
+def object_array(symbols):
+    """1-D object array of any symbols; numpy would take tuples for rows."""
+    symbols = list(symbols)
+    out = np.empty(len(symbols), dtype=object)
+    for i, s in enumerate(symbols):
+        out[i] = s
+    return out
+
+
 def split_sentence(sentence) -> Sequence:
     """The symbols of a sentence: a string is split on whitespace."""
     return sentence.split() if isinstance(sentence, str) else sentence
@@ -292,8 +301,7 @@ def context_windows(
     except TypeError as exc:
         raise TypeError(f"the symbols must all be of one kind: {exc}") from exc
     marks = [m for m in (start, end) if m is not None]
-    symbols = np.empty(len(vocabulary) + len(marks), dtype=object)
-    symbols[:] = vocabulary + marks
+    symbols = object_array(vocabulary + marks)
     code = {s: i for i, s in enumerate(symbols)}
     tokens = token_stream(
         sentences,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, DensityMixin, MetaEstimatorMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -24,13 +26,13 @@ from .._compat import (
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
+from ..context_tree._symbols import object_array
 from ..loglinear import StructuredLogLinearLM
 from ._target_log_proba import target_log_proba
 from ._text import (
     SentenceEncoder,
     check_marks,
     count_symbols,
-    object_array,
     read_sentences,
     repeat_weights,
     sort_symbols,
@@ -157,15 +159,15 @@ class LanguageModel(
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        max_depth=4,
-        min_count=1,
+        max_depth: int = 4,
+        min_count: int = 1,
         unknown="<unk>",
         start="<s>",
         end="</s>",
-        vocabulary=None,
-        out_of_vocabulary="error",
+        vocabulary: ArrayLike | None = None,
+        out_of_vocabulary: str = "error",
     ):
         self.estimator = estimator
         self.max_depth = max_depth
@@ -180,7 +182,9 @@ class LanguageModel(
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, sample_weight=None) -> LanguageModel:
+    def fit(
+        self, X: Iterable, y=None, sample_weight: ArrayLike | None = None
+    ) -> LanguageModel:
         """Fit the estimator on the contexts and next symbols of sentences.
 
         Parameters
@@ -427,7 +431,7 @@ class LanguageModel(
         windows = np.lib.stride_tricks.sliding_window_view(history, width)[:-1]
         return windows[scored], symbol[scored]
 
-    def token_log_proba(self, X) -> list[np.ndarray]:
+    def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.
 
         Parameters
@@ -451,7 +455,7 @@ class LanguageModel(
         stop = np.cumsum(scored.length)
         return [scored.log_prob[a:b] for a, b in zip(stop - scored.length, stop)]
 
-    def score_samples(self, X) -> np.ndarray:
+    def score_samples(self, X: Iterable) -> np.ndarray:
         """Natural logarithm of the probability of each sentence.
 
         Parameters
@@ -471,7 +475,9 @@ class LanguageModel(
             minlength=scored.length.size,
         )
 
-    def score(self, X, y=None, sample_weight=None) -> float:
+    def score(
+        self, X: Iterable, y=None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Mean natural log-likelihood per token, unknown words and end marks counted.
 
         Parameters
@@ -501,12 +507,12 @@ class LanguageModel(
 
     def perplexity(
         self,
-        X,
+        X: Iterable,
         *,
         include_end: bool = True,
         include_unknown: bool = True,
         return_counts: bool = False,
-    ):
+    ) -> float | tuple[float, Bunch]:
         r"""Perplexity per token,
         :math:`\exp(-\frac1N \sum_i \ln P(w_i \mid \ldots))`.
 
@@ -561,7 +567,11 @@ class LanguageModel(
         return counted, is_end, is_unknown
 
     def perplexity_by_depth(
-        self, X, *, include_end: bool = True, include_unknown: bool = True
+        self,
+        X: Iterable,
+        *,
+        include_end: bool = True,
+        include_unknown: bool = True,
     ) -> Bunch:
         """Perplexity by the depth of the context that held the n-gram.
 
@@ -602,7 +612,9 @@ class LanguageModel(
 
     # ----------------------------------------------------------- generation
 
-    def predict_next(self, context=(), k: int = 10) -> list[tuple[object, float]]:
+    def predict_next(
+        self, context: Iterable = (), k: int = 10
+    ) -> list[tuple[object, float]]:
         """The k most probable symbols after the first words of a sentence.
 
         Parameters
@@ -658,7 +670,7 @@ class LanguageModel(
         n_sentences: int = 1,
         *,
         max_length: int = 100,
-        prefix=(),
+        prefix: Iterable = (),
         random_state=None,
     ) -> list[list]:
         """Draw sentences from the model.

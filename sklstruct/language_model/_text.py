@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain, repeat
 
 import numpy as np
 
 from ..context_tree._symbols import check_sentences, split_sentence, token_stream
-
-
-def object_array(symbols):
-    """1-D object array of any symbols, tuples included."""
-    symbols = list(symbols)
-    out = np.empty(len(symbols), dtype=object)
-    for i, s in enumerate(symbols):
-        out[i] = s
-    return out
 
 
 def read_sentences(X, name="X"):
@@ -25,6 +17,14 @@ def read_sentences(X, name="X"):
         raise TypeError(
             f"{name} is a data frame; pass one column of it, a sentence in each row"
         )
+    if (
+        isinstance(X, Iterable)
+        and not isinstance(X, str | bytes)
+        and getattr(X, "ndim", 1) > 0
+    ):
+        # Arrays as Python objects: their own scalars hash and compare slowly, and
+        # would come back from `sample`.
+        X = (s.tolist() if isinstance(s, np.ndarray) else s for s in X)
     try:
         sentences = check_sentences(X)
     except TypeError as exc:

@@ -11,6 +11,7 @@ import numbers
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._compat import _check_sample_weight
@@ -145,15 +146,15 @@ def _document(function):
 
 @_document
 def log_likelihood(
-    estimator,
+    estimator: BaseEstimator,
     X,
-    y=None,
+    y: ArrayLike | None = None,
     *,
-    sample_weight=None,
+    sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
     normalize: bool = True,
     return_counts: bool = False,
-):
+) -> float | tuple[float, TargetCounts]:
     r"""Log-likelihood of the targets, in natural logarithms.
 
     .. math::
@@ -198,14 +199,14 @@ def log_likelihood(
 
 @_document
 def perplexity(
-    estimator,
+    estimator: BaseEstimator,
     X,
-    y=None,
+    y: ArrayLike | None = None,
     *,
-    sample_weight=None,
+    sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
     return_counts: bool = False,
-):
+) -> float | tuple[float, TargetCounts]:
     r"""Perplexity of the targets: the exponential of minus their mean log-likelihood.
 
     .. math::
@@ -245,14 +246,14 @@ def perplexity(
 
 @_document
 def code_length(
-    estimator,
+    estimator: BaseEstimator,
     X,
-    y=None,
+    y: ArrayLike | None = None,
     *,
-    sample_weight=None,
+    sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
     return_counts: bool = False,
-):
+) -> float | tuple[float, TargetCounts]:
     r"""Bits per target that an ideal code for the estimator's probabilities takes.
 
     .. math::

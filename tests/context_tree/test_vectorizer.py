@@ -200,6 +200,12 @@ def test_windows_share_one_array():
     assert set(w.targets[~keep]) <= {-1, symbols.index("<s>")}
 
 
+def test_symbols_may_be_tuples():
+    w = context_windows([[("a", 1), ("b", 2)], [("b", 2)]], 1, start=None, end=None)
+    assert w.vocabulary.tolist() == [("a", 1), ("b", 2)]
+    assert w.tokens[w.tokens >= 0].tolist() == [0, 1, 1]
+
+
 @pytest.mark.parametrize("start, end", [(None, None), ("<s>", None), (None, "</s>")])
 def test_marks_are_optional(start, end):
     w = context_windows(["a b", "c"], max_depth=2, start=start, end=end)

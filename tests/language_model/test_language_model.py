@@ -374,6 +374,16 @@ def test_any_hashable_symbols(rename):
     assert all(w in words for s in b.sample(5, random_state=0) for w in s)
 
 
+def test_symbols_of_arrays_come_back_as_python_objects():
+    model = LanguageModel(kneser_ney()).fit(np.array([[1, 2, 3], [1, 3, 2]]))
+    assert all(type(w) in (int, str) for w in model.vocabulary_)
+    assert model.predict_next(np.array([1]), 1)[0][0] in (2, 3)
+    with pytest.raises(TypeError, match="sentence 0 must be"):
+        model.fit(np.array([1, 2, 3]))
+    with pytest.raises(TypeError, match="scalar"):
+        model.fit(np.array("a b"))
+
+
 def test_input_containers_are_equal():
     import pandas as pd
 

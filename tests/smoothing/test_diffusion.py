@@ -9,6 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 
+from sklstruct.metrics import log_likelihood_scorer
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
@@ -231,9 +232,6 @@ def test_grid_search_and_arpa():
     y = np.minimum(rng.zipf(1.5, 1500), 399)
     X = np.zeros((y.size, 1))
 
-    def likelihood(estimator, X, y):
-        return estimator.target_log_proba(X, y).mean()
-
     search = GridSearchCV(
         GraphDiffusionUnigram(classes=vocabulary, floor=0.01, n_terms="exact"),
         {
@@ -242,7 +240,7 @@ def test_grid_search_and_arpa():
             "t": [None, 1e-4],
             "base": [None, AdditiveUnigram(0.01)],
         },
-        scoring=likelihood,
+        scoring=log_likelihood_scorer,
         cv=3,
     ).fit(X, y)
     scores = search.cv_results_["mean_test_score"]
