@@ -30,10 +30,9 @@ exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 default_role = "any_name"  # see setup()
 highlight_language = "python"
-# Formulas in the size of the text, not of its x-height.
-mathjax4_config = {"chtml": {"matchFontHeight": False}}
+# Formulas a little larger than the text; to match its x-height would be too much.
+mathjax4_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
 add_module_names = False
-suppress_warnings = ["toc.empty_glob"]  # user_guide/index.rst ends with "*"
 
 autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": True}
@@ -182,6 +181,8 @@ def any_name_role(name, rawtext, text, lineno, inliner, options=None, content=No
         refwarn=False,
         refdoc=env.docname,
     )
+    if text[0].isupper():  # a class, in whatever package
+        node["refspecific"] = True
     node["py:module"] = env.ref_context.get("py:module")
     node["py:class"] = env.ref_context.get("py:class")
     return [node], []
