@@ -30,8 +30,9 @@ exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 default_role = "any_name"  # see setup()
 highlight_language = "python"
+# Formulas a little larger than the text; to match its x-height would be too much.
+mathjax4_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
 add_module_names = False
-nitpicky = False
 
 autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": True}
@@ -61,39 +62,43 @@ html_sidebars = {
 
 # --------------------------------------------------------------- gallery
 
-examples = root / "examples"
-gallery = here / "auto_examples"
-if any(examples.glob("plot_*.py")):
+
+def write(path, text):
+    """Write a generated source; an unchanged one keeps its time stamp."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+# The gallery gets a folder of its own with the pages (plot_*.py) and their header,
+# so that examples/ holds programs alone, which may also run for minutes.
+pages = sorted((root / "examples").glob("plot_*.py"))
+staged = here / "_build" / "examples"
+if pages:
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
-        "examples_dirs": [str(examples)],
+        "examples_dirs": [str(staged)],
         "gallery_dirs": ["auto_examples"],
-        "filename_pattern": r"[\\/]plot_",
-        "ignore_pattern": r"[\\/](?!plot_)[^\\/]*\.py$",  # programs, not pages
         "doc_module": ("sklstruct",),
         "reference_url": {"sklstruct": None},
         "download_all_examples": False,
         "show_memory": False,
         "show_signature": False,
-        "remove_config_comments": True,
-        "plot_gallery": True,
         "abort_on_example_error": True,
     }
-else:
-    gallery.mkdir(exist_ok=True)
-
-
-def write(path, text):
-    """Write a generated source; an unchanged one keeps its time stamp."""
-    path.parent.mkdir(exist_ok=True)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
-
-
-if "sphinx_gallery.gen_gallery" not in extensions:
     write(
-        gallery / "index.rst",
-        "Examples\n========\n\nThis version has no example pages.\n",
+        staged / "GALLERY_HEADER.rst",
+        ".. _examples:\n\nExamples\n========\n\nEach page is a program of the folder "
+        "``examples``, run when these pages were built.\n",
+    )
+    for page in pages:
+        write(staged / page.name, page.read_text(encoding="utf-8"))
+    for old in set(staged.glob("*.py")) - {staged / page.name for page in pages}:
+        old.unlink()
+else:
+    write(
+        here / "auto_examples" / "index.rst",
+        ".. _examples:\n\nExamples\n========\n\nThis version has no example pages.\n",
     )
 
 # ------------------------------------------------------------- changelog
@@ -163,7 +168,7 @@ def any_name_role(name, rawtext, text, lineno, inliner, options=None, content=No
     from sphinx.addnodes import pending_xref
 
     env = inliner.document.settings.env
-    literal = nodes.literal(rawtext, text, classes=["xref"])
+    literal = nodes.literal(rawtext, text)
     if not re.fullmatch(r"[A-Za-z_][\w.]*", text):
         return [nodes.literal(rawtext, text)], []
     node = pending_xref(
@@ -176,6 +181,8 @@ def any_name_role(name, rawtext, text, lineno, inliner, options=None, content=No
         refwarn=False,
         refdoc=env.docname,
     )
+    if text[0].isupper():  # a class, in whatever package
+        node["refspecific"] = True
     node["py:module"] = env.ref_context.get("py:module")
     node["py:class"] = env.ref_context.get("py:class")
     return [node], []
