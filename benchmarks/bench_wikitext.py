@@ -22,7 +22,13 @@ from sklstruct.smoothing import KneserNeyLM
 DEPTH = 4
 
 # Found by `tune` on the validation file.
-TUNED = {"penalty": "l2", "lam": 0.1, "alpha": 0.7, "tol": 2e-3}
+TUNED = {
+    "penalty": "l2",
+    "lam": 0.1,
+    "alpha": 0.7,
+    "depth_weight": [1.0, 1.0, 1.5, 1.5, 1.5],
+    "tol": 3e-3,
+}
 
 MODELS = {
     "interpolated Kneser-Ney": KneserNeyLM(discount="single"),
@@ -59,9 +65,9 @@ def models():
 def tune():
     train, valid, test = (wikitext(s) for s in ("train", "valid", "test"))
     best = (np.inf, None)
-    for lam in (0.07, 0.1, 0.14):
-        for alpha in (0.6, 0.7, 0.8):
-            for depth_weight in (1.0, [2.0, 1.0, 1.0, 1.0, 1.0]):
+    for lam in (0.08, 0.1, 0.12):
+        for alpha in (0.65, 0.7, 0.75):
+            for depth_weight in (1.0, [1.0, 1.0, 1.5, 1.5, 1.5]):
                 lm = LanguageModel(
                     StructuredLogLinearLM(
                         penalty="l2",
