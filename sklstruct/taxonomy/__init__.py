@@ -1,0 +1,1 @@
+"""Taxonomies of classes, learned or given, and classification along them."""
