@@ -114,7 +114,7 @@ cdef void scores(
     cython.floating* cast, cython.floating* Z,
 ) noexcept nogil:
     """Z = X W' + b. Layout of w: dense (r, d), sparse (d, r); then intercepts."""
-    cdef Py_ssize_t i, k, j, n = node.n, r = node.r
+    cdef Py_ssize_t i, k, n = node.n, r = node.r
     cdef int64_t a
     cdef cython.floating v
     cdef double* at
@@ -257,7 +257,7 @@ cdef int minimise(
     cdef double[HISTORY] rho, alpha
     cdef double f, f_old, slope, slope_old, data, wd, dd, ww, t, low, high, gmax
     cdef double sy, yy, a, gamma = 1.0, gg
-    cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, trial
+    cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
     cdef bint fresh
 
     scores(node, X, sparse, w, cast, D)
@@ -306,7 +306,7 @@ cdef int minimise(
         # weak Wolfe by bisection; the trial steps need no product with X
         t = 1.0 if not fresh else 1.0 / gg ** 0.5
         low, high, f_old = 0.0, INFINITY, f
-        for trial in range(40):
+        for _trial in range(40):
             f = evaluate(node, bound, weight, Z, D, t, R, &slope)
             f += 0.5 * node.lam * (ww + t * (2 * wd + t * dd))
             slope += node.lam * (wd + t * dd)
