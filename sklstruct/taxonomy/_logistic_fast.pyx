@@ -272,7 +272,8 @@ cdef int minimise(
         for i in range(p):
             if fabs(g[i]) > gmax:
                 gmax = fabs(g[i])
-        if not (isfinite(f) and isfinite(gmax)):
+        gg = dot(p, g, g)
+        if not (isfinite(f) and isfinite(gg)):
             return 2
         if gmax <= tol:
             return 0
@@ -293,7 +294,6 @@ cdef int minimise(
             a = rho[k] * dot(p, Y + k * p, step)
             axpy(p, alpha[k] - a, S + k * p, step)
         slope_old = dot(p, step, g)
-        gg = dot(p, g, g)
         fresh = stored == 0
         if not slope_old < -1e-14 * gg:
             fresh, stored = True, 0
