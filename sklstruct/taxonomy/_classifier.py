@@ -201,7 +201,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         How `predict` finds the class: "joint" is the argmax over the probabilities of
         all classes; "best_first" finds the same class by a bounded search
         with far fewer products; "greedy" follows the most probable child and may
-        miss the argmax.
+        miss the argmax (of several trees' answers, the most probable). With an
+        `estimator` and `n_taxonomies` > 1 all three evaluate all classes.
 
     regularization : {"single", "indep", "gamma"}, default="single"
         "single": the same C at every node. "indep": for each node the value among
@@ -224,7 +225,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Number of trees whose probabilities are averaged, at least 1. A builder that
         comes again gets another seed and a bootstrap sample of the data.
 
-    cv : int, default=3
+    n_folds : int, default=3
         Folds of "indep", at least 2.
 
     gamma_shape : float, default=2.0
@@ -349,7 +350,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         "C": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
         "delta": [Interval(numbers.Real, 0, None, closed="neither"), None],
         "n_taxonomies": [Interval(numbers.Integral, 1, None, closed="left")],
-        "cv": [Interval(numbers.Integral, 2, None, closed="left")],
+        "n_folds": [Interval(numbers.Integral, 2, None, closed="left")],
         "gamma_shape": [Interval(numbers.Real, 1, None, closed="neither")],
         "gamma_rate": [Interval(numbers.Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
@@ -372,7 +373,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         C=1.0,
         delta=None,
         n_taxonomies=1,
-        cv=3,
+        n_folds=3,
         gamma_shape=2.0,
         gamma_rate=1.0,
         fit_intercept=True,
@@ -391,7 +392,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.C = C
         self.delta = delta
         self.n_taxonomies = n_taxonomies
-        self.cv = cv
+        self.n_folds = n_folds
         self.gamma_shape = gamma_shape
         self.gamma_rate = gamma_rate
         self.fit_intercept = fit_intercept
@@ -439,7 +440,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         n_solves = {
             "single": 1,
-            "indep": self.cv + 1,
+            "indep": self.n_folds + 1,
             "gamma": _GAMMA_ROUNDS,
         }[self.regularization]
         callbacks = self._init_callback_context(max_subtasks=self.n_taxonomies)
@@ -476,13 +477,14 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 'an array of C is for regularization="indep"; with '
                 f"regularization={self.regularization!r} C must be a number"
             )
-        if isinstance(self.taxonomy, tuple):
-            if not 0 < len(self.taxonomy) <= self.n_taxonomies:
-                raise ValueError(
-                    f"taxonomy is a tuple of {len(self.taxonomy)} entries, one for a "
-                    f"tree, but n_taxonomies={self.n_taxonomies}. Write nested labels "
-                    "as lists, or increase n_taxonomies"
-                )
+        if isinstance(self.taxonomy, tuple) and not (
+            0 < len(self.taxonomy) <= self.n_taxonomies
+        ):
+            raise ValueError(
+                f"taxonomy is a tuple of {len(self.taxonomy)} entries, one for a "
+                f"tree, but n_taxonomies={self.n_taxonomies}. Write nested labels "
+                "as lists, or increase n_taxonomies"
+            )
 
     def _read_training(self, X, y, sample_weight):
         """X, class numbers and weights of the samples of positive weight."""
@@ -632,8 +634,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             all_C.append(C)
             all_iter.append(n_iter)
             all_status.append(status)
-            stop = task.call_on_fit_task_end(estimator=self)
-            del problems, stop
+            task.call_on_fit_task_end(estimator=self)
         self.model_nodes_ = np.concatenate(all_nodes).astype(np.int32)
         self.coef_, self.intercept_ = coef, intercept
         self.C_ = np.concatenate(all_C)
@@ -815,8 +816,22 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             self._parts(n, _SEARCH_ROWS)(block)
         return best, log_proba, n_dots
 
-    def _search_by_estimators(self, X, greedy):
-        """(classes, dot products) with models of the user's, one tree.
+    def _greedy_by_estimators(self, X):
+        """The best of the answers of several trees, by the averaged probability."""
+        n_trees = len(self.taxonomies_)
+        answers = [self._search_by_estimators(X, t, True)[0] for t in range(n_trees)]
+        code = np.column_stack(answers)
+        code.sort(axis=1)  # ties go to the first class
+
+        def use(part, log_proba):
+            values = np.take_along_axis(log_proba, code[part], axis=1)
+            code[part, 0] = code[part][np.arange(len(values)), values.argmax(axis=1)]
+
+        self._log_proba_into(X, use)
+        return code[:, 0], np.full(len(code), self.forest_.n_rows, dtype=np.int64)
+
+    def _search_by_estimators(self, X, tree, greedy):
+        """(classes, dot products) of one tree with models of the user's.
 
         In rounds: every sample names the node it expands next, and each model sees
         the samples of its node in one call.
@@ -826,8 +841,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         n = X.shape[0]
         n_dots = np.zeros(n, dtype=np.int64)
         reached = np.full((n, forest.parent.size), -np.inf)
-        reached[:, 0] = 0.0
-        at = np.zeros(n, dtype=np.int64)
+        root = forest.tree_ptr[tree]
+        reached[:, root] = 0.0
+        at = np.full(n, root, dtype=np.int64)
         active = np.arange(n)
         while active.size:
             active = active[forest.node_class[at[active]] < 0]
@@ -899,7 +915,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         y : ndarray of shape (n_samples,)
             Labels. Ties go to the class that comes first in ``classes_``.
         """
-        return self.classes_[self._predict_code(self._read(X))[0]]
+        X = self._read(X)
+        return self.classes_[self._predict_code(X)[0]]
 
     def _predict_code(self, X):
         """(class numbers, dot products)."""
@@ -909,8 +926,10 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             if not hasattr(self, "estimators_"):
                 best, _, n_dots = self._search(X, greedy=greedy)
                 return best[:, 0], n_dots
-            if self.n_trees_ == 1:
-                return self._search_by_estimators(X, greedy)
+            if len(self.taxonomies_) == 1:
+                return self._search_by_estimators(X, 0, greedy)
+            if greedy:
+                return self._greedy_by_estimators(X)
         code = np.empty(n, dtype=np.int64)
 
         def use(part, log_proba):
@@ -918,11 +937,6 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
         self._log_proba_into(X, use)
         return code, np.full(n, self.forest_.n_rows, dtype=np.int64)
-
-    @property
-    def n_trees_(self):
-        """Number of trees."""
-        return self.forest_.terminal.shape[0]
 
     def predict_top_k(self, X, k=5, *, return_log_proba=False):
         """The k most probable classes, most probable first.
@@ -1113,7 +1127,7 @@ def _fit_single(model, problems, code, options, rng, report):
 
 
 def _fit_gamma(model, problems, code, options, rng, report):
-    """λ_v = (a - 1) / (b + ||w_v||²) with the penalty λ_v ||w_v||², C_v = 1 / (2 λ_v)."""
+    """λ_v = (a - 1) / (b + ||w_v||²), penalty λ_v ||w_v||², thus C_v = 1 / (2 λ_v)."""
     C = np.full(problems.n_nodes, float(model.C))
     node_of_row = np.repeat(np.arange(problems.n_nodes), problems.n_rows)
     start, total_iter = None, 0
@@ -1136,9 +1150,9 @@ def _fit_indep(model, problems, code, options, rng, report):
     candidates = np.unique(np.asarray(model.C, dtype=np.float64).ravel())
     if np.ndim(model.C) == 0:
         candidates = float(model.C) * 10.0 ** np.arange(-2, 3)
-    fold = _folds(code, model.cv, rng)
+    fold = _folds(code, model.n_folds, rng)
     loss = np.zeros((candidates.size, problems.n_nodes))
-    for f in range(model.cv):
+    for f in range(model.n_folds):
         held = np.flatnonzero(fold == f)
         train, moved = _subset(problems, np.flatnonzero(fold != f))
         start = None
@@ -1157,7 +1171,7 @@ def _fit_indep(model, problems, code, options, rng, report):
 _POLICIES = {"single": _fit_single, "indep": _fit_indep, "gamma": _fit_gamma}
 
 
-def _folds(code, cv, rng):
+def _folds(code, n_folds, rng):
     """Fold of each sample, stratified by class; -1, always training, for the only
     sample of a class, so that no outcome of a node is ever empty."""
     shuffled = rng.permutation(code.size)
@@ -1166,7 +1180,7 @@ def _folds(code, cv, rng):
     first = np.repeat(np.cumsum(counts) - counts, counts)
     rank = np.arange(code.size) - first
     fold = np.empty(code.size, dtype=np.int64)
-    fold[order] = (rank + rng.randint(cv)) % cv
+    fold[order] = (rank + rng.randint(n_folds)) % n_folds
     fold[counts[code] == 1] = -1
     return fold
 
