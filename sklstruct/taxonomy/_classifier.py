@@ -198,11 +198,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         nodes in one compiled solver.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
-        How `predict` finds the class: "joint" is the argmax over the probabilities of
-        all classes; "best_first" finds the same class by a bounded search
-        with far fewer products; "greedy" follows the most probable child and may
-        miss the argmax (of several trees' answers, the most probable). With an
-        `estimator` and `n_taxonomies` > 1 all three evaluate all classes.
+        The class that `predict` answers. "joint": the most probable of all classes.
+        "best_first": the same class, found by a bounded search that looks into
+        few branches; "joint" searches too with the default node model, and
+        evaluates everything with an `estimator`. "greedy": the class at the end of
+        the path of most probable children, which may not be the most probable (of
+        several trees' answers, the most probable). With an `estimator` and
+        `n_taxonomies` > 1 all three evaluate all classes.
 
     regularization : {"single", "indep", "gamma"}, default="single"
         "single": the same C at every node. "indep": for each node the value among
@@ -921,11 +923,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def _predict_code(self, X):
         """(class numbers, dot products)."""
         n = X.shape[0]
+        greedy = self.prediction == "greedy"
+        if not hasattr(self, "estimators_"):
+            # The full rows would cost an exponential and a logarithm per class on
+            # top of the products (180 against 7 µs per sample at 2 000 classes).
+            best, _, n_dots = self._search(X, greedy=greedy)
+            return best[:, 0], n_dots
         if self.prediction != "joint":
-            greedy = self.prediction == "greedy"
-            if not hasattr(self, "estimators_"):
-                best, _, n_dots = self._search(X, greedy=greedy)
-                return best[:, 0], n_dots
             if len(self.taxonomies_) == 1:
                 return self._search_by_estimators(X, 0, greedy)
             if greedy:

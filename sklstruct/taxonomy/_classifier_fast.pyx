@@ -158,12 +158,11 @@ cdef struct Sample:
     const int64_t* index64
 
 
-cdef Py_ssize_t expand(
+cdef Py_ssize_t node_scores(
     Forest* f, Py_ssize_t v, Sample* sample, cython.floating* x,
-    cython.floating* coef, cython.floating* intercept,
-    cython.floating* z, double* lp,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
 ) noexcept nogil:
-    """Conditional log-probabilities of the children of v; returns dot products."""
+    """Scores of the rows of node v; returns their number."""
     cdef Py_ssize_t k, a, m = f.n_child[v]
     cdef Py_ssize_t r = 0 if m == 1 else (1 if m == 2 else m)
     cdef int d = <int>sample.d, r_ = <int>r, one = 1
@@ -193,7 +192,6 @@ cdef Py_ssize_t expand(
             _sgemv(T, &d, &r_, &unit, w, &d, x, &one, &zero, z, &one)
     for k in range(r):
         z[k] += intercept[f.row[v] + k]
-    log_probabilities(m, z, lp + f.first_child[v])
     return r
 
 
@@ -215,7 +213,9 @@ cdef inline Py_ssize_t visit(
     if memory.stamp[v] == memory.now:
         return 0
     memory.stamp[v] = memory.now
-    return expand(f, v, sample, x, coef, intercept, z, memory.lp)
+    cdef Py_ssize_t r = node_scores(f, v, sample, x, coef, intercept, z)
+    log_probabilities(f.n_child[v], z, memory.lp + f.first_child[v])
+    return r
 
 
 cdef double along_path(
@@ -309,8 +309,8 @@ cdef Py_ssize_t best_first(
     not seen yet (Fagin's threshold algorithm for the mean of several trees). A class
     that one tree brings up is completed with its probability in all trees.
     """
-    cdef Py_ssize_t t, n_dots = 0, found = 0, offset, j, q
-    cdef int32_t v, c, u
+    cdef Py_ssize_t t, n_dots = 0, found = 0, offset, j, q, u, top
+    cdef int32_t v, c
     cdef double key, bound, a, b, value
     cdef bint left
     for t in range(f.n_trees):
@@ -348,11 +348,25 @@ cdef Py_ssize_t best_first(
                             best[q], best_lp[q] = best[q - 1], best_lp[q - 1]
                         best[j], best_lp[j] = c, value
                     break
-                n_dots += visit(f, v, memory, sample, x, coef, intercept, z)
-                u = f.first_child[v]
-                for q in range(u, u + f.n_child[v]):
-                    push(memory.heap_key + offset, memory.heap_node + offset,
-                         memory.heap_size + t, key + memory.lp[q], <int32_t>q)
+                # a child that beats the whole heap is expanded at once: on the way
+                # down to the answer the heap then sees only the siblings
+                while f.n_child[v] > 0:
+                    n_dots += visit(f, v, memory, sample, x, coef, intercept, z)
+                    u = f.first_child[v]
+                    top = u
+                    for q in range(u + 1, u + f.n_child[v]):
+                        if memory.lp[q] > memory.lp[top]:
+                            top = q
+                    for q in range(u, u + f.n_child[v]):
+                        if q != top:
+                            push(memory.heap_key + offset, memory.heap_node + offset,
+                                 memory.heap_size + t, key + memory.lp[q], <int32_t>q)
+                    key += memory.lp[top]
+                    v = <int32_t>top
+                    if memory.heap_size[t] and memory.heap_key[offset] > key:
+                        break
+                push(memory.heap_key + offset, memory.heap_node + offset,
+                     memory.heap_size + t, key, v)
         left = False
         bound = 0
         for t in range(f.n_trees):
@@ -381,25 +395,30 @@ cdef Py_ssize_t down(
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     int32_t* best, double* best_lp,
 ) noexcept nogil:
-    """Greedy: the best child at each node. Several trees: the best of their answers."""
-    cdef Py_ssize_t t, v, k, top, n_dots = 0
-    cdef double total, value
+    """Greedy: the best child at each node, by the scores alone.
+
+    Several trees: the most probable of their answers. best_lp is only set then.
+    """
+    cdef Py_ssize_t t, v, k, top, r, n_dots = 0
+    cdef double value
     cdef int32_t c
     best[0] = -1
     for t in range(f.n_trees):
         v = f.tree_ptr[t]
-        total = 0
         while f.n_child[v] > 0:
-            n_dots += visit(f, v, memory, sample, x, coef, intercept, z)
-            top = f.first_child[v]
-            for k in range(top + 1, f.first_child[v] + f.n_child[v]):
-                if memory.lp[k] > memory.lp[top]:
-                    top = k
-            total += memory.lp[top]
-            v = top
+            r = node_scores(f, v, sample, x, coef, intercept, z)
+            n_dots += r
+            top = 0
+            if r == 1:
+                top = z[0] > 0
+            else:
+                for k in range(1, r):
+                    if z[k] > z[top]:
+                        top = k
+            v = f.first_child[v] + top
         c = f.node_class[v]
         if f.n_trees == 1:
-            best[0], best_lp[0] = c, total
+            best[0] = c
             return n_dots
         value = average(f, c, memory, sample, x, coef, intercept, z, &n_dots)
         if best[0] < 0 or value > best_lp[0] or (value == best_lp[0] and c < best[0]):
