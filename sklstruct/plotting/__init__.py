@@ -1,0 +1,5 @@
+"""Display classes. They import matplotlib only when something is drawn."""
+
+from ._taxonomy import DepthTradeoffDisplay, TaxonomyDisplay
+
+__all__ = ["DepthTradeoffDisplay", "TaxonomyDisplay"]

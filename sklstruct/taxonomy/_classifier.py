@@ -594,6 +594,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         options = {}
         if "random_state" in takes:
             options["random_state"] = int(rng.randint(2**31 - 1))
+        if "max_depth" in takes:
+            options["max_depth"] = self.max_depth  # no splits that are cut off after
         if "delta" in takes and self.delta is not None:
             options["delta"] = float(self.delta)
         return make(**options)
