@@ -14,6 +14,7 @@ from sklstruct.taxonomy._builders import (
     WardMerge,
     refine,
 )
+from sklstruct.taxonomy._classifier import HierarchicalClassifier
 from sklstruct.taxonomy._proximity import ClassProximity, ClassStatistics
 from sklstruct.taxonomy._taxonomy import ClassSets, Taxonomy
 
@@ -26,6 +27,7 @@ __all__ = [
     "CutSplit",
     "DiffracSplit",
     "GreedyMerge",
+    "HierarchicalClassifier",
     "HungarianMerge",
     "KMeansSplit",
     "RandomSplit",

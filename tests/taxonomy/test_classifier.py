@@ -521,7 +521,8 @@ def test_indep_chooses_by_held_out_loss():
             flat = LogisticRegression(C=c, tol=1e-8, max_iter=10_000)
             flat.fit(X[fold != f], y[fold != f])
             p = flat.predict_proba(X[fold == f])
-            loss[i] -= np.log(p[np.arange(len(p)), y[fold == f]]).sum()
+            p = np.maximum(p[np.arange(len(p)), y[fold == f]], 1e-300)
+            loss[i] -= np.log(p).sum()
     assert model.C_.tolist() == [C[loss.argmin()]]
 
 
@@ -668,7 +669,11 @@ CHECKED = [
 def expected_failures(estimator):
     failures = {}
     draws = "draws samples: weights and repetitions are not the same draw"
-    if estimator.n_taxonomies > 1 or estimator.regularization == "indep":
+    if (
+        estimator.n_taxonomies > 1
+        or estimator.regularization == "indep"
+        or estimator.taxonomy == "conf"
+    ):
         failures["check_sample_weight_equivalence_on_dense_data"] = draws
         failures["check_sample_weight_equivalence_on_sparse_data"] = draws
     if estimator.prediction == "greedy":
@@ -677,6 +682,9 @@ def expected_failures(estimator):
         )
     if estimator.estimator is not None:
         failures["check_estimator_sparse_tag"] = "GaussianNB takes no sparse X"
+        failures["check_sample_weight_equivalence_on_sparse_data"] = (
+            "GaussianNB takes no sparse X"
+        )
         failures["check_non_transformer_estimators_n_iter"] = (
             "max_iter is that of the default node model; GaussianNB has none"
         )
@@ -850,6 +858,7 @@ def test_bad_samples(train):
             model.predict_top_k(X, k)
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
 def test_chain_ten_thousand_deep():
     """Every node splits one class off; neither fit nor prediction recurses."""
     n = 10_000
