@@ -8,7 +8,7 @@ Each data set is a table: one line for the flat `LogisticRegression` of scikit-l
 one for every builder, full depth (or each of `--depths`), and for averages of
 `--trees` taxonomies. All models get the same standardised (or tf-idf) features, and
 C from the same grid on validation data (by log-loss), in the same run. `fit` is the
-time of one fit at the chosen C, the building of the tree included, and `predict` that of
+time of one fit at the chosen C, building the tree included, and `predict` that of
 all test samples, the best of three; `x` is the ratio flat to this. `nll` is the mean,
 `median` the median of -ln P of the true class in nats; `dots` the average number of
 products of a test sample. With several splits (`--splits`), numbers are means and ±
