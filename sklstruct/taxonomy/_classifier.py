@@ -318,7 +318,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     References
     ----------
-    .. [1] A. Nelakanti, "Modélisation de langue structurée", thesis, Université
+    .. [1] A. Nelakanti, "Modélisation du langage à l'aide de pénalités structurées", thesis, Université
        Pierre et Marie Curie, 2014, chapter 4.
     .. [2] R. Fagin, A. Lotem, M. Naor, "Optimal aggregation algorithms for
        middleware", PODS 2001 (best_first with several trees).
