@@ -88,9 +88,7 @@ class HungarianMerge(ProximityBuilder):
         merges = []
         while size.size > 2:
             scaled = rows / np.sqrt(size)[:, None] if self.normalize else rows
-            pairs = pair_level(
-                -(scaled @ scaled.T), self.dummy_fraction, self.dummy_cost
-            )
+            pairs = pair_level(scaled, self.dummy_fraction, self.dummy_cost)
             group = np.arange(size.size)
             for p, q in pairs:
                 merges.append((int(name[p]), int(name[q])))
@@ -104,13 +102,18 @@ class HungarianMerge(ProximityBuilder):
         return parents_of_merges(merges, k)
 
 
-def pair_level(cost, dummy_fraction, dummy_cost):
-    """Disjoint pairs, at least one, by an optimal assignment. Overwrites `cost`."""
-    k = cost.shape[0]
-    n_dummies = int(dummy_fraction * k)
-    finite = np.abs(cost).sum()
-    cost.flat[:: k + 1] = 2 * max(finite, abs(dummy_cost) * k, 1e-300)
-    wide = np.hstack([cost, np.full((k, n_dummies), float(dummy_cost))])
+def pair_level(rows, dummy_fraction, dummy_cost):
+    """Disjoint pairs, at least one, by an optimal assignment.
+
+    The cost of a pair is the off-diagonal entry -a_pᵀa_q.
+    """
+    k = rows.shape[0]
+    wide = np.full((k, k + int(dummy_fraction * k)), float(dummy_cost))
+    cost = wide[:, :k]
+    np.matmul(-rows, rows.T, out=cost)
+    # More than any assignment without the diagonal can cost.
+    most = max(cost.max(), -cost.min(), abs(dummy_cost), 1e-300)
+    np.fill_diagonal(cost, 2.0 * k * most)
     _, to = linear_sum_assignment(wide)
     pairs = pairs_of_assignment(np.where(to < k, to, -1), cost)
     if not pairs:  # everybody took a dummy
