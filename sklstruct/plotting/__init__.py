@@ -1,6 +1,12 @@
 """Display classes. They import matplotlib only when something is drawn."""
 
 from ._perplexity import PerplexityDisplay
+from ._taxonomy import DepthTradeoffDisplay, TaxonomyDisplay
 from ._unigram import UnigramDiffusionDisplay
 
-__all__ = ["PerplexityDisplay", "UnigramDiffusionDisplay"]
+__all__ = [
+    "DepthTradeoffDisplay",
+    "PerplexityDisplay",
+    "TaxonomyDisplay",
+    "UnigramDiffusionDisplay",
+]

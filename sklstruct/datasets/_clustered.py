@@ -1,0 +1,139 @@
+"""Classes in the orthants of a space: data with a known hierarchy of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+_PRESETS = {
+    "WS50": {"disperse": 5.0, "variance": 8.0},
+    "PO50": {"disperse": 5.0, "variance": 17.0},
+}
+_DEFAULTS = {
+    "n_classes": 50,
+    "n_features": 200,
+    "n_samples_per_class": 200,
+    "disperse": 5.0,
+    "variance": 8.0,
+}
+
+
+def make_clustered_classes(
+    preset: str | None = None,
+    *,
+    n_classes: int | None = None,
+    n_features: int | None = None,
+    n_samples_per_class: int | None = None,
+    disperse: float | None = None,
+    variance: float | None = None,
+    shuffle: bool = True,
+    return_centers: bool = False,
+    random_state: int | RandomState | None = None,
+) -> tuple[NDArray, ...]:
+    r"""Uniform clouds, one per class, in orthants counted in binary.
+
+    Class i is in the orthant given by the binary digits of i, :math:`b_i \in
+    \{2, -1\}^d` with 2 for the digit 0 and -1 for the digit 1, and
+
+    .. math::
+
+        x = \mathrm{disperse} \cdot b_i + g_i + \mathrm{variance} \cdot u,
+        \qquad g_i \sim \mathcal N(0, I_d) \text{ once per class}, \quad
+        u \sim \mathcal U[0, 1]^d .
+
+    Classes that share leading digits are close, so there is a hierarchy to find.
+
+    Parameters
+    ----------
+    preset : {"WS50", "PO50"}, default=None
+        "WS50" is well separated (variance 8), "PO50" has partial overlap (variance 17);
+        both have 50 classes of 200 samples in 200 dimensions and disperse 5. Other
+        arguments that are given replace those of the preset.
+    n_classes : int, default=50
+        Number of classes, >= 1.
+    n_features : int, default=200
+        Dimension d, >= 1.
+    n_samples_per_class : int, default=200
+        Samples of each class, >= 1.
+    disperse : float, default=5.0
+        Distance of the orthants' means from the origin per coordinate (twice as much
+        on the side of the digit 0).
+    variance : float, default=8.0
+        Width of the clouds per coordinate, >= 0. Called variance in the source; the
+        variance proper is its square over 12.
+    shuffle : bool, default=True
+        Shuffle the samples; otherwise they are sorted by class.
+    return_centers : bool, default=False
+        Also return the corner :math:`\mathrm{disperse} \cdot b_i + g_i` of every cloud.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    X : float64 ndarray of shape (n_classes * n_samples_per_class, n_features)
+    y : int64 ndarray of shape (n_classes * n_samples_per_class,)
+    centers : float64 ndarray of shape (n_classes, n_features)
+        Only with ``return_centers=True``.
+
+    Raises
+    ------
+    ValueError
+        Unknown preset, a size below 1, a negative or infinite variance.
+
+    Notes
+    -----
+    With more classes than the :math:`2^d` orthants, orthants are used again in turn and
+    the classes in one differ by g alone.
+
+    References
+    ----------
+    Nelakanti (2014), Modélisation du langage à l'aide de pénalités structurées, thesis,
+    appendix B.
+
+    Examples
+    --------
+    >>> from sklstruct.datasets import make_clustered_classes
+    >>> X, y = make_clustered_classes("PO50", n_samples_per_class=4, random_state=0)
+    >>> X.shape, y.max()
+    ((200, 200), np.int64(49))
+    """
+    if preset is not None and preset not in _PRESETS:
+        raise ValueError(f"preset must be one of {sorted(_PRESETS)}, got {preset!r}.")
+    given = {
+        "n_classes": n_classes,
+        "n_features": n_features,
+        "n_samples_per_class": n_samples_per_class,
+        "disperse": disperse,
+        "variance": variance,
+    }
+    value = _DEFAULTS | _PRESETS.get(preset, {})
+    value |= {name: v for name, v in given.items() if v is not None}
+    for name in ("n_classes", "n_features", "n_samples_per_class"):
+        if value[name] != int(value[name]) or value[name] < 1:
+            raise ValueError(f"{name} must be an integer >= 1, got {value[name]!r}.")
+    for name in ("disperse", "variance"):
+        if not np.isfinite(value[name]) or (name == "variance" and value[name] < 0):
+            raise ValueError(f"{name} must be finite and >= 0, got {value[name]!r}.")
+    k, d, m = (
+        int(value[name]) for name in ("n_classes", "n_features", "n_samples_per_class")
+    )
+    rng = check_random_state(random_state)
+
+    orthant = np.arange(k)
+    if d < 62:
+        orthant %= 2**d
+    # Most significant digit first; digits beyond the 63 of an int64 are 0.
+    shift = np.minimum(np.arange(d)[::-1], 62)
+    digit = (orthant[:, None] >> shift) & 1
+    centers = value["disperse"] * np.where(digit == 0, 2.0, -1.0)
+    centers += rng.standard_normal((k, d))
+    X = rng.random_sample((k * m, d))
+    X *= value["variance"]
+    X += np.repeat(centers, m, axis=0)
+    y = np.repeat(np.arange(k), m)
+    if shuffle:
+        order = rng.permutation(k * m)
+        X, y = X[order], y[order]
+    return (X, y, centers) if return_centers else (X, y)

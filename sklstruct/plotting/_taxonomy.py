@@ -1,0 +1,460 @@
+"""Taxonomies of classes, and what their depth costs and gains, as pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_consistent_length
+
+_ROW_INCHES = 0.13  # height of a label of 6 points, with room
+_LEAST_POINTS = 2.5  # smaller letters are not drawn
+
+
+def _import_pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as exc:
+        raise ImportError(
+            'plotting needs matplotlib: install it with `pip install "sklstruct[plot]"`'
+            " or `pip install matplotlib`"
+        ) from exc
+    return plt
+
+
+def _node_accuracy(taxonomy, proba, code):
+    """(share of right decisions, number of samples) of every node of a taxonomy.
+
+    A decision of node v is right when the child that the probabilities favour holds
+    the class of the sample; at a leaf with several classes the children are these.
+    Nodes that decide nothing, or see no sample, have NaN.
+    """
+    n, K = taxonomy.n_nodes, taxonomy.n_classes
+    mass = np.zeros((n, proba.shape[0]))
+    inside = np.zeros((n, K), dtype=bool)
+    # the most probable class of each node, which decides inside leaves
+    top_mass = np.full((n, proba.shape[0]), -1.0)
+    top_class = np.zeros((n, proba.shape[0]), dtype=np.int64)
+    for c in range(K):
+        v = taxonomy.leaf_of_class[c]
+        mass[v] += proba[:, c]
+        inside[v, c] = True
+        better = proba[:, c] > top_mass[v]
+        top_mass[v, better] = proba[better, c]
+        top_class[v, better] = c
+    for v in range(n - 1, 0, -1):
+        mass[taxonomy.parent[v]] += mass[v]
+        inside[taxonomy.parent[v]] |= inside[v]
+    accuracy, count = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
+    for v in range(n):
+        rows = np.flatnonzero(inside[v, code])
+        count[v] = rows.size
+        children = taxonomy.children(v)
+        if rows.size == 0 or inside[v].sum() == 1:
+            continue
+        if children.size:
+            chosen = children[mass[np.ix_(children, rows)].argmax(axis=0)]
+            right = inside[chosen, code[rows]]
+        else:
+            right = top_class[v, rows] == code[rows]
+        accuracy[v] = right.mean()
+    return accuracy, count
+
+
+class TaxonomyDisplay:
+    r"""Dendrogram of a taxonomy, its nodes coloured by accuracy.
+
+    It is recommended to use `from_estimator`, or the constructor with a taxonomy
+    alone. The root is at the left, every class has one line at the right. A node that
+    decides something is a dot; its colour is the share of samples that belong below
+    it and that it sends to the right child.
+
+    Parameters
+    ----------
+    taxonomy : Taxonomy
+        The tree.
+    node_accuracy : array-like of shape (n_nodes,), default=None
+        Accuracy of each node, from 0 to 1, NaN where there is none. None draws no
+        colours.
+    node_count : array-like of shape (n_nodes,), default=None
+        Test samples below each node.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the dendrogram, after `plot`.
+    figure_ : matplotlib Figure
+        Figure that holds them.
+    lines_ : matplotlib LineCollection
+        The branches.
+    nodes_ : matplotlib PathCollection or None
+        The dots, if there is an accuracy.
+    labels_ : list of matplotlib Text
+        Names of the classes, from top to bottom; empty where letters would be too
+        small to be seen.
+
+    Examples
+    --------
+    >>> from sklstruct.taxonomy import Taxonomy
+    >>> from sklstruct.plotting import TaxonomyDisplay
+    >>> tree = Taxonomy.from_nested([["cat", "dog"], ["car", ["bus", "tram"]]])
+    >>> display = TaxonomyDisplay(tree).plot()
+    >>> [text.get_text() for text in display.labels_]
+    ['cat', 'dog', 'car', 'bus', 'tram']
+    """
+
+    def __init__(self, taxonomy, *, node_accuracy=None, node_count=None):
+        self.taxonomy = taxonomy
+        self.node_accuracy = node_accuracy
+        self.node_count = node_count
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, tree=0, ax=None, **kwargs):
+        """Dendrogram of a fitted classifier, with its accuracy on test data.
+
+        Parameters
+        ----------
+        estimator : HierarchicalClassifier
+            Fitted.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Test samples.
+        y : array-like of shape (n_samples,)
+            Their labels; those the estimator does not know are left out.
+        tree : int, default=0
+            Which of ``taxonomies_``. With several, colours are decisions by the
+            averaged probabilities.
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure high enough for all classes.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : TaxonomyDisplay
+        """
+        check_consistent_length(X, y)
+        y = np.asarray(y)
+        known = np.flatnonzero(np.isin(y, estimator.classes_))
+        if known.size == 0:
+            raise ValueError("no label of y is a class of the estimator")
+        rows = X.iloc[known] if hasattr(X, "iloc") else X[known]
+        proba = estimator.predict_proba(rows)
+        code = np.searchsorted(estimator.classes_, y[known])
+        taxonomy = estimator.taxonomies_[tree]
+        return cls.from_predictions(taxonomy, proba, code, ax=ax, **kwargs)
+
+    @classmethod
+    def from_predictions(cls, taxonomy, proba, code, *, ax=None, **kwargs):
+        """Dendrogram with the accuracy of given probabilities.
+
+        Parameters
+        ----------
+        taxonomy : Taxonomy
+            The tree.
+        proba : array-like of shape (n_samples, n_classes)
+            Probabilities, columns in the order of ``taxonomy.classes_``.
+        code : array-like of int, shape (n_samples,)
+            Index into ``taxonomy.classes_`` of the class of each sample.
+        ax : matplotlib Axes, default=None
+            Axes to plot on.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : TaxonomyDisplay
+        """
+        proba, code = np.asarray(proba), np.asarray(code)
+        if proba.shape != (code.size, taxonomy.n_classes):
+            raise ValueError(
+                f"proba must have the shape (n_samples, n_classes) = ({code.size}, "
+                f"{taxonomy.n_classes}), got {proba.shape}"
+            )
+        accuracy, count = _node_accuracy(taxonomy, proba, code)
+        display = cls(taxonomy, node_accuracy=accuracy, node_count=count)
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, labels: ArrayLike | None = None, cmap="RdYlGn"):
+        """Draw the dendrogram.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to plot on. None makes a figure whose height grows with the
+            number of classes, so that 150 names stay readable.
+        labels : array-like of shape (n_classes,), default=None
+            Names to write instead of the labels, in the order of ``classes_``.
+        cmap : str or Colormap, default="RdYlGn"
+            Colours of the accuracy.
+
+        Returns
+        -------
+        self : TaxonomyDisplay
+        """
+        tree = self.taxonomy
+        names = tree.classes_ if labels is None else np.asarray(labels)
+        if names.shape != (tree.n_classes,):
+            raise ValueError(
+                f"labels must have one entry for each of the {tree.n_classes} "
+                f"classes, got shape {names.shape}"
+            )
+        for name in ("node_accuracy", "node_count"):
+            value = getattr(self, name)
+            if value is not None and np.shape(value) != (tree.n_nodes,):
+                raise ValueError(
+                    f"{name} must have one entry for each of the {tree.n_nodes} nodes, "
+                    f"got shape {np.shape(value)}"
+                )
+        plt = _import_pyplot()
+        from matplotlib.collections import LineCollection
+
+        K = tree.n_classes
+        if ax is None:
+            height = max(3.0, _ROW_INCHES * K + 1.0)
+            _, ax = plt.subplots(figsize=(8.0, height), layout="constrained")
+        x, y, row_of_class = self._layout()
+        right = tree.depth + 1
+        segments = []
+        for v in range(tree.n_nodes):
+            children = tree.children(v)
+            if children.size:
+                ends = y[children]
+                segments.append([(x[v], ends.min()), (x[v], ends.max())])
+                segments.extend([(x[v], y[c]), (x[c], y[c])] for c in children)
+        for v in np.flatnonzero(tree.is_leaf):
+            rows = np.sort(row_of_class[tree.classes_below(v)])
+            if rows.size > 1:
+                segments.append([(x[v], rows[0]), (x[v], rows[-1])])
+            segments.extend([(x[v], r), (right, r)] for r in rows)
+        self.lines_ = LineCollection(segments, colors="0.45", linewidths=0.8)
+        ax.add_collection(self.lines_)
+        ax.set_xlim(-0.3, right + 0.1)
+        ax.set_ylim(K - 0.5, -0.5)  # first class on top
+        self.nodes_ = None
+        if self.node_accuracy is not None:
+            self.nodes_ = self._draw_nodes(ax, x, y, cmap)
+        self.labels_ = self._draw_labels(ax, names[tree.leaf_order()], right)
+        ax.set_xticks(np.arange(tree.depth + 1))
+        ax.set_yticks([])
+        ax.set_xlabel("depth (number of decisions)")
+        for side in ("top", "right", "left"):
+            ax.spines[side].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _layout(self):
+        """x and y of nodes, and the row of each class."""
+        tree = self.taxonomy
+        row_of_class = np.empty(tree.n_classes)
+        row_of_class[tree.leaf_order()] = np.arange(tree.n_classes)
+        y = np.zeros(tree.n_nodes)
+        for v in np.flatnonzero(tree.is_leaf):
+            y[v] = row_of_class[tree.classes_below(v)].mean()
+        for v in range(tree.n_nodes - 1, -1, -1):
+            children = tree.children(v)
+            if children.size:
+                y[v] = (y[children[0]] + y[children[-1]]) / 2
+        return tree.level_of_node.astype(float), y, row_of_class
+
+    def _draw_nodes(self, ax, x, y, cmap):
+        accuracy = np.asarray(self.node_accuracy, dtype=float)
+        shown = np.flatnonzero(np.isfinite(accuracy))
+        worst = accuracy[shown].min(initial=1.0)
+        nodes = ax.scatter(
+            x[shown],
+            y[shown],
+            c=accuracy[shown],
+            s=28 if shown.size < 80 else 14,
+            cmap=cmap,
+            vmin=min(worst, 0.999),
+            vmax=1.0,
+            edgecolors="0.2",
+            linewidths=0.4,
+            zorder=3,
+        )
+        bar = ax.figure.colorbar(nodes, ax=ax, fraction=0.04, pad=0.2, shrink=0.6)
+        bar.set_label("accuracy of the node")
+        return nodes
+
+    def _draw_labels(self, ax, names, right):
+        box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+        points = 72 * box.height / max(len(names), 1)
+        size = min(9.0, 0.85 * points)
+        if size < _LEAST_POINTS:
+            return []
+        return [
+            ax.text(right + 0.15, row, str(name), size=size, va="center", clip_on=False)
+            for row, name in enumerate(names)
+        ]
+
+
+class DepthTradeoffDisplay:
+    r"""Accuracy and log-loss against products per sample, over depths of the tree.
+
+    Depth 0 is the flat model with K products. It is recommended to use
+    `from_estimator`.
+
+    Parameters
+    ----------
+    depths : array-like of int, shape (n_depths,)
+        Values of `max_depth`.
+    n_dots : array-like of shape (n_depths, n_splits)
+        Average number of products of a test sample with a weight vector.
+    accuracy : array-like of shape (n_depths, n_splits)
+        Share of right predictions.
+    log_loss : array-like of shape (n_depths, n_splits)
+        Mean of :math:`-\ln P(y_i \mid x_i)`, in nats per sample.
+    name : str, default=None
+        Name in the legend.
+
+    Attributes
+    ----------
+    ax_ : ndarray of two matplotlib Axes
+        Accuracy and log-loss, after `plot`.
+    figure_ : matplotlib Figure
+        Figure that holds them.
+    lines_ : list of two matplotlib Line2D
+        The curves.
+
+    Examples
+    --------
+    >>> from sklstruct.plotting import DepthTradeoffDisplay
+    >>> display = DepthTradeoffDisplay(
+    ...     [0, 1, 2], [[10], [6], [4.5]], [[0.95], [0.95], [0.94]],
+    ...     [[0.2], [0.19], [0.21]], name="cut").plot()
+    >>> display.ax_[0].get_ylabel()
+    'accuracy'
+    """
+
+    def __init__(self, depths, n_dots, accuracy, log_loss, *, name=None):
+        self.depths = depths
+        self.n_dots = n_dots
+        self.accuracy = accuracy
+        self.log_loss = log_loss
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, depths=None, cv=None, name=None, ax=None
+    ):
+        """Fit a classifier at several depths and plot what they cost and gain.
+
+        The taxonomies are built once for each split of `cv` and cut at each depth.
+
+        Parameters
+        ----------
+        estimator : HierarchicalClassifier
+            Not fitted; its `max_depth` is ignored.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        depths : array-like of int, default=None
+            Depths of at least 0. None: 0 to the depth of the deepest tree, at most 12
+            of them.
+        cv : int, splitter or iterable, default=None
+            As in `sklearn.model_selection.cross_validate`.
+        name : str, default=None
+            Name in the legend; None takes the estimator's `taxonomy` if that is a
+            name.
+        ax : array of two matplotlib Axes, default=None
+            Axes to plot on, for example ``ax_`` of another display.
+
+        Returns
+        -------
+        display : DepthTradeoffDisplay
+        """
+        y = np.asarray(y)
+        take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else X.__getitem__
+        splits = list(check_cv(cv, y, classifier=True).split(X, y))
+        trees = [
+            tuple(
+                clone(estimator)
+                .set_params(max_depth=None)
+                .fit(take(train), y[train])
+                .taxonomies_
+            )
+            for train, _ in splits
+        ]
+        if depths is None:
+            deepest = max(tree.depth for of_split in trees for tree in of_split)
+            depths = np.unique(np.linspace(0, deepest, min(deepest + 1, 12)).round())
+        depths = np.asarray(depths).astype(int)
+        values = np.empty((3, depths.size, len(splits)))
+        for i, depth in enumerate(depths.tolist()):
+            for j, (train, test) in enumerate(splits):
+                model = clone(estimator).set_params(
+                    taxonomy=trees[j], n_taxonomies=len(trees[j]), max_depth=depth
+                )
+                model.fit(take(train), y[train])
+                Z, target = take(test), y[test]
+                values[0, i, j] = model.n_dot_products(Z).mean()
+                values[1, i, j] = (model.predict(Z) == target).mean()
+                values[2, i, j] = -np.nanmean(model.target_log_proba(Z, target))
+        if name is None and isinstance(estimator.taxonomy, str):
+            name = estimator.taxonomy
+        return cls(depths, *values, name=name).plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw the two curves.
+
+        Parameters
+        ----------
+        ax : array of two matplotlib Axes, default=None
+            Axes to plot on; None makes a figure with two.
+
+        Returns
+        -------
+        self : DepthTradeoffDisplay
+        """
+        depths = np.asarray(self.depths)
+        curves = []
+        for attribute in ("n_dots", "accuracy", "log_loss"):
+            value = np.asarray(getattr(self, attribute), dtype=float)
+            if value.ndim != 2 or value.shape[0] != depths.size:
+                raise ValueError(
+                    f"{attribute} must have the shape (n_depths, n_splits) with "
+                    f"n_depths = {depths.size}, got {value.shape}"
+                )
+            curves.append(value)
+        plt = _import_pyplot()
+        if ax is None:
+            _, ax = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
+        ax = np.asarray(ax).ravel()
+        if ax.size != 2:
+            raise ValueError(f"ax must hold two axes, got {ax.size}")
+        dots = curves[0].mean(axis=1)
+        order = np.argsort(dots)
+        self.lines_ = []
+        for axes, value, text in zip(
+            ax, curves[1:], ("accuracy", "log-loss (nats per sample)")
+        ):
+            spread = value.std(axis=1)
+            (line,) = axes.plot(
+                dots[order], value.mean(axis=1)[order], marker="o", label=self.name
+            )
+            axes.errorbar(
+                dots,
+                value.mean(axis=1),
+                yerr=spread,
+                fmt="none",
+                color=line.get_color(),
+            )
+            for depth, at, height in zip(depths, dots, value.mean(axis=1)):
+                axes.annotate(
+                    str(depth),
+                    (at, height),
+                    xytext=(3, 3),
+                    textcoords="offset points",
+                    size=7,
+                )
+            axes.set_xscale("log")
+            axes.set_xlabel("products per sample (depth at the points)")
+            axes.set_ylabel(text)
+            axes.grid(alpha=0.3)
+            self.lines_.append(line)
+        if self.name is not None:
+            ax[0].legend()
+        self.ax_, self.figure_ = ax, ax[0].figure
+        return self

@@ -1,0 +1,39 @@
+"""Trees over classes: given, learned from data, and classification along them."""
+
+from sklstruct.taxonomy._builders import (
+    TAXONOMY_BUILDERS,
+    ConfusionSplit,
+    CutSplit,
+    DiffracSplit,
+    GreedyMerge,
+    HungarianMerge,
+    KMeansSplit,
+    RandomSplit,
+    SpectralSplit,
+    TaxonomyBuilder,
+    WardMerge,
+    refine,
+)
+from sklstruct.taxonomy._classifier import HierarchicalClassifier
+from sklstruct.taxonomy._proximity import ClassProximity, ClassStatistics
+from sklstruct.taxonomy._taxonomy import ClassSets, Taxonomy
+
+__all__ = [
+    "TAXONOMY_BUILDERS",
+    "ClassProximity",
+    "ClassSets",
+    "ClassStatistics",
+    "ConfusionSplit",
+    "CutSplit",
+    "DiffracSplit",
+    "GreedyMerge",
+    "HierarchicalClassifier",
+    "HungarianMerge",
+    "KMeansSplit",
+    "RandomSplit",
+    "SpectralSplit",
+    "Taxonomy",
+    "TaxonomyBuilder",
+    "WardMerge",
+    "refine",
+]

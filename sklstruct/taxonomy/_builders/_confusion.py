@@ -1,0 +1,169 @@
+"""CONF: spectral splits of the confusion matrix of a surrogate classifier."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifier
+
+from sklstruct._compat import HasMethods, Interval
+from sklstruct.taxonomy._builders._base import (
+    TaxonomyBuilder,
+    _sides,
+    split_top_down,
+)
+from sklstruct.taxonomy._proximity import check_memory
+
+# Two eigenvalues closer than this share an arbitrary basis of eigenvectors.
+_DEGENERATE = 1e-9
+
+
+class ConfusionSplit(TaxonomyBuilder):
+    r"""Top-down bisection of the classes a surrogate classifier confuses ("conf").
+
+    With C the confusion matrix on held-out folds, rows scaled to sum to one,
+
+    .. math::
+
+        W = \tfrac12 (C + C^\top) + \mathrm{smoothing} / K, \qquad
+        L = I - D^{-1/2} W D^{-1/2},
+
+    D the row sums of W at the node; the signs of the eigenvector of the second smallest
+    eigenvalue of L split the classes. Where that eigenvector is not unique, as among
+    classes that are never confused, the split is random and balanced.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``.
+    n_folds : int, default=3
+        Folds of the held-out predictions, >= 2.
+    smoothing : float, default=0.01
+        Mass >= 0 spread evenly over each row.
+    max_depth : int, default=None
+        Largest depth of the tree, >= 0; None is no limit.
+    max_bytes : int, default=2**31
+        Largest dense array; K classes need 8 K² bytes.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the random splits.
+
+    Attributes
+    ----------
+    n_random_splits_ : int
+        Splits of the last `build` that fell back to random (pairs of classes, which
+        there is only one way to split, not counted).
+    n_splits_ : int
+        All splits of the last `build`, pairs not counted.
+
+    References
+    ----------
+    Bengio, Weston, Grangier (2010), Label embedding trees for large multi-class tasks,
+    NIPS. Griffin and Perona (2008), Learning and using taxonomies for fast visual
+    categorization, CVPR.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklstruct.taxonomy import ConfusionSplit
+    >>> builder = ConfusionSplit(random_state=0)
+    >>> builder.build(*load_iris(return_X_y=True)).to_nested()
+    [[0], [[1], [2]]]
+    """
+
+    _parameter_constraints: dict = {
+        **TaxonomyBuilder._parameter_constraints,
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "n_folds": [Interval(Integral, 2, None, closed="left")],
+        "smoothing": [Interval(Real, 0, None, closed="left")],
+        "max_bytes": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        n_folds=3,
+        smoothing=0.01,
+        max_depth=None,
+        max_bytes=2**31,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.n_folds = n_folds
+        self.smoothing = smoothing
+        self.max_depth = max_depth
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+
+    def _parents(self, X, codes, weight, rng):
+        k = int(codes.max()) + 1
+        check_memory(
+            8 * k * k,
+            self.max_bytes,
+            f"the dense {k} x {k} confusion matrix of 'conf'",
+            "take the builder 'cut' or raise max_bytes",
+        )
+        confusion = self._held_out_confusion(X, codes, weight, rng)
+        affinity = 0.5 * (confusion + confusion.T) + self.smoothing / k
+        self.n_random_splits_ = self.n_splits_ = 0
+
+        def split(members, _):
+            if members.size == 2:
+                return _sides(members, np.array([True, False]))
+            self.n_splits_ += 1
+            score = fiedler(affinity[np.ix_(members, members)])
+            if score is None or (score > 0).all() or not (score > 0).any():
+                self.n_random_splits_ += 1
+                side = np.zeros(members.size, dtype=bool)
+                side[rng.permutation(members.size)[: members.size // 2]] = True
+                return _sides(members, side)
+            return _sides(members, score > 0)
+
+        return split_top_down(k, split, self.max_depth)
+
+    def _held_out_confusion(self, X, codes, weight, rng):
+        """Row-normalised (true, predicted) weights; classes without any row are 0."""
+        k = int(codes.max()) + 1
+        # Folds in turn within each class: rare classes miss as few as possible, and a
+        # class with one sample is held out once, when the surrogate cannot know it.
+        shuffled = rng.permutation(codes.size)
+        order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+        fold = np.empty(codes.size, dtype=np.int64)
+        fold[order] = np.arange(codes.size) % self.n_folds
+        confusion = np.zeros((k, k))
+        surrogate = RidgeClassifier() if self.estimator is None else self.estimator
+        for f in range(self.n_folds):
+            test = fold == f
+            train = ~test
+            known = np.unique(codes[train])
+            if not test.any() or known.size == 0:
+                continue
+            if known.size == 1:
+                predicted = np.full(test.sum(), known[0])
+            else:
+                model = clone(surrogate).fit(X[train], codes[train])
+                predicted = model.predict(X[test])
+            np.add.at(confusion, (codes[test], predicted), weight[test])
+        total = confusion.sum(axis=1, keepdims=True)
+        return np.divide(confusion, total, out=confusion, where=total > 0)
+
+
+def fiedler(affinity):
+    """Second eigenvector of the normalised Laplacian, or None where not unique."""
+    k = affinity.shape[0]
+    degree = affinity.sum(axis=1)
+    if (degree <= 0).any():
+        return None
+    scale = 1.0 / np.sqrt(degree)
+    laplacian = -affinity * scale[:, None] * scale
+    laplacian.flat[:: k + 1] += 1.0
+    value, vector = scipy.linalg.eigh(
+        laplacian, subset_by_index=[0, 2], check_finite=False
+    )
+    if value[1] - value[0] < _DEGENERATE or value[2] - value[1] < _DEGENERATE:
+        return None
+    return vector[:, 1] * scale

@@ -1,0 +1,128 @@
+"""OBYO: merge the closest pair of classes, one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklstruct.taxonomy._builders._base import ProximityBuilder, parents_of_merges
+from sklstruct.taxonomy._proximity import check_memory
+
+_BLOCK = 1024
+
+
+class GreedyMerge(ProximityBuilder):
+    r"""Bottom-up, one pair after another ("obyo").
+
+    Merges the pair with the smallest off-diagonal entry of Q, that is the largest
+    :math:`a_p^\top a_q`, then adds the two rows of A (exactly the Q of the merged
+    classes).
+
+    Parameters
+    ----------
+    normalize : bool, default=True
+        Compare :math:`a_p^\top a_q / \sqrt{n_p n_q}`, with n the weights of the
+        clusters. False compares the entries of Q as they are; large clusters then
+        attract all others and trees are chains.
+    max_depth, delta, form, rank, max_bytes
+        See `SpectralSplit`.
+
+    Notes
+    -----
+    Needs A only, not the K × K matrix: every row keeps its best partner, and an upper
+    bound once the partner is gone. O(K² rank) time, O(K rank) memory.
+
+    References
+    ----------
+    Nelakanti (2014), thesis, section 4.2.4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklstruct.taxonomy import GreedyMerge
+    >>> GreedyMerge().build(*load_iris(return_X_y=True)).to_nested()
+    [[0], [[1], [2]]]
+    """
+
+    def __init__(
+        self,
+        *,
+        max_depth=None,
+        delta=1.0,
+        normalize=True,
+        form="auto",
+        rank=512,
+        max_bytes=2**31,
+    ):
+        self.max_depth = max_depth
+        self.delta = delta
+        self.normalize = normalize
+        self.form = form
+        self.rank = rank
+        self.max_bytes = max_bytes
+
+    def _parents(self, X, codes, weight, rng):
+        near = self._statistics(X, codes, weight).proximity(delta=self.delta)
+        k = near.n_classes
+        check_memory(8 * _BLOCK * k, self.max_bytes, "a block of Q", "raise max_bytes")
+        merges = merge_greedily(near.factor, near.weight, self.normalize)
+        return parents_of_merges(merges, k)
+
+
+def merge_greedily(factor, weight, normalize):
+    """K - 1 pairs of cluster numbers; merge i makes cluster K + i."""
+    k = weight.size
+    rows, size = factor.copy(), weight.copy()
+    name = np.arange(k)  # cluster in each slot
+    scaled = rows / np.sqrt(size)[:, None] if normalize else rows.copy()
+    # bound[r] >= the best score of r with any other, equal to it where fresh[r].
+    best, bound = np.empty(k, dtype=np.intp), np.empty(k)
+    for lo in range(0, k, _BLOCK):
+        block = scaled[lo : lo + _BLOCK] @ scaled.T
+        at = np.arange(len(block))
+        block[at, lo + at] = -np.inf
+        best[lo : lo + _BLOCK] = np.argmax(block, axis=1)
+        bound[lo : lo + _BLOCK] = block[at, best[lo : lo + _BLOCK]]
+    fresh = np.ones(k, dtype=bool)
+    dead = np.zeros(k)  # -inf in the slots of clusters that are gone
+    merges = []
+    n_left = k
+    while n_left > 1:
+        p = int(np.argmax(bound))
+        while not fresh[p]:
+            score = scaled @ scaled[p] + dead
+            score[p] = -np.inf
+            best[p] = np.argmax(score)
+            bound[p] = score[best[p]]
+            fresh[p] = True
+            p = int(np.argmax(bound))
+        q = int(best[p])
+        merges.append((int(name[p]), int(name[q])))
+        name[p] = k + len(merges) - 1
+        rows[p] += rows[q]
+        size[p] += size[q]
+        scaled[p] = rows[p] / np.sqrt(size[p]) if normalize else rows[p]
+        dead[q] = bound[q] = -np.inf
+        n_left -= 1
+        if n_left < 0.5 * name.size:
+            keep = np.flatnonzero(dead == 0)
+            slot = np.full(name.size, -1)
+            slot[keep] = np.arange(keep.size)
+            # A partner that is gone has slot -1, which no test below takes for p.
+            fresh &= (slot[best] >= 0) & (best != q)
+            best = slot[best]
+            p = int(slot[p])
+            rows, size, scaled, name, best, bound, fresh, dead = (
+                a[keep] for a in (rows, size, scaled, name, best, bound, fresh, dead)
+            )
+            q = -2
+        score = scaled @ scaled[p] + dead
+        score[p] = -np.inf
+        fresh &= (best != p) & (best != q)
+        # A score above a bound is the best of that row, whether fresh or not.
+        higher = score >= bound
+        higher &= dead == 0
+        best[higher], bound[higher], fresh[higher] = p, score[higher], True
+        best[p] = np.argmax(score)
+        bound[p] = score[best[p]]
+        fresh[p] = True
+    return merges

@@ -1,0 +1,180 @@
+"""HUNG: pair the classes of a level by optimal assignment."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from sklstruct._compat import Interval
+from sklstruct.taxonomy._builders._base import ProximityBuilder, parents_of_merges
+from sklstruct.taxonomy._proximity import check_memory
+
+
+class HungarianMerge(ProximityBuilder):
+    r"""Bottom-up, all pairs of a level at once ("hung").
+
+    .. math::
+
+        \min_B \operatorname{tr}\bigl(B^\top [\,Q + \eta I \;\; \gamma 1\,]\bigr),
+        \qquad B \text{ an assignment of } K \text{ rows to } K + \varphi K
+        \text{ columns,}
+
+    η large, so that no cluster is assigned to itself, and φK dummy columns of cost γ
+    for clusters better left alone on this level. Assignments make cycles and chains;
+    each is cut into as many pairs as possible, of the least cost. An odd one leaves a
+    cluster over to the next level.
+
+    Parameters
+    ----------
+    dummy_fraction : float, default=0.1
+        φ in [0, 0.9]; φK is rounded down.
+    dummy_cost : float, default=0.0
+        γ; 0 is the cost of two classes that are neither close nor far.
+    normalize, max_depth, delta, form, rank, max_bytes
+        See `GreedyMerge`. A K × (1 + φ)K matrix beyond `max_bytes` is refused.
+
+    References
+    ----------
+    Nelakanti (2014), thesis, section 4.2.4, equations 4.11 and 4.12.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklstruct.taxonomy import HungarianMerge
+    >>> HungarianMerge().build(*load_digits(return_X_y=True)).n_leaves
+    10
+    """
+
+    _parameter_constraints: dict = {
+        **ProximityBuilder._parameter_constraints,
+        "dummy_fraction": [Interval(Real, 0, 0.9, closed="both")],
+        "dummy_cost": [Interval(Real, None, None, closed="neither"), Integral],
+    }
+
+    def __init__(
+        self,
+        *,
+        dummy_fraction=0.1,
+        dummy_cost=0.0,
+        max_depth=None,
+        delta=1.0,
+        normalize=True,
+        form="auto",
+        rank=512,
+        max_bytes=2**31,
+    ):
+        self.dummy_fraction = dummy_fraction
+        self.dummy_cost = dummy_cost
+        self.max_depth = max_depth
+        self.delta = delta
+        self.normalize = normalize
+        self.form = form
+        self.rank = rank
+        self.max_bytes = max_bytes
+
+    def _parents(self, X, codes, weight, rng):
+        k = int(codes.max()) + 1
+        columns = k + int(self.dummy_fraction * k)
+        check_memory(
+            8 * k * columns,
+            self.max_bytes,
+            f"the dense {k} x {columns} assignment matrix of 'hung'",
+            "take the builder 'cut' or 'obyo', or raise max_bytes",
+        )
+        near = self._statistics(X, codes, weight).proximity(delta=self.delta)
+        rows, size, name = near.factor, near.weight, np.arange(k)
+        merges = []
+        while size.size > 2:
+            scaled = rows / np.sqrt(size)[:, None] if self.normalize else rows
+            pairs = pair_level(scaled, self.dummy_fraction, self.dummy_cost)
+            group = np.arange(size.size)
+            for p, q in pairs:
+                merges.append((int(name[p]), int(name[q])))
+                name[p] = k + len(merges) - 1
+                group[q] = p
+            kept, group = np.unique(group, return_inverse=True)
+            merged = np.zeros((kept.size, rows.shape[1]))
+            np.add.at(merged, group, rows)
+            rows, name = merged, name[kept]
+            size = np.bincount(group, size)
+        return parents_of_merges(merges, k)
+
+
+def pair_level(rows, dummy_fraction, dummy_cost):
+    """Disjoint pairs, at least one, by an optimal assignment.
+
+    The cost of a pair is the off-diagonal entry -a_pᵀa_q.
+    """
+    k = rows.shape[0]
+    wide = np.full((k, k + int(dummy_fraction * k)), float(dummy_cost))
+    cost = wide[:, :k]
+    np.matmul(-rows, rows.T, out=cost)
+    # More than any assignment without the diagonal can cost.
+    most = max(cost.max(), -cost.min(), abs(dummy_cost), 1e-300)
+    np.fill_diagonal(cost, 2.0 * k * most)
+    _, to = linear_sum_assignment(wide)
+    pairs = pairs_of_assignment(np.where(to < k, to, -1), cost)
+    if not pairs:  # everybody took a dummy
+        p, q = np.unravel_index(np.argmin(cost), cost.shape)
+        pairs = [(int(min(p, q)), int(max(p, q)))]
+    return pairs
+
+
+def pairs_of_assignment(to, cost):
+    """Most pairs, then least cost, along the chains and cycles of i -> to[i]."""
+    k = to.size
+    entered = np.zeros(k, dtype=bool)
+    entered[to[to >= 0]] = True
+    seen = np.zeros(k, dtype=bool)
+    pairs = []
+    # Chains first, from their ends; what is left are cycles.
+    for start in [*np.flatnonzero(~entered), *range(k)]:
+        trail, v = [], start
+        while v >= 0 and not seen[v]:
+            seen[v] = True
+            trail.append(int(v))
+            v = to[v]
+        if len(trail) < 2:
+            continue
+        match = _match_path(trail, cost)
+        if v == start and len(trail) > 2:  # a cycle may use its closing edge as well
+            value, inner = _match_path(trail[1:-1], cost)
+            ends = (trail[-1], trail[0])
+            match = min(match, (value + cost[ends], [*inner, ends]), key=_value)
+        pairs += match[1]
+    return [(min(p, q), max(p, q)) for p, q in pairs]
+
+
+def _value(match):
+    return match[0]
+
+
+def _match_path(path, cost):
+    """Cheapest matching with floor(m / 2) edges of a path of m nodes."""
+    m = len(path)
+    # (cost, last step) of the first i nodes with none of them left over, or one; more
+    # than one would cost a pair.
+    none: list = [(0.0, None)] + [None] * m
+    one: list = [None] * (m + 1)
+    for i in range(1, m + 1):
+        if none[i - 1] is not None and i % 2 == 1:
+            one[i] = (none[i - 1][0], "skip")
+        if i >= 2:
+            c = cost[path[i - 2], path[i - 1]]
+            if none[i - 2] is not None:
+                none[i] = (none[i - 2][0] + c, "pair")
+            if one[i - 2] is not None and i % 2 == 1:
+                value = one[i - 2][0] + c
+                if one[i] is None or value < one[i][0]:
+                    one[i] = (value, "pair")
+    table, i, pairs = (one if m % 2 else none), m, []
+    total = table[m][0]
+    while i > 0:
+        if table[i][1] == "skip":
+            table, i = none, i - 1
+        else:
+            pairs.append((path[i - 2], path[i - 1]))
+            i -= 2
+    return total, pairs

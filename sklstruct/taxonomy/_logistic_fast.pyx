@@ -1,0 +1,505 @@
+"""Multinomial logistic regressions of many nodes in one call, by L-BFGS.
+
+The samples of every node are one range of rows of X, and those of each of its
+outcomes a sub-range: X is sorted by the leaf order of the tree, once, and no node
+copies anything. Node v minimises
+
+    (1 / S) sum_i s_i loss(i) + (1 / (2 C S)) ||W||^2,      S = sum_i s_i,
+
+scikit-learn's objective divided by C S. Two outcomes have one weight vector (logit
+of the second outcome), m > 2 outcomes have m.
+
+One iteration needs two products with X, whatever the number of trial steps: scores
+are linear along a direction d, so X d is made once and every trial step costs
+O(n r), r the number of weight vectors; the other product is the gradient. The line
+search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
+keeps the L-BFGS metric positive definite.
+
+Sparse X: the columns that a node's samples use are numbered locally, because the
+weights of all others are zero at the optimum; a node of few samples then costs its
+non-zeros and not the width of X.
+
+Cost of a node with n samples and r vectors: O(iterations n d r) (dense) or
+O(iterations nnz r); memory O(n r + 2 MEMORY d r).
+"""
+
+cimport cython
+from libc.math cimport INFINITY, exp, fabs, isfinite, log, log1p
+from libc.stdint cimport int32_t, int64_t
+
+include "_blas_pointers.pxi"
+
+cdef enum:
+    HISTORY = 10
+
+MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
+
+ctypedef fused index_t:
+    int32_t
+    int64_t
+
+
+cdef inline double dot(Py_ssize_t n, double* x, double* y) noexcept nogil:
+    cdef int size = <int>n, one = 1
+    return _ddot(&size, x, &one, y, &one)
+
+
+cdef inline void axpy(Py_ssize_t n, double a, double* x, double* y) noexcept nogil:
+    cdef int size = <int>n, one = 1
+    _daxpy(&size, &a, x, &one, y, &one)
+
+
+cdef void dense_scores(
+    cython.floating* X, Py_ssize_t n, Py_ssize_t d, Py_ssize_t r,
+    cython.floating* W, cython.floating* Z,
+) noexcept nogil:
+    """Z (n, r) = X W', W (r, d); all row-major, so BLAS sees the transposes."""
+    cdef int n_ = <int>n, d_ = <int>d, r_ = <int>r, one = 1
+    cdef cython.floating alpha = 1, beta = 0
+    cdef char* T = "T"
+    cdef char* N = "N"
+    if cython.floating is double:
+        if r == 1:
+            _dgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
+        else:
+            _dgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
+    else:
+        if r == 1:
+            _sgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
+        else:
+            _sgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
+
+
+cdef void dense_gradient(
+    cython.floating* X, Py_ssize_t n, Py_ssize_t d, Py_ssize_t r,
+    cython.floating* R, cython.floating* G,
+) noexcept nogil:
+    """G (r, d) = R' X, R (n, r)."""
+    cdef int n_ = <int>n, d_ = <int>d, r_ = <int>r, one = 1
+    cdef cython.floating alpha = 1, beta = 0
+    cdef char* T = "T"
+    cdef char* N = "N"
+    if cython.floating is double:
+        if r == 1:
+            _dgemv(N, &d_, &n_, &alpha, X, &d_, R, &one, &beta, G, &one)
+        else:
+            _dgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &r_, &beta, G, &d_)
+    else:
+        if r == 1:
+            _sgemv(N, &d_, &n_, &alpha, X, &d_, R, &one, &beta, G, &one)
+        else:
+            _sgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &r_, &beta, G, &d_)
+
+
+cdef struct Node:
+    Py_ssize_t n          # samples
+    Py_ssize_t d          # columns (local ones if sparse)
+    Py_ssize_t r          # weight vectors
+    Py_ssize_t m          # outcomes
+    Py_ssize_t size       # penalised entries, r d
+    Py_ssize_t p          # all entries: r d, then r intercepts
+    bint intercept
+    double lam            # 1 / (C S)
+    double scale          # 1 / S
+
+
+cdef struct Sparse:
+    const int64_t* indptr   # of the node's rows; entries relative to `base`
+    const int32_t* index    # local columns
+    int64_t base
+
+
+cdef void scores(
+    Node* node, cython.floating* X, Sparse* sparse, double* w,
+    cython.floating* cast, cython.floating* Z,
+) noexcept nogil:
+    """Z = X W' + b. Layout of w: dense (r, d), sparse (d, r); then intercepts."""
+    cdef Py_ssize_t i, k, n = node.n, r = node.r
+    cdef int64_t a
+    cdef cython.floating v
+    cdef double* at
+    cdef cython.floating* z
+    cdef cython.floating* wf
+    if sparse == NULL:
+        if cython.floating is double:
+            wf = w
+        else:
+            for i in range(node.size):
+                cast[i] = <cython.floating>w[i]
+            wf = cast
+        dense_scores(X, n, node.d, r, wf, Z)
+    else:
+        for i in range(n):
+            z = Z + i * r
+            for k in range(r):
+                z[k] = 0
+            for a in range(sparse.indptr[i], sparse.indptr[i + 1]):
+                v = X[a]
+                at = w + <Py_ssize_t>sparse.index[a - sparse.base] * r
+                for k in range(r):
+                    z[k] += v * <cython.floating>at[k]
+    if node.intercept:
+        for i in range(n):
+            for k in range(r):
+                Z[i * r + k] += <cython.floating>w[node.size + k]
+
+
+cdef void gradient(
+    Node* node, cython.floating* X, Sparse* sparse, double* w,
+    cython.floating* R, cython.floating* cast, double* g,
+) noexcept nogil:
+    cdef Py_ssize_t i, k, n = node.n, r = node.r
+    cdef int64_t a
+    cdef double v
+    cdef double* at
+    cdef cython.floating* z
+    if sparse == NULL:
+        if cython.floating is double:
+            dense_gradient(X, n, node.d, r, R, g)
+        else:
+            dense_gradient(X, n, node.d, r, R, cast)
+            for i in range(node.size):
+                g[i] = cast[i]
+    else:
+        for i in range(node.size):
+            g[i] = 0
+        for i in range(n):
+            z = R + i * r
+            for a in range(sparse.indptr[i], sparse.indptr[i + 1]):
+                v = X[a]
+                at = g + <Py_ssize_t>sparse.index[a - sparse.base] * r
+                for k in range(r):
+                    at[k] += v * z[k]
+    axpy(node.size, node.lam, w, g)
+    if node.intercept:
+        for k in range(r):
+            g[node.size + k] = 0
+        for i in range(n):
+            for k in range(r):
+                g[node.size + k] += R[i * r + k]
+
+
+cdef double evaluate(
+    Node* node, const int64_t* bound, const double* weight, double* Z,
+    cython.floating* D, double t, cython.floating* R, double* slope,
+) noexcept nogil:
+    """Mean loss at the scores Z + t D, its derivative in t, and the residuals R."""
+    cdef Py_ssize_t i, k, j, r = node.r
+    cdef Py_ssize_t first = bound[0]
+    cdef double loss = 0, rise = 0, z, top, total, s, e, residual
+    cdef double* zi
+    cdef cython.floating* di
+    cdef cython.floating* ri
+    for k in range(node.m):
+        for i in range(bound[k] - first, bound[k + 1] - first):
+            s = weight[first + i] * node.scale
+            zi = Z + i * r
+            di = D + i * r
+            ri = R + i * r
+            if r == 1:
+                z = zi[0] + t * di[0]
+                # loss log(1 + exp(-u)) of the margin u; residual = d loss / d z
+                if k == 0:
+                    z = -z
+                if z > 0:
+                    e = exp(-z)
+                    loss += s * log1p(e)
+                    residual = -s * e / (1 + e)
+                else:
+                    e = exp(z)
+                    loss += s * (log1p(e) - z)
+                    residual = -s / (1 + e)
+                if k == 0:
+                    residual = -residual
+                ri[0] = <cython.floating>residual
+                rise += residual * di[0]
+            else:
+                top = -INFINITY
+                for j in range(r):
+                    z = zi[j] + t * di[j]
+                    if z > top:
+                        top = z
+                total = 0
+                for j in range(r):
+                    e = exp(zi[j] + t * di[j] - top)
+                    ri[j] = <cython.floating>e
+                    total += e
+                loss += s * (log(total) + top - (zi[k] + t * di[k]))
+                total = s / total
+                for j in range(r):
+                    residual = total * ri[j]
+                    if j == k:
+                        residual -= s
+                    ri[j] = <cython.floating>residual
+                    rise += residual * di[j]
+    slope[0] = rise
+    return loss
+
+
+cdef int minimise(
+    Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
+    const double* weight, double tol, Py_ssize_t max_iter,
+    double* w, double* work, cython.floating* fwork, int* n_iter,
+) noexcept nogil:
+    """0: converged, 1: max_iter reached, 2: not finite.
+
+    work: p (2 HISTORY + 2) + n r doubles; fwork: 2 n r + size.
+    """
+    cdef Py_ssize_t n = node.n, r = node.r, p = node.p, size = node.size
+    cdef double* g = work
+    cdef double* step = g + p
+    cdef double* S = step + p
+    cdef double* Y = S + HISTORY * p
+    cdef double* Z = Y + HISTORY * p
+    cdef cython.floating* D = fwork
+    cdef cython.floating* R = D + n * r
+    cdef cython.floating* cast = R + n * r
+    cdef double[HISTORY] rho, alpha
+    cdef double f, f_old, slope, slope_old, data, wd, dd, ww, t, low, high, gmax
+    cdef double sy, yy, a, gamma = 1.0, gg
+    cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
+    cdef bint fresh
+
+    scores(node, X, sparse, w, cast, D)
+    for i in range(n * r):
+        Z[i] = D[i]
+    ww = dot(size, w, w)
+    f = evaluate(node, bound, weight, Z, D, 0.0, R, &data) + 0.5 * node.lam * ww
+    gradient(node, X, sparse, w, R, cast, g)
+    for it in range(max_iter + 1):
+        n_iter[0] = <int>it
+        gmax = 0
+        for i in range(p):
+            if fabs(g[i]) > gmax:
+                gmax = fabs(g[i])
+        gg = dot(p, g, g)
+        if not (isfinite(f) and isfinite(gg)):
+            return 2
+        if gmax <= tol:
+            return 0
+        if it == max_iter:
+            return 1
+        # direction: two loops over the stored pairs
+        for i in range(p):
+            step[i] = -g[i]
+        for q in range(stored):
+            k = (last - q + HISTORY) % HISTORY
+            alpha[k] = rho[k] * dot(p, S + k * p, step)
+            axpy(p, -alpha[k], Y + k * p, step)
+        if stored > 0:
+            for i in range(p):
+                step[i] *= gamma
+        for q in range(stored - 1, -1, -1):
+            k = (last - q + HISTORY) % HISTORY
+            a = rho[k] * dot(p, Y + k * p, step)
+            axpy(p, alpha[k] - a, S + k * p, step)
+        slope_old = dot(p, step, g)
+        fresh = stored == 0
+        if not slope_old < -1e-14 * gg:
+            fresh, stored = True, 0
+            for i in range(p):
+                step[i] = -g[i]
+            slope_old = -gg
+        scores(node, X, sparse, step, cast, D)
+        wd = dot(size, w, step)
+        dd = dot(size, step, step)
+        # weak Wolfe by bisection; the trial steps need no product with X
+        t = 1.0 if not fresh else 1.0 / gg ** 0.5
+        low, high, f_old = 0.0, INFINITY, f
+        for _trial in range(40):
+            f = evaluate(node, bound, weight, Z, D, t, R, &slope)
+            f += 0.5 * node.lam * (ww + t * (2 * wd + t * dd))
+            slope += node.lam * (wd + t * dd)
+            # not (<=): a score that overflowed makes f nan, and the step shrinks
+            if not f <= f_old + 1e-4 * t * slope_old:
+                high = t
+            elif slope < 0.9 * slope_old:
+                low = t
+            else:
+                break
+            t = 2 * t if high == INFINITY else 0.5 * (low + high)
+        else:
+            # rounding hides the descent: restart once from the gradient, then stop
+            if not fresh:
+                stored = 0
+                f = evaluate(node, bound, weight, Z, D, 0.0, R, &data)
+                f += 0.5 * node.lam * ww
+                continue
+            return 0
+        for i in range(n * r):
+            Z[i] += t * D[i]
+        ww += t * (2 * wd + t * dd)
+        last = (last + 1) % HISTORY
+        for i in range(p):
+            S[last * p + i] = t * step[i]
+            w[i] += S[last * p + i]
+            Y[last * p + i] = -g[i]
+        gradient(node, X, sparse, w, R, cast, g)
+        axpy(p, 1.0, g, Y + last * p)
+        sy = dot(p, S + last * p, Y + last * p)
+        yy = dot(p, Y + last * p, Y + last * p)
+        if sy > 1e-12 * yy and yy > 0:
+            rho[last] = 1.0 / sy
+            gamma = sy / yy
+            stored = min(stored + 1, <Py_ssize_t>HISTORY)
+        else:
+            last = (last - 1 + HISTORY) % HISTORY
+            stored = min(stored, <Py_ssize_t>(HISTORY - 1))
+        # scikit-learn's limit for its own solvers: 64 ulp of the objective
+        if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
+            n_iter[0] = <int>(it + 1)
+            return 0
+    return 1
+
+
+cdef void start(
+    Node* node, const int64_t* bound, const double* weight, double* w,
+) noexcept nogil:
+    """Zero weights and the intercepts that are optimal with them."""
+    cdef Py_ssize_t i, k
+    cdef double s, mean = 0
+    for i in range(node.p):
+        w[i] = 0
+    if not node.intercept:
+        return
+    if node.r == 1:
+        for k in range(2):
+            s = 0
+            for i in range(bound[k], bound[k + 1]):
+                s += weight[i]
+            w[node.size] += log(s) if k else -log(s)
+        return
+    for k in range(node.m):
+        s = 0
+        for i in range(bound[k], bound[k + 1]):
+            s += weight[i]
+        w[node.size + k] = log(s)
+        mean += log(s) / node.m
+    for k in range(node.m):
+        w[node.size + k] -= mean
+
+
+def solve_dense(
+    const cython.floating[:, ::1] X, const double[::1] weight,
+    const int64_t[::1] bounds, const int64_t[::1] ptr, const int64_t[::1] row_ptr,
+    const double[::1] C, const int64_t[::1] todo, bint fit_intercept, bint warm,
+    double tol, Py_ssize_t max_iter,
+    double[:, ::1] coef, double[::1] intercept,
+    int32_t[::1] n_iter, int32_t[::1] status,
+    double[::1] work, cython.floating[::1] fwork,
+):
+    """Fit the nodes `todo`. Outcome k of node v has the samples
+    bounds[ptr[v] + k] ... bounds[ptr[v] + k + 1]; its weight vectors are the rows
+    row_ptr[v] ... of coef."""
+    cdef Py_ssize_t at, v, i, k, d = X.shape[1]
+    cdef Node node
+    cdef const int64_t* bound
+    cdef double* w = &work[0]
+    cdef int count
+    with nogil:
+        for at in range(todo.shape[0]):
+            v = todo[at]
+            bound = &bounds[ptr[v]]
+            node.m = ptr[v + 1] - ptr[v] - 1
+            node.n = bound[node.m] - bound[0]
+            node.d = d
+            node.r = 1 if node.m == 2 else node.m
+            node.size = node.r * d
+            node.intercept = fit_intercept
+            node.p = node.size + (node.r if fit_intercept else 0)
+            node.scale = 0
+            for i in range(bound[0], bound[node.m]):
+                node.scale += weight[i]
+            node.scale = 1 / node.scale
+            node.lam = node.scale / C[v]
+            if warm:
+                for k in range(node.r):
+                    for i in range(d):
+                        w[k * d + i] = coef[row_ptr[v] + k, i]
+                    if fit_intercept:
+                        w[node.size + k] = intercept[row_ptr[v] + k]
+            else:
+                start(&node, bound, &weight[0], w)
+            status[v] = minimise(
+                &node, <cython.floating*>&X[bound[0], 0], NULL, bound, &weight[0],
+                tol, max_iter, w, w + node.p, &fwork[0], &count,
+            )
+            n_iter[v] = count
+            for k in range(node.r):
+                for i in range(d):
+                    coef[row_ptr[v] + k, i] = w[k * d + i]
+                if fit_intercept:
+                    intercept[row_ptr[v] + k] = w[node.size + k]
+
+
+def solve_sparse(
+    const cython.floating[::1] data, const index_t[::1] indices,
+    const int64_t[::1] indptr, Py_ssize_t n_features, const double[::1] weight,
+    const int64_t[::1] bounds, const int64_t[::1] ptr, const int64_t[::1] row_ptr,
+    const double[::1] C, const int64_t[::1] todo, bint fit_intercept, bint warm,
+    double tol, Py_ssize_t max_iter,
+    double[:, ::1] coef, double[::1] intercept,
+    int32_t[::1] n_iter, int32_t[::1] status,
+    double[::1] work, cython.floating[::1] fwork,
+    int32_t[::1] local, int32_t[::1] columns, int32_t[::1] index,
+):
+    """`solve_dense` for CSR X. local: -1 for every column, on entry and exit;
+    columns, index: room for the columns and non-zeros of the largest node."""
+    cdef Py_ssize_t at, v, i, k, j, d
+    cdef int64_t a, lo, hi
+    cdef Node node
+    cdef Sparse sparse
+    cdef const int64_t* bound
+    cdef double* w = &work[0]
+    cdef int count
+    with nogil:
+        for at in range(todo.shape[0]):
+            v = todo[at]
+            bound = &bounds[ptr[v]]
+            node.m = ptr[v + 1] - ptr[v] - 1
+            node.n = bound[node.m] - bound[0]
+            lo, hi = indptr[bound[0]], indptr[bound[node.m]]
+            d = 0
+            for a in range(lo, hi):
+                j = indices[a]
+                if local[j] < 0:
+                    local[j] = <int32_t>d
+                    columns[d] = <int32_t>j
+                    d += 1
+                index[a - lo] = local[j]
+            for i in range(d):
+                local[columns[i]] = -1
+            node.d = d
+            node.r = 1 if node.m == 2 else node.m
+            node.size = node.r * d
+            node.intercept = fit_intercept
+            node.p = node.size + (node.r if fit_intercept else 0)
+            node.scale = 0
+            for i in range(bound[0], bound[node.m]):
+                node.scale += weight[i]
+            node.scale = 1 / node.scale
+            node.lam = node.scale / C[v]
+            sparse.indptr = &indptr[bound[0]]
+            sparse.index = &index[0]
+            sparse.base = lo
+            if warm:
+                for k in range(node.r):
+                    for i in range(d):
+                        w[i * node.r + k] = coef[row_ptr[v] + k, columns[i]]
+                    if fit_intercept:
+                        w[node.size + k] = intercept[row_ptr[v] + k]
+            else:
+                start(&node, bound, &weight[0], w)
+            # indptr counts from the start of data, so data is passed whole
+            status[v] = minimise(
+                &node, <cython.floating*>&data[0], &sparse, bound, &weight[0],
+                tol, max_iter, w, w + node.p, &fwork[0], &count,
+            )
+            n_iter[v] = count
+            for k in range(node.r):
+                for i in range(n_features):
+                    coef[row_ptr[v] + k, i] = 0
+                for i in range(d):
+                    coef[row_ptr[v] + k, columns[i]] = w[i * node.r + k]
+                if fit_intercept:
+                    intercept[row_ptr[v] + k] = w[node.size + k]

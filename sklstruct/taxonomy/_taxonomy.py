@@ -1,0 +1,999 @@
+"""A tree over classes as flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_MAX_NODES = 2**31 - 1
+
+
+class ClassSets(NamedTuple):
+    """Classes below node v are ``order[start[v]:stop[v]]``, for every node v.
+
+    The leaves from left to right hold consecutive runs of `order`, so the sets of
+    all nodes share one array; listing each set would cost K²/2 entries in a chain.
+    """
+
+    order: NDArray  # (n_classes,) int32, class indices from left to right
+    start: NDArray  # (n_nodes,) int32
+    stop: NDArray  # (n_nodes,) int32
+
+
+class Taxonomy:
+    r"""A rooted tree whose leaves partition the classes.
+
+    With C(v) the classes below node v, :math:`C(0)` are all classes and
+    :math:`C(v) = \bigcup_{c \in children(v)} C(c)`, a disjoint union. A leaf holds
+    one or several classes, and leaves may be on different levels.
+
+    Parameters
+    ----------
+    parent : array-like of int, shape (n_nodes,)
+        Parent of each node, -1 for the root, in any numbering. Nodes are
+        renumbered breadth-first, siblings in the order given. A node with a single
+        child is collapsed with it: both stand for the same set of classes, and there
+        is nothing to decide between them.
+    leaf_of_class : array-like of int, shape (n_classes,)
+        The leaf that holds each class.
+    classes : array-like of shape (n_classes,), default=None
+        Labels, distinct; None means 0 ... n_classes - 1. Sorted (with
+        `leaf_of_class`) if they are not.
+    names : sequence of length n_nodes, default=None
+        Names of the nodes, None where a node has none. Used by `export_text`,
+        `to_newick` and plots, no part of the comparison ``==``.
+
+    Attributes
+    ----------
+    parent : int32 ndarray of shape (n_nodes,)
+        ``parent[0] == -1`` is the root. Nodes are numbered breadth-first, thus
+        ``parent[v] < v``, `parent` is sorted, and siblings and levels are
+        contiguous. All arrays are read-only.
+    child_ptr : int32 ndarray of shape (n_nodes + 1,)
+        Children of node v are the nodes ``child_ptr[v]:child_ptr[v + 1]``.
+    level_ptr : int32 ndarray of shape (depth + 2,)
+        Nodes of level k are ``level_ptr[k]:level_ptr[k + 1]``.
+    leaf_of_class : int32 ndarray of shape (n_classes,)
+        Leaf of each class.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    names : tuple or None
+        Names of the nodes.
+
+    Raises
+    ------
+    ValueError
+        A cycle, several roots, a leaf without classes, a class at an inner node,
+        duplicate labels.
+
+    See Also
+    --------
+    TAXONOMY_BUILDERS : Classes that learn a taxonomy from data.
+
+    Notes
+    -----
+    Nothing is recursive: trees 10 000 levels deep are as good as any other. The
+    pickle holds `parent`, `leaf_of_class`, `classes_` and `names` only.
+
+    Examples
+    --------
+    >>> from sklstruct.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_nested([["cat", "dog"], [["car"], ["bus", "tram"]]])
+    >>> tree
+    Taxonomy(n_classes=5, n_nodes=5, n_leaves=3, depth=2)
+    >>> print(tree.export_text())
+    root
+    |--- cat, dog
+    |--- (3 classes)
+    |    |--- car
+    |    |--- bus, tram
+    >>> tree.parent
+    array([-1,  0,  0,  2,  2], dtype=int32)
+    >>> tree.classes_[tree.leaf_order()]
+    array(['cat', 'dog', 'car', 'bus', 'tram'], dtype='<U4')
+    >>> tree.cut(1).to_nested()
+    [['cat', 'dog'], ['bus', 'car', 'tram']]
+    """
+
+    def __init__(
+        self,
+        parent: ArrayLike,
+        leaf_of_class: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        names: Sequence | None = None,
+    ):
+        parent = _int_vector(parent, "parent")
+        leaf = _int_vector(leaf_of_class, "leaf_of_class")
+        if leaf.size == 0:
+            raise ValueError(
+                "leaf_of_class is empty; a taxonomy has at least one class."
+            )
+        if classes is None:
+            labels = np.arange(leaf.size)
+        else:
+            labels = _label_array(classes)
+            if labels.size != leaf.size:
+                raise ValueError(
+                    f"classes has {labels.size} labels and leaf_of_class "
+                    f"{leaf.size} entries; there must be one leaf per class."
+                )
+            order = np.argsort(labels, kind="stable")
+            labels, leaf = labels[order], leaf[order]
+            twice = np.flatnonzero(labels[1:] == labels[:-1])
+            if twice.size:
+                raise ValueError(
+                    f"duplicate label {_some(labels[twice[:1]])}: every class has "
+                    f"exactly one leaf."
+                )
+        if names is not None:
+            names = tuple(names)
+            if len(names) != parent.size:
+                raise ValueError(
+                    f"names has {len(names)} entries for {parent.size} nodes."
+                )
+        self._set(*_breadth_first(parent, leaf, names), labels)
+
+    def _set(self, parent, leaf, names, labels):
+        n = parent.size
+        self.parent = parent
+        self.leaf_of_class = leaf
+        self.classes_ = labels
+        self.names = names
+        # Breadth-first: `parent` is sorted, children follow those of smaller nodes.
+        self.child_ptr = (
+            np.searchsorted(parent[1:], np.arange(n + 1, dtype=np.int32)) + 1
+        ).astype(np.int32)
+        ptr = [0, 1]
+        while ptr[-1] < n:
+            # The last child of a level's last node ends the next level.
+            ptr.append(int(self.child_ptr[ptr[-1]]))
+        self.level_ptr = np.array(ptr, dtype=np.int32)
+        self._sets = None
+        for array in (parent, leaf, labels, self.child_ptr, self.level_ptr):
+            array.flags.writeable = False
+
+    @classmethod
+    def _trusted(cls, parent, leaf, labels, names=None) -> Taxonomy:
+        """From arrays that are breadth-first and valid already."""
+        self = cls.__new__(cls)
+        self._set(parent, leaf, names, labels)
+        return self
+
+    # ------------------------------------------------------------ given trees
+
+    @classmethod
+    def from_nested(
+        cls, nested: Sequence, classes: ArrayLike | None = None
+    ) -> Taxonomy:
+        """Taxonomy of nested lists of labels.
+
+        Parameters
+        ----------
+        nested : list, tuple or ndarray
+            A list of labels only is one leaf with these classes. Any other list is an
+            inner node: its lists are its children, and each label beside them is a
+            leaf of its own.
+        classes : array-like, default=None
+            The labels that must be there, neither more nor fewer. None takes those
+            found.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            Duplicate, missing or unknown labels, an empty list, a list inside itself.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> Taxonomy.from_nested(["a", ["b", "c"]]).to_nested()
+        [['a'], ['b', 'c']]
+        """
+        if not _is_list(nested):
+            raise ValueError(
+                f"nested must be a list of labels and lists, got {nested!r}."
+            )
+        parent, labels, label_node = [-1], [], []
+        seen, open_ids = set(), {id(nested)}
+        stack = [(0, nested, iter(nested))]
+        if len(nested) == 0:
+            raise ValueError("empty node: nested holds no labels.")
+        while stack:
+            node, here, items = stack[-1]
+            item = next(items, _END)
+            if item is _END:
+                open_ids.discard(id(here))
+                stack.pop()
+                continue
+            child = len(parent)
+            parent.append(node)
+            if not _is_list(item):
+                label = _scalar(item)
+                if label in seen:
+                    raise ValueError(
+                        f"duplicate label {label!r}: every class has exactly one "
+                        f"place in the taxonomy."
+                    )
+                seen.add(label)
+                labels.append(label)
+                label_node.append(child)
+                continue
+            if id(item) in open_ids:
+                raise ValueError("cycle: a list of nested contains itself.")
+            if len(item) == 0:
+                raise ValueError(
+                    f"empty node: a list at depth {len(stack)} of nested holds no "
+                    f"labels."
+                )
+            open_ids.add(id(item))
+            stack.append((child, item, iter(item)))
+        return cls._assemble(parent, labels, label_node, None, classes)
+
+    @classmethod
+    def from_parents(
+        cls, parents: Mapping[Hashable, Hashable], classes: ArrayLike | None = None
+    ) -> Taxonomy:
+        """Taxonomy of a map from each node to its parent.
+
+        Parameters
+        ----------
+        parents : mapping
+            Node to parent; nodes are any hashable names. A parent of None, or one
+            that has no parent itself, is a root; several roots are put below one
+            nameless root. Nodes without children are the class labels. An inner node
+            whose children are all labels becomes one leaf with these classes.
+        classes : array-like, default=None
+            The labels that must be there, neither more nor fewer. None takes the
+            nodes without children.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            A cycle; missing or unknown labels; a class that is an inner node.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_parents(
+        ...     {"cat": "animal", "dog": "animal", "car": "vehicle", "bus": "vehicle"})
+        >>> print(tree.export_text())
+        root
+        |--- animal: cat, dog
+        |--- vehicle: bus, car
+        """
+        if not isinstance(parents, Mapping):
+            raise ValueError(
+                f"parents must be a mapping from node to parent, got "
+                f"{type(parents).__name__}."
+            )
+        if not parents:
+            raise ValueError("empty node: parents holds no nodes.")
+        number: dict[Any, int] = {}
+        for child, above in parents.items():
+            number.setdefault(_scalar(child), len(number))
+            if above is not None:
+                number.setdefault(_scalar(above), len(number))
+        parent = [-1] * len(number)
+        for child, above in parents.items():
+            if above is not None:
+                parent[number[_scalar(child)]] = number[_scalar(above)]
+        name = list(number)
+        inner = set(parent)
+        label_node = [v for v in range(len(parent)) if v not in inner]
+        if classes is not None:
+            for label in _label_array(classes).tolist():
+                if label in number and number[label] in inner:
+                    raise ValueError(
+                        f"class {label!r} is an inner node of parents: classes are "
+                        f"leaves, add one below it with a name of its own."
+                    )
+        if not label_node:
+            raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}.")
+        roots = [v for v, p in enumerate(parent) if p < 0]
+        _reject_cycle(parent, label_node, roots, name)
+        if len(roots) > 1 or roots[0] in label_node:
+            for v in roots:
+                parent[v] = len(parent)
+            parent.append(-1)
+            name.append(None)
+        labels = [name[v] for v in label_node]
+        return cls._assemble(parent, labels, label_node, name, classes)
+
+    @classmethod
+    def from_paths(
+        cls, paths: Mapping[Hashable, Sequence], classes: ArrayLike | None = None
+    ) -> Taxonomy:
+        """Taxonomy of a table that gives each label its path of groups.
+
+        Parameters
+        ----------
+        paths : mapping
+            Label to the names of its groups from the top down (without the label
+            itself; a string is a path of one group, an empty path is the root). A
+            group is known by its whole path: ``("a", "x")`` and ``("b", "x")`` are
+            two. A group that holds labels only is one leaf; in a group with
+            subgroups each label of its own is a leaf.
+        classes : array-like, default=None
+            The labels that must be there, neither more nor fewer.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            Missing or unknown labels.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> Taxonomy.from_paths({1: ("odd",), 2: ("even", "prime"), 3: ("odd",),
+        ...                      4: ("even",)}).to_nested()
+        [[1, 3], [[2], [4]]]
+        """
+        if not isinstance(paths, Mapping):
+            raise ValueError(
+                f"paths must be a mapping from label to path, got "
+                f"{type(paths).__name__}."
+            )
+        if not paths:
+            raise ValueError("empty node: paths holds no labels.")
+        # Groups are found by (number of the group above, name), not by the tuple of
+        # the whole path, so that a path of length m costs O(m) and not O(m²).
+        group: dict[tuple[int, Any], int] = {}
+        parent, name, labels, label_node = [-1], [None], [], []
+        for label, path in paths.items():
+            node = 0
+            for step in [path] if isinstance(path, str) else path:
+                key = (node, _scalar(step))
+                if key not in group:
+                    group[key] = len(parent)
+                    parent.append(node)
+                    name.append(key[1])
+                node = group[key]
+            labels.append(_scalar(label))
+            label_node.append(len(parent))
+            parent.append(node)
+            name.append(None)
+        return cls._assemble(parent, labels, label_node, name, classes)
+
+    @classmethod
+    def from_linkage(cls, linkage: ArrayLike, classes: ArrayLike | None = None):
+        """Taxonomy of a linkage matrix of SciPy.
+
+        Parameters
+        ----------
+        linkage : array-like of shape (n_classes - 1, 2 or more)
+            Row i merges the clusters in its first two columns into cluster
+            n_classes + i; clusters below n_classes are the classes.
+        classes : array-like of shape (n_classes,), default=None
+            Labels; None means 0 ... n_classes - 1.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+            Binary, one class per leaf.
+
+        Raises
+        ------
+        ValueError
+            A cluster that is merged twice or before it exists.
+
+        Examples
+        --------
+        >>> from scipy.cluster.hierarchy import ward
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> Taxonomy.from_linkage(ward([[0.0], [5.0], [5.1]])).to_nested()
+        [[0], [[1], [2]]]
+        """
+        merges = np.asarray(linkage)
+        if merges.ndim != 2 or (merges.size and merges.shape[1] < 2):
+            raise ValueError(
+                f"linkage must be a 2-D array with at least 2 columns, got shape "
+                f"{merges.shape}."
+            )
+        m = len(merges)
+        pairs = merges[:, :2].astype(np.int64) if m else np.empty((0, 2), np.int64)
+        parent = np.full(2 * m + 1, -1, dtype=np.int64)
+        made = np.arange(m + 1, 2 * m + 1)
+        if m and (
+            (pairs < 0).any()
+            or (pairs >= made[:, None]).any()
+            or np.unique(pairs).size < 2 * m
+        ):
+            raise ValueError(
+                "linkage merges a cluster twice or before it exists; row i may use "
+                "each cluster below n_classes + i once in the whole matrix."
+            )
+        parent[pairs[:, 0]] = made
+        parent[pairs[:, 1]] = made
+        return cls(parent, np.arange(m + 1), classes)
+
+    @classmethod
+    def flat(cls, classes: ArrayLike) -> Taxonomy:
+        """The taxonomy of depth 0: the root is one leaf with all classes."""
+        labels = _label_array(classes)
+        return cls([-1], np.zeros(labels.size, dtype=np.int32), labels)
+
+    @classmethod
+    def _assemble(cls, parent, labels, label_node, names, classes):
+        """Every label is a node here; a node with labels only becomes their leaf."""
+        parent = np.asarray(parent, dtype=np.int64)
+        label_node = np.asarray(label_node, dtype=np.int64)
+        is_label = np.zeros(parent.size, dtype=bool)
+        is_label[label_node] = True
+        rest = ~is_label
+        rest_parent = parent[rest]
+        mixed = np.zeros(parent.size, dtype=bool)
+        mixed[rest_parent[rest_parent >= 0]] = True
+        above = parent[label_node]
+        own = mixed[above]
+        leaf = np.where(own, label_node, above)
+        keep = rest
+        keep[label_node[own]] = True
+        number = np.cumsum(keep) - 1
+        kept = parent[keep]
+        kept[kept >= 0] = number[kept[kept >= 0]]
+        if names is not None:
+            names = [names[v] for v in np.flatnonzero(keep)]
+            for v in number[label_node[own]]:
+                names[v] = None  # a leaf of one class is named by its label
+        taxonomy = cls(kept, number[leaf], labels, names=names)
+        if classes is not None:
+            taxonomy.check_classes(classes)
+        return taxonomy
+
+    # ------------------------------------------------------------------ shape
+
+    @property
+    def n_nodes(self) -> int:
+        return self.parent.size
+
+    @property
+    def n_classes(self) -> int:
+        return self.classes_.size
+
+    @property
+    def n_leaves(self) -> int:
+        return int(self.is_leaf.sum())
+
+    @property
+    def depth(self) -> int:
+        """Number of decisions on the longest path; 0 for a single leaf."""
+        return self.level_ptr.size - 2
+
+    @property
+    def is_leaf(self) -> NDArray:
+        """Boolean array of shape (n_nodes,)."""
+        return np.diff(self.child_ptr) == 0
+
+    @property
+    def level_of_node(self) -> NDArray:
+        """int32 array of shape (n_nodes,), 0 for the root."""
+        sizes = np.diff(self.level_ptr)
+        return np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
+
+    def levels(self) -> list[NDArray]:
+        """The nodes of each level, from the root down."""
+        nodes = np.arange(self.n_nodes, dtype=np.int32)
+        return np.split(nodes, self.level_ptr[1:-1])
+
+    def children(self, node: int) -> NDArray:
+        """Children of a node from left to right, empty for a leaf."""
+        return np.arange(self.child_ptr[node], self.child_ptr[node + 1], dtype=np.int32)
+
+    def path(self, node: int) -> NDArray:
+        """Nodes from the root to `node`, both included."""
+        nodes = [int(node)]
+        while nodes[-1] > 0:
+            nodes.append(int(self.parent[nodes[-1]]))
+        return np.array(nodes[::-1], dtype=np.int32)
+
+    @property
+    def class_sets(self) -> ClassSets:
+        """Class indices below every node: ``order[start[v]:stop[v]]``."""
+        if self._sets is None:
+            n = self.n_nodes
+            parent = self.parent.tolist()
+            own = np.bincount(self.leaf_of_class, minlength=n)
+            size = own.tolist()
+            for v in range(n - 1, 0, -1):
+                size[parent[v]] += size[v]
+            start = [0] * n
+            free = [0] * n  # where the next child of a node starts
+            for v in range(1, n):
+                p = parent[v]
+                start[v] = free[v] = free[p]
+                free[p] += size[v]
+            start = np.array(start, dtype=np.int32)
+            order = np.argsort(start[self.leaf_of_class], kind="stable")
+            sets = ClassSets(
+                order.astype(np.int32), start, start + np.array(size, dtype=np.int32)
+            )
+            for array in sets:
+                array.flags.writeable = False
+            self._sets = sets
+        return self._sets
+
+    def classes_below(self, node: int) -> NDArray:
+        """Indices (into `classes_`) of the classes below a node."""
+        order, start, stop = self.class_sets
+        return order[start[node] : stop[node]]
+
+    def leaf_order(self) -> NDArray:
+        """Indices of the classes as the leaves hold them from left to right."""
+        return self.class_sets.order
+
+    # ---------------------------------------------------------------- changes
+
+    def cut(self, depth: int) -> Taxonomy:
+        """The tree down to a level; what is below becomes leaves with several classes.
+
+        Parameters
+        ----------
+        depth : int
+            Largest number of decisions, >= 0; 0 gives the flat taxonomy.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> Taxonomy.from_nested([[[1], [2]], [3]]).cut(0).to_nested()
+        [1, 2, 3]
+        """
+        if depth != int(depth) or depth < 0:
+            raise ValueError(f"depth must be an integer >= 0, got {depth!r}.")
+        if depth >= self.depth:
+            return self
+        n = int(self.level_ptr[int(depth) + 1])
+        up = np.arange(self.n_nodes, dtype=np.int32)
+        for lo, hi in zip(self.level_ptr[depth + 1 : -1], self.level_ptr[depth + 2 :]):
+            up[lo:hi] = up[self.parent[lo:hi]]
+        return self._trusted(
+            self.parent[:n].copy(),
+            up[self.leaf_of_class],
+            self.classes_,
+            self.names and self.names[:n],
+        )
+
+    def restrict(self, classes: ArrayLike) -> Taxonomy:
+        """The tree over some of its classes; nodes that lose all of them are dropped.
+
+        Parameters
+        ----------
+        classes : array-like
+            Distinct labels, all of them known.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+        """
+        labels = _label_array(classes)
+        known = np.isin(labels, self.classes_)
+        if not known.all():
+            raise ValueError(
+                f"unknown label {_some(labels[~known][:1])}: the taxonomy has no such "
+                f"class."
+            )
+        index = np.searchsorted(self.classes_, labels)
+        keep = np.zeros(self.n_nodes, dtype=bool)
+        keep[self.leaf_of_class[index]] = True
+        for lo, hi in zip(self.level_ptr[-2:0:-1], self.level_ptr[:1:-1]):
+            keep[self.parent[lo:hi][keep[lo:hi]]] = True
+        keep[0] = True
+        number = np.cumsum(keep) - 1
+        parent = np.where(self.parent < 0, -1, number[self.parent])[keep]
+        names = self.names and [self.names[v] for v in np.flatnonzero(keep)]
+        return Taxonomy(parent, number[self.leaf_of_class[index]], labels, names=names)
+
+    def graft(self, subtrees: Mapping[int, Taxonomy]) -> Taxonomy:
+        """Replace leaves by trees over the same classes.
+
+        Parameters
+        ----------
+        subtrees : mapping
+            Leaf to a taxonomy whose `classes_` are the labels of this leaf.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+        """
+        parent, leaf = [self.parent], self.leaf_of_class.copy()
+        names = list(self.names) if self.names is not None else [None] * self.n_nodes
+        n = self.n_nodes
+        for node, tree in subtrees.items():
+            if not self.is_leaf[node]:
+                raise ValueError(f"subtrees: node {node} is not a leaf.")
+            index = np.sort(self.classes_below(node))
+            tree.check_classes(self.classes_[index])
+            if tree.n_nodes == 1:
+                continue
+            # The root of the subtree is the leaf itself.
+            below = tree.parent[1:] + (n - 1)
+            below[tree.parent[1:] == 0] = node
+            leaf[index] = tree.leaf_of_class + (n - 1)
+            parent.append(below)
+            names.extend(tree.names[1:] if tree.names else [None] * (tree.n_nodes - 1))
+            n += tree.n_nodes - 1
+        if all(name is None for name in names):
+            names = None
+        return Taxonomy(np.concatenate(parent), leaf, self.classes_, names=names)
+
+    def canonical(self) -> Taxonomy:
+        """The same tree with siblings sorted by the first class below each."""
+        n = self.n_nodes
+        smallest = np.full(n, self.n_classes, dtype=np.int64)
+        np.minimum.at(smallest, self.leaf_of_class, np.arange(self.n_classes))
+        parent = self.parent
+        for lo, hi in zip(self.level_ptr[-2:0:-1], self.level_ptr[:1:-1]):
+            np.minimum.at(smallest, parent[lo:hi], smallest[lo:hi])
+        # Level by level: sorting by (new number of the parent, smallest class).
+        number = np.zeros(n, dtype=np.int32)
+        for lo, hi in zip(self.level_ptr[1:-1], self.level_ptr[2:]):
+            rank = np.lexsort((smallest[lo:hi], number[parent[lo:hi]]))
+            number[lo:hi][rank] = np.arange(lo, hi, dtype=np.int32)
+        out = np.full(n, -1, dtype=np.int32)
+        out[number[1:]] = number[parent[1:]]
+        names = None
+        if self.names is not None:
+            back = np.argsort(number)
+            names = tuple(self.names[v] for v in back)
+        return self._trusted(out, number[self.leaf_of_class], self.classes_, names)
+
+    def check_classes(self, classes: ArrayLike) -> None:
+        """Raise a ValueError unless the taxonomy is over exactly these labels."""
+        labels = np.unique(_label_array(classes))
+        extra = self.classes_[~np.isin(self.classes_, labels)]
+        missing = labels[~np.isin(labels, self.classes_)]
+        if missing.size:
+            raise ValueError(
+                f"missing labels: the taxonomy has no place for {_some(missing)}."
+            )
+        if extra.size:
+            raise ValueError(
+                f"unknown labels: the taxonomy has {_some(extra)}, which "
+                f"{'is' if extra.size == 1 else 'are'} not among the classes; "
+                f"`restrict` drops them."
+            )
+
+    # ----------------------------------------------------------------- output
+
+    def to_nested(self) -> list:
+        """Nested lists: a leaf is the list of its labels, a node that of its children.
+
+        Labels are Python scalars. The inverse of `from_nested`.
+        """
+        labels = self.classes_.tolist()
+        lists: list[list] = [[] for _ in range(self.n_nodes)]
+        for k, v in enumerate(self.leaf_of_class.tolist()):
+            lists[v].append(labels[k])
+        for v, p in enumerate(self.parent.tolist()):
+            if p >= 0:
+                lists[p].append(lists[v])
+        return lists[0]
+
+    def to_networkx(self):
+        """A ``networkx.DiGraph`` with edges from parents to children.
+
+        Nodes are 0 ... n_nodes - 1 with the attributes ``classes`` (labels of a leaf,
+        else None) and ``name``.
+
+        Raises
+        ------
+        ImportError
+            Without networkx: ``pip install networkx``.
+        """
+        try:
+            import networkx as nx
+        except ImportError as exc:
+            raise ImportError(
+                "to_networkx needs networkx: install it with `pip install networkx`."
+            ) from exc
+        held = self._labels_of_leaves()
+        graph = nx.DiGraph()
+        for v in range(self.n_nodes):
+            graph.add_node(
+                v, classes=held.get(v), name=self.names[v] if self.names else None
+            )
+        graph.add_edges_from(
+            (p, v) for v, p in enumerate(self.parent.tolist()) if p >= 0
+        )
+        return graph
+
+    def export_text(self, *, max_depth: int | None = None, max_labels: int = 8) -> str:
+        """A drawing in characters, one node per line.
+
+        Parameters
+        ----------
+        max_depth : int, default=None
+            Deepest level to show; None means all. Truncated branches say how many
+            classes they hold.
+        max_labels : int, default=8
+            Labels to list per leaf.
+
+        Returns
+        -------
+        text : str
+        """
+        held = self._labels_of_leaves()
+        sizes = self.class_sets.stop - self.class_sets.start
+        lines = []
+        for v, level in self._preorder():
+            if max_depth is not None and level > max_depth:
+                continue
+            name = None if self.names is None else self.names[v]
+            if v in held:
+                text = ", ".join(str(label) for label in held[v][:max_labels])
+                if len(held[v]) > max_labels:
+                    text += f", ... ({len(held[v])} classes)"
+                if name is not None and len(held[v]) > 1:
+                    text = f"{name}: {text}"
+            elif level == 0:
+                text = "root" if name is None else str(name)
+            else:
+                text = f"({sizes[v]} classes)"
+                text = text if name is None else f"{name} {text}"
+            lines.append("|    " * (level - 1) + "|--- " * (level > 0) + text)
+        return "\n".join(lines)
+
+    def to_newick(self) -> str:
+        """The tree in Newick format, e.g. ``((cat,dog),bus);``.
+
+        The format cannot tell a leaf with several classes from an inner node with
+        these classes as children; both are written as the latter. Labels with
+        characters other than letters, digits and ``_.+-`` are quoted; blanks too.
+        """
+        held = self._labels_of_leaves()
+        out: list[str] = []
+        close = []  # levels of open nodes
+        last_level = -1
+        for v, level in self._preorder():
+            while close and close[-1][0] >= level:
+                out.append(")" + close.pop()[1])
+            if out and level <= last_level:
+                out.append(",")
+            name = None if self.names is None else self.names[v]
+            name = "" if name is None else _newick_name(name)
+            if v in held:
+                text = ",".join(_newick_name(label) for label in held[v])
+                out.append(text if len(held[v]) == 1 else f"({text}){name}")
+            else:
+                out.append("(")
+                close.append((level, name))
+            last_level = level
+        out.extend(")" + name for _, name in reversed(close))
+        return "".join(out) + ";"
+
+    def _labels_of_leaves(self) -> dict[int, list]:
+        held: dict[int, list] = {}
+        labels = self.classes_.tolist()
+        for k, v in enumerate(self.leaf_of_class.tolist()):
+            held.setdefault(v, []).append(labels[k])
+        return held
+
+    def _preorder(self) -> Iterable[tuple[int, int]]:
+        """(node, level), parents first, from left to right."""
+        ptr = self.child_ptr.tolist()
+        stack = [(0, 0)]
+        while stack:
+            v, level = stack.pop()
+            yield v, level
+            stack.extend((c, level + 1) for c in range(ptr[v + 1] - 1, ptr[v] - 1, -1))
+
+    def __repr__(self) -> str:
+        return (
+            f"Taxonomy(n_classes={self.n_classes}, n_nodes={self.n_nodes}, "
+            f"n_leaves={self.n_leaves}, depth={self.depth})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Same labels and same sets of classes, whatever the order of siblings."""
+        if not isinstance(other, Taxonomy):
+            return NotImplemented
+        if self.n_nodes != other.n_nodes or not np.array_equal(
+            self.classes_, other.classes_
+        ):
+            return False
+        a, b = self.canonical(), other.canonical()
+        return np.array_equal(a.parent, b.parent) and np.array_equal(
+            a.leaf_of_class, b.leaf_of_class
+        )
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return (
+            Taxonomy._trusted,
+            (self.parent, self.leaf_of_class, self.classes_, self.names),
+        )
+
+    def __sklearn_clone__(self) -> Taxonomy:
+        return self  # never changes, thus shared by the clones of an estimator
+
+
+_END = object()
+
+
+def _is_list(item) -> bool:
+    return isinstance(item, list | tuple) or (
+        isinstance(item, np.ndarray) and item.ndim > 0
+    )
+
+
+def _scalar(label):
+    """NumPy scalars as Python scalars, so that equal labels are one dict key."""
+    label = label.item() if isinstance(label, np.generic) else label
+    try:
+        hash(label)
+    except TypeError:
+        raise ValueError(
+            f"labels and names of nodes must be hashable, got {label!r}."
+        ) from None
+    return label
+
+
+def _label_array(labels: ArrayLike) -> NDArray:
+    """1-D array of labels of one kind; strings and numbers together are refused."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS":
+        array = labels
+    else:
+        items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        text = [isinstance(item, str) for item in items]
+        if any(text) and not all(text):
+            odd = items[text.index(not text[0])]
+            raise ValueError(
+                f"labels must be all strings or all numbers, got {items[0]!r} and "
+                f"{odd!r}."
+            )
+        array = np.asarray(items)
+        if array.dtype.kind not in "biufUS" or array.ndim != 1:
+            raise ValueError(f"labels must be strings or numbers, got {_some(items)}.")
+    if array.ndim != 1:
+        raise ValueError(f"labels must be 1-D, got shape {array.shape}.")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError("labels must not be NaN.")
+    return array
+
+
+def _int_vector(values: ArrayLike, name: str) -> NDArray:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be a 1-D array of integers, got shape {array.shape} and "
+            f"dtype {array.dtype}."
+        )
+    if array.size > _MAX_NODES:
+        raise ValueError(f"{name} has {array.size} entries, at most {_MAX_NODES}.")
+    return array.astype(np.int64)
+
+
+def _some(labels, most: int = 5) -> str:
+    text = ", ".join(repr(_scalar(label)) for label in list(labels)[:most])
+    more = len(labels) - most
+    return text + (f" and {more} more" if more > 0 else "")
+
+
+def _newick_name(name) -> str:
+    text = str(name)
+    plain = all(c.isalnum() or c in "_.+-" for c in text) and text
+    return text if plain else "'" + text.replace("'", "''") + "'"
+
+
+def _reject_cycle(parent, leaves, roots, name) -> None:
+    """Every node above a leaf must reach a root, and every node must be above one."""
+    n = len(parent)
+    done = np.zeros(n, dtype=bool)
+    done[roots] = True
+    for start in [*leaves, *range(n)]:
+        trail, v = [], start
+        while not done[v]:
+            done[v] = True
+            trail.append(v)
+            v = parent[v]
+        # A node of this very walk was met again: the walk went round.
+        if trail and v in set(trail):
+            loop = [str(name[u]) for u in trail[trail.index(v) :]]
+            shown = " -> ".join([*loop[:5], *(["..."] if len(loop) > 5 else [])])
+            raise ValueError(f"cycle: {shown} -> {loop[0]}; every node needs a root.")
+
+
+def _breadth_first(parent, leaf, names):
+    """Checked, collapsed and renumbered (parent, leaf_of_class, names), int32."""
+    n = parent.size
+    if n == 0:
+        raise ValueError("parent is empty; a taxonomy has at least a root.")
+    if (parent >= n).any() or (parent < -1).any():
+        bad = np.flatnonzero((parent >= n) | (parent < -1))[0]
+        raise ValueError(
+            f"parent must hold node numbers from 0 to {n - 1} or -1 for the root, got "
+            f"parent[{bad}] = {parent[bad]}."
+        )
+    if leaf.min() < 0 or leaf.max() >= n:
+        raise ValueError(
+            f"leaf_of_class must hold node numbers from 0 to {n - 1}, got "
+            f"{leaf.min() if leaf.min() < 0 else leaf.max()}."
+        )
+    roots = np.flatnonzero(parent < 0)
+    if roots.size > 1:
+        raise ValueError(
+            f"parent has {roots.size} roots (-1), e.g. nodes {_some(roots)}; a "
+            f"taxonomy has one."
+        )
+    if roots.size == 0:
+        raise ValueError("cycle: parent has no root (-1).")
+    _reject_cycle(parent.tolist(), [], roots, range(n))
+    n_children = np.bincount(parent[parent >= 0], minlength=n)
+    n_classes = np.bincount(leaf, minlength=n)
+    if (bad := np.flatnonzero((n_children > 0) & (n_classes > 0))).size:
+        raise ValueError(
+            f"leaf_of_class puts classes into the inner node {bad[0]}; classes are "
+            f"held by leaves only."
+        )
+    if (bad := np.flatnonzero((n_children == 0) & (n_classes == 0))).size:
+        raise ValueError(
+            f"empty node: leaf {bad[0]} of parent holds no class"
+            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}."
+        )
+    single = n_children == 1
+    if not (
+        single.any()
+        or (parent[:1] >= 0).any()
+        or (np.diff(parent) < 0).any()
+        or (parent >= np.arange(n)).any()
+    ):
+        return parent.astype(np.int32), leaf.astype(np.int32), names
+
+    # `first` and `following` list the children of every node without Python lists
+    # of lists; siblings keep the order of their numbers.
+    above = parent.tolist()
+    only = single.tolist()
+    first, following = [-1] * n, [-1] * n
+    for v in range(n - 1, -1, -1):
+        if above[v] >= 0:
+            following[v] = first[above[v]]
+            first[above[v]] = v
+
+    def bottom(v):
+        while only[v]:
+            v = first[v]
+        return v
+
+    number = [-1] * n
+    order = [bottom(int(roots[0]))]
+    new_parent = [-1]
+    for i, v in enumerate(order):  # grows while it is read
+        number[v] = i
+        child = first[v]
+        while child >= 0:
+            order.append(bottom(child))
+            new_parent.append(i)
+            child = following[child]
+    if names is not None:
+        kept = []
+        for v in order:
+            # A collapsed chain has the name of its lowest named node.
+            u = v
+            while names[u] is None and above[u] >= 0 and only[above[u]]:
+                u = above[u]
+            kept.append(names[u])
+        names = tuple(kept)
+    return (
+        np.array(new_parent, dtype=np.int32),
+        np.array(number, dtype=np.int32)[leaf],
+        names,
+    )

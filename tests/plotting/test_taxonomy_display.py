@@ -1,0 +1,171 @@
+"""Displays of taxonomies."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+
+from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
+from sklstruct.taxonomy import HierarchicalClassifier, Taxonomy
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+NESTED = [[0, 6], [[1, 8], [2, 3]], [[4], [5, 7, 9]]]
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:800] / 16, y[:800]
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    X, y = digits
+    return HierarchicalClassifier(NESTED, C=0.01).fit(X[:500], y[:500])
+
+
+def test_node_accuracy_by_hand():
+    tree = Taxonomy.from_nested([["a", "b"], [["c"], ["d"]]])
+    proba = np.array(
+        [
+            [0.4, 0.1, 0.3, 0.2],  # a: right everywhere
+            [0.4, 0.1, 0.3, 0.2],  # b: right at the root, wrong in the leaf
+            [0.4, 0.1, 0.3, 0.2],  # d: wrong at the root and below
+            [0.3, 0.1, 0.25, 0.35],  # d: right twice, though a beats c
+        ]
+    )
+    display = TaxonomyDisplay.from_predictions(tree, proba, [0, 1, 3, 3])
+    # nodes: root, leaf {a, b}, node {c, d}, leaf c, leaf d
+    assert_allclose(display.node_accuracy, [3 / 4, 1 / 2, 1 / 2, np.nan, np.nan])
+    assert_array_equal(display.node_count, [4, 2, 2, 0, 2])
+    assert display.nodes_.get_offsets().shape[0] == 3
+
+
+def test_from_estimator(model, digits):
+    X, y = digits
+    display = TaxonomyDisplay.from_estimator(model, X[500:], y[500:])
+    assert display.node_count[0] == 300
+    right = model.predict_proba(X[500:])
+    order, start, stop = model.taxonomy_.class_sets
+    mass = np.column_stack(
+        [
+            right[:, order[start[v] : stop[v]]].sum(1)
+            for v in model.taxonomy_.children(0)
+        ]
+    )
+    child = np.array(
+        [
+            next(
+                i
+                for i, v in enumerate(model.taxonomy_.children(0))
+                if c in model.taxonomy_.classes_below(v)
+            )
+            for c in y[500:]
+        ]
+    )
+    assert display.node_accuracy[0] == (mass.argmax(1) == child).mean()
+    assert [t.get_text() for t in display.labels_] == [str(c) for c in order]
+    # unknown labels are left out
+    again = TaxonomyDisplay.from_estimator(
+        model, X[500:], np.where(y[500:] == 3, 99, y[500:])
+    )
+    assert again.node_count[0] == (y[500:] != 3).sum()
+    with pytest.raises(ValueError, match="no label"):
+        TaxonomyDisplay.from_estimator(model, X[:5], np.full(5, 77))
+
+
+def test_layout_is_a_tree(model):
+    tree = model.taxonomy_
+    display = TaxonomyDisplay(tree).plot()
+    x, y, rows = display._layout()
+    assert_array_equal(x, tree.level_of_node)
+    assert sorted(rows) == list(range(10))
+    for v in range(tree.n_nodes):
+        below = rows[tree.classes_below(v)]
+        assert below.min() <= y[v] <= below.max()
+        assert np.ptp(below) == below.size - 1  # no branch crosses another
+    assert display.nodes_ is None
+
+
+def test_readable_at_150_classes():
+    rng = np.random.default_rng(0)
+    names = np.array([f"intent_number_{i:03d}" for i in range(150)])
+    nested = [
+        [[str(n)] for n in part] for part in np.array_split(rng.permutation(names), 10)
+    ]
+    display = TaxonomyDisplay(Taxonomy.from_nested(nested)).plot()
+    assert len(display.labels_) == 150
+    display.figure_.canvas.draw()
+    boxes = [text.get_window_extent() for text in display.labels_]
+    assert display.labels_[0].get_size() >= 5
+    for above, below in pairwise(boxes):
+        assert below.y1 <= above.y0 + 1  # pixels
+    width = display.figure_.bbox.width
+    assert max(box.x1 for box in boxes) <= width
+
+
+def test_too_many_classes_for_given_axes():
+    tree = Taxonomy.from_nested([[i] for i in range(2000)])
+    _, ax = plt.subplots(figsize=(4, 3))
+    display = TaxonomyDisplay(tree).plot(ax=ax)
+    assert display.labels_ == []
+    assert display.ax_ is ax
+
+
+def test_flat_and_single():
+    for nested in ([[1, 2, 3]], [1]):
+        display = TaxonomyDisplay(Taxonomy.from_nested(nested)).plot()
+        assert len(display.labels_) == len(np.ravel(nested))
+
+
+def test_bad_arguments(model):
+    tree = model.taxonomy_
+    with pytest.raises(ValueError, match="labels must have"):
+        TaxonomyDisplay(tree).plot(labels=["a"])
+    with pytest.raises(ValueError, match="node_accuracy must have"):
+        TaxonomyDisplay(tree, node_accuracy=[0.5]).plot()
+    with pytest.raises(ValueError, match="proba must have"):
+        TaxonomyDisplay.from_predictions(tree, np.ones((3, 4)), [0, 1, 2])
+
+
+def test_depth_tradeoff(digits):
+    X, y = digits
+    estimator = HierarchicalClassifier("ward", C=0.01, max_depth=1)
+    display = DepthTradeoffDisplay.from_estimator(
+        estimator, X, y, depths=[0, 1, 3], cv=2
+    )
+    assert np.shape(display.accuracy) == (3, 2)
+    assert_array_equal(display.n_dots[0], 10)  # flat
+    assert (display.n_dots[1:] < 10).all()
+    flat = HierarchicalClassifier("ward", C=0.01, max_depth=0)
+    from sklearn.model_selection import cross_val_score
+
+    assert_allclose(display.accuracy[0], cross_val_score(flat, X, y, cv=2))
+    assert display.name == "ward"
+    assert estimator.max_depth == 1
+    again = DepthTradeoffDisplay.from_estimator(
+        estimator, X, y, depths=[0], cv=2, ax=display.ax_
+    )
+    assert again.figure_ is display.figure_
+    every = DepthTradeoffDisplay.from_estimator(
+        HierarchicalClassifier(NESTED, C=0.01), X, y, cv=2
+    )
+    assert_array_equal(every.depths, [0, 1, 2])
+
+
+def test_depth_tradeoff_bad_arguments():
+    with pytest.raises(ValueError, match="accuracy must have the shape"):
+        DepthTradeoffDisplay([0, 1], [[1], [2]], [[1]], [[1], [2]]).plot()
+    with pytest.raises(ValueError, match="two axes"):
+        DepthTradeoffDisplay([0], [[1]], [[1]], [[1]]).plot(ax=[None])

@@ -1,0 +1,641 @@
+"""Builders: the common protocol, and each against an oracle of its own."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.utils._param_validation import InvalidParameterError
+
+from sklstruct.taxonomy import (
+    TAXONOMY_BUILDERS,
+    ClassProximity,
+    ClassStatistics,
+    ConfusionSplit,
+    CutSplit,
+    DiffracSplit,
+    GreedyMerge,
+    HungarianMerge,
+    KMeansSplit,
+    RandomSplit,
+    SpectralSplit,
+    Taxonomy,
+    WardMerge,
+    refine,
+)
+from sklstruct.taxonomy._builders import _clustering, _greedy, _hungarian, _maxcut
+
+NAMES = sorted(TAXONOMY_BUILDERS)
+# These look at the data alone, whatever the names of the classes.
+EQUIVARIANT = ["cut", "diff", "hung", "obyo", "spec", "ward"]
+TOP_DOWN = ["cut", "diff", "spec"]
+
+
+def make(name, **params):
+    builder = TAXONOMY_BUILDERS[name]()
+    if "random_state" in builder.get_params():
+        builder.set_params(random_state=0)
+    return builder.set_params(**params)
+
+
+def gaussians(k=24, d=12, m=15, seed=0, spread=2.0, ratio=0.7):
+    """Class means on a random walk down a balanced binary tree; label = leaf."""
+    rng = np.random.default_rng(seed)
+    levels = int(np.ceil(np.log2(k)))
+    means = np.zeros((k, d))
+    for level in range(1, levels + 1):
+        group = np.arange(k) >> (levels - level)
+        means += spread * ratio**level * rng.normal(size=(k, d))[group]
+    y = np.repeat(np.arange(k), m)
+    return means[y] + rng.normal(size=(k * m, d)), y
+
+
+def wine_bins():
+    """Wine with 12 classes: cultivar and quartile of its strongest component."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    score = X @ np.linalg.svd(X, full_matrices=False)[2][0]
+    return X, 4 * y + np.searchsorted(np.quantile(score, [0.25, 0.5, 0.75]), score)
+
+
+def digit_halves():
+    """Digits 0 ... 6 with much and with little ink: 14 classes."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 7], y[y < 7]
+    ink = X.sum(axis=1)
+    return X, 2 * y + (ink > np.median(ink))
+
+
+SMALL = {
+    "digits": load_digits(return_X_y=True),
+    "digits and ink": digit_halves(),
+    "wine": wine_bins(),
+    "synthetic": gaussians(k=14, m=8, seed=3),
+    "overlap": gaussians(k=13, m=8, seed=4, spread=0.3),
+}
+
+
+# ------------------------------------------------------------ common protocol
+
+
+def check_tree(tree, labels):
+    assert isinstance(tree, Taxonomy)
+    assert_array_equal(tree.classes_, np.unique(labels))
+    # Valid through all checks, and the same again.
+    assert Taxonomy(tree.parent, tree.leaf_of_class, tree.classes_) == tree
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_full_trees_have_one_class_per_leaf(name):
+    X, y = gaussians()
+    tree = make(name).build(X, y)
+    check_tree(tree, y)
+    assert tree.n_leaves == tree.n_classes == 24
+    assert (np.diff(tree.child_ptr)[~tree.is_leaf] >= 2).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_depth", [0, 1, 3])
+def test_max_depth_cuts_the_tree(name, max_depth):
+    X, y = gaussians()
+    tree = make(name, max_depth=max_depth).build(X, y)
+    check_tree(tree, y)
+    assert tree.depth <= max_depth
+    if name not in ("conf", "kmeans"):  # they draw numbers in the order of the nodes
+        assert tree == make(name).build(X, y).cut(max_depth)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kinds_of_input_agree(name):
+    X, y = gaussians()
+    X = np.round(X * 4)  # exact in float32
+    expected = make(name).build(X, y)
+    words = np.array([f"c{k:02d}" for k in range(24)])
+    for other in (X.astype(np.float32), sp.csr_array(X), sp.csr_matrix(X)):
+        assert make(name).build(other, y) == expected
+    for labels in (words[y], words[y].astype(object), words[y].tolist()):
+        named = make(name).build(X, labels)
+        assert_array_equal(named.leaf_of_class, expected.leaf_of_class)
+        assert_array_equal(named.classes_, words)
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    assert make(name).build(read_only, y) == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_seed_same_tree(name):
+    X, y = gaussians(spread=0.2)
+    first, again = make(name).build(X, y), make(name).build(X, y)
+    assert_array_equal(first.parent, again.parent)
+    assert_array_equal(first.leaf_of_class, again.leaf_of_class)
+
+
+@pytest.mark.parametrize("name", ["rand", "kmeans", "conf"])
+def test_other_seed_other_tree(name):
+    X, y = gaussians(spread=0.2)
+    trees = [make(name, random_state=s).build(X, y) for s in range(5)]
+    assert any(tree != trees[0] for tree in trees[1:])
+
+
+@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize("seed", range(3))
+def test_permuting_class_names_permutes_the_tree(name, seed):
+    X, y = gaussians(seed=seed, spread=1.0)
+    perm = np.random.default_rng(seed).permutation(24)
+    tree = make(name).build(X, y)
+    renamed = Taxonomy(tree.parent, tree.leaf_of_class, perm)
+    assert make(name).build(X, perm[y]) == renamed
+    # Nor does the order of the samples matter.
+    rows = np.random.default_rng(seed).permutation(len(y))
+    assert make(name).build(X[rows], y[rows]) == tree
+
+
+@pytest.mark.parametrize("name", EQUIVARIANT)
+def test_weights_are_repetitions_and_zero_is_absence(name):
+    X, y = gaussians(spread=1.0)
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    weight[y == 5] = 0
+    repeated = make(name).build(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert 5 not in repeated.classes_
+    assert make(name).build(X, y, sample_weight=weight) == repeated
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_degenerate_data(name):
+    rng = np.random.default_rng(0)
+    ten = np.arange(10)
+    cases = {
+        "one sample a class": (rng.normal(size=(10, 3)), ten),
+        "constant features": (np.ones((40, 3)), np.arange(40) % 10),
+        "one feature": (rng.normal(size=(40, 1)), np.arange(40) % 10),
+        "equal means": (np.tile(rng.normal(size=(4, 3)), (10, 1)), np.repeat(ten, 4)),
+        "n < d": (rng.normal(size=(20, 90)), np.arange(20) % 10),
+        "copies": (np.ones(6) * rng.normal(size=(30, 1)), np.arange(30) % 10),
+        "unequal classes": (rng.normal(size=(200, 3)), np.minimum(np.arange(200), 9)),
+        "large mean": (rng.normal(size=(40, 3)) + 1e6, np.arange(40) % 10),
+        "zeros": (sp.csr_array((20, 5)), np.arange(20) % 10),
+    }  # fmt: skip
+    for X, y in cases.values():
+        check_tree(make(name).build(X, y), y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_few_classes(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    assert make(name).build(X, ["a"] * 12) == Taxonomy.flat(["a"])
+    assert make(name).build(X[:1], [7]) == Taxonomy.flat([7])
+    two = make(name).build(X, np.arange(12) % 2)
+    assert two == Taxonomy.from_nested([[0], [1]])
+    check_tree(make(name).build(X, np.arange(12) % 3), [0, 1, 2])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("X", "y", "weight", "message"),
+    [
+        ([[np.nan], [1.0]], [0, 1], None, "NaN"),
+        ([[np.inf], [1.0]], [0, 1], None, "infinity"),
+        ([[0.0], [1.0]], [0], None, "inconsistent"),
+        ([[0.0], [1.0]], [0.5, 1.3], None, "Unknown label type"),
+        ([[0.0], [1.0]], [0, 1], [-1.0, 1.0], "[Nn]egative"),
+        ([[0.0], [1.0]], [0, 1], [0.0, 0.0], "non-zero"),
+        ([0.0, 1.0], [0, 1], None, "2D array"),
+    ],
+)
+def test_bad_data(name, X, y, weight, message):
+    with pytest.raises(ValueError, match=message):
+        make(name).build(X, y, weight)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters(name):
+    builder = make(name)
+    same = clone(builder)
+    assert same.get_params() == builder.get_params()
+    assert builder.set_params(max_depth=2).max_depth == 2
+    assert "max_depth=2" in repr(builder)
+    wrong = {
+        "max_depth": -1,
+        "delta": -1.0,
+        "gram": "none",
+        "form": "none",
+        "rank": 0,
+        "normalize": "no",
+        "threshold": "mean",
+        "n_directions": 0,
+        "max_rank": 1,
+        "dummy_fraction": 1.0,
+        "n_init": 0,
+        "n_folds": 1,
+        "smoothing": -1.0,
+        "whiten": 2.5,
+        "max_bytes": 0,
+        "random_state": "seed",
+        "estimator": "ridge",
+        "polish": "no",
+        "dummy_cost": "low",
+    }
+    assert set(builder.get_params(deep=False)) <= set(wrong)
+    for key in builder.get_params(deep=False):
+        bad = make(name).set_params(**{key: wrong[key]})
+        with pytest.raises(InvalidParameterError, match=key):
+            bad.build([[0.0], [1.0], [3.0]], [0, 1, 2])
+
+
+@pytest.mark.parametrize("name", ["hung", "ward", "conf"])
+def test_dense_matrices_beyond_memory_are_refused(name):
+    X = np.zeros((400, 1))
+    with pytest.raises(MemoryError, match=r"400 .*GiB.*max_bytes.*take the builder"):
+        make(name, max_bytes=500_000).build(X, np.arange(400))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("rand", "conf")])
+def test_a_clear_hierarchy_is_found(name):
+    """Four pairs of classes in two far groups."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(2, 10))[np.arange(8) // 4] * 9
+    means += rng.normal(size=(4, 10))[np.arange(8) // 2] * 3
+    means += rng.normal(size=(8, 10))
+    y = np.repeat(np.arange(8), 40)
+    X = means[y] + 2 * rng.normal(size=(320, 10))
+    expected = Taxonomy.from_nested(
+        [[[[0], [1]], [[2], [3]]], [[[4], [5]], [[6], [7]]]]
+    )
+    params = {"dummy_fraction": 0.0} if name == "hung" else {}
+    assert make(name, **params).build(X, y) == expected
+
+
+# ------------------------------------------------------------ top-down splits
+
+
+def best_by_brute_force(q):
+    """Smallest zᵀQz over all sign vectors but the constant ones."""
+    k = len(q)
+    bits = (np.arange(1, 2 ** (k - 1))[:, None] >> np.arange(k - 1)) & 1
+    z = np.hstack([np.ones((len(bits), 1)), 1.0 - 2 * bits])
+    return np.einsum("ij,ij->i", z @ q, z).min()
+
+
+@pytest.mark.parametrize("data", SMALL)
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("delta", [1e-2, 10.0])
+def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
+    X, y = SMALL[data]
+    near = ClassProximity.from_data(X, y, delta=delta)
+    factor = near.normalized_factor if normalize else near.factor
+    best = best_by_brute_force(near.matrix(normalize=normalize))
+    # The heuristics themselves, without the enumeration that small nodes get.
+    found = {
+        "cut": _maxcut.sign_ascent(factor, 6),
+        "diff": DiffracSplit()._bisect(factor),
+    }
+    for name, z in found.items():
+        value = near.residual(z, normalize=normalize)
+        assert best * (1 - 1e-9) <= value <= best * 1.02, name
+    if len(factor) <= 10:
+        value = near.residual(CutSplit()._bisect(factor), normalize=normalize)
+        assert_allclose(value, best, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_flip_of_one_or_two_helps(seed):
+    factor = np.random.default_rng(seed).normal(size=(60, 7))
+    for z in (
+        _maxcut.sign_ascent(factor, 6),
+        DiffracSplit()._bisect(factor),
+        _maxcut.flip(factor, np.ones(60)),
+    ):
+        value = _maxcut.objective(factor, z)
+        for i in range(60):
+            for j in range(i + 1):  # i == j: one flip
+                other = z.copy()
+                other[[i, j]] = -other[[i, j]]
+                assert _maxcut.objective(factor, other) <= value * (1 + 1e-9)
+
+
+def test_flips_without_the_gram_are_the_same(monkeypatch):
+    factor = np.random.default_rng(0).normal(size=(60, 7))
+    monkeypatch.setattr(_maxcut, "_PAIRS", 10)
+    z = _maxcut.flip(factor, np.ones(60))
+    columns = np.ones((60, 1))
+    _maxcut.flip_columns(factor @ factor.T, columns)
+    assert_array_equal(columns[:, 0], z)
+    monkeypatch.setattr(_maxcut, "_DENSE_GRAM", 10)
+    assert_array_equal(_maxcut.flip(factor, np.ones(60)), z)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_relaxation_is_stationary_and_bounds_the_cut(seed):
+    factor = np.random.default_rng(seed).normal(size=(12, 5))
+    v = _maxcut.relax(factor, 16, tol=1e-13, max_iter=20_000)
+    assert_allclose(np.linalg.norm(v, axis=1), 1.0)
+    pull = factor @ (factor.T @ v)
+    # Stationary on the product of spheres: every row points along its gradient.
+    length = np.linalg.norm(pull, axis=1, keepdims=True)
+    assert_allclose(pull / length, v, atol=1e-3)
+    relaxed = np.sum((factor.T @ v) ** 2)
+    best = np.trace(factor @ factor.T) - best_by_brute_force(
+        np.diag(np.sum(factor**2, axis=1)) - factor @ factor.T
+    )
+    assert relaxed >= best * (1 - 1e-4)
+    # Goemans and Williamson, Nesterov: the cut is at least 2/π of the relaxation.
+    assert best >= 2 / np.pi * relaxed * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("data", SMALL)
+def test_spec_is_the_smallest_eigenvector(data):
+    X, y = SMALL[data]
+    near = ClassProximity.from_data(X, y)
+    _, vectors = np.linalg.eigh(near.matrix(normalize=True))
+    side = vectors[:, 0] > 0
+    tree = SpectralSplit(max_depth=1).build(X, y)
+    expected = Taxonomy.from_nested([
+        near.classes_[side].tolist(), near.classes_[~side].tolist()
+    ])  # fmt: skip
+    assert tree == expected
+
+
+def test_the_median_gives_balanced_trees():
+    X, y = gaussians(k=29, spread=0.5)
+    tree = SpectralSplit(threshold="median").build(X, y)
+    assert tree.depth == 5
+    size = tree.class_sets.stop - tree.class_sets.start
+    for v in np.flatnonzero(~tree.is_leaf):
+        assert abs(np.diff(size[tree.children(v)]))[0] <= 1
+
+
+@pytest.mark.parametrize("name", TOP_DOWN)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_shared_grams_are_those_of_the_rows(name, sparse):
+    """The tree of gram="exact" is the one that reads the rows anew at every node."""
+    X, y = gaussians(spread=1.0)
+    builder = make(name, gram="exact")
+    tree = builder.build(sp.csr_array(X) if sparse else X, y)
+    stats = ClassStatistics(X, y, keep_rows=True)
+    for v in np.flatnonzero(~tree.is_leaf):
+        members = np.sort(tree.classes_below(v))
+        if members.size == 2:
+            continue
+        near = stats.proximity(members, gram="exact")
+        left = builder._bisect(near.normalized_factor) > 0
+        sides = {tuple(members[left]), tuple(members[~left])}
+        assert sides == {
+            tuple(np.sort(tree.classes_below(c))) for c in tree.children(v)
+        }
+
+
+def test_other_coordinates_give_the_same_tree():
+    X, y = gaussians(spread=1.0)
+    expected = CutSplit().build(X, y)
+    assert CutSplit(form="dual").build(X, y) == expected
+    assert CutSplit(form="low_rank").build(X, y) == expected
+    wide = np.hstack([X, np.zeros((len(X), 500))])
+    assert CutSplit().build(sp.csr_array(wide), y) == expected
+
+
+# ----------------------------------------------------------- bottom-up merges
+
+
+def merge_naively(q, size, normalize):
+    """Smallest off-diagonal of Q, rows and columns summed; sets of classes."""
+    q, size = q.copy(), size.copy()
+    sets = [frozenset([i]) for i in range(len(q))]
+    made = []
+    while len(sets) > 1:
+        score = q / np.sqrt(np.outer(size, size)) if normalize else q.copy()
+        np.fill_diagonal(score, np.inf)
+        i, j = np.unravel_index(np.argmin(score), score.shape)
+        i, j = min(i, j), max(i, j)
+        q[i] += q[j]
+        q[:, i] += q[:, j]
+        q = np.delete(np.delete(q, j, 0), j, 1)
+        size[i] += size[j]
+        size = np.delete(size, j)
+        sets[i] = sets[i] | sets.pop(j)
+        made.append(sets[i])
+    return set(made)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_obyo_is_the_naive_merge(normalize, seed):
+    X, y = gaussians(k=50, m=5, seed=seed, spread=[0.0, 0.3, 1, 3][seed % 4])
+    near = ClassProximity.from_data(X, y)
+    tree = GreedyMerge(normalize=normalize).build(X, y)
+    found = {
+        frozenset(tree.classes_below(v).tolist()) for v in np.flatnonzero(~tree.is_leaf)
+    }
+    assert found == merge_naively(near.matrix(), near.weight, normalize)
+
+
+def test_obyo_blocks_do_not_matter(monkeypatch):
+    X, y = gaussians(k=50, m=5)
+    expected = GreedyMerge().build(X, y)
+    monkeypatch.setattr(_greedy, "_BLOCK", 7)
+    assert GreedyMerge().build(X, y) == expected
+
+
+def test_obyo_chains_are_no_problem():
+    k = 1500
+    factor = np.ones((k, 1)) * np.arange(1, k + 1)[:, None]
+    merges = _greedy.merge_greedily(factor, np.ones(k), False)
+    assert len(merges) == k - 1
+    linkage = np.array(merges, dtype=float)
+    assert Taxonomy.from_linkage(linkage).depth == k - 1
+
+
+def all_matchings(edges):
+    """All sets of disjoint edges."""
+    for r in range(len(edges), -1, -1):
+        for some in combinations(edges, r):
+            nodes = [v for edge in some for v in edge]
+            if len(set(nodes)) == len(nodes):
+                yield some
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hung_matches_most_pairs_at_least_cost(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 10))
+    cost = rng.normal(size=(k, k))
+    cost += cost.T
+    # A permutation without fixed points, some of its arrows cut off.
+    while True:
+        to = rng.permutation(k)
+        if (to != np.arange(k)).all():
+            break
+    to[rng.random(k) < rng.choice([0, 0.2, 0.5])] = -1
+    pairs = _hungarian.pairs_of_assignment(to, cost)
+    edges = {(min(i, j), max(i, j)) for i, j in enumerate(to.tolist()) if j >= 0}
+    assert set(pairs) <= edges
+    nodes = [v for pair in pairs for v in pair]
+    assert len(set(nodes)) == len(nodes)
+    options = list(all_matchings(sorted(edges)))
+    most = max(map(len, options))
+    least = min(sum(cost[e] for e in m) for m in options if len(m) == most)
+    assert len(pairs) == most
+    assert_allclose(sum(cost[p] for p in pairs), least, atol=1e-12)
+
+
+def test_hung_levels():
+    X, y = gaussians(k=32)
+    tree = HungarianMerge(dummy_fraction=0.0).build(X, y)
+    # Odd cycles leave few over: close to balanced.
+    assert 5 <= tree.depth <= 8
+    for fraction, cost in ((0.9, -1e9), (0.5, 0.0), (0.1, 1e9)):
+        builder = HungarianMerge(dummy_fraction=fraction, dummy_cost=cost)
+        check_tree(builder.build(X, y), y)
+    rows = ClassProximity.from_data(X, y).normalized_factor
+    total = {}
+    for fraction in (0.0, 0.5):
+        pairs = _hungarian.pair_level(rows, fraction, 0.0)
+        total[fraction] = [-(rows[p] @ rows[q]) for p, q in pairs]
+    assert len(total[0.5]) <= len(total[0.0])
+    assert np.mean(total[0.5]) <= np.mean(total[0.0])
+
+
+# ------------------------------------------------------- baselines and control
+
+
+def test_ward_is_that_of_scikit_learn():
+    X, y = gaussians()
+    means = np.array([X[y == k].mean(axis=0) for k in range(24)])
+    model = AgglomerativeClustering(linkage="ward", compute_full_tree=True).fit(means)
+    assert WardMerge().build(X, y) == Taxonomy.from_linkage(model.children_)
+    # Whitened: the same after the features are whitened by hand.
+    within = np.cov((X - means[y]).T, bias=True) + np.eye(12) / len(y)
+    white = X @ np.linalg.inv(np.linalg.cholesky(within)).T
+    assert WardMerge(whiten=True).build(X, y) == WardMerge().build(white, y)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_means_is_as_good_as_kmeans(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(40, 6)) * np.arange(1, 7)
+
+    def inertia(side):
+        parts = points[side], points[~side]
+        return sum(((p - p.mean(axis=0)) ** 2).sum() for p in parts)
+
+    side = _clustering.two_means(points, 20, np.random.RandomState(0))
+    model = KMeans(2, n_init=20, random_state=0).fit(points)
+    assert inertia(side) <= model.inertia_ * 1.02
+    # Lloyd's condition: every point is on the side of the nearer mean.
+    near = [((points - points[s].mean(axis=0)) ** 2).sum(1) for s in (side, ~side)]
+    assert_array_equal(near[0] < near[1], side)
+
+
+def test_rand_is_balanced_and_ignores_the_features():
+    y = np.arange(37)
+    a = RandomSplit(random_state=0).build(np.zeros((37, 1)), y)
+    b = RandomSplit(random_state=0).build(np.random.default_rng(0).normal(size=(37, 5)), y)  # fmt: skip  # noqa: E501
+    assert a == b and a.depth == 6
+    size = a.class_sets.stop - a.class_sets.start
+    for v in np.flatnonzero(~a.is_leaf):
+        assert abs(np.diff(size[a.children(v)]))[0] <= 1
+    first = [
+        RandomSplit(max_depth=1, random_state=s).build(np.zeros((4, 1)), range(4))
+        for s in range(60)
+    ]
+    assert len({tuple(sorted(t.classes_below(1).tolist())) for t in first}) >= 3
+
+
+def test_conf_counts_its_random_splits():
+    # Never confused: nothing is known, every split is random.
+    far, y = gaussians(k=8, d=20, m=6, spread=1e4)
+    builder = ConfusionSplit(random_state=0)
+    builder.build(far, y)
+    assert builder.n_random_splits_ == builder.n_splits_ > 0
+    # Two pairs of classes which are confused within the pair only.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    X = np.eye(2)[y // 2] * 50 + rng.normal(size=(240, 2))
+    tree = ConfusionSplit(random_state=0).build(X, y)
+    assert tree.cut(1) == Taxonomy.from_nested([[0, 1], [2, 3]])
+
+
+def test_conf_takes_any_classifier():
+    from sklearn.neighbors import KNeighborsClassifier
+
+    X, y = load_iris(return_X_y=True)
+    builder = ConfusionSplit(KNeighborsClassifier(3), random_state=0)
+    assert builder.build(X, y) == Taxonomy.from_nested([[0], [[1], [2]]])
+    assert builder.set_params(estimator__n_neighbors=5).estimator.n_neighbors == 5
+    assert not hasattr(builder.estimator, "classes_")
+
+
+# -------------------------------------------------------------- given taxonomies
+
+
+def sets_of(tree):
+    return {
+        tuple(np.sort(tree.classes_[tree.classes_below(v)]).tolist())
+        for v in range(tree.n_nodes)
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_refine_keeps_the_given_groups(name):
+    X, y = gaussians()
+    rng = np.random.default_rng(0)
+    order = rng.permutation(24).tolist()
+    given = Taxonomy.from_nested(
+        [order[:6], order[6:8], [order[8:9], order[9:15], order[15:20]], order[20:]]
+    )
+    tree = refine(given, X, y, builder=make(name))
+    assert sets_of(given) <= sets_of(tree)
+    assert tree.n_leaves == 24
+    only_leaves = refine(given, X, y, builder=make(name), regroup=False)
+    assert_array_equal(np.diff(only_leaves.child_ptr)[0], 4)
+    assert sets_of(given) <= sets_of(only_leaves)
+    only_groups = refine(given, X, y, builder=make(name), max_leaf_size=24)
+    assert only_groups.n_leaves == given.n_leaves
+    assert sets_of(given) <= sets_of(only_groups)
+    if name != "hung":  # which may join three at the root
+        assert (np.diff(tree.child_ptr)[~tree.is_leaf] == 2).all()
+
+
+def test_refine_of_the_flat_tree_is_the_builder():
+    X, y = gaussians()
+    for name in EQUIVARIANT:
+        flat = Taxonomy.flat(range(24))
+        assert refine(flat, X, y, builder=make(name)) == make(name).build(X, y)
+
+
+def test_refine_splits_a_leaf_as_its_own_samples_say():
+    X, y = gaussians(spread=1.0)
+    given = Taxonomy.from_paths({k: f"group {k % 2}" for k in range(24)})
+    tree = refine(given, X, y, np.ones(len(y)))
+    assert tree.names[1:3] == ("group 0", "group 1")
+    for node in (1, 2):
+        members = given.classes_below(node)
+        rows = np.isin(y, members)
+        assert tree.restrict(members) == CutSplit().build(X[rows], y[rows])
+
+
+def test_refine_bad_input():
+    X, y = gaussians()
+    flat = Taxonomy.flat(range(24))
+    with pytest.raises(ValueError, match="from_nested"):
+        refine([[0], [1]], X, y)
+    with pytest.raises(ValueError, match=r"class 24 .* no samples.*restrict"):
+        refine(Taxonomy.flat(range(25)), X, y)
+    with pytest.raises(ValueError, match=r"missing labels.* 23"):
+        refine(Taxonomy.flat(range(23)), X, y)
+    with pytest.raises(ValueError, match="max_leaf_size"):
+        refine(flat, X, y, max_leaf_size=0)
+    with pytest.raises(ValueError, match=r"class 3 .* no samples"):
+        refine(flat, X, y, sample_weight=(y != 3).astype(float))
+    with pytest.raises(ValueError, match="NaN"):
+        refine(flat, X * np.nan, y)
+
+
+def test_kmeans_without_random_starts_is_deterministic():
+    X, y = gaussians()
+    trees = [KMeansSplit(n_init=1, random_state=s).build(X, y) for s in range(3)]
+    assert trees[0] == trees[1] == trees[2]

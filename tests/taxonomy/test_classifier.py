@@ -1,0 +1,897 @@
+"""HierarchicalClassifier: oracles, invariants, scikit-learn's checks, bad input."""
+
+import pickle
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
+    check_param_validation,
+    parametrize_with_checks,
+)
+
+from sklstruct.taxonomy import TAXONOMY_BUILDERS, HierarchicalClassifier, Taxonomy
+
+NESTED = [[0], [[1, 8], [2, [3, 9]]], [[4], [5, 6, 7]]]  # leaves at levels 1, 2 and 3
+BUILDERS = sorted(TAXONOMY_BUILDERS)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    keep = np.random.default_rng(0).permutation(y.size)[:900]
+    return X[keep] / 16, y[keep]
+
+
+@pytest.fixture(scope="module")
+def train(digits):
+    return digits[0][:600], digits[1][:600]
+
+
+@pytest.fixture(scope="module")
+def test(digits):
+    return digits[0][600:], digits[1][600:]
+
+
+def clouds(n_classes, per_class, d=8, seed=0, spread=3.0):
+    return make_blobs(
+        n_classes * per_class,
+        d,
+        centers=np.random.default_rng(seed).normal(size=(n_classes, d)) * spread,
+        random_state=seed,
+    )
+
+
+VARIANTS = {
+    "cut": {},
+    "flat": {"max_depth": 0},
+    "depth1": {"max_depth": 1},
+    "depth2": {"max_depth": 2},
+    "given": {"taxonomy": NESTED},
+    "chain": {"taxonomy": [[[[[[[[[0, 1], 2], 3], 4], 5], 6], 7], 8], 9]},
+    "three": {"n_taxonomies": 3},
+    "mixed": {"taxonomy": ("cut", NESTED, "rand"), "n_taxonomies": 3},
+    "no_intercept": {"fit_intercept": False},
+    "estimator": {"estimator": GaussianNB(), "taxonomy": NESTED},
+    "estimator_three": {"estimator": GaussianNB(), "n_taxonomies": 3},
+}
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def fitted(request, train):
+    return HierarchicalClassifier(**VARIANTS[request.param], random_state=0).fit(*train)
+
+
+# ------------------------------------------------------------- probabilities
+
+
+def product_along_path(model, X):
+    """P(y | x) by the definition, with Python loops over nodes and classes."""
+    forest = model.forest_
+    out = np.zeros((X.shape[0], model.classes_.size))
+    of_node = {int(v): i for i, v in enumerate(model.model_nodes_)}
+    for t in range(len(model.taxonomies_)):
+        for c in range(model.classes_.size):
+            p = np.ones(X.shape[0])
+            v = int(forest.terminal[t, c])
+            while forest.parent[v] >= 0:
+                u = int(forest.parent[v])
+                k, m = v - forest.first_child[u], forest.n_child[u]
+                if hasattr(model, "estimators_"):
+                    p *= model.estimators_[of_node[u]].predict_proba(X)[:, k]
+                else:
+                    r = forest.row[u]
+                    w = model.coef_[r : r + (1 if m == 2 else m)]
+                    z = X @ w.T + model.intercept_[r : r + w.shape[0]]
+                    if m == 2:
+                        z = np.hstack([np.zeros_like(z), z])
+                    e = np.exp(z - z.max(axis=1, keepdims=True))
+                    p *= e[:, k] / e.sum(axis=1)
+                v = u
+            out[:, c] += p / len(model.taxonomies_)
+    return out
+
+
+def test_product_of_the_factors(fitted, test):
+    X, _ = test
+    assert_allclose(
+        fitted.predict_proba(X), product_along_path(fitted, X), rtol=1e-9, atol=1e-15
+    )
+
+
+def test_sums_to_one(fitted, test):
+    assert_allclose(fitted.predict_proba(test[0]).sum(axis=1), 1, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("max_depth", [0, 1, 2, None])
+def test_sums_to_one_for_every_builder(train, test, name, max_depth):
+    model = HierarchicalClassifier(name, max_depth=max_depth, random_state=0, tol=1e-2)
+    model.fit(*train)
+    proba = model.predict_proba(test[0])
+    assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+    assert model.taxonomy_.depth <= (np.inf if max_depth is None else max_depth)
+    assert (model.predict(test[0]) == test[1]).mean() > 0.7
+
+
+def test_independent_of_the_batch(fitted, test):
+    X, y = test
+    whole = fitted.predict_proba(X)
+    single = np.vstack([fitted.predict_proba(x[None]) for x in X[:40]])
+    assert_allclose(single, whole[:40], rtol=1e-11, atol=1e-15)
+    target = fitted.target_log_proba(X, y)
+    single = np.array([fitted.target_log_proba(X[[i]], y[[i]])[0] for i in range(40)])
+    if not hasattr(fitted, "estimators_"):
+        assert_array_equal(single, target[:40])  # compiled: to the last bit
+    assert_allclose(single, target[:40], rtol=1e-11)
+    assert_array_equal(fitted.predict(X[:40]), fitted.predict(X)[:40])
+
+
+def test_log_proba_ranks_like_proba(fitted, test):
+    X, _ = test
+    log_proba, proba = fitted.predict_log_proba(X), fitted.predict_proba(X)
+    assert_array_equal(np.exp(log_proba), proba)
+    assert_array_equal(log_proba.argmax(1), proba.argmax(1))
+    assert_array_equal(fitted.predict(X), fitted.classes_[proba.argmax(1)])
+
+
+def test_target_log_proba_and_top_k(fitted, test):
+    X, y = test
+    log_proba = fitted.predict_log_proba(X)
+    column = np.searchsorted(fitted.classes_, y)
+    assert_allclose(
+        fitted.target_log_proba(X, y),
+        log_proba[np.arange(y.size), column],
+        rtol=1e-10,
+        atol=1e-13,
+    )
+    for k in (1, 3, fitted.classes_.size):
+        labels, values = fitted.predict_top_k(X, k, return_log_proba=True)
+        order = np.argsort(-log_proba, axis=1, kind="stable")[:, :k]
+        assert_array_equal(labels, fitted.classes_[order])
+        assert_allclose(
+            values,
+            np.take_along_axis(log_proba, order, axis=1),
+            rtol=1e-10,
+            atol=1e-13,
+        )
+        assert_array_equal(fitted.predict_top_k(X, k), labels)
+
+
+@pytest.mark.parametrize("n_taxonomies", [1, 3])
+@pytest.mark.parametrize("max_depth", [None, 2])
+def test_best_first_is_the_joint_argmax(n_taxonomies, max_depth):
+    X, y = clouds(40, 15, spread=0.7)
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(10_000, X.shape[1])) * 1.5
+    model = HierarchicalClassifier(
+        "rand", n_taxonomies=n_taxonomies, max_depth=max_depth, random_state=0
+    ).fit(X, y)
+    joint = model.classes_[model.predict_log_proba(Z).argmax(axis=1)]
+    for prediction in ("joint", "best_first"):
+        model.set_params(prediction=prediction)
+        assert_array_equal(model.predict(Z), joint)
+        products = model.n_dot_products(Z)
+        assert (products <= model.coef_.shape[0]).all()
+    greedy = model.set_params(prediction="greedy").predict(Z)
+    fewest = model.n_dot_products(Z)
+    assert (greedy != joint).any()  # the search is needed
+    if n_taxonomies == 1:
+        assert fewest.mean() < products.mean() < model.coef_.shape[0]
+
+
+def test_best_first_breaks_ties_like_argmax():
+    # constant features: only priors, and classes of equal size are exactly tied
+    y = np.repeat(np.arange(8), 4)
+    model = HierarchicalClassifier("rand", random_state=0).fit(np.ones((32, 2)), y)
+    Z = np.ones((3, 2))
+    joint = model.predict(Z)
+    assert_array_equal(
+        model.set_params(prediction="best_first").predict(Z),
+        model.classes_[model.predict_log_proba(Z).argmax(1)],
+    )
+    assert_array_equal(joint, model.predict(Z))
+
+
+@pytest.mark.parametrize("prediction", ["joint", "best_first", "greedy"])
+@pytest.mark.parametrize("n_taxonomies", [1, 2])
+def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies):
+    """scikit-learn's LogisticRegression as node model finds the same as ours."""
+    options = {
+        "prediction": prediction,
+        "n_taxonomies": n_taxonomies,
+        "random_state": 0,
+        "max_depth": 2,
+    }
+    ours = HierarchicalClassifier(C=0.1, tol=1e-8, **options).fit(*train)
+    theirs = HierarchicalClassifier(
+        estimator=LogisticRegression(C=0.1, tol=1e-8, max_iter=5000), **options
+    ).fit(*train)
+    X = test[0]
+    assert_allclose(theirs.predict_proba(X), ours.predict_proba(X), atol=1e-5)
+    assert_array_equal(theirs.predict(X), ours.predict(X))
+    if n_taxonomies == 1 and prediction != "joint":
+        assert_array_equal(theirs.n_dot_products(X), ours.n_dot_products(X))
+    assert_array_equal(
+        theirs.decision_path(X).toarray(), ours.decision_path(X).toarray()
+    )
+
+
+def test_greedy_follows_the_best_child(train, test):
+    model = HierarchicalClassifier(NESTED, prediction="greedy").fit(*train)
+    X = test[0]
+    proba = model.predict_proba(X)
+    tree = model.taxonomy_
+    for x, found in zip(proba[:50], model.predict(X)[:50]):
+        v = 0
+        while len(children := tree.children(v)):
+            v = max(children, key=lambda c: x[tree.classes_below(c)].sum())
+        below = tree.classes_below(v)
+        assert found == model.classes_[below[x[below].argmax()]]
+
+
+def test_decision_path_holds_the_predicted_class(fitted, test):
+    X, _ = test
+    path = fitted.decision_path(X)
+    assert path.shape == (len(X), sum(t.n_nodes for t in fitted.taxonomies_))
+    offset = 0
+    code = np.searchsorted(fitted.classes_, fitted.predict(X))
+    for tree in fitted.taxonomies_:
+        part = path[:, offset : offset + tree.n_nodes]
+        for i in range(20):
+            assert_array_equal(
+                part[i].nonzero()[1], np.sort(tree.path(tree.leaf_of_class[code[i]]))
+            )
+        offset += tree.n_nodes
+
+
+# ------------------------------------------------------------ degenerate cases
+
+
+def test_depth_zero_is_the_flat_model(train, test):
+    for weight in (None, np.random.default_rng(0).uniform(0.5, 2, 600)):
+        model = HierarchicalClassifier(max_depth=0, C=0.3, tol=1e-8)
+        model.fit(*train, sample_weight=weight)
+        flat = LogisticRegression(C=0.3, tol=1e-8, max_iter=10_000)
+        flat.fit(*train, sample_weight=weight)
+        assert_allclose(
+            model.predict_proba(test[0]), flat.predict_proba(test[0]), atol=1e-5
+        )
+        assert (model.n_dot_products(test[0]) == 10).all()
+
+
+def test_two_classes_are_the_binary_model(train, test):
+    X, y = train
+    two = y < 2
+    names = np.where(y[two] == 0, "zero", "one")
+    model = HierarchicalClassifier(C=2.0, tol=1e-9).fit(X[two], names)
+    flat = LogisticRegression(C=2.0, tol=1e-9, max_iter=10_000).fit(X[two], names)
+    assert_array_equal(model.classes_, flat.classes_)
+    assert_allclose(
+        model.predict_proba(test[0]), flat.predict_proba(test[0]), atol=1e-6
+    )
+    assert (model.n_dot_products(test[0]) == 1).all()
+
+
+def test_one_class(train, test):
+    X, _ = train
+    for options in ({}, {"taxonomy": [[7]]}, {"n_taxonomies": 2}):
+        model = HierarchicalClassifier(**options).fit(X, np.full(len(X), 7))
+        for prediction in ("joint", "best_first", "greedy"):
+            model.set_params(prediction=prediction)
+            assert (model.predict(test[0]) == 7).all()
+            assert (model.n_dot_products(test[0]) == 0).all()
+        assert (model.predict_proba(test[0]) == 1).all()
+        assert_array_equal(model.target_log_proba(test[0][:2], [7, 3]), [0, np.nan])
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_permuting_class_names_permutes_the_answer(train, test, name):
+    """Two classifiers that differ in the names of classes only give one answer.
+
+    The tree is that of the first, renamed: how a builder breaks ties between classes
+    is its own affair.
+    """
+    X, y = train
+    new = np.random.default_rng(3).permutation(10)
+    model = HierarchicalClassifier(name, random_state=0, tol=1e-9, C=0.1).fit(X, y)
+
+    def rename(node):
+        return [rename(v) if isinstance(v, list) else int(new[v]) for v in node]
+
+    renamed = HierarchicalClassifier(
+        rename(model.taxonomy_.to_nested()), tol=1e-9, C=0.1
+    ).fit(X, new[y])
+    assert_allclose(
+        renamed.predict_proba(test[0])[:, new], model.predict_proba(test[0]), atol=1e-5
+    )
+    assert_array_equal(renamed.predict(test[0]), new[model.predict(test[0])])
+
+
+@pytest.mark.parametrize("name", ["spec", "cut", "diff", "ward", "obyo"])
+def test_builders_do_not_look_at_names(train, test, name):
+    X, y = train
+    new = np.random.default_rng(3).permutation(10)
+    model = HierarchicalClassifier(name, random_state=0, tol=1e-9, C=0.1).fit(X, y)
+    renamed = clone(model).fit(X, new[y])
+    assert_allclose(
+        renamed.predict_proba(test[0])[:, new], model.predict_proba(test[0]), atol=1e-5
+    )
+
+
+def test_string_labels(train, test):
+    X, y = train
+    words = np.array(list("jihgfedcba"))
+    model = HierarchicalClassifier(random_state=0).fit(X, words[y])
+    assert_array_equal(model.classes_, np.sort(words))
+    assert set(model.predict(test[0])) <= set(words)
+    assert np.isnan(model.target_log_proba(test[0][:1], ["unknown"])).all()
+    assert np.isfinite(model.target_log_proba(test[0], words[test[1]])).all()
+
+
+# ------------------------------------------------------------------ input kinds
+
+
+def test_csr_is_dense(train, test):
+    X, y = train
+    for options in ({}, {"n_taxonomies": 2}, {"regularization": "indep"}):
+        dense = HierarchicalClassifier(NESTED, tol=1e-9, random_state=0)
+        if "n_taxonomies" in options:
+            options["taxonomy"] = (NESTED, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
+        dense.set_params(**options)
+        sparse = clone(dense).fit(sp.csr_array(X), y)
+        dense.fit(X, y)
+        Z = sp.csr_matrix(test[0])
+        assert_allclose(sparse.predict_proba(Z), dense.predict_proba(test[0]),
+                        atol=1e-5)  # fmt: skip
+        for prediction in ("best_first", "greedy"):
+            dense.set_params(prediction=prediction)
+            sparse.set_params(prediction=prediction)
+            assert_array_equal(sparse.predict(Z), dense.predict(test[0]))
+        assert_allclose(
+            sparse.target_log_proba(Z, test[1]),
+            dense.target_log_proba(test[0], test[1]),
+            atol=1e-4,
+        )
+
+
+def test_csr_with_wide_indices_duplicates_and_empty_rows(train):
+    X, y = train
+    S = sp.csr_matrix(X)
+    wide = S.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(
+        np.int64
+    )  # fmt: skip
+    # every entry split into two halves: not summed, not sorted
+    twice = sp.csr_matrix(
+        (np.repeat(S.data / 2, 2), np.repeat(S.indices, 2), S.indptr * 2), shape=S.shape
+    )
+    base = HierarchicalClassifier(NESTED, tol=1e-9, prediction="best_first").fit(S, y)
+    for other in (wide, twice, S.tocsc()):
+        model = clone(base).fit(other, y)
+        assert_allclose(model.predict_proba(other), base.predict_proba(S), atol=1e-5)
+        assert_array_equal(model.predict(other), base.predict(S))
+    empty = sp.csr_matrix((3, X.shape[1]))
+    assert_allclose(
+        base.predict_proba(empty), base.predict_proba(np.zeros((3, X.shape[1])))
+    )
+    assert len(base.predict(empty)) == 3
+
+
+def test_float32_stays_float32(train, test):
+    X, y = train
+    wide = HierarchicalClassifier(NESTED, C=0.1).fit(X, y)
+    narrow = clone(wide).fit(X.astype(np.float32), y)
+    assert narrow.coef_.dtype == np.float32
+    Z = test[0].astype(np.float32)
+    proba = narrow.predict_proba(Z)
+    assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+    assert_allclose(proba, wide.predict_proba(test[0]), atol=2e-2)
+    narrow.set_params(prediction="best_first")
+    assert (narrow.predict(Z) == wide.predict(test[0])).mean() > 0.98
+
+
+def test_pandas(train, test):
+    columns = [f"pixel{i}" for i in range(64)]
+    X = pd.DataFrame(train[0], columns=columns)
+    model = HierarchicalClassifier(NESTED).fit(X, pd.Series(train[1]))
+    assert_array_equal(model.feature_names_in_, columns)
+    Z = pd.DataFrame(test[0], columns=columns)
+    plain = HierarchicalClassifier(NESTED).fit(*train)
+    assert_array_equal(model.predict(Z), plain.predict(test[0]))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(Z[columns[::-1]])
+
+
+# ----------------------------------------------------------------- weights, jobs
+
+
+@pytest.mark.parametrize("regularization", ["single", "gamma"])
+def test_weights_are_repetitions(train, test, regularization):
+    X, y = train
+    weight = np.random.default_rng(0).integers(0, 4, y.size)
+    model = HierarchicalClassifier(NESTED, tol=1e-9, regularization=regularization)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(
+        weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=1e-3
+    )
+
+
+def test_class_weight_is_sample_weight(train, test):
+    X, y = train
+    by_class = {c: 1.0 + c for c in range(10)}
+    weighted = HierarchicalClassifier(NESTED, class_weight=by_class, tol=1e-9)
+    plain = HierarchicalClassifier(NESTED, tol=1e-9)
+    assert_allclose(
+        weighted.fit(X, y).predict_proba(test[0]),
+        plain.fit(X, y, sample_weight=1.0 + y).predict_proba(test[0]),
+        atol=1e-6,
+    )
+    counts = np.bincount(y)
+    balanced = HierarchicalClassifier(NESTED, class_weight="balanced", tol=1e-9)
+    assert_allclose(
+        balanced.fit(X, y).predict_proba(test[0]),
+        plain.fit(X, y, sample_weight=(y.size / (10 * counts))[y]).predict_proba(
+            test[0]
+        ),
+        atol=1e-6,
+    )
+
+
+def test_n_jobs_does_not_change_the_answer(train, test):
+    options = {"random_state": 0, "n_taxonomies": 2, "regularization": "indep"}
+    one = HierarchicalClassifier(**options).fit(*train)
+    two = HierarchicalClassifier(**options, n_jobs=2).fit(*train)
+    assert_array_equal(one.coef_, two.coef_)
+    assert_array_equal(one.C_, two.C_)
+    X = np.tile(test[0], (20, 1))
+    for prediction in ("joint", "best_first", "greedy"):
+        one.set_params(prediction=prediction)
+        two.set_params(prediction=prediction)
+        assert_array_equal(one.predict(X), two.predict(X))
+    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+@pytest.mark.parametrize("options", [{}, {"regularization": "indep"}])
+def test_same_seed_same_answer(train, test, options):
+    options = {"taxonomy": "kmeans", "n_taxonomies": 2, **options}
+    one = HierarchicalClassifier(random_state=5, **options).fit(*train)
+    two = HierarchicalClassifier(random_state=5, **options).fit(*train)
+    assert_array_equal(one.predict_proba(test[0]), two.predict_proba(test[0]))
+
+
+def test_pickle_is_small_and_whole(train, test):
+    model = HierarchicalClassifier(random_state=0).fit(*train)
+    data = pickle.dumps(model)
+    # coefficients, and a few arrays over the nodes: nothing of X
+    assert len(data) < model.coef_.nbytes + 20_000 < train[0].nbytes
+    assert_array_equal(
+        pickle.loads(data).predict_proba(test[0]), model.predict_proba(test[0])
+    )
+
+
+# ---------------------------------------------------------------------- policies
+
+
+def test_indep_chooses_a_candidate_for_each_node(train):
+    C = [0.003, 0.1, 30.0]
+    model = HierarchicalClassifier(
+        NESTED, regularization="indep", C=C, random_state=0
+    ).fit(*train)
+    assert set(model.C_) <= set(C)
+    assert model.C_.size == model.model_nodes_.size
+    only = HierarchicalClassifier(NESTED, regularization="indep", C=[0.1]).fit(*train)
+    single = HierarchicalClassifier(NESTED, C=0.1).fit(*train)
+    assert_allclose(only.coef_, single.coef_)
+
+
+def test_indep_chooses_by_held_out_loss():
+    """One node: scikit-learn's own cross-validation over the same folds agrees."""
+    from sklstruct.taxonomy._classifier import _folds
+
+    X, y = clouds(2, 60, d=30, spread=0.25)
+    C = np.array([1e-4, 1e-2, 1.0, 100.0])
+    model = HierarchicalClassifier(
+        regularization="indep", C=C, n_folds=4, random_state=0, tol=1e-8,
+        taxonomy=[[0], [1]],
+    ).fit(X, y)  # fmt: skip
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    fold = _folds(y, 4, np.random.RandomState(0))
+    loss = np.zeros(C.size)
+    for f in range(4):
+        for i, c in enumerate(C):
+            flat = LogisticRegression(C=c, tol=1e-8, max_iter=10_000)
+            flat.fit(X[fold != f], y[fold != f])
+            p = flat.predict_proba(X[fold == f])
+            p = np.maximum(p[np.arange(len(p)), y[fold == f]], 1e-300)
+            loss[i] -= np.log(p).sum()
+    assert model.C_.tolist() == [C[loss.argmin()]]
+
+
+def test_folds_keep_every_class_in_training():
+    from sklstruct.taxonomy._classifier import _folds
+
+    code = np.repeat(np.arange(6), [1, 2, 3, 7, 1, 40])
+    fold = _folds(code, 3, np.random.RandomState(0))
+    assert (fold[[0, 13]] == -1).all()
+    for f in range(3):
+        assert set(code[fold != f]) == set(range(6))
+    spread = [np.bincount(fold[code == c] + 1, minlength=4)[1:] for c in (3, 5)]
+    assert all(np.ptp(s) <= 1 for s in spread)
+
+
+def test_gamma_is_a_fixed_point(train):
+    a, b = 3.0, 2.0
+    model = HierarchicalClassifier(
+        NESTED, regularization="gamma", gamma_shape=a, gamma_rate=b, tol=1e-7
+    ).fit(*train)
+    row = model.forest_.row[model.model_nodes_]
+    ends = np.append(row[1:], model.coef_.shape[0])
+    square = np.array([(model.coef_[i:j] ** 2).sum() for i, j in zip(row, ends)])
+    lam = (a - 1) / (b + square)
+    # C = 1 / (2 lambda), for the penalty lambda ||w||²
+    assert_allclose(model.C_, 1 / (2 * lam), rtol=0.15)
+    # and the weights are those of this C
+    for v, C in enumerate(model.C_):
+        fixed = HierarchicalClassifier(NESTED, C=C, tol=1e-7).fit(*train)
+        part = slice(row[v], ends[v])
+        gap = np.linalg.norm(fixed.coef_[part] - model.coef_[part])
+        assert gap < 0.02 * np.linalg.norm(fixed.coef_[part])
+
+
+# ------------------------------------------------------------ several taxonomies
+
+
+def test_average_of_taxonomies(train, test):
+    A, B = NESTED, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    both = HierarchicalClassifier((A, B), n_taxonomies=2).fit(*train)
+    parts = [HierarchicalClassifier(t).fit(*train).predict_proba(test[0])
+             for t in (A, B)]  # fmt: skip
+    assert_allclose(both.predict_proba(test[0]), np.mean(parts, axis=0), rtol=1e-10)
+
+
+def test_repeated_builders_differ(train):
+    model = HierarchicalClassifier("rand", n_taxonomies=3, random_state=0).fit(*train)
+    for one, other in pairwise(model.taxonomies_):
+        assert one != other
+
+
+# -------------------------------------------------------------------- estimators
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [GaussianNB(), DecisionTreeClassifier(max_depth=4, random_state=0)],
+    ids=lambda e: type(e).__name__,
+)
+def test_any_classifier(train, test, estimator):
+    model = HierarchicalClassifier(NESTED, estimator=estimator).fit(*train)
+    proba = model.predict_proba(test[0])
+    assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+    for prediction in ("joint", "best_first", "greedy"):
+        model.set_params(prediction=prediction)
+        assert (model.predict(test[0]) == test[1]).mean() > 0.6
+    model.set_params(prediction="best_first")
+    # trees give exact zeros and exact ties
+    assert_array_equal(model.predict(test[0]), model.classes_[proba.argmax(1)])
+
+
+def test_estimator_and_policies_do_not_mix(train):
+    model = HierarchicalClassifier(estimator=GaussianNB(), regularization="indep")
+    with pytest.raises(ValueError, match="estimator's own parameters"):
+        model.fit(*train)
+
+
+def test_sample_weight_reaches_the_estimator(train, test):
+    X, y = train
+    weight = np.random.default_rng(0).integers(0, 3, y.size)
+    node = LogisticRegression(tol=1e-8, max_iter=5000)
+    model = HierarchicalClassifier(NESTED, estimator=node)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(
+        weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=1e-5
+    )
+    from sklearn.neighbors import KNeighborsClassifier
+
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        HierarchicalClassifier(NESTED, estimator=KNeighborsClassifier()).fit(
+            X, y, sample_weight=weight
+        )
+
+
+class Recorder(GaussianNB):
+    """Fails unless the metadata has one entry for each of its samples."""
+
+    def fit(self, X, y, sample_weight=None, origin=None):
+        assert origin is not None and len(origin) == len(y)
+        self.origin_ = np.asarray(origin)
+        self.weight_ = sample_weight
+        return super().fit(X, y, sample_weight)
+
+
+def test_metadata_routing(train):
+    X, y = train
+    origin = np.arange(y.size)
+    with config_context(enable_metadata_routing=True):
+        node = Recorder().set_fit_request(origin=True, sample_weight=False)
+        model = HierarchicalClassifier(NESTED, estimator=node).fit(X, y, origin=origin)
+        sizes = {m.origin_.size for m in model.estimators_}
+        assert max(sizes) == y.size  # the root sees all, the others their own
+        for m in model.estimators_:
+            assert np.isin(y[m.origin_], np.unique(y[m.origin_])).all()
+            assert m.weight_ is None
+        node = Recorder().set_fit_request(origin=True, sample_weight=True)
+        weight = 1.0 + y
+        model = HierarchicalClassifier(NESTED, estimator=node)
+        model.set_fit_request(sample_weight=True)
+        model.fit(X, y, origin=origin, sample_weight=weight)
+        for m in model.estimators_:
+            assert_array_equal(m.weight_, weight[m.origin_])
+    plain = HierarchicalClassifier(NESTED, estimator=Recorder())
+    assert plain.fit(X, y, origin=origin).estimators_[0].origin_.size == y.size
+    with pytest.raises(TypeError, match="origin"):
+        HierarchicalClassifier(NESTED).fit(X, y, origin=origin)
+
+
+# ------------------------------------------------------------------ scikit-learn
+
+# The checks' classes are few and their samples tiny; one small forest of three covers
+# averaging, one estimator the generic route.
+CHECKED = [
+    *(HierarchicalClassifier(name, random_state=0) for name in BUILDERS),
+    HierarchicalClassifier("ward", n_taxonomies=2, prediction="best_first",
+                           random_state=0),
+    HierarchicalClassifier(regularization="indep", max_depth=1, random_state=0),
+    HierarchicalClassifier(regularization="gamma", prediction="greedy"),
+    HierarchicalClassifier(estimator=GaussianNB(), random_state=0),
+]  # fmt: skip
+
+
+def expected_failures(estimator):
+    failures = {}
+    draws = "draws samples: weights and repetitions are not the same draw"
+    if (
+        estimator.n_taxonomies > 1
+        or estimator.regularization == "indep"
+        or estimator.taxonomy == "conf"
+    ):
+        failures["check_sample_weight_equivalence_on_dense_data"] = draws
+        failures["check_sample_weight_equivalence_on_sparse_data"] = draws
+    if estimator.prediction == "greedy":
+        failures["check_classifiers_train"] = (
+            "greedy answers are not the argmax of the probabilities"
+        )
+    if estimator.estimator is not None:
+        failures["check_estimator_sparse_tag"] = "GaussianNB takes no sparse X"
+        failures["check_sample_weight_equivalence_on_sparse_data"] = (
+            "GaussianNB takes no sparse X"
+        )
+        failures["check_non_transformer_estimators_n_iter"] = (
+            "max_iter is that of the default node model; GaussianNB has none"
+        )
+    return failures
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+def test_sklearn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+def test_checks_that_third_parties_do_not_get():
+    check_param_validation("HierarchicalClassifier", HierarchicalClassifier())
+    check_dataframe_column_names_consistency(
+        "HierarchicalClassifier", HierarchicalClassifier()
+    )
+
+
+def test_grid_search(train):
+    X, y = train
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), HierarchicalClassifier(random_state=0)),
+        {
+            "hierarchicalclassifier__taxonomy": ["cut", "ward", NESTED],
+            "hierarchicalclassifier__max_depth": [0, None],
+            "hierarchicalclassifier__C": [0.01, 1.0],
+            "hierarchicalclassifier__n_taxonomies": [1, 2],
+        },
+        cv=2,
+        error_score=np.nan,
+        scoring="neg_log_loss",
+    )
+    with warnings.catch_warnings():
+        # a given tree cannot come twice: these candidates fail, and say so
+        warnings.simplefilter("ignore")
+        search.fit(X, y)
+    failed = np.isnan(search.cv_results_["mean_test_score"])
+    twice = [
+        p["hierarchicalclassifier__taxonomy"] == NESTED
+        and p["hierarchicalclassifier__n_taxonomies"] == 2
+        for p in search.cv_results_["params"]
+    ]
+    assert_array_equal(failed, twice)
+    assert search.best_score_ > -0.6
+
+
+def test_callbacks(train, capsys):
+    model = HierarchicalClassifier(n_taxonomies=2, random_state=0)
+    tasks = []
+
+    class Counter:
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            tasks.append(context.task_name)
+
+        def on_fit_task_end(self, estimator, context):
+            return False
+
+    model.set_callbacks(Counter()).fit(*train)
+    assert tasks.count("taxonomy") == 2
+    assert tasks.count("solve") == 2
+    tasks.clear()
+    model.set_params(regularization="indep", n_taxonomies=1).fit(*train)
+    assert tasks.count("solve") == 4
+
+
+def test_verbose(train, capsys):
+    HierarchicalClassifier(NESTED, verbose=1).fit(*train)
+    out = capsys.readouterr().out
+    assert "tree 1" in out and "iterations" in out
+    HierarchicalClassifier(NESTED).fit(*train)
+    assert capsys.readouterr().out == ""
+
+
+# -------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("taxonomy", "message"),
+    [
+        ([[0, 1], [1, 2], [3, 4, 5, 6, 7, 8, 9]], "duplicate label"),
+        ([[0, 1, 2], [3, 4, 5]], "missing label"),
+        ([[], list(range(10))], "empty"),
+        ({0: 1, 1: 0}, "cycle"),
+        ("nonsense", "taxonomy"),
+        ((NESTED, NESTED), "n_taxonomies"),
+        ((), "n_taxonomies"),
+    ],
+)
+def test_bad_taxonomies(train, taxonomy, message):
+    with pytest.raises(ValueError, match=message):
+        HierarchicalClassifier(taxonomy).fit(*train)
+
+
+def test_given_tree_may_hold_more_classes(train, test):
+    extra = [*NESTED, [[10], [11, 12]]]
+    model = HierarchicalClassifier(extra).fit(*train)
+    assert_array_equal(model.classes_, np.arange(10))
+    plain = HierarchicalClassifier(NESTED).fit(*train)
+    assert_allclose(
+        model.predict_proba(test[0]), plain.predict_proba(test[0]), atol=1e-12
+    )
+    assert model.taxonomy_ == Taxonomy.from_nested(NESTED)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize(
+    "case", ["single_samples", "constant", "one_constant", "wide", "duplicates"]
+)
+def test_degenerate_data(name, case):
+    rng = np.random.default_rng(0)
+    n_classes, per_class, d = 7, 6, 4
+    y = np.repeat(np.arange(n_classes), per_class)
+    X = rng.normal(size=(y.size, d)) + y[:, None]
+    if case == "single_samples":
+        y, X = np.append(y, [7, 8]), np.vstack([X, rng.normal(size=(2, d))])
+    elif case == "constant":
+        X = np.ones_like(X)
+    elif case == "one_constant":
+        X[:, 1] = 3.0
+    elif case == "wide":
+        X = rng.normal(size=(y.size, 150))
+    elif case == "duplicates":
+        X = X[np.zeros(y.size, int)]
+    model = HierarchicalClassifier(name, random_state=0).fit(X, y)
+    proba = model.predict_proba(X)
+    assert np.isfinite(proba).all()
+    assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"C": [0.1, 1.0]}, "indep"),
+        ({"C": [0.1, -1.0], "regularization": "indep"}, "positive"),
+        ({"C": np.inf}, "C"),
+        ({"C": []}, "positive"),
+        ({"class_weight": {99: 1.0}}, "class"),
+    ],
+)
+def test_bad_parameters(train, params, message):
+    with pytest.raises(ValueError, match=message):
+        HierarchicalClassifier(NESTED, **params).fit(*train)
+
+
+def test_bad_samples(train):
+    X, y = train
+    model = HierarchicalClassifier(NESTED)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.where(X == X[0, 0], np.nan, X), y)
+    with pytest.raises(ValueError, match="non-zero"):
+        model.fit(X, y, sample_weight=np.zeros(y.size))
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        model.fit(X, y, sample_weight=-np.ones(y.size))
+    with pytest.raises(ValueError, match="requires y"):
+        model.fit(X, None)
+    with pytest.raises(ValueError, match=r"[Uu]nknown label type"):
+        model.fit(X, y + 0.5)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.target_log_proba(X, y[:-1])
+    for k in (0, 11, 1.5):
+        with pytest.raises(ValueError, match="k must be"):
+            model.predict_top_k(X, k)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+def test_chain_ten_thousand_deep():
+    """Every node splits one class off; neither fit nor prediction recurses."""
+    n = 10_000
+    parent = np.concatenate([[-1], np.repeat(np.arange(0, 2 * n - 2, 2), 2)])
+    leaves = np.append(np.arange(1, 2 * n - 2, 2), 2 * n - 2)
+    tree = Taxonomy(parent, leaves)
+    assert tree.depth == n - 1
+    X = np.linspace(-1, 1, n)[:, None]
+    model = HierarchicalClassifier(tree, tol=1e-2).fit(X, np.arange(n))
+    rows = X[:: n // 5]
+    proba = model.predict_proba(rows)
+    assert_allclose(proba.sum(axis=1), 1, atol=1e-9)
+    model.set_params(prediction="best_first")
+    assert_array_equal(model.predict(rows), model.classes_[proba.argmax(1)])
+    pickle.loads(pickle.dumps(model))
+
+
+def test_convergence_warning_once(train):
+    with pytest.warns(ConvergenceWarning, match="node classifiers") as record:
+        HierarchicalClassifier(NESTED, max_iter=1, tol=1e-12).fit(*train)
+    assert len([r for r in record if r.category is ConvergenceWarning]) == 1
+    assert record[0].filename == __file__
+
+
+def test_feature_scale_iris():
+    X, y = load_iris(return_X_y=True)
+    model = HierarchicalClassifier("spec").fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.n_iter_ == model.node_n_iter_.max()
+
+
+def test_forest_estimator_in_threads(train, test):
+    model = HierarchicalClassifier(
+        NESTED, estimator=RandomForestClassifier(5, random_state=0), n_jobs=2
+    ).fit(*train)
+    assert model.score(*test) > 0.8

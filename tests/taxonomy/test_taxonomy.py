@@ -1,0 +1,314 @@
+"""Taxonomy: invariants of the arrays, round trips, given trees, bad input."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+from sklstruct.taxonomy import Taxonomy
+
+
+def random_taxonomy(n_classes, rng, max_branch=4, leaf_size=3):
+    """Random nested lists over a random order of the classes."""
+    labels = rng.permutation(n_classes).tolist()
+    blocks = []
+    while labels:
+        m = int(rng.integers(1, leaf_size + 1))
+        blocks.append(labels[:m])
+        labels = labels[m:]
+    while len(blocks) > 1:
+        rng.shuffle(blocks)
+        m = int(rng.integers(2, max_branch + 1))
+        blocks = [blocks[:m] if len(blocks[:m]) > 1 else blocks[0], *blocks[m:]]
+    return Taxonomy.from_nested(blocks[0])
+
+
+def sets_of(taxonomy):
+    """Every node's labels, the tree as a multiset of sets (siblings unordered)."""
+    return sorted(
+        tuple(sorted(taxonomy.classes_[taxonomy.classes_below(v)].tolist()))
+        for v in range(taxonomy.n_nodes)
+    )
+
+
+def chain(depth):
+    """A caterpillar tree `depth` levels deep."""
+    nested = [depth]
+    for k in range(depth - 1, -1, -1):
+        nested = [[k], nested]
+    return nested
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_invariants_of_the_arrays(seed):
+    rng = np.random.default_rng(seed)
+    tree = random_taxonomy(int(rng.integers(1, 40)), rng)
+    n = tree.n_nodes
+    assert tree.parent.dtype == tree.leaf_of_class.dtype == np.int32
+    assert tree.parent[0] == -1
+    assert (tree.parent[1:] < np.arange(1, n)).all()
+    assert (np.diff(tree.parent) >= 0).all()
+    counts = np.diff(tree.child_ptr)
+    assert_array_equal(counts, np.bincount(tree.parent[1:], minlength=n))
+    assert (counts != 1).all()
+    for v in range(n):
+        assert_array_equal(np.flatnonzero(tree.parent == v), tree.children(v))
+        below = set(tree.classes_below(v).tolist())
+        parts = [set(tree.classes_below(c).tolist()) for c in tree.children(v)]
+        if parts:
+            assert sum(map(len, parts)) == len(below)
+            assert set.union(*parts) == below
+        else:
+            assert below == set(np.flatnonzero(tree.leaf_of_class == v).tolist())
+    assert sorted(tree.leaf_order()) == list(range(tree.n_classes))
+    levels = tree.levels()
+    assert_array_equal(np.concatenate(levels), np.arange(n))
+    assert len(levels) == tree.depth + 1
+    for k, nodes in enumerate(levels):
+        assert_array_equal(tree.level_of_node[nodes], k)
+        for v in nodes:
+            path = tree.path(v)
+            assert len(path) == k + 1 and path[0] == 0 and path[-1] == v
+    with pytest.raises(ValueError, match="read-only"):
+        tree.parent[0] = 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_round_trips(seed):
+    rng = np.random.default_rng(seed)
+    tree = random_taxonomy(int(rng.integers(2, 40)), rng)
+    again = Taxonomy.from_nested(tree.to_nested())
+    assert_array_equal(again.parent, tree.parent)
+    assert_array_equal(again.leaf_of_class, tree.leaf_of_class)
+    assert again == tree
+
+    loaded = pickle.loads(pickle.dumps(tree))
+    assert loaded == tree
+    assert_array_equal(loaded.child_ptr, tree.child_ptr)
+
+    # Any numbering of the nodes is the same tree.
+    perm = rng.permutation(tree.n_nodes)
+    parent = np.empty(tree.n_nodes, int)
+    parent[perm] = np.where(tree.parent < 0, -1, perm[tree.parent])
+    shuffled = Taxonomy(parent, perm[tree.leaf_of_class], tree.classes_)
+    assert shuffled == tree
+    assert sets_of(shuffled) == sets_of(tree)
+
+    # As parent map and as paths, labels renamed so that no group has their name.
+    above = {f"node {v}": f"node {p}" for v, p in enumerate(tree.parent) if p >= 0}
+    above |= {k: f"node {v}" for k, v in enumerate(tree.leaf_of_class.tolist())}
+    mapped = Taxonomy.from_parents(above, classes=tree.classes_)
+    assert mapped == tree
+    assert mapped.names is not None
+    paths = {
+        k: [f"node {v}" for v in tree.path(leaf)[1:]]
+        for k, leaf in enumerate(tree.leaf_of_class)
+    }
+    assert Taxonomy.from_paths(paths) == tree
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cut(seed):
+    rng = np.random.default_rng(seed)
+    tree = random_taxonomy(30, rng)
+    assert tree.cut(0) == Taxonomy.flat(range(30))
+    assert tree.cut(tree.depth) == tree
+    for depth in range(tree.depth):
+        cut = tree.cut(depth)
+        assert cut.depth == depth
+        shallow = tree.level_of_node <= depth
+        expected = [
+            tuple(sorted(tree.classes_below(v).tolist()))
+            for v in np.flatnonzero(shallow)
+        ]
+        assert sets_of(cut) == sorted(expected)
+        for smaller in range(depth):
+            assert cut.cut(smaller) == tree.cut(smaller)
+        # A cut tree is as valid as one that went through all checks.
+        assert Taxonomy(cut.parent, cut.leaf_of_class, cut.classes_) == cut
+    for bad in (-1, 1.5):
+        with pytest.raises(ValueError, match="depth"):
+            tree.cut(bad)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_restrict(seed):
+    rng = np.random.default_rng(seed)
+    tree = random_taxonomy(30, rng)
+    kept = np.sort(rng.choice(30, int(rng.integers(1, 30)), replace=False))
+    small = tree.restrict(kept)
+    assert_array_equal(small.classes_, kept)
+    wanted = set(kept.tolist())
+    expected = {tuple(sorted(wanted.intersection(s))) for s in sets_of(tree)} - {()}
+    assert set(sets_of(small)) == expected
+    with pytest.raises(ValueError, match="unknown label 99"):
+        tree.restrict([1, 99])
+
+
+def test_graft():
+    tree = Taxonomy.from_nested([["a", "b", "c"], ["d"], ["e", "f"]])
+    sub = Taxonomy.from_nested([["a"], [["b"], ["c"]]])
+    grafted = tree.graft({1: sub})
+    assert grafted == Taxonomy.from_nested([[["a"], [["b"], ["c"]]], ["d"], ["e", "f"]])
+    assert tree.graft({1: Taxonomy.flat(["a", "b", "c"])}) == tree
+    both = tree.graft({1: sub, 3: Taxonomy.from_nested([["e"], ["f"]])})
+    assert both.to_nested() == [[["a"], [["b"], ["c"]]], ["d"], [["e"], ["f"]]]
+    with pytest.raises(ValueError, match="not a leaf"):
+        tree.graft({0: sub})
+    with pytest.raises(ValueError, match="missing labels"):
+        tree.graft({3: sub})
+
+
+def test_equality_ignores_the_order_of_siblings_only():
+    a = Taxonomy.from_nested([["x", "y"], [["z"], ["w"]]])
+    assert a == Taxonomy.from_nested([[["w"], ["z"]], ["y", "x"]])
+    assert a != Taxonomy.from_nested([["x", "z"], [["y"], ["w"]]])
+    assert a != Taxonomy.from_nested([["x", "y"], ["z", "w"]])
+    assert a != Taxonomy.from_nested([["x", "y"], [["z"], ["v"]]])
+    assert a != "tree"
+    assert clone(a) is a
+
+
+def test_names_do_not_count_for_equality():
+    named = Taxonomy.from_paths({"x": "g", "y": "g", "z": "h"})
+    assert named == Taxonomy.from_nested([["x", "y"], ["z"]])
+    assert named.names == (None, "g", "h")
+
+
+def test_single_child_chains_are_collapsed():
+    assert Taxonomy.from_nested([[[["a"], [[["b"]]]]]]).to_nested() == [["a"], ["b"]]
+    tree = Taxonomy.from_paths({"a": ("p", "q", "r"), "b": ("p", "q", "r"), "c": "s"})
+    assert tree.to_nested() == [["a", "b"], ["c"]]
+    assert tree.names == (None, "r", "s")
+    one = Taxonomy.from_nested([[["a"]]])
+    assert one.n_nodes == 1 and one.depth == 0
+
+
+def test_several_roots_of_a_parent_map_are_joined():
+    forest = {"a": "p", "b": "p", "c": "q", "d": "q"}
+    rooted = forest | {"p": "top", "q": "top", "top": None}
+    assert Taxonomy.from_parents(forest) == Taxonomy.from_parents(rooted)
+    assert Taxonomy.from_parents({"a": None, "b": None}) == Taxonomy.flat(["a", "b"])
+    assert Taxonomy.from_parents({"a": None}) == Taxonomy.flat(["a"])
+
+
+def test_ten_thousand_levels():
+    depth = 10_000
+    nested = chain(depth)
+    tree = Taxonomy.from_nested(nested)
+    assert tree.depth == depth and tree.n_classes == depth + 1
+    assert tree.n_nodes == 2 * depth + 1
+    back = tree.to_nested()
+    for k in range(depth):  # == on lists this deep would recurse
+        assert back[0] == [k]
+        back = back[1]
+    above = {k: f"n{k}" for k in range(depth)}
+    above |= {f"n{k + 1}": f"n{k}" for k in range(depth - 1)} | {depth: "n9999"}
+    binary = Taxonomy.from_parents(above)
+    assert binary.depth == depth - 1
+    paths = {k: [f"n{j}" for j in range(1, k + 1)] for k in range(0, depth, 100)}
+    assert Taxonomy.from_paths(paths).n_classes == depth // 100
+    assert tree == pickle.loads(pickle.dumps(tree))
+    assert len(pickle.dumps(tree)) < 12 * tree.n_nodes + 2000
+    assert tree.cut(50).depth == 50
+    assert tree.restrict(np.arange(100)).depth == 99
+    assert tree.to_newick().count("(") == depth
+    assert tree.export_text(max_depth=3).count("\n") == 6
+    assert tree.classes_below(0).size == depth + 1
+    assert_array_equal(tree.leaf_order(), np.arange(depth + 1))
+
+
+def test_from_linkage():
+    tree = Taxonomy.from_linkage([[0, 2], [1, 3], [4, 5]], ["a", "b", "c", "d"])
+    assert tree == Taxonomy.from_nested([[["a"], ["c"]], [["b"], ["d"]]])
+    assert Taxonomy.from_linkage(np.empty((0, 4)), ["a"]).n_nodes == 1
+    for bad in ([[0, 0], [1, 3]], [[0, 3], [1, 2]], [[0, 1], [0, 2]], [[-1, 0]]):
+        with pytest.raises(ValueError, match="twice or before"):
+            Taxonomy.from_linkage(bad)
+    with pytest.raises(ValueError, match="2-D"):
+        Taxonomy.from_linkage([0, 1])
+
+
+def test_text_and_newick():
+    tree = Taxonomy.from_paths(
+        {"it's": ("pet",), "dog": ("pet",), 'a "b"': ("car", "x"), "c": ("car",)}
+    )
+    assert tree.to_newick() == "(('it''s',dog)pet,('a \"b\"',c)car);".replace(
+        "'it''s',dog", "dog,'it''s'"
+    )
+    assert tree.export_text(max_depth=0) == "root"
+    text = Taxonomy.from_nested([list(range(20)), [20]]).export_text(max_labels=2)
+    assert "0, 1, ... (20 classes)" in text
+    assert Taxonomy.flat([5]).to_newick() == "5;"
+    assert Taxonomy.from_nested([["a"], [["b"], ["c"]]]).to_newick() == "(a,(b,c));"
+    assert Taxonomy.from_nested([[["a"], ["b"]], ["c"]]).to_newick() == "((a,b),c);"
+
+
+def test_networkx():
+    nx = pytest.importorskip("networkx")
+    tree = Taxonomy.from_paths({"x": "g", "y": "g", "z": "h"})
+    graph = tree.to_networkx()
+    assert nx.is_arborescence(graph)
+    assert graph.nodes[1] == {"classes": ["x", "y"], "name": "g"}
+
+
+def test_labels_are_sorted_and_of_one_kind():
+    tree = Taxonomy([-1, 0, 0], [1, 2, 1], ["z", "b", "a"])
+    assert tree.classes_.tolist() == ["a", "b", "z"]
+    assert tree.to_nested() == [["a", "z"], ["b"]]
+    objects = np.array(["z", "b", "a"], dtype=object)
+    assert Taxonomy([-1, 0, 0], [1, 2, 1], objects) == tree
+    assert Taxonomy.from_nested(np.arange(6).reshape(3, 2)).n_leaves == 3
+    assert Taxonomy.from_nested([[np.int64(1)], [2]]).to_nested() == [[1], [2]]
+
+
+def self_containing():
+    nested = ["a"]
+    nested.append([nested])
+    return nested
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Taxonomy.from_nested([["a"], ["a", "b"]]), "duplicate label 'a'"),
+        (lambda: Taxonomy.from_nested([["a"], []]), "empty node"),
+        (lambda: Taxonomy.from_nested([]), "empty node"),
+        (lambda: Taxonomy.from_nested("abc"), "must be a list"),
+        (lambda: Taxonomy.from_nested([["a"], [1]]), "all strings or all numbers"),
+        (lambda: Taxonomy.from_nested([["a"], [None]]), "all strings or all numbers"),
+        (lambda: Taxonomy.from_nested([[None], [{}]]), "hashable"),
+        (lambda: Taxonomy.from_nested([[1.0], [float("nan")]]), "NaN"),
+        (lambda: Taxonomy.from_nested([["a"], ["b"]], ["a"]), "unknown labels.*'b'"),
+        (lambda: Taxonomy.from_nested([["a"], ["b"]], ["a", "b", "c"]), "missing.*'c'"),
+        (lambda: Taxonomy.from_nested([["a"], ["b"]], [1, 2]), "labels"),
+        (lambda: Taxonomy.from_nested(self_containing()), "cycle"),
+        (lambda: Taxonomy.from_parents({"a": "b", "b": "a"}), "cycle"),
+        (lambda: Taxonomy.from_parents({"a": "a", "b": "c"}), "cycle: a -> a"),
+        (lambda: Taxonomy.from_parents({"x": "a", "a": "b", "b": "a"}), "cycle"),
+        (lambda: Taxonomy.from_parents({}), "empty"),
+        (lambda: Taxonomy.from_parents([-1, 0]), "mapping"),
+        (lambda: Taxonomy.from_parents({"a": "p", "b": "p"}, ["p"]), "inner node"),
+        (lambda: Taxonomy.from_paths({}), "empty"),
+        (lambda: Taxonomy.from_paths([("a",)]), "mapping"),
+        (lambda: Taxonomy.from_paths({"a": "g"}, ["a", "b"]), "missing"),
+        (lambda: Taxonomy([-1, 0, 0], [1, 1]), "empty node: leaf 2"),
+        (lambda: Taxonomy([-1, 0, 0], [1, 2, 0]), "inner node 0"),
+        (lambda: Taxonomy([-1, -1], [0, 1]), "2 roots"),
+        (lambda: Taxonomy([1, 0], [0, 1]), "no root"),
+        (lambda: Taxonomy([-1, 2, 1], [0, 1]), "cycle: 1 -> 2 -> 1"),
+        (lambda: Taxonomy([-1, 5], [1]), "parent\\[1\\] = 5"),
+        (lambda: Taxonomy([-1], [3]), "leaf_of_class"),
+        (lambda: Taxonomy([-1], []), "at least one class"),
+        (lambda: Taxonomy([], [0]), "at least a root"),
+        (lambda: Taxonomy([-1.0], [0]), "integers"),
+        (lambda: Taxonomy([-1], [0, 0], ["a", "a"]), "duplicate label"),
+        (lambda: Taxonomy([-1], [0, 0], ["a"]), "one leaf per class"),
+        (lambda: Taxonomy([-1], [0], names=["a", "b"]), "names"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
