@@ -136,18 +136,22 @@ def public_packages():
 
 
 def check_api_page(app):
-    """Warn about public names that api.rst does not list."""
+    """Warn about public names that api.rst does not list; drop stale pages."""
     listed, module = set(), None
     for line in (here / "api.rst").read_text(encoding="utf-8").split("\n"):
         found = re.match(r"\.\. currentmodule:: (\S+)", line)
         if found:
             module = found[1]
-        elif re.match(r"   [A-Za-z]\w*$", line):
-            listed.add(f"{module}.{line.strip()}")
+        found = re.match(r"(?:   |\.\. data:: )([A-Za-z]\w*)$", line)
+        if found:
+            listed.add(f"{module}.{found[1]}")
     for name in public_packages():
         for public in getattr(import_module(name), "__all__", ()):
             if f"{name}.{public}" not in listed:
                 logger.warning("api.rst does not list %s.%s", name, public)
+    for page in (here / "generated").glob("*.rst"):
+        if page.stem not in listed:  # of a name that is gone
+            page.unlink()
 
 
 def plain_foreign_references(app, what, name, obj, options, lines):
