@@ -83,6 +83,7 @@ if pages:
         "reference_url": {"sklstruct": None},
         "download_all_examples": False,
         "show_memory": False,
+        "capture_repr": ("_repr_html_",),  # not "<Display object at 0x...>"
         "show_signature": False,
         "abort_on_example_error": True,
     }
@@ -137,7 +138,7 @@ def public_packages():
 
 def check_api_page(app):
     """Warn about public names that api.rst does not list; drop stale pages."""
-    listed, module = set(), None
+    listed, pages, module = set(), set(), None
     for line in (here / "api.rst").read_text(encoding="utf-8").split("\n"):
         found = re.match(r"\.\. currentmodule:: (\S+)", line)
         if found:
@@ -145,12 +146,14 @@ def check_api_page(app):
         found = re.match(r"(?:   |\.\. data:: )([A-Za-z]\w*)$", line)
         if found:
             listed.add(f"{module}.{found[1]}")
+            if line.startswith(" "):  # in an autosummary: a page of its own
+                pages.add(f"{module}.{found[1]}")
     for name in public_packages():
         for public in getattr(import_module(name), "__all__", ()):
             if f"{name}.{public}" not in listed:
                 logger.warning("api.rst does not list %s.%s", name, public)
     for page in (here / "generated").glob("*.rst"):
-        if page.stem not in listed:  # of a name that is gone
+        if page.stem not in pages:  # of a name that is gone
             page.unlink()
 
 
