@@ -139,37 +139,41 @@ def plot(rows, names, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.5), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.8), layout="constrained")
     orders = [r["order"] for r in rows]
-    styles = {"l1": "C0", "l2": "C1", "tree_l2": "C2", "tree_linf": "C3"}
+    colours = {"l1": "C0", "l2": "C1", "tree_l2": "C2", "tree_linf": "C3"}
+    curves = [n for n in names if not n.startswith("weighted ")]
     for axis, weighted in zip(axes, (False, True)):
-        for name in names:
-            is_weighted = name.startswith("weighted ")
-            if "Kneser" not in name and is_weighted != weighted:
-                continue
-            colour = styles.get(name.removeprefix("weighted "), "0.3")
-            line = "--" if name == "Kneser-Ney" else "-"
+        for name in curves:
+            column = f"weighted {name}" if weighted and name in colours else name
             axis.plot(
                 orders,
-                [r[name] for r in rows],
-                line,
+                [r[column] for r in rows],
+                "--" if name == "Kneser-Ney" else "-",
                 marker="o",
-                ms=3,
-                color=colour,
+                markersize=3,
+                color=colours.get(name, "0.3"),
                 label=name,
             )
-        axis.set(
-            xlabel="order (words)",
-            ylabel="test perplexity",
-            title="weighted features" if weighted else "unweighted features",
-        )
-        axis.legend(fontsize=8)
-    for name in ("trie pairs", "tree pairs"):
-        axes[2].plot(orders, [r[name] for r in rows], marker="o", ms=3, label=name)
-    axes[2].set(xlabel="order (words)", ylabel="(context, word) pairs", title="size")
+        axis.set_title("weighted by depth" if weighted else "unweighted")
+        axis.set(xlabel="order (words)", ylabel="test perplexity")
+    low = min(a.get_ylim()[0] for a in axes[:2])
+    high = max(a.get_ylim()[1] for a in axes[:2])
+    for axis in axes[:2]:
+        axis.set_ylim(low, high)
+        axis.grid(axis="y", alpha=0.3)
+    for name, label in (("trie pairs", "trie"), ("tree pairs", "collapsed tree")):
+        values = [r[name] / 1e3 for r in rows]
+        axes[2].plot(orders, values, marker="o", markersize=3, label=label)
+    axes[2].set_title("size of the model")
+    axes[2].set(xlabel="order (words)", ylabel="(context, word) pairs, thousands")
     axes[2].set_ylim(bottom=0)
-    axes[2].legend(fontsize=8)
-    figure.savefig(path, dpi=120)
+    axes[2].grid(axis="y", alpha=0.3)
+    for axis in axes[1:]:
+        axis.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=3, frameon=False
+        )
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

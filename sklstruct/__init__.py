@@ -30,6 +30,7 @@ _PUBLIC = {
     "AdditiveLM": "sklstruct.smoothing",
     "BackoffModel": "sklstruct.backoff",
     "GraphDiffusionUnigram": "sklstruct.smoothing",
+    "HierarchicalClassifier": "sklstruct.taxonomy",
     "KneserNeyLM": "sklstruct.smoothing",
     "LanguageModel": "sklstruct.language_model",
     "StructuredLogLinearLM": "sklstruct.loglinear",

@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import (
 import sklstruct
 from sklstruct import (
     AdditiveLM,
+    HierarchicalClassifier,
     KneserNeyLM,
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
@@ -36,6 +37,7 @@ from sklstruct.smoothing import (
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
 )
+from sklstruct.taxonomy import TAXONOMY_BUILDERS, TaxonomyBuilder
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
 
@@ -59,6 +61,9 @@ ESTIMATORS = [
 # Public classes that are estimators by interface but do not take a 2-D array, so
 # that scikit-learn's checks cannot reach them: where they are tested instead.
 ELSEWHERE = {
+    HierarchicalClassifier: "tests/taxonomy (its own table of checks, one a builder)",
+    TaxonomyBuilder: "tests/taxonomy (builders build from (X, y) and do not fit)",
+    **dict.fromkeys(TAXONOMY_BUILDERS.values(), "tests/taxonomy (as TaxonomyBuilder)"),
     LanguageModel: "tests/language_model (its X are sentences)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",
 }

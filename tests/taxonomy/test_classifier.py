@@ -574,6 +574,20 @@ def test_repeated_builders_differ(train):
         assert one != other
 
 
+def test_another_view_keeps_classes_and_total_weight():
+    from sklstruct.taxonomy._classifier import _another_view
+
+    rng = np.random.RandomState(0)
+    code = np.repeat([2, 0, 1, 3], [5, 1, 8, 2])
+    X = np.arange(code.size)[:, None] * np.ones(7)
+    for kind in (np.asarray, sp.csr_matrix):
+        part, labels, weight = _another_view(kind(X), code, np.ones(code.size), rng)
+        assert part.shape == (labels.size, 4)
+        rows = np.asarray(part[:, [0]].todense() if sp.issparse(part) else part)[:, 0]
+        assert_array_equal(code[rows.astype(int)], labels)
+        assert_array_equal(np.bincount(labels, weight), np.bincount(code))
+
+
 # -------------------------------------------------------------------- estimators
 
 
