@@ -31,6 +31,25 @@ from ._model import BackoffModel
 _BLOCK_BYTES = 1 << 26
 
 
+def read_sample_weight(sample_weight, X):
+    """(rows of positive weight, their weights); None for all rows, or no weights.
+
+    Weight 0 is as if absent, so such rows are left out before anything is learnt
+    from them.
+    """
+    if sample_weight is None:
+        return None, None
+    sample_weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    keep = sample_weight > 0
+    if not keep.any():
+        raise ValueError(
+            "sample_weight is zero for every sample: there is nothing to learn from"
+        )
+    return (None, sample_weight) if keep.all() else (keep, sample_weight[keep])
+
+
 class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators whose fitted model is a `BackoffModel`.
 
@@ -116,21 +135,9 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 f"X and y have inconsistent numbers of samples: {n_samples} and "
                 f"{y.shape[0]}"
             )
-        keep = None
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            keep = sample_weight > 0
-            if not keep.any():
-                raise ValueError(
-                    "sample_weight is zero for every sample: there is nothing to "
-                    "learn from"
-                )
-            if keep.all():
-                keep = None
-            else:
-                sample_weight, y = sample_weight[keep], y[keep]
+        keep, sample_weight = read_sample_weight(sample_weight, X)
+        if keep is not None:
+            y = y[keep]
         target = self._read_targets(y)
 
         depth = self.max_depth

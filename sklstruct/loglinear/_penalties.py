@@ -100,16 +100,14 @@ class Penalty:
 
     def _downward(self, down):
         """Top-down over the pair forest: the root, then blocks in parallel."""
-        total = down(0, *self.ranges.levels[0]) or 0.0
+        down(0, *self.ranges.levels[0])
 
         def run(blocks):
-            total = 0.0
             for lo, hi in blocks:
                 for k in range(1, len(lo)):
-                    total += down(k, lo[k], hi[k]) or 0.0
-            return total
+                    down(k, lo[k], hi[k])
 
-        return total + sum(self.map(run, self.ranges.blocks))
+        self.map(run, self.ranges.blocks)
 
 
 class Separable(Penalty):
@@ -224,23 +222,23 @@ class TreeL2(Separable):
         return self
 
     def step(self, kappa, y, g, out, epsilon=0.0):
-        self._squares(y)
+        value = self.value(y)  # leaves the squared norms in _square
         if epsilon == 0.0:
-            return self._exact_step(kappa, y, g, out)
+            return self._exact_step(kappa, y, g, out), value
         last = self.tree.n_levels - 1
         parent, square = self.tree.pair_parent, self._square
 
         def down(k, lo, hi):
-            value = _fast.group_weights(
+            _fast.group_weights(
                 lo, hi, float(self.strength(k)[0]), k < last, epsilon, parent, square
             )
-            return value if k < last else 0.0  # the step adds the deepest level's
 
-        inner = self._downward(down)
-        squared, value = self._separable_step(kappa, y, g, square, out)
-        return squared, value + inner
+        self._downward(down)
+        squared, _ = self._separable_step(kappa, y, g, square, out)
+        return squared, value
 
     def _exact_step(self, kappa, y, g, out):
+        """The step from the squared norms of y; its squared residual."""
         loss, parent, count = self.loss, self.tree.pair_parent, self.tree.count
         if self._cut is None:
             self._cut = np.empty(y.size, dtype=np.int32)
@@ -250,12 +248,12 @@ class TreeL2(Separable):
         )  # fmt: skip
 
         def split(k, lo, hi):
-            return _fast.split_groups(
+            _fast.split_groups(
                 lo, hi, kappa, loss.metric_scale(k), float(self.strength(k)[0]),
                 self.threshold, parent, count, rho, metric, group_kappa, cut,
             )  # fmt: skip
 
-        value = self._downward(split)
+        self._downward(split)
 
         def centres(k, lo, hi):
             _fast.forest_centres(
@@ -268,16 +266,7 @@ class TreeL2(Separable):
         def residual(k, lo, hi):
             return _fast.mapping_residual(lo, hi, metric, count, y, out)
 
-        return sum_over(self.map, residual, self.ranges.groups), value
-
-    def _squares(self, w):
-        parent, square = self.tree.pair_parent, self._square
-        square[:] = 0.0
-
-        def up(k, lo, hi, push):
-            _fast.subtree_squares(lo, hi, push, parent, w, square)
-
-        self._upward(up, lambda lo, hi: _fast.push_squares(lo, hi, parent, square))
+        return sum_over(self.map, residual, self.ranges.groups)
 
     def _shrink(self, parent, kappa, out):
         """The exact operator on a forest, in place."""

@@ -121,49 +121,23 @@ def extrapolate(Py_ssize_t lo, Py_ssize_t hi, double momentum, bint positive,
             w[p] = new[p]
 
 
-def subtree_squares(Py_ssize_t lo, Py_ssize_t hi, bint push,
-                    const int32_t[::1] parent, const double[::1] w,
-                    double[::1] square):
-    """square (sums over the children) becomes ||w_subtree||^2, bottom-up."""
-    cdef Py_ssize_t p
-    cdef double s
-    with nogil:
-        for p in range(hi - 1, lo - 1, -1):
-            s = square[p] + w[p] * w[p]
-            square[p] = s
-            if push:
-                square[parent[p]] += s
-
-
-def push_squares(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] parent,
-                 double[::1] square):
-    """What `subtree_squares(..., push=False)` left to do for the range."""
-    cdef Py_ssize_t p
-    with nogil:
-        for p in range(hi - 1, lo - 1, -1):
-            square[parent[p]] += square[p]
-
-
 def group_weights(Py_ssize_t lo, Py_ssize_t hi, double weight, bint own,
                   double epsilon, const int32_t[::1] parent,
                   double[::1] square):
-    """Squares become rho_p = sum over groups g that hold p of weight/||w_g||.
+    """Squared norms become rho_p = sum over groups g that hold p of
+    weight / ||w_g||, parents before children.
 
     The norms are smoothed by epsilon. own=False leaves the pair's own group out
-    (a leaf: its norm is |w_p|, treated exactly). Returns the sum of
-    weight * ||w_g|| over the groups of the range.
+    (a leaf: its norm is |w_p|, treated exactly).
     """
     cdef Py_ssize_t p
-    cdef double s, above, total = 0.0, e2 = epsilon * epsilon
+    cdef double above, e2 = epsilon * epsilon
     with nogil:
         for p in range(lo, hi):
-            s = square[p]
-            total += sqrt(s)
             above = square[parent[p]] if parent[p] >= 0 else 0.0
             if own:
-                above += weight / sqrt(s + e2)
+                above += weight / sqrt(square[p] + e2)
             square[p] = above
-    return weight * total
 
 
 def split_groups(Py_ssize_t lo, Py_ssize_t hi, double kappa,
@@ -180,13 +154,12 @@ def split_groups(Py_ssize_t lo, Py_ssize_t hi, double kappa,
     exact operator applies; group_kappa is -1 outside of the forests.
     """
     cdef Py_ssize_t p, ss = 0 if scale.shape[0] == 1 else 1
-    cdef double norm, above, total = 0.0
+    cdef double norm, above
     cdef int32_t q
     cdef bint inside
     with nogil:
         for p in range(lo, hi):
             norm = sqrt(rho[p])
-            total += norm
             q = parent[p]
             inside = q >= 0 and group_kappa[q] >= 0.0
             above = rho[q] if q >= 0 else 0.0
@@ -206,7 +179,6 @@ def split_groups(Py_ssize_t lo, Py_ssize_t hi, double kappa,
                 group_kappa[p] = -1.0
             if metric[p] == 0.0:
                 metric[p] = 1.0
-    return weight * total
 
 
 def forest_centres(Py_ssize_t lo, Py_ssize_t hi, bint positive,

@@ -16,9 +16,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._compat import Interval, StrOptions, _check_sample_weight, _fit_context
+from .._compat import Interval, StrOptions, _fit_context
 from ..backoff import BackoffModel
-from ..backoff._estimator import BackoffClassifier
+from ..backoff._estimator import BackoffClassifier, read_sample_weight
 from ..context_tree._symbols import encode_labels
 from . import _smoothing_fast as _fast
 from ._base import BASE_CONSTRAINT, base_distribution
@@ -97,17 +97,9 @@ class UnigramClassifier(BackoffClassifier):
                 f"X and y have inconsistent numbers of samples: {_num_samples(X)} and "
                 f"{y.shape[0]}"
             )
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, y, dtype=np.float64, ensure_non_negative=True
-            )
-            keep = sample_weight > 0
-            if not keep.any():
-                raise ValueError(
-                    "sample_weight is zero for every sample: there is nothing to "
-                    "learn from"
-                )
-            y, sample_weight = y[keep], sample_weight[keep]
+        keep, sample_weight = read_sample_weight(sample_weight, y)
+        if keep is not None:
+            y = y[keep]
         target = self._read_targets(y)
         counts = np.bincount(target, sample_weight, minlength=self.classes_.size)
         return self._fit_counts(check_counts(counts))
