@@ -10,9 +10,10 @@ from . import _loss_fast as _fast
 from ._sweeps import PairRanges
 
 # Pairs in one block. Its working set (w, es, gradient, counts, parents: about 40
-# bytes a pair) should stay in a core's L2 cache between the forward and the
-# backward sweep; 2^14 pairs are 640 KB. Measured on WikiText-2 at depth 4, one
-# evaluation (see benchmarks/bench_loss.py for the table).
+# bytes a pair) should stay in a core's cache between the forward and the backward
+# sweep; 2^16 pairs are 2.6 MB. On WikiText-2 at depth 4, one evaluation took 51, 43,
+# 41, 40, 40 ms with blocks of 2^12, 2^14, 2^16, 2^18, 2^20 pairs (and 32 MB of L3;
+# `benchmarks/bench_loss.py --block` prints the table).
 BLOCK_PAIRS = 1 << 16
 
 # Shards are the units of parallel work. Their number is fixed, not taken from
