@@ -516,12 +516,13 @@ def search_sparse(
         for i in range(best_lp.shape[0]):
             space.memory.now += 1
             sample.nnz = indptr[i + 1] - indptr[i]
+            # pointer arithmetic: empty rows at the end start past the last entry
             if index_t is int32_t:
-                sample.index32 = &indices[indptr[i]]
+                sample.index32 = &indices[0] + indptr[i]
             else:
-                sample.index64 = &indices[indptr[i]]
+                sample.index64 = &indices[0] + indptr[i]
             n_dots[i] = answer(
-                f, &space.memory, &sample, <cython.floating*>&data[indptr[i]],
+                f, &space.memory, &sample, <cython.floating*>&data[0] + indptr[i],
                 <cython.floating*>&coef[0, 0], <cython.floating*>&intercept[0], &z[0],
                 k, greedy, &target[i] if target.shape[0] else NULL,
                 space.seen, &best[i, 0], &best_lp[i, 0],
