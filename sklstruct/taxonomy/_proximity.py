@@ -182,9 +182,8 @@ class ClassStatistics:
         k = self.weight.size
         total = self.weight.sum()
         if sp.issparse(X) and X.nnz < _SPARSE * n * d:
-            weighted = sp.diags_array(weight) @ X
-            sums = _sum_by_class(weighted, codes, k)
-            gram = _to_dense(X.T @ weighted)
+            sums = _sum_by_class(X, codes, k, weight)
+            gram = _to_dense(X.T @ (sp.diags_array(weight) @ X))
             shift = np.zeros(d)
         else:
             # A shift near the mean saves the digits that centring would lose where
@@ -193,10 +192,10 @@ class ClassStatistics:
             sums, gram = np.zeros((k, d)), np.zeros((d, d))
             for lo in range(0, n, _CHUNK):
                 block = _to_dense(X[lo : lo + _CHUNK]) - shift
-                block *= np.sqrt(weight[lo : lo + _CHUNK, None])
+                w = weight[lo : lo + _CHUNK]
+                sums += _sum_by_class(block, codes[lo : lo + _CHUNK], k, w)
+                block *= np.sqrt(w)[:, None]
                 gram += block.T @ block
-                block *= np.sqrt(weight[lo : lo + _CHUNK, None])
-                sums += _sum_by_class(block, codes[lo : lo + _CHUNK], k)
         mean = sums.sum(axis=0) / total
         self.mean = shift + mean
         self.class_sum = sums - self.weight[:, None] * mean
@@ -480,12 +479,11 @@ def _to_dense(X) -> NDArray:
     return np.asarray(X, dtype=np.float64)
 
 
-def _sum_by_class(X, codes, n_classes) -> NDArray:
-    """Sums of the rows of each class, dense."""
+def _sum_by_class(X, codes, n_classes, weight=None) -> NDArray:
+    """Weighted sums of the rows of each class, dense."""
     n = codes.size
-    indicator = sp.csr_array(
-        (np.ones(n), codes, np.arange(n + 1)), shape=(n, n_classes)
-    )
+    weight = np.ones(n) if weight is None else weight
+    indicator = sp.csr_array((weight, codes, np.arange(n + 1)), shape=(n, n_classes))
     return _to_dense(indicator.T @ X)
 
 
@@ -555,8 +553,7 @@ def _incomplete_cholesky(X, weight, rank) -> NDArray:
 
 def _class_mean_coordinates(X, codes, weight, n_classes) -> NDArray:
     """Coordinates of the rows in an orthonormal basis of the centred class means."""
-    weighted = sp.diags_array(weight) @ X
-    sums = _sum_by_class(weighted, codes, n_classes)
+    sums = _sum_by_class(X, codes, n_classes, weight)
     means = sums / np.bincount(codes, weight, minlength=n_classes)[:, None]
     means -= means.mean(axis=0)
     s2, u = np.linalg.eigh(means @ means.T)

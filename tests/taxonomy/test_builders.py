@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.utils._param_validation import InvalidParameterError
 
+from sklstruct._compat import InvalidParameterError
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     ClassProximity,

@@ -35,10 +35,7 @@ def class_means(X, codes, weight, max_bytes, *, whiten=False, delta=1.0):
         stats = ClassStatistics(X, codes, weight, max_bytes=max_bytes)
         return stats.whitened_means(delta)
     total = np.bincount(codes, weight, minlength=k)[:, None]
-    scaled = X.multiply(weight[:, None]).tocsr() if hasattr(X, "multiply") else None
-    if scaled is None:
-        scaled = X * weight[:, None]
-    return _sum_by_class(scaled, codes, k) / total
+    return _sum_by_class(X, codes, k, weight) / total
 
 
 class WardMerge(TaxonomyBuilder):
