@@ -18,8 +18,11 @@ On a machine that is busy with other work set OMP_NUM_THREADS=1 and
 OPENBLAS_NUM_THREADS=1: the flat model's threads wait for each other otherwise, which
 flatters every ratio. The trees use one BLAS thread anyway.
 
-Peers (`--peers sgd hiclass`): `SGDClassifier` with log-loss, and HiClass (local
-classifiers per parent node, when installed) on our "cut" tree.
+Peers (`--peers sgd hiclass napkinxc omikuji`): `SGDClassifier` with log-loss and,
+where installed, HiClass (local classifiers per parent node on our "cut" tree), napkinXC
+(hierarchical softmax on its k-means tree) and omikuji (three trees, its default). The
+last three are run with C = 1 and one thread, and their log-loss is left out.
+napkinXC scales samples to norm 1 (without that it crashes).
 """
 
 import argparse
@@ -27,10 +30,12 @@ import csv
 import gzip
 import os
 import platform
+import tempfile
 import time
 import warnings
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
@@ -109,7 +114,6 @@ def words(seed, n_classes=2000, d=100, n_train=30_000, n_test=5_000):
 
     Vectors: canonical correlations of previous and next word on the training text.
     """
-    import scipy.sparse as sp
     from sklearn.utils.extmath import randomized_svd
 
     def read(name):
@@ -230,6 +234,8 @@ def measure(make, parts, grid, reference=None):
     dots = (
         model.n_dot_products(Z).mean()
         if hasattr(model, "n_dot_products")
+        else np.nan
+        if isinstance(model, AnswersOnly)
         else model.classes_.size
     )
     return {
@@ -260,8 +266,7 @@ def show(name, runs, reference):
 
 
 def peers(names):
-    """Name -> function of C that makes a model; silent about what is not installed
-    only in so far as it says so."""
+    """(name, function of C that makes a model) of every peer that is installed."""
     if "sgd" in names:
         yield (
             "SGD",
@@ -280,8 +285,72 @@ def peers(names):
                 lambda C: Hiclass(LocalClassifierPerParentNode, C),
             )
 
+    if "napkinxc" in names:
+        try:
+            import napkinxc.models
+        except ImportError:
+            print("napkinxc is not installed: left out")
+        else:
+            yield "napkinxc HSM", lambda C: Napkinxc(napkinxc.models.HSM, C)
+    if "omikuji" in names:
+        try:
+            import omikuji
+        except ImportError:
+            print("omikuji is not installed: left out")
+        else:
+            yield "omikuji, 3 trees", lambda C: Omikuji(omikuji.Model)
 
-class Hiclass:
+
+class AnswersOnly:
+    def target_log_proba(self, X, y):
+        return np.full(len(y), np.nan)
+
+
+class Napkinxc(AnswersOnly):
+    def __init__(self, kind, C):
+        self.folder = tempfile.TemporaryDirectory()
+        self.model = kind(self.folder.name, liblinear_c=C, seed=0, threads=1)
+
+    def fit(self, X, y):
+        self.classes_, code = np.unique(y, return_inverse=True)
+        self.model.fit(sp.csr_matrix(X), code.tolist())
+        return self
+
+    def predict(self, X):
+        found = self.model.predict(sp.csr_matrix(X), top_k=1)
+        return self.classes_[[labels[0] for labels in found]]
+
+
+class Omikuji(AnswersOnly):
+    def __init__(self, kind):
+        self.kind = kind
+
+    def fit(self, X, y):
+        self.classes_, code = np.unique(y, return_inverse=True)
+        X = sp.csr_matrix(X)
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(f"{X.shape[0]} {X.shape[1]} {self.classes_.size}\n")
+            for i, label in enumerate(code):
+                part = slice(X.indptr[i], X.indptr[i + 1])
+                pairs = zip(X.indices[part], X.data[part])
+                file.write(f"{label} " + " ".join(f"{j}:{v:.7g}" for j, v in pairs))
+                file.write("\n")
+            file.flush()
+            self.model = self.kind.train_on_data(file.name, None, 1)
+        self.model.init_prediction_thread_pool(1)
+        return self
+
+    def predict(self, X):
+        X = sp.csr_matrix(X)
+        found = []
+        for i in range(X.shape[0]):
+            part = slice(X.indptr[i], X.indptr[i + 1])
+            pairs = list(zip(X.indices[part].tolist(), X.data[part].tolist()))
+            found.append(self.model.predict(pairs, top_k=1)[0][0])
+        return self.classes_[found]
+
+
+class Hiclass(AnswersOnly):
     """HiClass on the paths of our "cut" tree; answers have no probabilities."""
 
     def __init__(self, kind, C):
@@ -306,9 +375,6 @@ class Hiclass:
         found = self.model.predict(X)
         last = ["".join(row[row != ""][-1:]) for row in found]
         return self.classes_[[int(name[1:]) for name in last]]
-
-    def target_log_proba(self, X, y):
-        return np.full(len(y), np.nan)
 
 
 def run(section, args):
@@ -347,7 +413,7 @@ def run(section, args):
                 reference,
             )
     for name, make in peers(args.peers):
-        show(name, [measure(make, parts, args.grid[:1]) for parts in splits], reference)
+        show(name, [measure(make, parts, [1.0]) for parts in splits], reference)
     for builder in args.builders:
         for depth in args.depths:
             for trees in args.trees:
