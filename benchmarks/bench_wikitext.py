@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 from _common import best_time, machine, peak_mb, wikitext
+from sklearn.base import clone
 
 from sklstruct.context_tree import context_windows
 from sklstruct.language_model import LanguageModel
@@ -94,7 +95,7 @@ def tune():
 def converge():
     w = context_windows(wikitext("train"), DEPTH)
     for name in ("l1", "l2", "elastic_net", "tree_l2", "tree_linf"):
-        estimator = MODELS[name].set_params(padding=-1)
+        estimator = clone(MODELS[name]).set_params(padding=-1)
         minimum = None
         for label, params in (
             ("minimum", {"tol": 3e-4, "max_iter": 1000}),
