@@ -111,25 +111,24 @@ class LogLinearLoss:
             self.pair_beta = np.repeat(self.beta, np.diff(tree.pair_ptr))
             self._scale = self.pair_beta * total[-1]
         self.ranges = PairRanges(tree, self.shards, n_shards)
-        self.level_pairs = tree.pair_ptr[tree.level_ptr].astype(np.int64)
         # Inner nodes at which samples end (sentence starts).
         inner = tree.level_ptr[-2] if n_levels > 1 else 1
         self.ends = np.flatnonzero(tree.node_weight[:inner])
         self.unseen = tree.count[: tree.n_classes] == 0
-        self._linear = self.scale_by_beta(tree.count)
+        if self.pair_beta is not None:
+            self._beta_count = self.pair_beta * tree.count
         self._es = np.empty(n_pairs)
         self._z = np.empty(tree.n_nodes)
         self._a = np.empty(tree.n_nodes)
 
-    def scale_by_beta(self, values):
-        """beta_p * values_p for every pair."""
+    def _linear(self, w):
+        """Sum of beta c w over the pairs."""
         if self.pair_beta is not None:
-            return self.pair_beta * values
-        out = np.empty_like(values)
-        for k, b in enumerate(self.beta):
-            here = slice(self.level_pairs[k], self.level_pairs[k + 1])
-            np.multiply(values[here], b, out=out[here])
-        return out
+            return _fast.dot(self._beta_count, w)
+        count, total = self.tree.count, 0.0
+        for b, (lo, hi) in zip(self.beta, self.ranges.levels):
+            total += b * _fast.dot(count[lo:hi], w[lo:hi])
+        return total
 
     def metric_scale(self, level):
         r"""Factor of the counts in a diagonal metric that majorises the Hessian.
@@ -187,14 +186,14 @@ class LogLinearLoss:
         grad[:n_classes] = self._root_beta() * (e_root - tree.count[:n_classes])
         grad[:n_classes][self.unseen] = 0.0
         value += self._ends_value()
-        return value - float(self._linear @ w), grad
+        return value - self._linear(w), grad
 
     def _root_beta(self):
         return self.beta[0]  # one entry a level, or a node: the root's either way
 
     def _ends_value(self):
         z, t = self._z[self.ends], self.tree.node_weight[self.ends]
-        return float(t @ np.log(z))
+        return _fast.dot(t, np.log(z))
 
     def _shard_gradient(self, blocks, w, grad, z_root):
         tree = self.tree
@@ -217,7 +216,7 @@ class LogLinearLoss:
                 z_root, es, scratch, z, a, grad, a_root, e_root,
             )  # fmt: skip
             leaves = slice(lo[deepest], hi[deepest])
-            value += float(t[leaves] @ np.log(z[leaves]))
+            value += _fast.dot(t[leaves], np.log(z[leaves]))
         return value, float(a_root[0]), e_root
 
     def value(self, w):
@@ -241,11 +240,11 @@ class LogLinearLoss:
                     lo, hi, tree.parent, ptr, tree.pair_parent, z_root, es, z
                 )
                 leaves = slice(lo[-1], hi[-1])
-                value += float(t[leaves] @ np.log(z[leaves]))
+                value += _fast.dot(t[leaves], np.log(z[leaves]))
             return value
 
         value = sum(self.map(run, self.shards)) + self._ends_value()
-        return value - float(self._linear @ w), es, z
+        return value - self._linear(w), es, z
 
 
 def _plain_map(function, items):
