@@ -19,16 +19,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from .._blocks import rows_per_block
 from .._compat import _check_sample_weight, _fit_context
 from ..context_tree import ContextTree
 from ..context_tree._symbols import encode_labels, is_nan
 from ..context_tree._tree import Histories
 from ..context_tree._vectorizer import read_windows
 from ._model import BackoffModel
-
-# Full rows are made in blocks of about 64 MB: below that the passes over a block
-# stay in the cache of a laptop, above it nothing gets faster.
-_BLOCK_BYTES = 1 << 26
 
 
 def read_sample_weight(sample_weight, X):
@@ -221,8 +218,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _blocks(self, nodes):
         """Full rows of log-probabilities, a bounded number at a time."""
-        n_classes = self.classes_.size
-        step = max(1, _BLOCK_BYTES // (8 * n_classes))
+        step = rows_per_block(self.classes_.size)
         for start in range(0, nodes.size, step):
             stop = min(start + step, nodes.size)
             yield (

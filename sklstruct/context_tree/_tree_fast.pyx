@@ -21,6 +21,8 @@ depend on the order of the samples.
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
+from sklstruct.context_tree._find_fast cimport find_child
+
 
 def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
                     int32_t max_depth, int32_t[::1] length):
@@ -323,8 +325,8 @@ def fill_paths(const int32_t[::1] parent, const int32_t[::1] level,
 
 
 def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
-                   const int32_t[::1] length, const int32_t[::1] symbol,
-                   const int32_t[::1] child_ptr, const int32_t[::1] span,
+                   const int32_t[::1] length, const int[::1] symbol,
+                   const int[::1] child_ptr, const int32_t[::1] span,
                    const int32_t[::1] edge_text, const int64_t[::1] edge_pos,
                    int32_t[::1] node, int32_t[::1] matched):
     """Deepest node reached in a collapsed tree, and how many of the suffixes
@@ -334,7 +336,7 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
     span[x] - 1, from the most recent to the oldest.
     """
     cdef Py_ssize_t i, n = offset.shape[0]
-    cdef int32_t x, lo, hi, mid, s, k, d, j
+    cdef int32_t x, child, k, d, j
     with nogil:
         for i in range(n):
             x = 0
@@ -342,18 +344,10 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
             j = 1
             d = length[i]
             while k < d:
-                s = flat[offset[i] - k - 1]
-                lo = child_ptr[x]
-                hi = child_ptr[x + 1]
-                while lo < hi:
-                    mid = lo + (hi - lo) // 2
-                    if symbol[mid] < s:
-                        lo = mid + 1
-                    else:
-                        hi = mid
-                if lo >= child_ptr[x + 1] or symbol[lo] != s:
+                child = find_child(symbol, child_ptr, x, flat[offset[i] - k - 1])
+                if child < 0:
                     break
-                x = lo
+                x = child
                 j = 1
                 k += 1
                 while (j < span[x] and k < d

@@ -7,10 +7,8 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._blocks import rows_per_block
 from ..context_tree._symbols import encode_labels
-
-# Rows of predict_log_proba are asked for in blocks of about 64 MB.
-_BLOCK_BYTES = 1 << 26
 
 
 def innermost(estimator):
@@ -71,7 +69,7 @@ def target_log_proba(estimator, X, y):
     rows = np.flatnonzero(code >= 0)
     column = order[code[rows]]
     out = np.full(y.size, np.nan)
-    step = max(1, _BLOCK_BYTES // (8 * classes.size))
+    step = rows_per_block(classes.size)
     for start in range(0, rows.size, step):
         here = rows[start : start + step]
         block = X.iloc[here] if hasattr(X, "iloc") else X[here]

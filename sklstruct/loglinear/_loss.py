@@ -183,13 +183,11 @@ class LogLinearLoss:
             a_root += part_a
             e_root += part_e
         e_root += es_root * a_root
-        grad[:n_classes] = self._root_beta() * (e_root - tree.count[:n_classes])
+        # beta has one entry a level, or a node: the first is the root's either way.
+        grad[:n_classes] = self.beta[0] * (e_root - tree.count[:n_classes])
         grad[:n_classes][self.unseen] = 0.0
         value += self._ends_value()
         return value - self._linear(w), grad
-
-    def _root_beta(self):
-        return self.beta[0]  # one entry a level, or a node: the root's either way
 
     def _ends_value(self):
         z, t = self._z[self.ends], self.tree.node_weight[self.ends]

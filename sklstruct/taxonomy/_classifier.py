@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from .._blocks import rows_per_block
 from .._compat import (
     HasMethods,
     Interval,
@@ -40,9 +41,6 @@ from . import _classifier_fast as kernels
 from ._batched_logistic import NodeProblems, single_blas_thread, warn_not_converged
 from ._builders import TAXONOMY_BUILDERS
 from ._taxonomy import Taxonomy
-
-# Full rows are made in blocks of about 64 MB, as everywhere in the package.
-_BLOCK_BYTES = 1 << 26
 
 # Samples that one thread searches in a row: enough to hide the start of a thread.
 _SEARCH_ROWS = 4096
@@ -738,7 +736,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         forest = self.forest_
         n_classes = self.classes_.size
         width = forest.parent.size + forest.n_rows + n_classes
-        step = max(1, _BLOCK_BYTES // (8 * width))
+        step = rows_per_block(width)
         if hasattr(self, "estimators_"):
 
             def block(part):
