@@ -313,8 +313,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     Notes
     -----
     Probabilities sum to 1 whatever the depth of the leaves and do not depend on
-    the other samples of a call. With one class in y the model predicts it with
-    probability 1.
+    the other samples of a call, up to the rounding of scores in the precision of X.
+    With one class in y the model predicts it with probability 1.
 
     References
     ----------
@@ -745,13 +745,15 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             arrays = kernels.ForestArrays(*forest)
 
             def block(part):
-                scores = X[part] @ self.coef_.T
+                with np.errstate(over="ignore", invalid="ignore"):
+                    scores = X[part] @ self.coef_.T
                 if sp.issparse(scores):
                     scores = scores.toarray()
                 scores = np.ascontiguousarray(scores)
                 scores += self.intercept_
                 out = np.empty((scores.shape[0], n_classes))
-                kernels.full_rows(arrays, scores, np.empty(forest.parent.size), out)
+                work = np.empty(forest.parent.size)
+                _check_scores(kernels.full_rows(arrays, scores, work, out))
                 use(part, out)
 
         with single_blas_thread():
@@ -760,8 +762,15 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def _conditional(self, model, X):
         """Conditional log-probabilities of the children by a model of the user's."""
         p = np.asarray(model.predict_proba(X), dtype=np.float64)
+        total = p.sum(axis=1, keepdims=True)
+        if not ((p >= 0).all() and (total > 0).all() and np.isfinite(total).all()):
+            raise ValueError(
+                f"predict_proba of the node model {model!r} gave a row that is no "
+                "distribution (not a number, negative, or all zeros). Scale X as in "
+                "training, or take another estimator"
+            )
         with np.errstate(divide="ignore"):
-            return np.log(p / p.sum(axis=1, keepdims=True))
+            return np.log(p / total)
 
     def _log_proba_by_estimators(self, X):
         forest = self.forest_
@@ -779,7 +788,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             out = np.logaddexp(out, total[:, forest.terminal[t]])
         return out - np.log(n_trees) if n_trees > 1 else out
 
-    def _search(self, X, k=1, greedy=False, target=None):
+    def _search(self, X, k=1, greedy=False, only_best=False, target=None):
         """(best classes, log-probabilities, dot products) without full rows."""
         n = X.shape[0]
         best = np.zeros((n, k), dtype=np.int32)
@@ -799,6 +808,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 intercept,
                 np.empty(coef.shape[0], dtype=X.dtype),
                 greedy,
+                only_best,
                 target[part] if target.size else target,
                 best[part],
                 log_proba[part],
@@ -809,9 +819,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 data, indices = rows.data, rows.indices
                 if data.size == 0:
                     data, indices = np.zeros(1, X.dtype), np.zeros(1, indices.dtype)
-                kernels.search_sparse(arrays, data, indices, rows.indptr, *result)
+                good = kernels.search_sparse(
+                    arrays, data, indices, rows.indptr, *result
+                )
             else:
-                kernels.search_dense(arrays, X[part], *result)
+                good = kernels.search_dense(arrays, X[part], *result)
+            _check_scores(good)
 
         with single_blas_thread():
             self._parts(n, _SEARCH_ROWS)(block)
@@ -839,34 +852,41 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """
         forest = self.forest_
         of_node = dict(zip(self.model_nodes_.tolist(), self.estimators_))
-        n = X.shape[0]
-        n_dots = np.zeros(n, dtype=np.int64)
-        reached = np.full((n, forest.parent.size), -np.inf)
+        code = np.empty(X.shape[0], dtype=np.int64)
+        n_dots = np.zeros(X.shape[0], dtype=np.int64)
         root = forest.tree_ptr[tree]
-        reached[:, root] = 0.0
-        at = np.full(n, root, dtype=np.int64)
-        active = np.arange(n)
-        while active.size:
-            active = active[forest.node_class[at[active]] < 0]
-            for v in np.unique(at[active]).tolist():
-                rows = active[at[active] == v]
-                a = forest.first_child[v]
-                children = slice(a, a + forest.n_child[v])
-                here = reached[rows, v][:, None]
-                if v in of_node:
-                    here = here + self._conditional(of_node[v], X[rows])
-                    n_dots[rows] += _rows_of(forest.n_child[v])
-                if greedy:
-                    reached[rows] = -np.inf
-                reached[rows, v] = -np.inf
-                reached[rows, children] = here
-            # node numbers of terminals do not follow those of classes, thus ties
-            # are left to the smallest class explicitly
-            top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
-            key = np.where(forest.node_class < 0, -1, forest.node_class)
-            tied = np.where(reached[active] == top, key, forest.parent.size)
-            at[active] = tied.argmin(axis=1)
-        return forest.node_class[at], n_dots
+
+        def block(part):
+            rows_of_X, count = X[part], n_dots[part]
+            n = rows_of_X.shape[0]
+            reached = np.full((n, forest.parent.size), -np.inf)
+            reached[:, root] = 0.0
+            at = np.full(n, root, dtype=np.int64)
+            active = np.arange(n)
+            while active.size:
+                active = active[forest.node_class[at[active]] < 0]
+                for v in np.unique(at[active]).tolist():
+                    rows = active[at[active] == v]
+                    a = forest.first_child[v]
+                    children = slice(a, a + forest.n_child[v])
+                    here = reached[rows, v][:, None]
+                    if v in of_node:
+                        here = here + self._conditional(of_node[v], rows_of_X[rows])
+                        count[rows] += _rows_of(forest.n_child[v])
+                    if greedy:
+                        reached[rows] = -np.inf
+                    reached[rows, v] = -np.inf
+                    reached[rows, children] = here
+                # node numbers of terminals do not follow those of classes, thus ties
+                # are left to the smallest class explicitly
+                top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
+                key = np.where(forest.node_class < 0, -1, forest.node_class)
+                tied = np.where(reached[active] == top, key, forest.parent.size)
+                at[active] = tied.argmin(axis=1)
+            code[part] = forest.node_class[at]
+
+        self._parts(X.shape[0], rows_per_block(2 * forest.parent.size))(block)
+        return code, n_dots
 
     def predict_log_proba(self, X):
         r"""Natural logarithm of :math:`P(y \mid x)` for every class.
@@ -926,7 +946,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         if not hasattr(self, "estimators_"):
             # The full rows would cost an exponential and a logarithm per class on
             # top of the products (93 against 2 µs per sample at 2 000 classes).
-            best, _, n_dots = self._search(X, greedy=greedy)
+            best, _, n_dots = self._search(X, greedy=greedy, only_best=True)
             return best[:, 0], n_dots
         if self.prediction != "joint":
             if len(self.taxonomies_) == 1:
@@ -1236,6 +1256,14 @@ def _another_view(X, code, weight, rng):
     rows = np.flatnonzero(times)
     columns = np.sort(rng.permutation(X.shape[1])[: (X.shape[1] + 1) // 2])
     return X[rows][:, columns], code[rows], weight[rows] * times[rows]
+
+
+def _check_scores(good):
+    if not good:
+        raise ValueError(
+            "X holds values so large that a score is not a number; scale it as the "
+            "training data, for example by StandardScaler in a Pipeline"
+        )
 
 
 def _is_per_sample(value, keep):

@@ -209,6 +209,92 @@ def test_best_first_breaks_ties_like_argmax():
     assert_array_equal(joint, model.predict(Z))
 
 
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 30.0])
+def test_joint_where_classes_are_near_each_other(scale, dtype, as_sparse):
+    """From all classes equally probable, more pending nodes than a walk keeps and all
+    of them tied, to one of probability 1, at nodes with two and with many children."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(300), 2)
+    X = rng.normal(size=(y.size, 4)).astype(dtype)
+    Z = rng.normal(size=(200, 4)).astype(dtype)
+    nested = [[[c, c + 1] for c in range(0, 100, 2)], list(range(100, 200)), [
+        [list(range(a, a + 5)) for a in range(200, 300, 5)]
+    ]]  # fmt: skip
+    for taxonomy in ("rand", nested):
+        model = HierarchicalClassifier(taxonomy, random_state=0, max_iter=5)
+        with pytest.warns(ConvergenceWarning):
+            model.fit(X, y)
+        model.coef_ *= dtype(scale)
+        model.intercept_ *= dtype(scale)
+        Q = sp.csr_matrix(Z) if as_sparse else Z
+        log_proba = model.predict_log_proba(Q)
+        found = model.predict(Q)
+        best = log_proba.max(axis=1)
+        assert_array_equal(found, model.predict_top_k(Q, 1)[:, 0])
+        assert_allclose(log_proba[np.arange(200), found], best, rtol=1e-5, atol=1e-6)
+        if scale in (0.0, 30.0):
+            assert_array_equal(found, log_proba.argmax(axis=1))
+
+
+def test_many_children_and_large_scores_sum_to_one(train):
+    """The logarithm of a sum must not vanish beside a large score."""
+    X, y = train
+    model = HierarchicalClassifier(max_depth=0, C=1e-3).fit(X, y)
+    twin = HierarchicalClassifier(max_depth=0, C=1e-3).fit(X, y)
+    twin.coef_[1] = twin.coef_[0]
+    for fitted in (model, twin):
+        for scale in (1.0, 1e3, 1e6, 1e12, 1e300):
+            proba = fitted.predict_proba(X[:20] * scale)
+            assert_allclose(proba.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_scores_that_are_not_numbers_are_refused(train):
+    X, y = train
+    Z = np.where(np.arange(X.shape[1]) % 2, 1.5e308, -1.5e308)[None]
+    for options in ({}, {"max_depth": 0}, {"n_taxonomies": 2, "random_state": 0}):
+        model = HierarchicalClassifier(**options).fit(X, y)
+        model.coef_ = (
+            np.where(np.arange(X.shape[1]) % 2, 3.0, -3.0)
+            * np.array([[1.0], [-1.0]] * model.coef_.shape[0])[: model.coef_.shape[0]]
+        )
+        model.coef_[:, ::3] *= -1
+        for prediction in ("joint", "greedy"):
+            model.set_params(prediction=prediction)
+            with pytest.raises(ValueError, match="a score is not a number"):
+                model.predict(Z)
+        for call in (model.predict_proba, model.predict_top_k):
+            with pytest.raises(ValueError, match="a score is not a number"):
+                call(Z)
+        with pytest.raises(ValueError, match="a score is not a number"):
+            model.target_log_proba(Z, y[:1])
+
+
+class Refuses(DecisionTreeClassifier):
+    """A model whose probabilities are no distribution far from the training data."""
+
+    answer = 0.0
+
+    def predict_proba(self, X):
+        proba = super().predict_proba(X)
+        proba[X[:, 0] > 1e6] = self.answer
+        return proba
+
+
+@pytest.mark.parametrize("prediction", ["joint", "best_first", "greedy"])
+@pytest.mark.parametrize("answer", [np.nan, 0.0, -1.0, np.inf])
+def test_node_model_without_a_distribution(train, prediction, answer, monkeypatch):
+    X, y = train
+    monkeypatch.setattr(Refuses, "answer", answer)
+    model = HierarchicalClassifier(
+        NESTED, estimator=Refuses(max_depth=2), prediction=prediction
+    ).fit(X, y)
+    model.predict(X[:5])
+    with pytest.raises(ValueError, match="no distribution"):
+        model.predict(np.vstack([X[:5], np.full((1, X.shape[1]), 1e7)]))
+
+
 @pytest.mark.parametrize("prediction", ["joint", "best_first", "greedy"])
 @pytest.mark.parametrize("n_taxonomies", [1, 2])
 def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies):
@@ -226,8 +312,13 @@ def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies
     X = test[0]
     assert_allclose(theirs.predict_proba(X), ours.predict_proba(X), atol=1e-5)
     assert_array_equal(theirs.predict(X), ours.predict(X))
-    if n_taxonomies == 1 and prediction != "joint":
+    if n_taxonomies == 1 and prediction == "greedy":
         assert_array_equal(theirs.n_dot_products(X), ours.n_dot_products(X))
+    elif n_taxonomies == 1 and prediction == "best_first":
+        # down to a class first looks into some nodes that a queue of all would not
+        fewest, products = theirs.n_dot_products(X), ours.n_dot_products(X)
+        assert (fewest <= products).all()
+        assert products.mean() <= 1.25 * fewest.mean()
     assert_array_equal(
         theirs.decision_path(X).toarray(), ours.decision_path(X).toarray()
     )
