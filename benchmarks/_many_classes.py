@@ -9,6 +9,7 @@ import csv
 import gzip
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import joblib
@@ -169,6 +170,10 @@ SECTIONS = {
     "omniglot_a": table("omniglot", "omniglot_a.csv.gz", ["alphabet", "character"]),
     "clinc150": clinc150,
     "words": words,
+    "words_d300": partial(words, d=300),
+    "words1000": partial(words, n_classes=1000),
+    "words5000": partial(words, n_classes=5000, n_train=75_000),
+    "words10000": partial(words, n_classes=10_000, n_train=150_000),
     "gauss1000": gaussian_hierarchy(1000, 40, 50, 10),
     "gauss10000": gaussian_hierarchy(10_000, 12, 50, 14),
 }
