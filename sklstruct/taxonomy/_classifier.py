@@ -735,8 +735,10 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """Call use(slice, log-probabilities of these rows) for blocks of rows."""
         forest = self.forest_
         n_classes = self.classes_.size
-        width = forest.parent.size + forest.n_rows + n_classes
-        step = rows_per_block(width)
+        # Small blocks: several passes over them that stay in the cache. At
+        # 2 000 classes 100 rows a block took 35 µs a row, 1 000 rows 45.
+        width = forest.parent.size + 2 * forest.n_rows + n_classes
+        step = rows_per_block(32 * width)
         if hasattr(self, "estimators_"):
 
             def block(part):
@@ -747,13 +749,17 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             def block(part):
                 with np.errstate(over="ignore", invalid="ignore"):
                     scores = X[part] @ self.coef_.T
-                if sp.issparse(scores):
-                    scores = scores.toarray()
-                scores = np.ascontiguousarray(scores)
-                scores += self.intercept_
+                    if sp.issparse(scores):
+                        scores = scores.toarray()
+                    # in double from here on, so that rows of float32 sum to 1 too
+                    scores = np.ascontiguousarray(scores, dtype=np.float64)
+                    scores += self.intercept_
+                    soft = np.abs(scores)
+                    np.negative(soft, out=soft)
+                    np.log1p(np.exp(soft, out=soft), out=soft)
                 out = np.empty((scores.shape[0], n_classes))
                 work = np.empty(forest.parent.size)
-                _check_scores(kernels.full_rows(arrays, scores, work, out))
+                _check_scores(kernels.full_rows(arrays, scores, soft, work, out))
                 use(part, out)
 
         with single_blas_thread():

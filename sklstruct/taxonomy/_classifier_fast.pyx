@@ -67,6 +67,9 @@ cdef struct Forest:
     const int32_t* tree_ptr
     const int32_t* terminal
     Node* node
+    # the nodes with children, parents first; n_inner of all trees, in order
+    int32_t* inner
+    Py_ssize_t n_inner
 
 
 cdef class ForestArrays:
@@ -77,6 +80,7 @@ cdef class ForestArrays:
 
     def __cinit__(self):
         self.view.node = NULL
+        self.view.inner = NULL
 
     def __init__(
         self, const int32_t[::1] tree_ptr, const int32_t[::1] parent,
@@ -98,6 +102,10 @@ cdef class ForestArrays:
         if node == NULL:
             raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
         self.view.node = node
+        self.view.inner = <int32_t*>PyMem_Calloc(self.n_nodes, sizeof(int32_t))
+        if self.view.inner == NULL:
+            raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
+        self.view.n_inner = 0
         for v in range(self.n_nodes - 1, -1, -1):
             node[v].parent = parent[v]
             node[v].first_child = first_child[v]
@@ -111,6 +119,9 @@ cdef class ForestArrays:
         for v in range(self.n_nodes):
             # less than 1 / (number of classes), by more than any rounding
             node[v].share = <float>(0.999999 / node[v].share)
+            if n_child[v] > 0:
+                self.view.inner[self.view.n_inner] = <int32_t>v
+                self.view.n_inner += 1
         self.keep = tree_ptr, terminal
         self.view.n_trees = terminal.shape[0]
         self.view.n_classes = terminal.shape[1]
@@ -119,6 +130,7 @@ cdef class ForestArrays:
 
     def __dealloc__(self):
         PyMem_Free(self.view.node)
+        PyMem_Free(self.view.inner)
 
 
 cdef inline double clip(double z) noexcept nogil:
@@ -166,41 +178,53 @@ cdef bint log_probabilities(
 
 
 def full_rows(
-    ForestArrays forest, const cython.floating[:, ::1] scores,
+    ForestArrays forest, const double[:, ::1] scores, const double[:, ::1] soft,
     double[::1] work, double[:, ::1] out,
 ):
-    """Log-probabilities (n, K) from the scores (n, rows of coef).
+    """Log-probabilities (n, K) from the scores z (n, rows of coef).
 
-    work: one double for each node.
+    soft: log(1 + exp(-|z|)), by NumPy, whose loops take 3 ns for what the C library
+    takes 30. work: one double for each node.
     """
     cdef Forest* f = &forest.view
-    cdef Py_ssize_t i, t, v, k, first, c
-    cdef double a, b, n_trees = f.n_trees
-    cdef cython.floating* z
-    cdef cython.floating nothing = 0
+    cdef Node* at
+    cdef Py_ssize_t i, t, v, k, c
+    cdef double a, b, s, n_trees = f.n_trees
+    cdef double* z
+    cdef double* children
+    cdef const int32_t* terminal
+    cdef double nothing = 0
     cdef bint good = True
     with nogil:
         for i in range(out.shape[0]):
-            z = <cython.floating*>&scores[i, 0] if scores.shape[1] else &nothing
+            z = <double*>&scores[i, 0] if scores.shape[1] else &nothing
             for t in range(f.n_trees):
                 work[f.tree_ptr[t]] = 0
-                for v in range(f.tree_ptr[t], f.tree_ptr[t + 1]):
-                    if f.node[v].n_child == 0:
-                        c = f.node[v].node_class
-                        if t == 0:
-                            out[i, c] = work[v]
-                        else:
-                            a, b = out[i, c], work[v]
-                            if a < b:
-                                a, b = b, a
-                            out[i, c] = a + log1p(exp(b - a))
-                        continue
-                    first = f.node[v].first_child
-                    good &= log_probabilities(
-                        f.node[v].n_child, z + f.node[v].row, &work[first]
-                    )
-                    for k in range(first, first + f.node[v].n_child):
-                        work[k] += work[v]
+            # no look at the leaves on the way: whether a node is one is a coin toss,
+            # and half the time of the loop went into guessing it
+            for v in range(f.n_inner):
+                at = f.node + f.inner[v]
+                a = work[f.inner[v]]
+                children = &work[at.first_child]
+                if at.n_child == 2:
+                    s = clip(z[at.row])
+                    good &= s == s
+                    b = a - soft[i, at.row]
+                    children[0] = b - (s if s > 0 else 0.0)
+                    children[1] = b + (s if s < 0 else 0.0)
+                else:
+                    good &= log_probabilities(at.n_child, z + at.row, children)
+                    for k in range(at.n_child):
+                        children[k] += a
+            for c in range(f.n_classes):
+                out[i, c] = work[f.terminal[c]]
+            for t in range(1, f.n_trees):
+                terminal = f.terminal + t * f.n_classes
+                for c in range(f.n_classes):
+                    a, b = work[terminal[c]], out[i, c]
+                    if a < b:
+                        a, b = b, a
+                    out[i, c] = a + log1p(exp(b - a))
             if f.n_trees > 1:
                 for c in range(f.n_classes):
                     out[i, c] -= log(n_trees)

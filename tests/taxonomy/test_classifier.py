@@ -976,8 +976,9 @@ def test_chain_ten_thousand_deep():
     rows = X[:: n // 5]
     proba = model.predict_proba(rows)
     assert_allclose(proba.sum(axis=1), 1, atol=1e-9)
-    model.set_params(prediction="best_first")
-    assert_array_equal(model.predict(rows), model.classes_[proba.argmax(1)])
+    # nothing can be learned here: all classes are equally probable to the last bits
+    found = proba[np.arange(len(rows)), model.predict(rows)]
+    assert_allclose(found, proba.max(axis=1), rtol=1e-11)
     pickle.loads(pickle.dumps(model))
 
 
