@@ -13,6 +13,8 @@ Sample weights w are weights in all sums, so a weight of 2 is a sample seen twic
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -34,6 +36,8 @@ _RIDGE_FLOOR = 1e-10
 # Cholesky factorisation 0.1 s.
 _MAX_PRIMAL = 2048
 _DEFAULT_BYTES = 2**31
+# Largest feature: its square leaves 28 digits for sums over samples and features.
+_MAX_ABS = 1e140
 
 
 def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> None:
@@ -43,6 +47,46 @@ def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> No
             f"{what} needs {n_bytes / 2**30:.3g} GiB, more than max_bytes = "
             f"{max_bytes / 2**30:.3g} GiB; {remedy}."
         )
+
+
+def _check_csr(X) -> None:
+    """Refuse sparse matrices whose indices point outside: compiled loops trust them."""
+    if hasattr(X, "check_format"):
+        try:
+            X.check_format(full_check=True)
+        except ValueError as exc:
+            raise ValueError(
+                f"X is a malformed sparse matrix: {exc}; build it anew, e.g. from "
+                f"(data, (row, column))."
+            ) from exc
+
+
+def check_samples(
+    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[Any, NDArray, NDArray]:
+    """Checked X, y and float64 weights without the samples of weight 0.
+
+    Nothing of an absent sample may enter, not even its label.
+    """
+    if y is None:
+        raise ValueError("y is None; a taxonomy needs the label of every sample.")
+    _check_csr(X)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    check_consistent_length(X, y)
+    weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    values = X.data if sp.issparse(X) else X
+    if values.size and float(max(values.max(), -values.min())) > _MAX_ABS:
+        raise ValueError(
+            f"X has values beyond {_MAX_ABS:g}, whose squares overflow; scale the "
+            f"features first, e.g. with sklearn.preprocessing.StandardScaler."
+        )
+    y = np.asarray(y)
+    if not (weight > 0).all():
+        used = np.flatnonzero(weight > 0)
+        X, y, weight = X[used], y[used], weight[used]
+    return X, y, weight
 
 
 def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
@@ -102,7 +146,8 @@ class ClassStatistics:
     Raises
     ------
     ValueError
-        NaN or infinite features, lengths that differ, no positive weight.
+        NaN, infinite or overflowing features (beyond 1e140), a malformed sparse
+        matrix, lengths that differ, negative or NaN weights, no positive weight.
     MemoryError
         A dense array beyond `max_bytes`; the message says how large.
 
@@ -128,17 +173,9 @@ class ClassStatistics:
         keep_rows: bool = False,
         max_bytes: int = _DEFAULT_BYTES,
     ):
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_consistent_length(X, y)
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        X, y, weight = check_samples(X, y, sample_weight)
         if rank < 1:
             raise ValueError(f"rank must be >= 1, got {rank!r}.")
-        if not (weight > 0).all():
-            # Nothing of an absent sample may enter, not even its label.
-            used = np.flatnonzero(weight > 0)
-            X, y, weight = X[used], np.asarray(y)[used], weight[used]
         self.classes_, codes = encode_classes(y)
         self.max_bytes = max_bytes
         n, d = X.shape
@@ -219,7 +256,20 @@ class ClassStatistics:
         return ridge if ridge > 0 else 1.0
 
     def whitened_means(self, delta: float = 1.0) -> NDArray:
-        """Centred class means in which the pooled within-class covariance is I."""
+        r"""Centred class means in which the pooled within-class covariance is I.
+
+        Parameters
+        ----------
+        delta : float, default=1.0
+            Ridge >= 0 added to the within-class scatter.
+
+        Returns
+        -------
+        means : float64 ndarray of shape (n_classes, n_columns)
+            :math:`M L^{-\top}` with M the centred means, and
+            :math:`LL^\top = (W + \delta I) / n` with W the within-class scatter and n
+            the total weight.
+        """
         if self._whitened is None or self._whitened[0] != delta:
             mean = self.class_mean
             within = self.scatter - self.class_sum.T @ mean
@@ -248,7 +298,7 @@ class ClassStatistics:
         Parameters
         ----------
         members : array-like of int, default=None
-            Indices into `classes_`; None means all.
+            Distinct indices into `classes_`; None means all.
         delta : float, default=1.0
             Ridge δ >= 0 for all classes, in units of the scatter (squared features
             times weight).
@@ -264,11 +314,17 @@ class ClassStatistics:
         Returns
         -------
         proximity : ClassProximity
+
+        Raises
+        ------
+        ValueError
+            `members` that are none, repeated or out of range, a negative `delta`, an
+            unknown `gram`, "exact" without ``keep_rows=True``.
         """
         if not delta >= 0:
             raise ValueError(f"delta must be >= 0, got {delta!r}.")
         every = members is None
-        index = np.arange(self.n_classes) if every else np.asarray(members, np.intp)
+        index = np.arange(self.n_classes) if every else self._check_members(members)
         weight = self.weight[index]
         share = weight.sum() / self.weight.sum()
         classes = self.classes_[index]
@@ -301,12 +357,24 @@ class ClassStatistics:
     def subset_scatter(self, members: ArrayLike) -> NDArray:
         """Weighted Gram of the members' rows, centred by the mean of **all** samples.
 
-        Needs ``keep_rows=True``.
+        Parameters
+        ----------
+        members : array-like of int
+            Distinct indices into `classes_`.
+
+        Returns
+        -------
+        scatter : float64 ndarray of shape (n_columns, n_columns)
+
+        Raises
+        ------
+        ValueError
+            Without ``keep_rows=True``, or as `proximity` for `members`.
         """
         if self._rows is None:
             raise ValueError("gram='exact' needs statistics with keep_rows=True.")
         X, root_weight, ptr = self._rows
-        members = np.asarray(members)
+        members = self._check_members(members)
         rows = np.concatenate([np.arange(ptr[c], ptr[c + 1]) for c in members])
         d = X.shape[1]
         if sp.issparse(X) and X.nnz < _SPARSE * X.shape[0] * d:
@@ -327,6 +395,21 @@ class ClassStatistics:
             part *= root_weight[block, None]
             gram += part.T @ part
         return gram
+
+    def _check_members(self, members) -> NDArray:
+        index = np.asarray(members)
+        k = self.n_classes
+        if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be a 1-D array of at least one integer, got shape "
+                f"{index.shape} and dtype {index.dtype}."
+            )
+        if index.min() < 0 or index.max() >= k:
+            raise ValueError(f"members must be from 0 to {k - 1}, got {index}.")
+        # Builders pass them sorted; only others pay for np.unique.
+        if (index[1:] <= index[:-1]).any() and np.unique(index).size < index.size:
+            raise ValueError(f"members must be distinct, got {index}.")
+        return index.astype(np.intp, copy=False)
 
 
 class ClassProximity:
@@ -529,7 +612,9 @@ def _incomplete_cholesky(X, weight, rank) -> NDArray:
     mean = _weighted_mean(X, weight)
     cross = np.asarray(X @ mean).ravel()
     square = (
-        X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+        X.astype(np.float64).power(2).sum(axis=1)
+        if sp.issparse(X)
+        else np.einsum("ij,ij->i", X, X, dtype=np.float64)
     )
     left = np.asarray(square, dtype=np.float64).ravel() - 2 * cross + mean @ mean
     tolerance = 1e-12 * max(left.sum(), 0)

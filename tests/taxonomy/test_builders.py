@@ -27,7 +27,13 @@ from sklstruct.taxonomy import (
     WardMerge,
     refine,
 )
-from sklstruct.taxonomy._builders import _clustering, _greedy, _hungarian, _maxcut
+from sklstruct.taxonomy._builders import (
+    _clustering,
+    _greedy,
+    _hungarian,
+    _maxcut,
+    _spectral,
+)
 
 NAMES = sorted(TAXONOMY_BUILDERS)
 # These look at the data alone, whatever the names of the classes.
@@ -141,17 +147,22 @@ def test_other_seed_other_tree(name):
     assert any(tree != trees[0] for tree in trees[1:])
 
 
-@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize(
+    "builder",
+    [*map(make, EQUIVARIANT), SpectralSplit(threshold="median")],
+    ids=[*EQUIVARIANT, "spec by the median"],
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_permuting_class_names_permutes_the_tree(name, seed):
-    X, y = gaussians(seed=seed, spread=1.0)
-    perm = np.random.default_rng(seed).permutation(24)
-    tree = make(name).build(X, y)
+@pytest.mark.parametrize("k", [24, 25])
+def test_permuting_class_names_permutes_the_tree(builder, seed, k):
+    X, y = gaussians(k=k, seed=seed, spread=1.0)
+    perm = np.random.default_rng(seed).permutation(k)
+    tree = builder.build(X, y)
     renamed = Taxonomy(tree.parent, tree.leaf_of_class, perm)
-    assert make(name).build(X, perm[y]) == renamed
+    assert builder.build(X, perm[y]) == renamed
     # Nor does the order of the samples matter.
     rows = np.random.default_rng(seed).permutation(len(y))
-    assert make(name).build(X[rows], y[rows]) == tree
+    assert builder.build(X[rows], y[rows]) == tree
 
 
 @pytest.mark.parametrize("name", EQUIVARIANT)
@@ -204,12 +215,46 @@ def test_few_classes(name):
         ([[0.0], [1.0]], [0.5, 1.3], None, "Unknown label type"),
         ([[0.0], [1.0]], [0, 1], [-1.0, 1.0], "[Nn]egative"),
         ([[0.0], [1.0]], [0, 1], [0.0, 0.0], "non-zero"),
+        ([[0.0], [1.0]], [0, 1], [np.nan, 1.0], "NaN"),
+        ([[0.0], [1.0]], None, None, "y is None"),
+        ([[0.0], [1e200]], [0, 1], None, "X has values .*StandardScaler"),
+        ([[-1e200], [1.0]], [0, 1], None, "X has values .*StandardScaler"),
         ([0.0, 1.0], [0, 1], None, "2D array"),
     ],
 )
 def test_bad_data(name, X, y, weight, message):
     with pytest.raises(ValueError, match=message):
         make(name).build(X, y, weight)
+
+
+def malformed():
+    """CSR and CSC matrices that only a full check finds out."""
+    for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        for where, value in (
+            ("indices", -1),
+            ("indices", 10**6),
+            ("indptr", 10**6),
+            ("indptr", -1),
+        ):
+            X = kind(np.arange(1.0, 13.0).reshape(4, 3))
+            getattr(X, where)[2] = value
+            yield X
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_malformed_sparse_matrices_are_refused(name):
+    for X in malformed():
+        with pytest.raises(ValueError, match="X is a malformed sparse matrix"):
+            make(name).build(X, [0, 1, 2, 0])
+        with pytest.raises(ValueError, match="X is a malformed sparse matrix"):
+            ClassStatistics(X, [0, 1, 2, 0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [1e-120, 1e120, 1e139])
+def test_scale_of_the_features(name, scale):
+    X, y = gaussians()
+    check_tree(make(name).build(X / np.abs(X).max() * scale, y), y)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -358,6 +403,27 @@ def test_spec_is_the_smallest_eigenvector(data):
         near.classes_[side].tolist(), near.classes_[~side].tolist()
     ])  # fmt: skip
     assert tree == expected
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        [3.0, -2.0, 1.0],
+        [-3.0, 3.0, 2.0, 1.0],  # the largest entries of both signs: 2 decides
+        [-3.0, 3.0, -3.0],
+        [2.0, -2.0, 1.0, 1.0, -0.5, -1.5],  # sorted: 2, 1, 1 against 2, 1.5, 0.5
+        [1.0 + 1e-12, -1.0, 0.5],  # rounding
+        [0.0, 0.0],
+    ],
+)
+def test_the_sign_of_an_eigenvector_depends_on_its_entries_alone(score):
+    score = np.array(score)
+    expected = np.sort(_spectral.oriented(score))
+    for seed in range(5):
+        mixed = np.random.default_rng(seed).permutation(score)
+        assert_array_equal(np.sort(_spectral.oriented(mixed)), expected)
+        assert_array_equal(np.sort(_spectral.oriented(-mixed)), expected)
+    assert expected.max() >= -expected.min() * (1 - 1e-9)
 
 
 def test_the_median_gives_balanced_trees():
