@@ -338,7 +338,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            Missing or unknown labels.
+            Missing or unknown labels, a path that is no sequence.
 
         Examples
         --------
@@ -359,6 +359,11 @@ class Taxonomy:
         group: dict[tuple[int, Any], int] = {}
         parent, name, labels, label_node = [-1], [None], [], []
         for label, path in paths.items():
+            if not isinstance(path, Iterable):
+                raise ValueError(
+                    f"the path of label {label!r} must be a sequence of groups, got "
+                    f"{path!r}."
+                )
             node = 0
             for step in [path] if isinstance(path, str) else path:
                 key = (node, _scalar(step))

@@ -30,13 +30,15 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()  # looks at all loaded libraries: milliseconds
 
 
-class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
+class TaxonomyBuilder(BaseEstimator):
     """Base of all builders.
 
-    A subclass implements ``_parents(X, codes, weight, rng)``: float X (dense or CSR),
-    the class 0 ... K - 1 of each row (K >= 2, none empty), positive weights, and a
-    RandomState in; ``parent`` (n_nodes,) in any numbering and ``leaf_of_class`` (K,)
-    out. Builders keep nothing of the data.
+    A subclass that learns implements ``_parents(X, codes, weight, rng)``: float X
+    (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
+    weights, and a RandomState in; ``parent`` (n_nodes,) in any numbering and
+    ``leaf_of_class`` (K,)
+    out. One that has a tree already returns it from ``_tree(X, codes, weight,
+    classes)``. Builders keep nothing of the data.
     """
 
     _parameter_constraints: dict = {
@@ -89,8 +91,8 @@ class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
             parent, leaf = self._parents(X, codes, weight, rng)
         return Taxonomy(parent, leaf, classes)
 
-    @abstractmethod
-    def _parents(self, X, codes, weight, rng) -> tuple[NDArray, NDArray]: ...
+    def _parents(self, X, codes, weight, rng) -> tuple[NDArray, NDArray]:
+        raise NotImplementedError
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -122,7 +124,7 @@ class ProximityBuilder(TaxonomyBuilder):
         )
 
 
-class TopDownBuilder(ProximityBuilder):
+class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
     """Base of the builders that bisect the classes of a node by its proximity.
 
     A subclass implements ``_bisect(F)``: the factor of the node, one row per class,

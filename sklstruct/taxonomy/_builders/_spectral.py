@@ -39,6 +39,11 @@ class SpectralSplit(TopDownBuilder):
     form, rank, max_bytes
         See `ClassStatistics`.
 
+    Raises
+    ------
+    MemoryError
+        From `build`: a dense array of the statistics beyond `max_bytes`.
+
     References
     ----------
     Nelakanti (2014), thesis, section 4.2.3, equation 4.10.
