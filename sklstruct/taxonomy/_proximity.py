@@ -50,15 +50,22 @@ def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> No
 
 
 def _check_csr(X) -> None:
-    """Refuse sparse matrices whose indices point outside: compiled loops trust them."""
-    if hasattr(X, "check_format"):
-        try:
+    """Refuse sparse matrices whose indices point outside: compiled loops trust them.
+
+    So do those that turn other formats into CSR.
+    """
+    try:
+        if hasattr(X, "check_format"):
             X.check_format(full_check=True)
-        except ValueError as exc:
-            raise ValueError(
-                f"X is a malformed sparse matrix: {exc}; build it anew, e.g. from "
-                f"(data, (row, column))."
-            ) from exc
+        elif sp.issparse(X) and X.format == "coo":
+            for index, size in zip((X.row, X.col), X.shape):
+                if index.size and (index.min() < 0 or index.max() >= size):
+                    raise ValueError(f"indices must be from 0 to {size - 1}")
+    except ValueError as exc:
+        raise ValueError(
+            f"X is a malformed sparse matrix: {exc}; build it anew, e.g. from "
+            f"(data, (row, column))."
+        ) from exc
 
 
 def check_samples(

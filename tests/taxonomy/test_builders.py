@@ -233,7 +233,7 @@ def test_bad_data(name, X, y, weight, message):
 
 
 def malformed():
-    """CSR and CSC matrices that only a full check finds out."""
+    """CSR, CSC and COO matrices that only a full check finds out."""
     for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array):
         for where, value in (
             ("indices", -1),
@@ -244,6 +244,10 @@ def malformed():
             X = kind(np.arange(1.0, 13.0).reshape(4, 3))
             getattr(X, where)[2] = value
             yield X
+    for where, value in (("row", -1), ("row", 4), ("col", 3), ("col", -1)):
+        X = sp.coo_matrix(np.arange(1.0, 13.0).reshape(4, 3))
+        getattr(X, where)[2] = value
+        yield X
 
 
 @pytest.mark.parametrize("name", NAMES)
