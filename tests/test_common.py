@@ -37,7 +37,12 @@ from sklstruct.smoothing import (
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
 )
-from sklstruct.taxonomy import TAXONOMY_BUILDERS, TaxonomyBuilder
+from sklstruct.taxonomy import (
+    TAXONOMY_BUILDERS,
+    GivenTaxonomy,
+    RefinedTaxonomy,
+    TaxonomyBuilder,
+)
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
 
@@ -63,7 +68,10 @@ ESTIMATORS = [
 ELSEWHERE = {
     HierarchicalClassifier: "tests/taxonomy (its own table of checks, one a builder)",
     TaxonomyBuilder: "tests/taxonomy (builders build from (X, y) and do not fit)",
-    **dict.fromkeys(TAXONOMY_BUILDERS.values(), "tests/taxonomy (as TaxonomyBuilder)"),
+    **dict.fromkeys(
+        [*TAXONOMY_BUILDERS.values(), GivenTaxonomy, RefinedTaxonomy],
+        "tests/taxonomy (as TaxonomyBuilder)",
+    ),
     LanguageModel: "tests/language_model (its X are sentences)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",
 }

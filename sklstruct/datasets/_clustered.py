@@ -59,7 +59,7 @@ def make_clustered_classes(
         Samples of each class, >= 1.
     disperse : float, default=5.0
         Distance of the orthants' means from the origin per coordinate (twice as much
-        on the side of the digit 0).
+        on the side of the digit 0), >= 0.
     variance : float, default=8.0
         Width of the clouds per coordinate, >= 0. Called variance in the source; the
         variance proper is its square over 12.
@@ -80,7 +80,7 @@ def make_clustered_classes(
     Raises
     ------
     ValueError
-        Unknown preset, a size below 1, a negative or infinite variance.
+        Unknown preset, a size below 1, a negative or infinite `disperse` or `variance`.
 
     Notes
     -----
@@ -114,7 +114,7 @@ def make_clustered_classes(
         if value[name] != int(value[name]) or value[name] < 1:
             raise ValueError(f"{name} must be an integer >= 1, got {value[name]!r}.")
     for name in ("disperse", "variance"):
-        if not np.isfinite(value[name]) or (name == "variance" and value[name] < 0):
+        if not np.isfinite(value[name]) or value[name] < 0:
             raise ValueError(f"{name} must be finite and >= 0, got {value[name]!r}.")
     k, d, m = (
         int(value[name]) for name in ("n_classes", "n_features", "n_samples_per_class")

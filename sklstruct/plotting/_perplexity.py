@@ -6,18 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ._pyplot import import_pyplot
+
 _MARKERS = "osD^vPX*"
-
-
-def _import_pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as exc:
-        raise ImportError(
-            'plotting needs matplotlib: install it with `pip install "sklstruct[plot]"`'
-            " or `pip install matplotlib`"
-        ) from exc
-    return plt
 
 
 class PerplexityDisplay:
@@ -116,7 +107,7 @@ class PerplexityDisplay:
                         f"perplexity[{name!r}] has the entry {order!r}: {value!r}; "
                         "orders are integers of at least 1, perplexities at least 1"
                     )
-        plt = _import_pyplot()
+        plt = import_pyplot()
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
         self.lines_ = []

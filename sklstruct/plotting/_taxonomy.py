@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from sklstruct.taxonomy import HierarchicalClassifier
+
+from ._pyplot import import_pyplot
 
 _ROW_INCHES = 0.13  # height of a label of 6 points, with room
 _LEAST_POINTS = 2.5  # smaller letters are not drawn
 
 
-def _import_pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as exc:
-        raise ImportError(
-            'plotting needs matplotlib: install it with `pip install "sklstruct[plot]"`'
-            " or `pip install matplotlib`"
-        ) from exc
-    return plt
+def _classifier_of(estimator) -> HierarchicalClassifier:
+    """The classifier itself, or that at the end of a pipeline."""
+    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(model, HierarchicalClassifier):
+        raise ValueError(
+            f"estimator must be a HierarchicalClassifier, or a Pipeline whose last "
+            f"step is one, got {estimator!r}"
+        )
+    return model
+
+
+def _rows_of(X):
+    """Function of row numbers to rows of X; sparse matrices of any format, lists."""
+    if hasattr(X, "iloc"):
+        return lambda rows: X.iloc[rows]
+    if sp.issparse(X):
+        X = X.tocsr()
+    elif not hasattr(X, "shape"):
+        return lambda rows: [X[i] for i in rows]
+    return X.__getitem__
 
 
 def _node_accuracy(taxonomy, proba, code):
@@ -115,10 +133,10 @@ class TaxonomyDisplay:
 
         Parameters
         ----------
-        estimator : HierarchicalClassifier
-            Fitted.
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Test samples.
+        estimator : HierarchicalClassifier or Pipeline
+            Fitted; the last step of a pipeline is a `HierarchicalClassifier`.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Test samples, or what the first step of the pipeline takes.
         y : array-like of shape (n_samples,)
             Their labels; those the estimator does not know are left out.
         tree : int, default=0
@@ -132,16 +150,28 @@ class TaxonomyDisplay:
         Returns
         -------
         display : TaxonomyDisplay
+
+        Raises
+        ------
+        NotFittedError
+            The classifier is not fitted.
+        ValueError
+            Another kind of estimator, no label that it knows, no such tree.
         """
+        model = _classifier_of(estimator)
+        check_is_fitted(model, "taxonomies_")
+        if not 0 <= tree < len(model.taxonomies_):
+            raise ValueError(
+                f"tree must be from 0 to {len(model.taxonomies_) - 1}, got {tree!r}"
+            )
         check_consistent_length(X, y)
         y = np.asarray(y)
-        known = np.flatnonzero(np.isin(y, estimator.classes_))
+        known = np.flatnonzero(np.isin(y, model.classes_))
         if known.size == 0:
             raise ValueError("no label of y is a class of the estimator")
-        rows = X.iloc[known] if hasattr(X, "iloc") else X[known]
-        proba = estimator.predict_proba(rows)
-        code = np.searchsorted(estimator.classes_, y[known])
-        taxonomy = estimator.taxonomies_[tree]
+        proba = estimator.predict_proba(_rows_of(X)(known))
+        code = np.searchsorted(model.classes_, y[known])
+        taxonomy = model.taxonomies_[tree]
         return cls.from_predictions(taxonomy, proba, code, ax=ax, **kwargs)
 
     @classmethod
@@ -155,7 +185,8 @@ class TaxonomyDisplay:
         proba : array-like of shape (n_samples, n_classes)
             Probabilities, columns in the order of ``taxonomy.classes_``.
         code : array-like of int, shape (n_samples,)
-            Index into ``taxonomy.classes_`` of the class of each sample.
+            Index into ``taxonomy.classes_`` of the class of each sample, from 0 to
+            n_classes - 1.
         ax : matplotlib Axes, default=None
             Axes to plot on.
         **kwargs : dict
@@ -164,8 +195,23 @@ class TaxonomyDisplay:
         Returns
         -------
         display : TaxonomyDisplay
+
+        Raises
+        ------
+        ValueError
+            Shapes that do not fit, or a `code` that is no index of a class.
         """
         proba, code = np.asarray(proba), np.asarray(code)
+        if code.ndim != 1 or code.size == 0 or code.dtype.kind not in "iu":
+            raise ValueError(
+                f"code must be a 1-D array of at least one integer, got shape "
+                f"{code.shape} and dtype {code.dtype}"
+            )
+        if code.min() < 0 or code.max() >= taxonomy.n_classes:
+            bad = code.min() if code.min() < 0 else code.max()
+            raise ValueError(
+                f"code must be from 0 to {taxonomy.n_classes - 1}, got {bad}"
+            )
         if proba.shape != (code.size, taxonomy.n_classes):
             raise ValueError(
                 f"proba must have the shape (n_samples, n_classes) = ({code.size}, "
@@ -206,8 +252,9 @@ class TaxonomyDisplay:
                     f"{name} must have one entry for each of the {tree.n_nodes} nodes, "
                     f"got shape {np.shape(value)}"
                 )
-        plt = _import_pyplot()
+        plt = import_pyplot()
         from matplotlib.collections import LineCollection
+        from matplotlib.ticker import MaxNLocator
 
         K = tree.n_classes
         if ax is None:
@@ -235,7 +282,8 @@ class TaxonomyDisplay:
         if self.node_accuracy is not None:
             self.nodes_ = self._draw_nodes(ax, x, y, cmap)
         self.labels_ = self._draw_labels(ax, names[tree.leaf_order()], right)
-        ax.set_xticks(np.arange(tree.depth + 1))
+        ticks = MaxNLocator(10, integer=True).tick_values(0, max(tree.depth, 1))
+        ax.set_xticks(ticks[(ticks >= 0) & (ticks <= tree.depth)])
         ax.set_yticks([])
         ax.set_xlabel("depth (number of decisions)")
         for side in ("top", "right", "left"):
@@ -344,12 +392,15 @@ class DepthTradeoffDisplay:
 
         Parameters
         ----------
-        estimator : HierarchicalClassifier
-            Not fitted; its `max_depth` is ignored.
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Samples.
+        estimator : HierarchicalClassifier or Pipeline
+            Not fitted; the `max_depth` of the classifier is ignored. The last step of
+            a pipeline is a `HierarchicalClassifier`, its other steps are fitted anew
+            for every split and depth.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or what the first step of the pipeline takes.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels; in each split those of the test samples are among those of the
+            training samples.
         depths : array-like of int, default=None
             Depths of at least 0. None: 0 to the depth of the deepest tree, at most 12
             of them.
@@ -364,36 +415,62 @@ class DepthTradeoffDisplay:
         Returns
         -------
         display : DepthTradeoffDisplay
+
+        Raises
+        ------
+        ValueError
+            Another kind of estimator, depths below 0, test samples of a class without
+            training samples.
         """
-        y = np.asarray(y)
-        take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else X.__getitem__
+        taxonomy = _classifier_of(estimator).taxonomy
+        check_consistent_length(X, y)
+        y, take = np.asarray(y), _rows_of(X)
+        if depths is not None:
+            depths = np.asarray(depths)
+            if depths.ndim != 1 or depths.dtype.kind not in "iu" or depths.min() < 0:
+                raise ValueError(f"depths must be integers >= 0, got {depths}")
         splits = list(check_cv(cv, y, classifier=True).split(X, y))
+        for train, test in splits:
+            unknown = ~np.isin(y[test], y[train])
+            if unknown.any():
+                raise ValueError(
+                    f"{unknown.sum()} test labels of a split, e.g. "
+                    f"{y[test][unknown][0]!r}, are not among its training classes; "
+                    f"leave out classes with fewer samples than folds, and let cv "
+                    f"stratify (as a number does)"
+                )
+
+        def fit(train, **params):
+            model = clone(estimator)
+            _classifier_of(model).set_params(**params)
+            return model.fit(take(train), y[train])
+
         trees = [
-            tuple(
-                clone(estimator)
-                .set_params(max_depth=None)
-                .fit(take(train), y[train])
-                .taxonomies_
-            )
+            tuple(_classifier_of(fit(train, max_depth=None)).taxonomies_)
             for train, _ in splits
         ]
         if depths is None:
             deepest = max(tree.depth for of_split in trees for tree in of_split)
             depths = np.unique(np.linspace(0, deepest, min(deepest + 1, 12)).round())
-        depths = np.asarray(depths).astype(int)
+        depths = depths.astype(int)
         values = np.empty((3, depths.size, len(splits)))
         for i, depth in enumerate(depths.tolist()):
             for j, (train, test) in enumerate(splits):
-                model = clone(estimator).set_params(
-                    taxonomy=trees[j], n_taxonomies=len(trees[j]), max_depth=depth
+                model = fit(
+                    train,
+                    taxonomy=trees[j],
+                    n_taxonomies=len(trees[j]),
+                    max_depth=depth,
                 )
-                model.fit(take(train), y[train])
                 Z, target = take(test), y[test]
+                if isinstance(model, Pipeline):
+                    Z = model[:-1].transform(Z) if len(model) > 1 else Z
+                    model = model[-1]
                 values[0, i, j] = model.n_dot_products(Z).mean()
                 values[1, i, j] = (model.predict(Z) == target).mean()
-                values[2, i, j] = -np.nanmean(model.target_log_proba(Z, target))
-        if name is None and isinstance(estimator.taxonomy, str):
-            name = estimator.taxonomy
+                values[2, i, j] = -model.target_log_proba(Z, target).mean()
+        if name is None and isinstance(taxonomy, str):
+            name = taxonomy
         return cls(depths, *values, name=name).plot(ax=ax)
 
     def plot(self, ax=None):
@@ -418,7 +495,7 @@ class DepthTradeoffDisplay:
                     f"n_depths = {depths.size}, got {value.shape}"
                 )
             curves.append(value)
-        plt = _import_pyplot()
+        plt = import_pyplot()
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
         ax = np.asarray(ax).ravel()

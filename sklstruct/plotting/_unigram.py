@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-
-def _pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as exc:
-        raise ImportError(
-            "plotting needs matplotlib: install it with `pip install sklstruct[plot]`"
-        ) from exc
-    return plt
+from ._pyplot import import_pyplot
 
 
 class UnigramDiffusionDisplay:
@@ -156,7 +148,7 @@ class UnigramDiffusionDisplay:
         self : UnigramDiffusionDisplay
         """
         if ax is None:
-            _, ax = _pyplot().subplots()
+            _, ax = import_pyplot().subplots()
         top = max(value[-1] for value, _ in self.curves.values())
         if max_count is not None:
             top = min(top, max_count)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _MAX_NODES = 2**31 - 1
+# Deepest tree that export_text draws unasked: a chain of K levels takes 5 K²
+# characters, 5 MB here and 500 MB at 10 000.
+_MAX_TEXT_DEPTH = 1000
 
 
 class ClassSets(NamedTuple):
@@ -334,7 +338,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            Missing or unknown labels.
+            Missing or unknown labels, a path that is no sequence.
 
         Examples
         --------
@@ -355,6 +359,11 @@ class Taxonomy:
         group: dict[tuple[int, Any], int] = {}
         parent, name, labels, label_node = [-1], [None], [], []
         for label, path in paths.items():
+            if not isinstance(path, Iterable):
+                raise ValueError(
+                    f"the path of label {label!r} must be a sequence of groups, got "
+                    f"{path!r}."
+                )
             node = 0
             for step in [path] if isinstance(path, str) else path:
                 key = (node, _scalar(step))
@@ -492,14 +501,23 @@ class Taxonomy:
 
     def children(self, node: int) -> NDArray:
         """Children of a node from left to right, empty for a leaf."""
+        node = self._check_node(node)
         return np.arange(self.child_ptr[node], self.child_ptr[node + 1], dtype=np.int32)
 
     def path(self, node: int) -> NDArray:
         """Nodes from the root to `node`, both included."""
-        nodes = [int(node)]
+        nodes = [self._check_node(node)]
         while nodes[-1] > 0:
             nodes.append(int(self.parent[nodes[-1]]))
         return np.array(nodes[::-1], dtype=np.int32)
+
+    def _check_node(self, node) -> int:
+        # An index of an array may be negative, a node may not.
+        if not isinstance(node, Integral) or not 0 <= node < self.n_nodes:
+            raise ValueError(
+                f"node must be an integer from 0 to {self.n_nodes - 1}, got {node!r}."
+            )
+        return int(node)
 
     @property
     def class_sets(self) -> ClassSets:
@@ -529,6 +547,7 @@ class Taxonomy:
 
     def classes_below(self, node: int) -> NDArray:
         """Indices (into `classes_`) of the classes below a node."""
+        node = self._check_node(node)
         order, start, stop = self.class_sets
         return order[start[node] : stop[node]]
 
@@ -550,17 +569,21 @@ class Taxonomy:
         -------
         taxonomy : Taxonomy
 
+        Raises
+        ------
+        ValueError
+            `depth` is not an integer >= 0.
+
         Examples
         --------
         >>> from sklstruct.taxonomy import Taxonomy
         >>> Taxonomy.from_nested([[[1], [2]], [3]]).cut(0).to_nested()
         [1, 2, 3]
         """
-        if depth != int(depth) or depth < 0:
-            raise ValueError(f"depth must be an integer >= 0, got {depth!r}.")
+        depth = _check_integer(depth, "depth", 0)
         if depth >= self.depth:
             return self
-        n = int(self.level_ptr[int(depth) + 1])
+        n = int(self.level_ptr[depth + 1])
         up = np.arange(self.n_nodes, dtype=np.int32)
         for lo, hi in zip(self.level_ptr[depth + 1 : -1], self.level_ptr[depth + 2 :]):
             up[lo:hi] = up[self.parent[lo:hi]]
@@ -577,11 +600,16 @@ class Taxonomy:
         Parameters
         ----------
         classes : array-like
-            Distinct labels, all of them known.
+            Distinct labels, all of them known, at least one.
 
         Returns
         -------
         taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            Unknown or duplicate labels, or none.
         """
         labels = _label_array(classes)
         known = np.isin(labels, self.classes_)
@@ -612,13 +640,23 @@ class Taxonomy:
         Returns
         -------
         taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            A key that is no leaf, a value that is no taxonomy, or one over other
+            classes than those of its leaf.
         """
         parent, leaf = [self.parent], self.leaf_of_class.copy()
         names = list(self.names) if self.names is not None else [None] * self.n_nodes
         n = self.n_nodes
         for node, tree in subtrees.items():
-            if not self.is_leaf[node]:
+            if not self.is_leaf[self._check_node(node)]:
                 raise ValueError(f"subtrees: node {node} is not a leaf.")
+            if not isinstance(tree, Taxonomy):
+                raise ValueError(
+                    f"subtrees[{node}] must be a Taxonomy, got {type(tree).__name__}."
+                )
             index = np.sort(self.classes_below(node))
             tree.check_classes(self.classes_[index])
             if tree.n_nodes == 1:
@@ -656,7 +694,19 @@ class Taxonomy:
         return self._trusted(out, number[self.leaf_of_class], self.classes_, names)
 
     def check_classes(self, classes: ArrayLike) -> None:
-        """Raise a ValueError unless the taxonomy is over exactly these labels."""
+        """Refuse labels other than those of the taxonomy.
+
+        Parameters
+        ----------
+        classes : array-like
+            Labels, in any order and number.
+
+        Raises
+        ------
+        ValueError
+            A label without a place in the taxonomy, or a class of the taxonomy that
+            is not among the labels.
+        """
         labels = np.unique(_label_array(classes))
         extra = self.classes_[~np.isin(self.classes_, labels)]
         missing = labels[~np.isin(labels, self.classes_)]
@@ -721,15 +771,31 @@ class Taxonomy:
         Parameters
         ----------
         max_depth : int, default=None
-            Deepest level to show; None means all. Truncated branches say how many
-            classes they hold.
+            Deepest level to show, >= 0. Truncated branches say how many classes they
+            hold. None means all levels of a tree of at most 1000; the text grows with
+            the square of the depth, so deeper trees need a number here.
         max_labels : int, default=8
-            Labels to list per leaf.
+            Labels to list per leaf, >= 1.
 
         Returns
         -------
         text : str
+
+        Raises
+        ------
+        ValueError
+            A tree of more than 1000 levels without `max_depth`; a parameter out of its
+            range.
         """
+        if max_depth is not None:
+            max_depth = _check_integer(max_depth, "max_depth", 0)
+        elif self.depth > _MAX_TEXT_DEPTH:
+            raise ValueError(
+                f"the tree has {self.depth} levels, and the text grows with their "
+                f"square; give max_depth, the deepest level to show (None draws at "
+                f"most {_MAX_TEXT_DEPTH})."
+            )
+        max_labels = _check_integer(max_labels, "max_labels", 1)
         held = self._labels_of_leaves()
         sizes = self.class_sets.stop - self.class_sets.start
         lines = []
@@ -756,7 +822,8 @@ class Taxonomy:
 
         The format cannot tell a leaf with several classes from an inner node with
         these classes as children; both are written as the latter. Labels with
-        characters other than letters, digits and ``_.+-`` are quoted; blanks too.
+        characters other than letters, digits and ``.+-`` are quoted: blanks, and
+        underscores too, which unquoted stand for blanks.
         """
         held = self._labels_of_leaves()
         out: list[str] = []
@@ -870,6 +937,13 @@ def _label_array(labels: ArrayLike) -> NDArray:
     return array
 
 
+def _check_integer(value, name: str, least: int) -> int:
+    """`value` as an int; 2.0 is 2."""
+    if not isinstance(value, Real) or value % 1 != 0 or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
+    return int(value)
+
+
 def _int_vector(values: ArrayLike, name: str) -> NDArray:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -890,7 +964,7 @@ def _some(labels, most: int = 5) -> str:
 
 def _newick_name(name) -> str:
     text = str(name)
-    plain = all(c.isalnum() or c in "_.+-" for c in text) and text
+    plain = all(c.isalnum() or c in ".+-" for c in text) and text
     return text if plain else "'" + text.replace("'", "''") + "'"
 
 

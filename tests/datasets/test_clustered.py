@@ -82,6 +82,7 @@ def test_seed_and_order():
         ({"n_samples_per_class": -1}, "n_samples_per_class must be"),
         ({"variance": -1.0}, "variance must be"),
         ({"disperse": np.nan}, "disperse must be"),
+        ({"disperse": -5}, "disperse must be finite and >= 0"),
     ],
 )
 def test_bad_input(change, message):

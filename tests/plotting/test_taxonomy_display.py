@@ -5,7 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse as sp
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
 from sklstruct.taxonomy import HierarchicalClassifier, Taxonomy
@@ -85,6 +91,45 @@ def test_from_estimator(model, digits):
         TaxonomyDisplay.from_estimator(model, X[:5], np.full(5, 77))
 
 
+def test_from_estimator_with_a_pipeline(digits):
+    X, y = digits
+    pipeline = make_pipeline(StandardScaler(), HierarchicalClassifier(NESTED, C=0.01))
+    pipeline.fit(X[:500], y[:500])
+    display = TaxonomyDisplay.from_estimator(pipeline, X[500:], y[500:])
+    direct = TaxonomyDisplay.from_estimator(
+        pipeline[-1], pipeline[:-1].transform(X[500:]), y[500:]
+    )
+    assert_array_equal(display.node_accuracy, direct.node_accuracy)
+    texts = [f"class{k} word{i % 7}" for i, k in enumerate(y)]
+    reader = make_pipeline(TfidfVectorizer(), HierarchicalClassifier(NESTED))
+    display = TaxonomyDisplay.from_estimator(reader.fit(texts, y), texts, y)
+    assert display.node_accuracy[0] == 1.0 and display.node_count[0] == len(y)
+
+
+@pytest.mark.parametrize("kind", [list, sp.coo_array, sp.csc_array, sp.csr_matrix])
+def test_from_estimator_takes_kinds_of_x(model, digits, kind):
+    X, y = digits[0][500:], digits[1][500:]
+    expected = TaxonomyDisplay.from_estimator(model, X, y)
+    other = X.tolist() if kind is list else kind(X)
+    display = TaxonomyDisplay.from_estimator(model, other, y.tolist())
+    assert_array_equal(display.node_accuracy, expected.node_accuracy)
+
+
+def test_estimators_that_do_not_fit(model, digits):
+    X, y = digits
+    unfitted = HierarchicalClassifier(NESTED)
+    for estimator in (unfitted, make_pipeline(StandardScaler(), unfitted)):
+        with pytest.raises(NotFittedError):
+            TaxonomyDisplay.from_estimator(estimator, X, y)
+    flat = LogisticRegression()
+    for display in (TaxonomyDisplay, DepthTradeoffDisplay):
+        for estimator in (flat, make_pipeline(StandardScaler(), flat)):
+            with pytest.raises(ValueError, match="estimator must be a Hierarchical"):
+                display.from_estimator(estimator, X, y)
+    with pytest.raises(ValueError, match="tree must be from 0 to 0, got 1"):
+        TaxonomyDisplay.from_estimator(model, X, y, tree=1)
+
+
 def test_layout_is_a_tree(model):
     tree = model.taxonomy_
     display = TaxonomyDisplay(tree).plot()
@@ -115,6 +160,22 @@ def test_readable_at_150_classes():
     assert max(box.x1 for box in boxes) <= width
 
 
+def test_few_ticks_along_a_chain():
+    nested = [149]
+    for k in range(148, -1, -1):
+        nested = [[k], nested]
+    display = TaxonomyDisplay(Taxonomy.from_nested(nested)).plot()
+    display.figure_.canvas.draw()
+    ticks = display.ax_.get_xticks()
+    assert 4 <= len(ticks) <= 11 and ticks[0] == 0 and ticks[-1] <= 149
+    assert_array_equal(ticks, np.round(ticks))
+    boxes = [text.get_window_extent() for text in display.ax_.get_xticklabels()]
+    for left, right in pairwise(boxes):
+        assert left.x1 < right.x0
+    small = TaxonomyDisplay(Taxonomy.from_nested(NESTED)).plot()
+    assert_array_equal(small.ax_.get_xticks(), [0, 1, 2])
+
+
 def test_too_many_classes_for_given_axes():
     tree = Taxonomy.from_nested([[i] for i in range(2000)])
     _, ax = plt.subplots(figsize=(4, 3))
@@ -137,6 +198,9 @@ def test_bad_arguments(model):
         TaxonomyDisplay(tree, node_accuracy=[0.5]).plot()
     with pytest.raises(ValueError, match="proba must have"):
         TaxonomyDisplay.from_predictions(tree, np.ones((3, 4)), [0, 1, 2])
+    for code, message in (([-1], "got -1"), ([10], "got 10"), ([0.0], "integer")):
+        with pytest.raises(ValueError, match=f"code must be .*{message}"):
+            TaxonomyDisplay.from_predictions(tree, np.ones((1, 10)), code)
 
 
 def test_depth_tradeoff(digits):
@@ -162,6 +226,49 @@ def test_depth_tradeoff(digits):
         HierarchicalClassifier(NESTED, C=0.01), X, y, cv=2
     )
     assert_array_equal(every.depths, [0, 1, 2])
+
+
+def test_depth_tradeoff_with_a_pipeline(digits):
+    X, y = digits
+    classifier = HierarchicalClassifier("ward", C=0.01, max_depth=1)
+    pipeline = make_pipeline(StandardScaler(), classifier)
+    options = {"depths": [0, 2], "cv": 2}
+    display = DepthTradeoffDisplay.from_estimator(pipeline, X, y, **options)
+    from sklearn.model_selection import cross_val_score
+
+    for i, depth in enumerate([0, 2]):
+        pipeline.set_params(hierarchicalclassifier__max_depth=depth)
+        for name, value in (
+            ("accuracy", display.accuracy),
+            ("neg_log_loss", -display.log_loss),
+        ):
+            expected = cross_val_score(pipeline, X, y, cv=2, scoring=name)
+            assert_allclose(value[i], expected, rtol=1e-6)
+    assert display.name == "ward"
+    # One step is a pipeline too; lists and COO matrices are cut into splits as well.
+    expected = DepthTradeoffDisplay.from_estimator(classifier, X, y, **options)
+    for estimator, other in (
+        (make_pipeline(classifier), X),
+        (classifier, X.tolist()),
+        (classifier, sp.coo_array(X)),
+    ):
+        display = DepthTradeoffDisplay.from_estimator(estimator, other, y, **options)
+        assert_allclose(display.accuracy, expected.accuracy)
+
+
+def test_depth_tradeoff_refuses_unknown_labels(digits):
+    X, y = digits
+    y = y.copy()
+    y[0] = 99
+    with pytest.raises(ValueError, match="1 test labels .*99.* training classes"):
+        DepthTradeoffDisplay.from_estimator(
+            HierarchicalClassifier("ward"), X, y, cv=[(np.arange(1, 800), [0, 5])]
+        )
+    for depths in ([-1], [0.5], 2):
+        with pytest.raises(ValueError, match="depths must be integers >= 0"):
+            DepthTradeoffDisplay.from_estimator(
+                HierarchicalClassifier("ward"), X, y, depths=depths
+            )
 
 
 def test_depth_tradeoff_bad_arguments():

@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import GridSearchCV
 
 from sklstruct._compat import InvalidParameterError
 from sklstruct.taxonomy import (
@@ -18,16 +20,25 @@ from sklstruct.taxonomy import (
     ConfusionSplit,
     CutSplit,
     DiffracSplit,
+    GivenTaxonomy,
     GreedyMerge,
+    HierarchicalClassifier,
     HungarianMerge,
     KMeansSplit,
     RandomSplit,
+    RefinedTaxonomy,
     SpectralSplit,
     Taxonomy,
     WardMerge,
     refine,
 )
-from sklstruct.taxonomy._builders import _clustering, _greedy, _hungarian, _maxcut
+from sklstruct.taxonomy._builders import (
+    _clustering,
+    _greedy,
+    _hungarian,
+    _maxcut,
+    _spectral,
+)
 
 NAMES = sorted(TAXONOMY_BUILDERS)
 # These look at the data alone, whatever the names of the classes.
@@ -141,17 +152,22 @@ def test_other_seed_other_tree(name):
     assert any(tree != trees[0] for tree in trees[1:])
 
 
-@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize(
+    "builder",
+    [*map(make, EQUIVARIANT), SpectralSplit(threshold="median")],
+    ids=[*EQUIVARIANT, "spec by the median"],
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_permuting_class_names_permutes_the_tree(name, seed):
-    X, y = gaussians(seed=seed, spread=1.0)
-    perm = np.random.default_rng(seed).permutation(24)
-    tree = make(name).build(X, y)
+@pytest.mark.parametrize("k", [24, 25])
+def test_permuting_class_names_permutes_the_tree(builder, seed, k):
+    X, y = gaussians(k=k, seed=seed, spread=1.0)
+    perm = np.random.default_rng(seed).permutation(k)
+    tree = builder.build(X, y)
     renamed = Taxonomy(tree.parent, tree.leaf_of_class, perm)
-    assert make(name).build(X, perm[y]) == renamed
+    assert builder.build(X, perm[y]) == renamed
     # Nor does the order of the samples matter.
     rows = np.random.default_rng(seed).permutation(len(y))
-    assert make(name).build(X[rows], y[rows]) == tree
+    assert builder.build(X[rows], y[rows]) == tree
 
 
 @pytest.mark.parametrize("name", EQUIVARIANT)
@@ -204,12 +220,50 @@ def test_few_classes(name):
         ([[0.0], [1.0]], [0.5, 1.3], None, "Unknown label type"),
         ([[0.0], [1.0]], [0, 1], [-1.0, 1.0], "[Nn]egative"),
         ([[0.0], [1.0]], [0, 1], [0.0, 0.0], "non-zero"),
+        ([[0.0], [1.0]], [0, 1], [np.nan, 1.0], "NaN"),
+        ([[0.0], [1.0]], None, None, "y is None"),
+        ([[0.0], [1e200]], [0, 1], None, "X has values .*StandardScaler"),
+        ([[-1e200], [1.0]], [0, 1], None, "X has values .*StandardScaler"),
         ([0.0, 1.0], [0, 1], None, "2D array"),
     ],
 )
 def test_bad_data(name, X, y, weight, message):
     with pytest.raises(ValueError, match=message):
         make(name).build(X, y, weight)
+
+
+def malformed():
+    """CSR, CSC and COO matrices that only a full check finds out."""
+    for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        for where, value in (
+            ("indices", -1),
+            ("indices", 10**6),
+            ("indptr", 10**6),
+            ("indptr", -1),
+        ):
+            X = kind(np.arange(1.0, 13.0).reshape(4, 3))
+            getattr(X, where)[2] = value
+            yield X
+    for where, value in (("row", -1), ("row", 4), ("col", 3), ("col", -1)):
+        X = sp.coo_matrix(np.arange(1.0, 13.0).reshape(4, 3))
+        getattr(X, where)[2] = value
+        yield X
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_malformed_sparse_matrices_are_refused(name):
+    for X in malformed():
+        with pytest.raises(ValueError, match="X is a malformed sparse matrix"):
+            make(name).build(X, [0, 1, 2, 0])
+        with pytest.raises(ValueError, match="X is a malformed sparse matrix"):
+            ClassStatistics(X, [0, 1, 2, 0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [1e-120, 1e120, 1e139])
+def test_scale_of_the_features(name, scale):
+    X, y = gaussians()
+    check_tree(make(name).build(X / np.abs(X).max() * scale, y), y)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -358,6 +412,27 @@ def test_spec_is_the_smallest_eigenvector(data):
         near.classes_[side].tolist(), near.classes_[~side].tolist()
     ])  # fmt: skip
     assert tree == expected
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        [3.0, -2.0, 1.0],
+        [-3.0, 3.0, 2.0, 1.0],  # the largest entries of both signs: 2 decides
+        [-3.0, 3.0, -3.0],
+        [2.0, -2.0, 1.0, 1.0, -0.5, -1.5],  # sorted: 2, 1, 1 against 2, 1.5, 0.5
+        [1.0 + 1e-12, -1.0, 0.5],  # rounding
+        [0.0, 0.0],
+    ],
+)
+def test_the_sign_of_an_eigenvector_depends_on_its_entries_alone(score):
+    score = np.array(score)
+    expected = np.sort(_spectral.oriented(score))
+    for seed in range(5):
+        mixed = np.random.default_rng(seed).permutation(score)
+        assert_array_equal(np.sort(_spectral.oriented(mixed)), expected)
+        assert_array_equal(np.sort(_spectral.oriented(-mixed)), expected)
+    assert expected.max() >= -expected.min() * (1 - 1e-9)
 
 
 def test_the_median_gives_balanced_trees():
@@ -569,6 +644,30 @@ def test_conf_takes_any_classifier():
     assert not hasattr(builder.estimator, "classes_")
 
 
+class Unweighted(RidgeClassifier):
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
+def test_conf_weights_its_surrogate():
+    """Many samples of hardly any weight, which say the opposite."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    X = np.eye(2)[y // 2] * 50 + rng.normal(size=(240, 2))
+    # Class 1 in the place of 2 and 3, class 2 in that of 0 and 1.
+    other = np.repeat([1, 2], 600)
+    Z = np.eye(2)[2 - other] * 50 + rng.normal(size=(1200, 2))
+    data = np.vstack([X, Z]), np.concatenate([y, other])
+    weight = np.repeat([1.0, 1e-9], [240, 1200])
+    expected = Taxonomy.from_nested([[0, 1], [2, 3]])
+    builder = ConfusionSplit(random_state=0, max_depth=1)
+    assert builder.build(*data, weight) == expected
+    assert builder.build(*data) != expected
+    # A surrogate that takes no weights learns from the many.
+    builder.set_params(estimator=Unweighted())
+    assert builder.build(*data, weight) != expected
+
+
 # -------------------------------------------------------------- given taxonomies
 
 
@@ -633,6 +732,149 @@ def test_refine_bad_input():
         refine(flat, X, y, sample_weight=(y != 3).astype(float))
     with pytest.raises(ValueError, match="NaN"):
         refine(flat, X * np.nan, y)
+    with pytest.raises(ValueError, match="y is None"):
+        refine(flat, X, None)
+    # Refused even where no builder is called.
+    halves = Taxonomy.from_nested([list(range(12)), list(range(12, 24))])
+    weight = np.ones(len(y))
+    weight[0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        refine(halves, X, y, weight, max_leaf_size=24)
+    with pytest.raises(ValueError, match="max_leaf_size must be an integer"):
+        refine(flat, X, y, max_leaf_size=None)
+    with pytest.raises(ValueError, match="builder='cutt' .* 'cut'"):
+        refine(flat, X, y, builder="cutt")
+    for bad in (CutSplit, 3):
+        with pytest.raises(ValueError, match="builder must be the name"):
+            refine(flat, X, y, builder=bad)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_refine_takes_names_of_builders(name):
+    X, y = gaussians(spread=0.2)
+    flat = Taxonomy.flat(range(24))
+    tree = refine(flat, X, y, builder=name, random_state=0)
+    assert tree == refine(flat, X, y, builder=make(name))
+    if "random_state" in make(name).get_params():
+        builder = TAXONOMY_BUILDERS[name]()
+        assert refine(flat, X, y, builder=builder, random_state=0) == tree
+        assert builder.random_state is None
+        seeded = make(name, random_state=7)
+        assert refine(flat, X, y, builder=seeded, random_state=0) == seeded.build(X, y)
+
+
+# Forms of one tree over 24 classes and two that have no samples.
+GIVEN = {k: ["low", "even"] if k % 2 == 0 else ["odd"] for k in range(26)}
+FORMS = {
+    "taxonomy": Taxonomy.from_paths(GIVEN),
+    "lists": [[list(range(0, 26, 2))], list(range(1, 26, 2))],
+    "tuples": (tuple(range(0, 26, 2)), tuple(range(1, 26, 2))),
+    "parents": {
+        **{k: "odd" if k % 2 else "even" for k in range(26)},
+        "even": "low",
+        "low": "root",
+        "odd": "root",
+    },
+    "paths": GIVEN,
+}
+OVER_GIVEN = {
+    "given": GivenTaxonomy,
+    "refined": lambda tree, **kw: RefinedTaxonomy(tree, **kw),
+    "refined at random": lambda tree, **kw: RefinedTaxonomy(
+        tree, **{"builder": "rand", "random_state": 3, **kw}
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("maker", OVER_GIVEN)
+def test_builders_over_a_given_tree(form, maker):
+    X, y = gaussians()
+    builder = OVER_GIVEN[maker](FORMS[form])
+    tree = builder.build(X, y)
+    check_tree(tree, y)
+    groups = FORMS["taxonomy"].restrict(range(24))
+    assert sets_of(groups) <= sets_of(tree)
+    assert tree == groups or maker != "given"
+    assert tree.n_leaves == (2 if maker == "given" else 24)
+    again = clone(builder)
+    assert again.build(X, y) == tree
+    assert again.get_params().keys() == builder.get_params().keys()
+    # The common protocol.
+    rounded = np.round(X * 4)
+    expected = builder.build(rounded, y)
+    for other in (rounded.astype(np.float32), sp.csr_array(rounded)):
+        assert builder.build(other, y) == expected
+    weight = np.where(y == 5, 0.0, 2.0)
+    assert 5 not in builder.build(X, y, weight).classes_
+    assert clone(builder).set_params(max_depth=1).build(X, y) == tree.cut(1)
+    assert builder.set_params(max_depth=0).build(X, y) == Taxonomy.flat(range(24))
+    assert OVER_GIVEN[maker](FORMS[form]).build(X[:3], [4] * 3) == Taxonomy.flat([4])
+    with pytest.raises(ValueError, match="missing labels: .* no place for 99"):
+        builder.build(X, np.where(y == 3, 99, y))
+    with pytest.raises(ValueError, match="missing labels"):
+        builder.build(X[:2], [99, 99])
+    with pytest.raises(ValueError, match="NaN"):
+        builder.build(X * np.nan, y)
+    with pytest.raises(ValueError, match="malformed"):
+        builder.build(next(malformed()), [0, 1, 2, 0])
+
+
+def test_given_trees_that_are_none():
+    for maker in (GivenTaxonomy, RefinedTaxonomy):
+        for bad, message in (
+            (3, "taxonomy"),
+            ("cut", "taxonomy"),
+            ([], "empty node"),
+            ([[0], [0]], "duplicate label"),
+            ({0: "a", "a": "b", "b": "a"}, "cycle"),
+            ({0: ["g"], 1: None}, "path of label 1"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                maker(bad).build([[0.0], [1.0]], [0, 1])
+    for key, bad in (
+        ("builder", "none"),
+        ("builder", 3),
+        ("max_leaf_size", 0),
+        ("regroup", "no"),
+        ("random_state", "seed"),
+        ("max_depth", -1),
+    ):
+        builder = RefinedTaxonomy([[0, 1, 2]]).set_params(**{key: bad})
+        with pytest.raises(ValueError, match=key):
+            builder.build([[0.0], [1.0], [3.0]], [0, 1, 2])
+
+
+def test_refined_is_refine_with_its_options():
+    X, y = gaussians(spread=1.0)
+    tree = FORMS["taxonomy"].restrict(range(24))
+    weight = np.random.default_rng(0).random(len(y))
+    for options in ({"max_leaf_size": 12}, {"regroup": False}, {"builder": "ward"}):
+        refined = RefinedTaxonomy(FORMS["paths"], **options)
+        assert refined.build(X, y, weight) == refine(tree, X, y, weight, **options)
+    nested = RefinedTaxonomy(FORMS["lists"], CutSplit())
+    nested.set_params(builder__delta=50.0)
+    assert nested.get_params()["builder__delta"] == nested.builder.delta == 50.0
+    assert clone(nested).builder is not nested.builder
+
+
+def test_refining_inside_a_grid_search():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16, y[:300]
+    given = [[0, 6, 8, 9], [1, 4, 7], [2, 3, 5]]
+    model = HierarchicalClassifier(RefinedTaxonomy(given, random_state=0), C=0.1)
+    grid = {"taxonomy__builder": ["cut", "rand", CutSplit(delta=10.0)]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    best = search.best_estimator_
+    assert sets_of(Taxonomy.from_nested(given)) <= sets_of(best.taxonomy_)
+    assert best.taxonomy_.n_leaves == 10
+    model.set_params(taxonomy__builder=CutSplit())
+    grid = {"taxonomy__builder__delta": [0.1, 10.0], "taxonomy__max_leaf_size": [1, 4]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
+    # A fold without a class leaves it out of its tree.
+    few = HierarchicalClassifier(GivenTaxonomy(given)).fit(X[y != 9], y[y != 9])
+    assert few.taxonomy_ == Taxonomy.from_nested([[0, 6, 8], [1, 4, 7], [2, 3, 5]])
 
 
 def test_kmeans_without_random_starts_is_deterministic():

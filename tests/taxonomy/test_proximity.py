@@ -149,6 +149,42 @@ def test_merge_is_exact(data):
     assert_array_equal(merged.classes_, direct.classes_)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_subset_scatter_is_that_of_the_rows(sparse):
+    X, y = synthetic()
+    X[np.abs(X) < 4.5] = 0.0  # sparse enough for the sparse route
+    w = np.random.default_rng(0).random(len(y)) + 0.1
+    stats = ClassStatistics(sp.csr_array(X) if sparse else X, y, w, keep_rows=True)
+    members = [7, 2, 3]
+    rows = np.isin(y, members)
+    part = X[rows] - np.average(X, axis=0, weights=w)
+    expected = part.T @ (part * w[rows, None])
+    assert_allclose(stats.subset_scatter(members), expected, atol=1e-9)
+
+
+def test_whitened_means_have_the_within_class_covariance_one():
+    X, y = synthetic()
+    stats = ClassStatistics(X, y)
+    n, d = X.shape
+    means = np.array([X[y == c].mean(axis=0) for c in range(9)])
+    within = (X - means[y]).T @ (X - means[y]) + 2.0 * np.eye(d)
+    centred = means - X.mean(axis=0)
+    white = stats.whitened_means(2.0)
+    # Distances of Mahalanobis, whatever the rotation.
+    assert_allclose(
+        white @ white.T, centred @ np.linalg.solve(within / n, centred.T), rtol=1e-9
+    )
+
+
+def test_float32_low_rank_does_not_overflow():
+    X, y = synthetic()
+    want = ClassStatistics(X * 1e25, y, form="low_rank").proximity().matrix()
+    X = (X * 1e25).astype(np.float32)
+    for other in (X, sp.csr_array(X)):
+        got = ClassStatistics(other, y, form="low_rank").proximity().matrix()
+        assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 def test_merge_groups_is_a_sequence_of_merges():
     near = ClassProximity.from_data(*synthetic())
     group = np.array([0, 1, 0, 2, 2, 3, 0, 1, 3])
@@ -295,5 +331,19 @@ def test_bad_calls():
         stats.proximity(gram="none")
     with pytest.raises(ValueError, match="delta must be"):
         stats.proximity(delta=-1.0)
+    for members, message in (
+        ([0, 0, 1], "distinct"),
+        ([2, 0, 2], "distinct"),
+        ([-1, 0], "from 0 to 8"),
+        ([0, 9], "from 0 to 8"),
+        ([], "at least one integer"),
+        ([0.0, 1.0], "at least one integer"),
+        ([[0, 1]], "1-D"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stats.proximity(members)
+    kept = ClassStatistics(*synthetic(), keep_rows=True)
+    with pytest.raises(ValueError, match="distinct"):
+        kept.subset_scatter([0, 0])
     with pytest.raises(ValueError, match="one entry per class"):
         ClassProximity([0, 1], [1.0], [[0.0]])

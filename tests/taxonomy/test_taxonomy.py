@@ -128,9 +128,22 @@ def test_cut(seed):
             assert cut.cut(smaller) == tree.cut(smaller)
         # A cut tree is as valid as one that went through all checks.
         assert Taxonomy(cut.parent, cut.leaf_of_class, cut.classes_) == cut
-    for bad in (-1, 1.5):
-        with pytest.raises(ValueError, match="depth"):
+    assert tree.cut(1.0) == tree.cut(np.int64(1)) == tree.cut(1)
+    for bad in (-1, 1.5, None, "1", np.nan, np.inf):
+        with pytest.raises(ValueError, match="depth must be an integer >= 0"):
             tree.cut(bad)
+
+
+def test_nodes_are_not_counted_from_the_end():
+    tree = Taxonomy.from_nested([["a", "b"], ["c"]])
+    for bad in (-1, 3, 1.0, None):
+        for call in (tree.children, tree.path, tree.classes_below):
+            with pytest.raises(ValueError, match=f"from 0 to 2, got {bad}"):
+                call(bad)
+    with pytest.raises(ValueError, match="from 0 to 2, got -1"):
+        tree.graft({-1: Taxonomy.flat(["c"])})
+    with pytest.raises(ValueError, match=r"subtrees\[1\] must be a Taxonomy, got list"):
+        tree.graft({1: [["a"], ["b"]]})
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -145,6 +158,34 @@ def test_restrict(seed):
     assert set(sets_of(small)) == expected
     with pytest.raises(ValueError, match="unknown label 99"):
         tree.restrict([1, 99])
+    with pytest.raises(ValueError, match="duplicate label 1"):
+        tree.restrict([1, 2, 1])
+    with pytest.raises(ValueError, match="at least one class"):
+        tree.restrict([])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_canonical_and_check_classes(seed):
+    rng = np.random.default_rng(seed)
+    tree = random_taxonomy(30, rng)
+    canonical = tree.canonical()
+    assert sets_of(canonical) == sets_of(tree)
+    for v in range(canonical.n_nodes):
+        first = [canonical.classes_below(c).min() for c in canonical.children(v)]
+        assert first == sorted(first)
+    # One form for all orders of siblings.
+    mirrored = Taxonomy(
+        np.where(tree.parent[::-1] < 0, -1, tree.n_nodes - 1 - tree.parent[::-1]),
+        tree.n_nodes - 1 - tree.leaf_of_class,
+    ).canonical()
+    assert_array_equal(mirrored.parent, canonical.parent)
+    assert_array_equal(mirrored.leaf_of_class, canonical.leaf_of_class)
+
+    tree.check_classes(rng.permutation(np.arange(60) % 30))
+    with pytest.raises(ValueError, match="missing labels: .* no place for 30"):
+        tree.check_classes(range(31))
+    with pytest.raises(ValueError, match="unknown labels: .* has 29, which is not"):
+        tree.check_classes(range(29))
 
 
 def test_graft():
@@ -216,6 +257,13 @@ def test_ten_thousand_levels():
     assert tree.restrict(np.arange(100)).depth == 99
     assert tree.to_newick().count("(") == depth
     assert tree.export_text(max_depth=3).count("\n") == 6
+    with pytest.raises(ValueError, match="10000 levels.*give max_depth"):
+        tree.export_text()
+    thousand = tree.cut(1000)
+    assert thousand.export_text() == tree.export_text(max_depth=1000).replace(
+        "(9001 classes)", "1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, ... "
+        "(9001 classes)",
+    )  # fmt: skip
     assert tree.classes_below(0).size == depth + 1
     assert_array_equal(tree.leaf_order(), np.arange(depth + 1))
 
@@ -241,6 +289,12 @@ def test_text_and_newick():
     assert tree.export_text(max_depth=0) == "root"
     text = Taxonomy.from_nested([list(range(20)), [20]]).export_text(max_labels=2)
     assert "0, 1, ... (20 classes)" in text
+    for bad in ({"max_depth": -1}, {"max_depth": 0.5}, {"max_labels": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            tree.export_text(**bad)
+    # A strict reader takes an unquoted underscore for a blank.
+    underscored = Taxonomy.from_paths({"a_b": ("g_1",), "c": ("g_1",), "d.+-": ()})
+    assert underscored.to_newick() == "(('a_b',c)'g_1',d.+-);"
     assert Taxonomy.flat([5]).to_newick() == "5;"
     assert Taxonomy.from_nested([["a"], [["b"], ["c"]]]).to_newick() == "(a,(b,c));"
     assert Taxonomy.from_nested([[["a"], ["b"]], ["c"]]).to_newick() == "((a,b),c);"

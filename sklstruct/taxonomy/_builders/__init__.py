@@ -11,10 +11,11 @@ from sklstruct.taxonomy._builders._clustering import (
     WardMerge,
 )
 from sklstruct.taxonomy._builders._confusion import ConfusionSplit
+from sklstruct.taxonomy._builders._given import GivenTaxonomy
 from sklstruct.taxonomy._builders._greedy import GreedyMerge
 from sklstruct.taxonomy._builders._hungarian import HungarianMerge
 from sklstruct.taxonomy._builders._maxcut import CutSplit, DiffracSplit
-from sklstruct.taxonomy._builders._refine import refine
+from sklstruct.taxonomy._builders._refine import RefinedTaxonomy, refine
 from sklstruct.taxonomy._builders._spectral import SpectralSplit
 
 TAXONOMY_BUILDERS = {
@@ -34,10 +35,12 @@ __all__ = [
     "ConfusionSplit",
     "CutSplit",
     "DiffracSplit",
+    "GivenTaxonomy",
     "GreedyMerge",
     "HungarianMerge",
     "KMeansSplit",
     "RandomSplit",
+    "RefinedTaxonomy",
     "SpectralSplit",
     "TaxonomyBuilder",
     "WardMerge",

@@ -9,11 +9,15 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 
-from sklstruct._compat import Interval, StrOptions, _check_sample_weight
-from sklstruct.taxonomy._proximity import ClassStatistics, encode_classes
+from sklstruct._compat import Interval, StrOptions
+from sklstruct.taxonomy._proximity import (
+    ClassStatistics,
+    check_samples,
+    encode_classes,
+)
 from sklstruct.taxonomy._taxonomy import Taxonomy
 
 # Relative trace below which a Gram got by subtraction is computed from the rows
@@ -26,13 +30,15 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()  # looks at all loaded libraries: milliseconds
 
 
-class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
+class TaxonomyBuilder(BaseEstimator):
     """Base of all builders.
 
-    A subclass implements ``_parents(X, codes, weight, rng)``: float X (dense or CSR),
-    the class 0 ... K - 1 of each row (K >= 2, none empty), positive weights, and a
-    RandomState in; ``parent`` (n_nodes,) in any numbering and ``leaf_of_class`` (K,)
-    out. Builders keep nothing of the data.
+    A subclass that learns implements ``_parents(X, codes, weight, rng)``: float X
+    (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
+    weights, and a RandomState in; ``parent`` (n_nodes,) in any numbering and
+    ``leaf_of_class`` (K,)
+    out. One that has a tree already returns it from ``_tree(X, codes, weight,
+    classes)``. Builders keep nothing of the data.
     """
 
     _parameter_constraints: dict = {
@@ -58,18 +64,24 @@ class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
         -------
         taxonomy : Taxonomy
             Over the sorted labels in y, of depth `max_depth` at most.
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range; NaN, infinite or overflowing features (beyond
+            1e140), a malformed sparse matrix, continuous labels, lengths that differ,
+            negative or NaN weights, no positive weight.
+        MemoryError
+            A dense array beyond `max_bytes`, of builders that have this parameter; the
+            message says how large, and what to do.
         """
         self._validate_params()
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_consistent_length(X, y)
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        y = np.asarray(y)
-        if not (weight > 0).all():
-            used = np.flatnonzero(weight > 0)
-            X, y, weight = X[used], y[used], weight[used]
+        X, y, weight = check_samples(X, y, sample_weight)
         classes, codes = encode_classes(y)
+        taxonomy = self._tree(X, codes, weight, classes)
+        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
+
+    def _tree(self, X, codes, weight, classes) -> Taxonomy:
         if classes.size == 1 or self.max_depth == 0:
             return Taxonomy.flat(classes)
         rng = check_random_state(getattr(self, "random_state", None))
@@ -77,11 +89,10 @@ class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
         # BLAS threads took 13 to 45 times as long as one.
         with _blas().limit(limits=1, user_api="blas"):
             parent, leaf = self._parents(X, codes, weight, rng)
-        taxonomy = Taxonomy(parent, leaf, classes)
-        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
+        return Taxonomy(parent, leaf, classes)
 
-    @abstractmethod
-    def _parents(self, X, codes, weight, rng) -> tuple[NDArray, NDArray]: ...
+    def _parents(self, X, codes, weight, rng) -> tuple[NDArray, NDArray]:
+        raise NotImplementedError
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -113,7 +124,7 @@ class ProximityBuilder(TaxonomyBuilder):
         )
 
 
-class TopDownBuilder(ProximityBuilder):
+class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
     """Base of the builders that bisect the classes of a node by its proximity.
 
     A subclass implements ``_bisect(F)``: the factor of the node, one row per class,

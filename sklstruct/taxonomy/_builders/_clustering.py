@@ -52,9 +52,15 @@ class WardMerge(TaxonomyBuilder):
         Measure distances with the inverse of the pooled within-class covariance
         (plus ridge `delta`).
     delta : float, default=1.0
-        Ridge >= 0, read with ``whiten=True``.
+        Ridge >= 0 of the covariance. Without ``whiten=True`` it has no effect, nor
+        has the `delta` of a classifier whose taxonomy is "ward" or "kmeans".
     max_bytes : int, default=2**31
         Largest dense array; K classes need 8 K² bytes.
+
+    Raises
+    ------
+    MemoryError
+        From `build`: distances, class means or a Gram matrix beyond `max_bytes`.
 
     Examples
     --------

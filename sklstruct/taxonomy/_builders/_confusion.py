@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 from sklstruct._compat import HasMethods, Interval
 from sklstruct.taxonomy._builders._base import (
@@ -24,7 +25,8 @@ _DEGENERATE = 1e-9
 class ConfusionSplit(TaxonomyBuilder):
     r"""Top-down bisection of the classes a surrogate classifier confuses ("conf").
 
-    With C the confusion matrix on held-out folds, rows scaled to sum to one,
+    With C the confusion matrix on held-out folds, each sample counted with its weight,
+    rows scaled to sum to one,
 
     .. math::
 
@@ -38,7 +40,9 @@ class ConfusionSplit(TaxonomyBuilder):
     Parameters
     ----------
     estimator : classifier, default=None
-        Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``.
+        Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``. It gets
+        the sample weights, unless its ``fit`` does not take them: then only the
+        confusions are weighted.
     n_folds : int, default=3
         Folds of the held-out predictions, >= 2.
     smoothing : float, default=0.01
@@ -57,6 +61,11 @@ class ConfusionSplit(TaxonomyBuilder):
         there is only one way to split, not counted).
     n_splits_ : int
         All splits of the last `build`, pairs not counted.
+
+    Raises
+    ------
+    MemoryError
+        From `build`: the K × K confusion matrix beyond `max_bytes`.
 
     References
     ----------
@@ -136,6 +145,7 @@ class ConfusionSplit(TaxonomyBuilder):
         fold[order] = np.arange(codes.size) % self.n_folds
         confusion = np.zeros((k, k))
         surrogate = RidgeClassifier() if self.estimator is None else self.estimator
+        weighted = (weight != 1).any() and has_fit_parameter(surrogate, "sample_weight")
         for f in range(self.n_folds):
             test = fold == f
             train = ~test
@@ -145,7 +155,9 @@ class ConfusionSplit(TaxonomyBuilder):
             if known.size == 1:
                 predicted = np.full(test.sum(), known[0])
             else:
-                model = clone(surrogate).fit(X[train], codes[train])
+                # Unit weights are left out: some solvers take another way with them.
+                options = {"sample_weight": weight[train]} if weighted else {}
+                model = clone(surrogate).fit(X[train], codes[train], **options)
                 predicted = model.predict(X[test])
             np.add.at(confusion, (codes[test], predicted), weight[test])
         total = confusion.sum(axis=1, keepdims=True)

@@ -33,7 +33,12 @@ class HungarianMerge(ProximityBuilder):
     dummy_cost : float, default=0.0
         γ; 0 is the cost of two classes that are neither close nor far.
     normalize, max_depth, delta, form, rank, max_bytes
-        See `GreedyMerge`. A K × (1 + φ)K matrix beyond `max_bytes` is refused.
+        See `GreedyMerge`.
+
+    Raises
+    ------
+    MemoryError
+        From `build`: the K × (1 + φ)K assignment matrix beyond `max_bytes`.
 
     References
     ----------

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+from numbers import Integral
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.base import clone
 
+from sklstruct._compat import HasMethods, Interval
 from sklstruct.taxonomy._builders._base import TaxonomyBuilder
+from sklstruct.taxonomy._builders._given import (
+    GivenTaxonomy,
+    as_taxonomy,
+    restrict_to,
+)
 from sklstruct.taxonomy._builders._maxcut import CutSplit
-from sklstruct.taxonomy._taxonomy import Taxonomy, _label_array
+from sklstruct.taxonomy._proximity import check_samples
+from sklstruct.taxonomy._taxonomy import Taxonomy, _check_integer, _label_array
+
+
+def _as_builder(builder, random_state):
+    """A builder from a name, None or a builder; one without a seed gets this one."""
+    if builder is None:
+        builder = CutSplit()
+    elif isinstance(builder, str):
+        from sklstruct.taxonomy._builders import TAXONOMY_BUILDERS  # imports us
+
+        if builder not in TAXONOMY_BUILDERS:
+            raise ValueError(
+                f"builder={builder!r} is not the name of a builder; there are "
+                f"{sorted(TAXONOMY_BUILDERS)}."
+            )
+        builder = TAXONOMY_BUILDERS[builder]()
+    elif inspect.isclass(builder) or not hasattr(builder, "build"):
+        raise ValueError(
+            f"builder must be the name of a builder, a builder or None, got "
+            f"{builder!r}."
+        )
+    if random_state is not None and hasattr(builder, "get_params"):
+        params = builder.get_params(deep=False)
+        if "random_state" in params and params["random_state"] is None:
+            builder = clone(builder).set_params(random_state=random_state)
+    return builder
 
 
 def refine(
@@ -19,16 +54,18 @@ def refine(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
-    builder: TaxonomyBuilder | None = None,
+    builder: TaxonomyBuilder | str | None = None,
     max_leaf_size: int = 1,
     regroup: bool = True,
+    random_state: int | RandomState | None = None,
 ) -> Taxonomy:
-    """Keep the groups of a given taxonomy and learn what it leaves open.
+    r"""Keep the groups of a given taxonomy and learn what it leaves open.
 
-    Every set of classes of the given tree stays a node of the result. Between them,
-    leaves with many classes are split, and nodes with more than two children get
-    intermediate nodes; in both cases a builder decides, given the samples of the
-    node and, in the second, the child of each as its class.
+    With :math:`\mathcal S(T)` the sets of classes below the nodes of a tree T, the
+    result R keeps those of the given tree, :math:`\mathcal S(T) \subseteq
+    \mathcal S(R)`. Between them, leaves with many classes are split, and nodes with
+    more than two children get intermediate nodes; in both cases a builder decides,
+    given the samples of the node and, in the second, the child of each as its class.
 
     Parameters
     ----------
@@ -40,12 +77,14 @@ def refine(
         Labels, each of the classes of `taxonomy` at least once.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights >= 0; every class needs a positive one.
-    builder : TaxonomyBuilder, default=None
-        Any builder; None is ``CutSplit()``.
+    builder : TaxonomyBuilder or str, default=None
+        Any builder, or its name in `TAXONOMY_BUILDERS`; None is ``CutSplit()``.
     max_leaf_size : int, default=1
         Leaves with more classes than this are split, >= 1.
     regroup : bool, default=True
         Whether to group the children of nodes that have more than two.
+    random_state : int, RandomState or None, default=None
+        Seed of a builder that draws numbers and has none of its own.
 
     Returns
     -------
@@ -54,7 +93,17 @@ def refine(
     Raises
     ------
     ValueError
-        Labels in y without a place in the taxonomy, or classes without samples.
+        Labels in y without a place in the taxonomy, classes without samples, an
+        unknown builder, `max_leaf_size` below 1, or samples that no builder takes (see
+        `TaxonomyBuilder.build`).
+
+    See Also
+    --------
+    RefinedTaxonomy : The same as a builder, for use inside of a classifier.
+
+    References
+    ----------
+    Nelakanti (2014), thesis, chapter 5: existing ontologies as side information.
 
     Examples
     --------
@@ -73,16 +122,10 @@ def refine(
             f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make one "
             f"with Taxonomy.{kind}."
         )
-    if max_leaf_size != int(max_leaf_size) or max_leaf_size < 1:
-        raise ValueError(f"max_leaf_size must be >= 1, got {max_leaf_size!r}.")
-    builder = CutSplit() if builder is None else builder
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    check_consistent_length(X, y, sample_weight)
-    labels = _label_array(np.asarray(y))
-    if sample_weight is not None:
-        sample_weight = np.asarray(sample_weight, dtype=np.float64)
-        used = np.flatnonzero(sample_weight != 0)
-        X, labels, sample_weight = X[used], labels[used], sample_weight[used]
+    max_leaf_size = _check_integer(max_leaf_size, "max_leaf_size", 1)
+    builder = _as_builder(builder, random_state)
+    X, y, weight = check_samples(X, y, sample_weight)
+    labels = _label_array(y)
     found = np.unique(labels)
     absent = taxonomy.classes_[~np.isin(taxonomy.classes_, found)]
     if absent.size:
@@ -104,8 +147,7 @@ def refine(
         """A tree over 0 ... m - 1: parts of the node's run of classes."""
         lo, hi = np.searchsorted(where, [sets.start[node], sets.stop[node]])
         part = np.searchsorted(boundaries, where[lo:hi], side="right") - 1
-        weight = None if sample_weight is None else sample_weight[rows[lo:hi]]
-        return builder.build(X[rows[lo:hi]], part, weight)
+        return builder.build(X[rows[lo:hi]], part, weight[rows[lo:hi]])
 
     parent = taxonomy.parent.tolist()
     names = list(taxonomy.names) if taxonomy.names else None
@@ -134,3 +176,94 @@ def refine(
             for child, above in zip(children, number[tree.leaf_of_class]):
                 parent[child] = int(above)
     return Taxonomy(parent, leaf, taxonomy.classes_, names=names)
+
+
+class RefinedTaxonomy(TaxonomyBuilder):
+    r"""A given taxonomy, refined by another builder on the samples at hand.
+
+    With T the given tree restricted to the classes in y (see `GivenTaxonomy`) and
+    :math:`\mathcal S(T)` the sets of classes below its nodes, `build` returns
+    ``refine(T, X, y)``: a tree R with :math:`\mathcal S(T) \subseteq \mathcal S(R)`,
+    whose splits inside the leaves of T and between the children of a node are those
+    of `builder`. As a builder it is refined on the training samples only, wherever a
+    classifier is fitted: in a pipeline, a cross-validation or a grid search.
+
+    Parameters
+    ----------
+    taxonomy : Taxonomy, list, tuple, ndarray or mapping
+        The tree to start from, in any form that `GivenTaxonomy` takes.
+    builder : str, TaxonomyBuilder or None, default="cut"
+        What decides, a name in `TAXONOMY_BUILDERS` or a builder with its own
+        parameters (``builder__delta`` in a grid); None is "cut".
+    max_leaf_size : int, default=1
+        Leaves with more classes than this are split, >= 1.
+    regroup : bool, default=True
+        Whether to group the children of nodes that have more than two.
+    max_depth : int, default=None
+        Largest depth of the refined tree, >= 0; None is no limit.
+    random_state : int, RandomState or None, default=None
+        Seed of a `builder` that draws numbers and has none of its own.
+
+    Raises
+    ------
+    ValueError
+        From `build`: a label in y without a place in the tree, a tree that is none, an
+        unknown builder.
+
+    See Also
+    --------
+    refine : The same as a function.
+
+    References
+    ----------
+    Nelakanti (2014), thesis, chapter 5: existing ontologies as side information.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklstruct.taxonomy import HierarchicalClassifier, RefinedTaxonomy
+    >>> X, y = load_digits(return_X_y=True)
+    >>> shapes = RefinedTaxonomy([[0, 6, 8, 9], [1, 4, 7], [2, 3, 5]], max_leaf_size=3)
+    >>> shapes.build(X, y).to_nested()
+    [[[[[0], [6]], [[8], [9]]], [2, 3, 5]], [1, 4, 7]]
+    >>> model = HierarchicalClassifier(shapes, C=0.01).fit(X[:1200] / 16, y[:1200])
+    >>> model.taxonomy_.depth
+    4
+    """
+
+    _parameter_constraints: dict = {
+        **GivenTaxonomy._parameter_constraints,
+        "builder": [str, HasMethods("build"), None],
+        "max_leaf_size": [Interval(Integral, 1, None, closed="left")],
+        "regroup": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        taxonomy,
+        builder="cut",
+        *,
+        max_leaf_size=1,
+        regroup=True,
+        max_depth=None,
+        random_state=None,
+    ):
+        self.taxonomy = taxonomy
+        self.builder = builder
+        self.max_leaf_size = max_leaf_size
+        self.regroup = regroup
+        self.max_depth = max_depth
+        self.random_state = random_state
+
+    def _tree(self, X, codes, weight, classes):
+        return refine(
+            restrict_to(as_taxonomy(self.taxonomy), classes),
+            X,
+            classes[codes],
+            weight,
+            builder=self.builder,
+            max_leaf_size=self.max_leaf_size,
+            regroup=self.regroup,
+            random_state=self.random_state,
+        )

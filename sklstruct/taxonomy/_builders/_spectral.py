@@ -7,6 +7,9 @@ import numpy as np
 from sklstruct._compat import StrOptions
 from sklstruct.taxonomy._builders._base import TopDownBuilder, leading_vectors
 
+# Relative difference of entries of an eigenvector that may be rounding.
+_TIE = 1e-9
+
 
 class SpectralSplit(TopDownBuilder):
     r"""Top-down bisection by an eigenvector ("spec").
@@ -21,7 +24,8 @@ class SpectralSplit(TopDownBuilder):
     Parameters
     ----------
     threshold : {"zero", "median"}, default="zero"
-        Where to cut the eigenvector; the median gives balanced trees.
+        Where to cut the eigenvector; the median gives balanced trees. The largest entry
+        of the eigenvector is made positive, and an odd class goes with the larger half.
     max_depth : int, default=None
         Largest depth, >= 0. Nodes there become leaves with several classes. None
         splits down to single classes.
@@ -34,6 +38,11 @@ class SpectralSplit(TopDownBuilder):
         rows again, once per level at most.
     form, rank, max_bytes
         See `ClassStatistics`.
+
+    Raises
+    ------
+    MemoryError
+        From `build`: a dense array of the statistics beyond `max_bytes`.
 
     References
     ----------
@@ -76,10 +85,24 @@ class SpectralSplit(TopDownBuilder):
         self.threshold = threshold
 
     def _bisect(self, factor):
-        score = leading_vectors(factor, 1)[0][:, 0]
+        score = oriented(leading_vectors(factor, 1)[0][:, 0])
         if self.threshold == "zero":
             return score
         # By rank, not by value: equal scores must not end up on one side.
         half = np.zeros(score.size)
         half[np.argsort(score, kind="stable")[: score.size // 2]] = 1.0
         return half
+
+
+def oriented(score):
+    """The eigenvector with its largest entry positive, whatever sign LAPACK chose.
+
+    Where z and -z have the same largest entries, the first difference between their
+    sorted entries decides, so that the names of the classes do not. They decide only
+    where z and -z have the same entries throughout.
+    """
+    up, down = np.sort(score)[::-1], np.sort(-score)[::-1]
+    differ = np.flatnonzero(np.abs(up - down) > _TIE * max(up[0], down[0]))
+    if differ.size:
+        return score if up[differ[0]] > down[differ[0]] else -score
+    return score if score[np.argmax(np.abs(score) > _TIE)] > 0 else -score
