@@ -17,12 +17,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
-    _routing_enabled,
     process_routing,
 )
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_method_params,
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
@@ -34,11 +32,15 @@ from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    _check_method_params,
     _check_sample_weight,
     _fit_context,
+    _routing_enabled,
+    check_csr,
+    single_blas_thread,
 )
 from . import _classifier_fast as kernels
-from ._batched_logistic import NodeProblems, single_blas_thread, warn_not_converged
+from ._batched_logistic import NodeProblems, warn_not_converged
 from ._builders import TAXONOMY_BUILDERS
 from ._taxonomy import Taxonomy
 
@@ -495,6 +497,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "This HierarchicalClassifier estimator requires y to be passed, but "
                 "the target y is None"
             )
+        check_csr(X)
         X, y = validate_data(
             self,
             X,

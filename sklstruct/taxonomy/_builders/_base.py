@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state
-from threadpoolctl import ThreadpoolController
 
-from sklstruct._compat import Interval, StrOptions, _check_sample_weight
+from sklstruct._compat import (
+    Interval,
+    StrOptions,
+    _check_sample_weight,
+    single_blas_thread,
+)
 from sklstruct.taxonomy._proximity import ClassStatistics, encode_classes
 from sklstruct.taxonomy._taxonomy import Taxonomy
 
 # Relative trace below which a Gram got by subtraction is computed from the rows
 # instead: the difference of two sums has lost 6 of 16 digits there.
 _CANCELLED = 1e-6
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()  # looks at all loaded libraries: milliseconds
 
 
 class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
@@ -75,7 +73,7 @@ class TaxonomyBuilder(BaseEstimator, metaclass=ABCMeta):
         rng = check_random_state(getattr(self, "random_state", None))
         # A build is thousands of small products. On a busy machine with two cores, two
         # BLAS threads took 13 to 45 times as long as one.
-        with _blas().limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             parent, leaf = self._parents(X, codes, weight, rng)
         taxonomy = Taxonomy(parent, leaf, classes)
         return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
