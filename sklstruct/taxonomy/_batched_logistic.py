@@ -127,9 +127,10 @@ class NodeProblems:
         tol=1e-4,
         max_iter=1000,
         start=None,
+        nodes=None,
         n_jobs=None,
     ):
-        """Fit every node.
+        """Fit every node, or some.
 
         Parameters
         ----------
@@ -138,6 +139,8 @@ class NodeProblems:
             `sklearn.linear_model.LogisticRegression`.
         start : tuple (coef, intercept), default=None
             Values to start from; overwritten.
+        nodes : ndarray of int, default=None
+            The nodes to fit; the others keep `start`. None: all.
 
         Returns
         -------
@@ -159,7 +162,7 @@ class NodeProblems:
         C = np.ascontiguousarray(C, dtype=np.float64)
         options = bool(fit_intercept), start is not None, float(tol), int(max_iter)
         arguments = C, coef, intercept, n_iter, status, options
-        chunks = self._chunks(effective_n_jobs(n_jobs))
+        chunks = self._chunks(effective_n_jobs(n_jobs), nodes)
 
         def run(chunk):
             self._solve(chunk, *arguments)
@@ -181,15 +184,16 @@ class NodeProblems:
             )
         return coef, intercept, n_iter, status
 
-    def _chunks(self, n_jobs):
+    def _chunks(self, n_jobs, nodes):
         """Nodes by falling cost, in shares of at most about 1 / (8 n_jobs)."""
-        if self.n_nodes == 0:
+        nodes = np.arange(self.n_nodes) if nodes is None else nodes
+        if nodes.size == 0:
             return []
-        cost = self._costs()
+        cost = self._costs()[nodes]
         order = np.argsort(-cost, kind="stable")
         share = np.cumsum(cost[order]) * (8 * n_jobs) // (cost.sum() + 1)
         cuts = np.flatnonzero(np.diff(share)) + 1
-        return np.split(order, cuts)
+        return np.split(nodes[order], cuts)
 
 
 def warn_not_converged(status, max_iter, stacklevel):

@@ -440,23 +440,60 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             If the weights of a node diverge.
         """
         self._check_params(fit_params)
-        X, code, weight, keep = self._read_training(X, y, sample_weight)
+        X, code, weight, factor, index = self._read_training(X, y, sample_weight)
         rng = check_random_state(self.random_state)
-        n_solves = {
-            "single": 1,
-            "indep": self.n_folds + 1,
-            "gamma": _GAMMA_ROUNDS,
-        }[self.regularization]
+        sources = self._sources(rng)
+        if self.estimator is None:
+            n_subtasks = (
+                1
+                + {
+                    "single": 1,
+                    "indep": self.n_folds + 1,
+                    "gamma": _GAMMA_ROUNDS,
+                }[self.regularization]
+            )
+        else:
+            params = self._routed(sample_weight, factor, fit_params)
+            n_subtasks = None  # one for each node of a tree not built yet
         callbacks = self._init_callback_context(max_subtasks=self.n_taxonomies)
         callbacks.call_on_fit_task_begin(estimator=self)
-        self.taxonomies_ = self._build_taxonomies(X, code, weight, rng)
-        self.taxonomy_ = self.taxonomies_[0]
-        self.forest_ = _Forest.from_taxonomies(self.taxonomies_)
+        taxonomies, fits = [], []
+        for t, source in enumerate(sources):
+            task = callbacks.subcontext(task_name="taxonomy", max_subtasks=n_subtasks)
+            task.call_on_fit_task_begin(estimator=self)
+            report = _Report(self, task, t)
+            taxonomy = self._build_taxonomy(source, X, code, weight)
+            report("build", repr(taxonomy))
+            if self.estimator is None:
+                fit = self._fit_logistic(taxonomy, X, code, weight, rng, report)
+            else:
+                fit = self._fit_estimators(
+                    taxonomy, X, code, params, factor.size, index, rng, report
+                )
+            taxonomies.append(taxonomy)
+            fits.append(fit)
+            if task.call_on_fit_task_end(estimator=self):
+                break
+        self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
+        self.builders_ = [
+            None if isinstance(source, Taxonomy) else source[0]
+            for source in sources[: len(taxonomies)]
+        ]
+        self.forest_ = _Forest.from_taxonomies(taxonomies)
+        nodes, *fits = zip(*fits)
+        self.model_nodes_ = np.concatenate(
+            [v + first for v, first in zip(nodes, self.forest_.tree_ptr)]
+        ).astype(np.int32)
+        for name in _MODEL_ATTRIBUTES:
+            vars(self).pop(name, None)
         if self.estimator is None:
-            self._fit_logistic(X, code, weight, rng, callbacks, n_solves)
+            coef, intercept, C, n_iter, status = (_joined(part) for part in fits)
+            self.coef_, self.intercept_, self.C_ = coef, intercept, C
+            self.node_n_iter_ = n_iter
+            self.n_iter_ = int(n_iter.max(initial=0))
+            warn_not_converged(status, self.max_iter, stacklevel=4)
         else:
-            params = self._routed(X, sample_weight, weight, keep, fit_params)
-            self._fit_estimators(X, code, params, callbacks)
+            self.estimators_ = [model for part in fits[0] for model in part]
         callbacks.call_on_fit_task_end(estimator=self)
         return self
 
@@ -481,6 +518,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 'an array of C is for regularization="indep"; with '
                 f"regularization={self.regularization!r} C must be a number"
             )
+        if isinstance(self.class_weight, Mapping):
+            values = np.array(list(self.class_weight.values()), dtype=np.float64)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise ValueError(
+                    "class_weight must be finite and not negative, got "
+                    f"{self.class_weight!r}"
+                )
         if isinstance(self.taxonomy, tuple) and not (
             0 < len(self.taxonomy) <= self.n_taxonomies
         ):
@@ -491,7 +535,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
 
     def _read_training(self, X, y, sample_weight):
-        """X, class numbers and weights of the samples of positive weight."""
+        """X, class numbers and weights of the samples of positive weight; the class
+        weights of all samples, and the numbers of those kept."""
         if y is None:
             raise ValueError(
                 "This HierarchicalClassifier estimator requires y to be passed, but "
@@ -506,10 +551,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             dtype=[np.float64, np.float32],
             order="C",
         )
+        _check_range(X)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        weight = np.ones(X.shape[0])
-        keep = None
+        weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
+        index = np.arange(X.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -521,67 +567,52 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 sample_weight=weight[weight > 0],
             )  # fmt: skip
             at = np.minimum(np.searchsorted(present, y), present.size - 1)
-            weight = weight * by_class[at]
+            factor = by_class[at]
+            weight = weight * factor
         if not (weight > 0).all():
-            keep = np.flatnonzero(weight > 0)
-            if keep.size == 0:
+            index = np.flatnonzero(weight > 0)
+            if index.size == 0:
                 raise ValueError(
-                    "sample_weight is zero for every sample: there is nothing to "
-                    "learn from"
+                    "sample_weight or class_weight is zero for every sample: there is "
+                    "nothing to learn from"
                 )
-            X, y, weight = X[keep], y[keep], weight[keep]
+            X, y, weight = X[index], y[index], weight[index]
         self.classes_, code = np.unique(y, return_inverse=True)
-        return X, code, np.ascontiguousarray(weight), keep
+        return X, code, np.ascontiguousarray(weight), factor, index
 
-    def _build_taxonomies(self, X, code, weight, rng):
+    def _sources(self, rng):
+        """For each tree the given Taxonomy, or (builder, rng of its view of the data).
+
+        All are checked before any is built, and seeded before any draw of the fits:
+        how node models are fitted does not change the trees.
+        """
         specs = self.taxonomy if isinstance(self.taxonomy, tuple) else (self.taxonomy,)
-        taxonomies = []
+        sources, seen = [], []
         for t in range(self.n_taxonomies):
-            taxonomy = self._resolve(
-                specs[t % len(specs)], X, code, weight, rng, again=t >= len(specs)
-            )
-            if self.max_depth is not None:
-                taxonomy = taxonomy.cut(self.max_depth)
-            taxonomies.append(taxonomy)
-            if self.verbose:
-                print(f"[HierarchicalClassifier] tree {t + 1}: {taxonomy!r}")
-        return taxonomies
-
-    def _resolve(self, spec, X, code, weight, rng, again):
-        """A taxonomy over exactly `classes_`."""
-        if isinstance(spec, str | bytes) or hasattr(spec, "build"):
-            builder = self._make_builder(spec, rng)
-            if self.classes_.size == 1:
-                return Taxonomy.flat(self.classes_)
-            if again:
-                X, code, weight = _another_view(X, code, weight, rng)
-            taxonomy = builder.build(X, self.classes_[code], sample_weight=weight)
-        else:
+            spec = specs[t % len(specs)]
+            built = isinstance(spec, str) or hasattr(spec, "build")
+            spec = self._builder(spec) if built else _given_taxonomy(spec)
+            again = any(_same(spec, other) for other in seen)
+            seen.append(spec)
+            if built:
+                # a seed of the user's would give the same tree again
+                builder = _seeded(clone(spec, safe=False), rng, replace=again)
+                view = np.random.RandomState(rng.randint(2**31 - 1)) if again else None
+                sources.append((builder, view))
+                continue
             if again:
                 raise ValueError(
                     "n_taxonomies averages different trees, but this one is given and "
                     "would come twice; give a tuple of n_taxonomies trees or builders"
                 )
-            if isinstance(spec, Taxonomy):
-                taxonomy = spec
-            elif isinstance(spec, Mapping):
-                taxonomy = Taxonomy.from_parents(spec)
-            elif isinstance(spec, list):
-                taxonomy = Taxonomy.from_nested(spec)
-            else:
-                raise ValueError(
-                    "taxonomy must be the name of a builder, a builder, a Taxonomy, "
-                    "nested lists, a parent map or a tuple of these, got "
-                    f"{spec!r}"
-                )
-        if not np.array_equal(taxonomy.classes_, self.classes_):
-            missing = self.classes_[~np.isin(self.classes_, taxonomy.classes_)]
-            if missing.size:
-                taxonomy.check_classes(self.classes_)
-            taxonomy = taxonomy.restrict(self.classes_)
-        return taxonomy
+            if not np.array_equal(spec.classes_, self.classes_):
+                if not np.isin(self.classes_, spec.classes_).all():
+                    spec.check_classes(self.classes_)
+                spec = spec.restrict(self.classes_)
+            sources.append(spec)
+        return sources
 
-    def _make_builder(self, spec, rng):
+    def _builder(self, spec):
         if not isinstance(spec, str):
             return spec
         if spec not in TAXONOMY_BUILDERS:
@@ -592,121 +623,104 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         make = TAXONOMY_BUILDERS[spec]
         takes = inspect.signature(make).parameters
         options = {}
-        if "random_state" in takes:
-            options["random_state"] = int(rng.randint(2**31 - 1))
         if "max_depth" in takes:
             options["max_depth"] = self.max_depth  # no splits that are cut off after
         if "delta" in takes and self.delta is not None:
             options["delta"] = float(self.delta)
         return make(**options)
 
-    def _sorted_problems(self, X, code, weight):
-        """For each tree: its NodeProblems, modelled nodes, order of the samples."""
-        counts = np.bincount(code, minlength=self.classes_.size)
-        for t in range(len(self.taxonomies_)):
-            order, nodes, bounds = _node_bounds(self.forest_, t, counts)
-            position = np.empty(order.size, dtype=np.int64)
-            position[order] = np.arange(order.size)
-            rows = np.argsort(position[code], kind="stable")
-            yield t, NodeProblems(X[rows], weight[rows], bounds), nodes, rows
+    def _build_taxonomy(self, source, X, code, weight):
+        """A taxonomy over exactly `classes_`."""
+        if isinstance(source, Taxonomy):
+            taxonomy = source
+        elif self.classes_.size == 1:
+            return Taxonomy.flat(self.classes_)
+        else:
+            builder, view = source
+            if view is not None:
+                X, code, weight = _another_view(X, code, weight, view)
+            taxonomy = builder.build(X, self.classes_[code], sample_weight=weight)
+        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
 
-    def _fit_logistic(self, X, code, weight, rng, callbacks, n_solves):
-        forest = self.forest_
-        n_rows = forest.n_rows
-        coef = np.zeros((n_rows, X.shape[1]), dtype=X.dtype)
-        intercept = np.zeros(n_rows, dtype=X.dtype)
+    def _sorted_problems(self, taxonomy, X, code, weight):
+        """NodeProblems of a tree, its modelled nodes, the order of the samples."""
+        forest = _Forest.from_taxonomies([taxonomy])
+        counts = np.bincount(code, minlength=self.classes_.size)
+        order, nodes, bounds = _node_bounds(forest, 0, counts)
+        position = np.empty(order.size, dtype=np.int64)
+        position[order] = np.arange(order.size)
+        rows = np.argsort(position[code], kind="stable")
+        return NodeProblems(X[rows], weight[rows], bounds), nodes, rows
+
+    def _fit_logistic(self, taxonomy, X, code, weight, rng, report):
+        """(nodes, coef, intercept, C, n_iter, status) of one tree."""
+        problems, nodes, rows = self._sorted_problems(taxonomy, X, code, weight)
         options = {
             "fit_intercept": self.fit_intercept,
             "tol": self.tol,
             "max_iter": self.max_iter,
             "n_jobs": self.n_jobs,
         }
-        all_nodes, all_C, all_iter, all_status = [], [], [], []
-        for t, problems, nodes, rows in self._sorted_problems(X, code, weight):
-            task = callbacks.subcontext(task_name="taxonomy", max_subtasks=n_solves)
-            task.call_on_fit_task_begin(estimator=self)
-            report = _Report(self, task, t)
-            fit = _POLICIES[self.regularization]
-            w, b, C, n_iter, status = fit(
-                self, problems, code[rows], options, rng, report
-            )
-            at = forest.row[nodes]
-            if nodes.size:
-                coef[at[0] : at[0] + w.shape[0]] = w
-                intercept[at[0] : at[0] + w.shape[0]] = b
-            all_nodes.append(nodes)
-            all_C.append(C)
-            all_iter.append(n_iter)
-            all_status.append(status)
-            task.call_on_fit_task_end(estimator=self)
-        self.model_nodes_ = np.concatenate(all_nodes).astype(np.int32)
-        self.coef_, self.intercept_ = coef, intercept
-        self.C_ = np.concatenate(all_C)
-        self.node_n_iter_ = np.concatenate(all_iter)
-        self.n_iter_ = int(self.node_n_iter_.max(initial=0))
-        vars(self).pop("estimators_", None)
-        warn_not_converged(np.concatenate(all_status), self.max_iter, stacklevel=5)
+        fit = _POLICIES[self.regularization]
+        coef, intercept, *rest = fit(self, problems, code[rows], options, rng, report)
+        # rows of coef_ follow the nodes, within a tree and from tree to tree
+        return nodes, coef.astype(X.dtype, copy=False), intercept.astype(X.dtype), *rest
 
-    def _routed(self, X, sample_weight, weight, keep, fit_params):
-        """Parameters of the `fit` of `estimator`, for the samples that are kept."""
+    def _routed(self, sample_weight, factor, fit_params):
+        """Parameters of the `fit` of `estimator`, for all samples."""
+        takes_weight = has_fit_parameter(self.estimator, "sample_weight")
+        name = type(self.estimator).__name__
+        params = dict(fit_params)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
         if _routing_enabled():
-            if sample_weight is not None:
-                fit_params["sample_weight"] = sample_weight
-            params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
-        else:
-            params = dict(fit_params)
-            if sample_weight is not None:
-                params["sample_weight"] = sample_weight
-            if sample_weight is not None and not has_fit_parameter(
-                self.estimator, "sample_weight"
-            ):
-                raise ValueError(
-                    f"the estimator {type(self.estimator).__name__} takes no "
-                    "sample_weight"
-                )
-        if self.class_weight is not None and "sample_weight" not in params:
-            if not has_fit_parameter(self.estimator, "sample_weight"):
+            params = dict(process_routing(self, "fit", **params).estimator.fit)
+        elif sample_weight is not None and not takes_weight:
+            raise ValueError(f"the estimator {name} takes no sample_weight")
+        if self.class_weight is not None:
+            if not takes_weight:
                 raise ValueError(
                     f"class_weight needs an estimator that takes sample_weight, and "
-                    f"{type(self.estimator).__name__} does not"
+                    f"{name} does not"
                 )
-            params["sample_weight"] = None
-        params = {
-            key: value if keep is None or not _is_per_sample(value, keep)
-            else _take(value, keep)
-            for key, value in params.items()
-        }  # fmt: skip
-        if "sample_weight" in params:
-            params["sample_weight"] = weight
+            # what is routed may be another array than the sample_weight of this fit
+            routed = params.get("sample_weight")
+            params["sample_weight"] = factor * _check_sample_weight(
+                routed, factor, dtype=np.float64
+            )
         return params
 
-    def _fit_estimators(self, X, code, params, callbacks):
-        jobs = []
-        for _, problems, nodes, rows in self._sorted_problems(
-            X, code, np.ones(X.shape[0])
-        ):
-            for v, node in enumerate(nodes.tolist()):
-                bound = problems.bounds[problems.ptr[v] : problems.ptr[v + 1]]
-                outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
-                jobs.append((node, rows[bound[0] : bound[-1]], outcome))
-
-        def fit(rows, outcome):
-            return clone(self.estimator).fit(
-                X[rows], outcome, **_check_method_params(X, params, rows)
-            )
-
-        self.estimators_ = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(fit)(rows, outcome) for _, rows, outcome in jobs
+    def _fit_estimators(self, taxonomy, X, code, params, n_samples, index, rng, report):
+        """(nodes, models) of one tree. index: the kept of the n_samples samples."""
+        problems, nodes, rows = self._sorted_problems(
+            taxonomy, X, code, np.ones(X.shape[0])
         )
-        for (node, _, outcome), model in zip(jobs, self.estimators_):
+        jobs = []
+        for v in range(nodes.size):
+            bound = problems.bounds[problems.ptr[v] : problems.ptr[v + 1]]
+            outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
+            model = _seeded(clone(self.estimator), rng)
+            jobs.append((model, rows[bound[0] : bound[-1]], outcome))
+
+        def fit(model, rows, outcome):
+            # cut once, from what was passed: a list that is not per sample may have
+            # as many entries as samples are kept
+            mine = _check_method_params(range(n_samples), params, index[rows])
+            return model.fit(X[rows], outcome, **mine)
+
+        models = []
+        for model in Parallel(
+            n_jobs=self.n_jobs, prefer="threads", return_as="generator"
+        )(delayed(fit)(*job) for job in jobs):
+            node, outcome = nodes[len(models)], jobs[len(models)][2]
             if len(model.classes_) != outcome[-1] + 1:
                 raise ValueError(
                     f"the estimator of node {node} kept {len(model.classes_)} of "
                     f"{outcome[-1] + 1} outcomes"
                 )
-        self.model_nodes_ = np.array([node for node, _, _ in jobs], dtype=np.int32)
-        for name in ("coef_", "intercept_", "C_", "node_n_iter_", "n_iter_"):
-            vars(self).pop(name, None)
+            models.append(model)
+            report("node", f"node {node} fitted to {outcome.size} samples")
+        return nodes, models
 
     # --------------------------------------------------------------- prediction
 
@@ -1108,47 +1122,65 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 _GAMMA_ROUNDS = 10
 
 
+# Only with the default node model, or only with an `estimator`.
+_MODEL_ATTRIBUTES = (
+    "coef_", "intercept_", "C_", "node_n_iter_", "n_iter_", "estimators_"
+)  # fmt: skip
+
+
 class _Report:
-    """One callback subtask, and a line if verbose, for each solve of a tree."""
+    """One callback subtask, and a line if verbose, for each piece of work of a tree.
+
+    True if a callback asks to stop the loop of such pieces.
+    """
 
     def __init__(self, model, task, tree):
         self.model, self.task, self.tree = model, task, tree
 
-    def __call__(self, text, n_iter):
+    def __call__(self, name, text):
         if self.model.verbose:
-            print(
-                f"[HierarchicalClassifier] tree {self.tree + 1}: {text}, "
-                f"{n_iter.size} nodes, at most {n_iter.max(initial=0)} iterations"
-            )
-        step = self.task.subcontext(task_name="solve")
+            print(f"[HierarchicalClassifier] tree {self.tree + 1}: {text}")
+        step = self.task.subcontext(task_name=name)
         step.call_on_fit_task_begin(estimator=self.model)
-        step.call_on_fit_task_end(estimator=self.model)
+        return bool(step.call_on_fit_task_end(estimator=self.model))
+
+    def solved(self, text, n_iter):
+        return self(
+            "solve",
+            f"{text}, {n_iter.size} nodes, at most {n_iter.max(initial=0)} iterations",
+        )
 
 
 def _fit_single(model, problems, code, options, rng, report):
     C = np.full(problems.n_nodes, float(model.C))
     coef, intercept, n_iter, status = problems.fit(C, **options)
-    report("fitted", n_iter)
+    report.solved("fitted", n_iter)
     return coef, intercept, C, n_iter, status
 
 
 def _fit_gamma(model, problems, code, options, rng, report):
     """λ_v = (a - 1) / (b + ||w_v||²), penalty λ_v ||w_v||², thus C_v = 1 / (2 λ_v)."""
-    C = np.full(problems.n_nodes, float(model.C))
-    node_of_row = np.repeat(np.arange(problems.n_nodes), problems.n_rows)
-    start, total_iter = None, 0
+    n_nodes = problems.n_nodes
+    C = np.full(n_nodes, float(model.C))
+    node_of_row = np.repeat(np.arange(n_nodes), problems.n_rows)
+    total_iter, status = np.zeros((2, n_nodes), dtype=np.int32)
+    moving, start = np.arange(n_nodes), None
     for round_ in range(_GAMMA_ROUNDS):
-        coef, intercept, n_iter, status = problems.fit(C, start=start, **options)
-        total_iter = total_iter + n_iter
-        report(f"round {round_ + 1}", n_iter)
-        square = np.bincount(
-            node_of_row, np.einsum("ij,ij->i", coef, coef), problems.n_nodes
+        coef, intercept, n_iter, last = problems.fit(
+            C, start=start, nodes=moving, **options
         )
-        new = (model.gamma_rate + square) / (2 * (model.gamma_shape - 1))
-        if np.abs(new - C).max(initial=0.0) <= 1e-2 * C.max(initial=1.0):
+        total_iter += n_iter
+        status[moving] = last[moving]
+        stop = report.solved(f"round {round_ + 1}", n_iter[moving])
+        if stop or round_ == _GAMMA_ROUNDS - 1:
             break
-        if round_ < _GAMMA_ROUNDS - 1:
-            C, start = new, (coef, intercept)
+        square = np.bincount(node_of_row, np.einsum("ij,ij->i", coef, coef), n_nodes)
+        new = (model.gamma_rate + square) / (2 * (model.gamma_shape - 1))
+        # each node on its own: what it ends with does not depend on the others
+        moving = moving[np.abs(new - C)[moving] > 1e-2 * C[moving]]
+        if moving.size == 0:
+            break
+        C[moving], start = new[moving], (coef, intercept)
     return coef, intercept, C, total_iter, status
 
 
@@ -1160,17 +1192,21 @@ def _fit_indep(model, problems, code, options, rng, report):
     loss = np.zeros((candidates.size, problems.n_nodes))
     for f in range(model.n_folds):
         held = np.flatnonzero(fold == f)
-        train, moved = _subset(problems, np.flatnonzero(fold != f))
-        start = None
+        train = _subset(problems, np.flatnonzero(fold != f))
+        start, n_iter = None, 0
         for c, C in enumerate(candidates):
             # ascending C, each started from the one before
-            start = train.fit(np.full(train.n_nodes, C), start=start, **options)[:2]
+            *start, moved, _ = train.fit(
+                np.full(train.n_nodes, C), start=start, **options
+            )
+            n_iter = n_iter + moved
             loss[c] += _held_out_loss(problems, held, *start)
-        report(f"fold {f + 1}", moved)
+        if report.solved(f"fold {f + 1}", n_iter):
+            break  # the folds so far choose
     # argmin takes the smallest C, the simplest model, where there is no held-out loss
     C = candidates[loss.argmin(axis=0)]
     coef, intercept, n_iter, status = problems.fit(C, **options)
-    report("fitted", n_iter)
+    report.solved("fitted", n_iter)
     return coef, intercept, C, n_iter, status
 
 
@@ -1197,8 +1233,7 @@ def _subset(problems, rows):
     bounds = [
         before[problems.ptr[v] : problems.ptr[v + 1]] for v in range(problems.n_nodes)
     ]
-    part = NodeProblems(problems.X[rows], problems.weight[rows], bounds)
-    return part, np.zeros(problems.n_nodes, dtype=np.int32)
+    return NodeProblems(problems.X[rows], problems.weight[rows], bounds)
 
 
 def _held_out_loss(problems, held, coef, intercept):
@@ -1217,9 +1252,9 @@ def _held_out_loss(problems, held, coef, intercept):
             if z.shape[1] == 1:
                 z = np.hstack([np.zeros_like(z), z])
             top = z.max(axis=1)
-            log_total = np.log(np.exp(z - top[:, None]).sum(axis=1)) + top
+            log_total = np.log(np.exp(z - top[:, None]).sum(axis=1))
             loss[v] = problems.weight[rows] @ (
-                log_total - z[np.arange(rows.size), outcome]
+                log_total + (top - z[np.arange(rows.size), outcome])
             )
     return loss
 
@@ -1241,9 +1276,76 @@ def _another_view(X, code, weight, rng):
     return X[rows][:, columns], code[rows], weight[rows] * times[rows]
 
 
-def _is_per_sample(value, keep):
-    return hasattr(value, "__len__") and len(value) > int(keep.max())
+# -------------------------------------------------------------------- parameters
+
+# repr, clone and pickle recurse into nested lists, and Python stops at a thousand
+# calls, several for a level.
+_MAX_NESTING = 200
 
 
-def _take(value, rows):
-    return np.asarray(value)[rows]
+def _given_taxonomy(spec):
+    if isinstance(spec, Taxonomy):
+        return spec
+    if isinstance(spec, Mapping):
+        if any(isinstance(value, tuple | list) for value in spec.values()):
+            return Taxonomy.from_paths(spec)
+        return Taxonomy.from_parents(spec)
+    if not isinstance(spec, list):
+        raise ValueError(
+            "taxonomy must be the name of a builder, a builder, a Taxonomy, nested "
+            "lists, a parent map, a table of paths or a tuple of these, got "
+            f"{type(spec).__name__}"
+        )
+    level = [spec]
+    for _ in range(_MAX_NESTING):
+        # by identity, for a list that holds itself twice grows without bound
+        level = list(
+            {id(v): v for u in level for v in u if isinstance(v, list | tuple)}.values()
+        )
+        if not level:
+            return Taxonomy.from_nested(spec)
+    raise ValueError(
+        f"taxonomy is nested more than {_MAX_NESTING} lists deep, which a parameter "
+        "cannot be; pass Taxonomy.from_nested(taxonomy)"
+    )
+
+
+def _same(a, b):
+    """Whether two parameters, with their own parameters, are equal."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if not hasattr(a, "get_params"):
+        return np.array_equal(a, b)
+    a, b = a.get_params(deep=False), b.get_params(deep=False)
+    return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+
+
+def _seeded(estimator, rng, replace=False):
+    """The estimator, each random_state that is None (replace: all) now an integer."""
+    if hasattr(estimator, "get_params"):
+        params = estimator.get_params(deep=True)
+        seeds = {
+            key: int(rng.randint(2**31 - 1))
+            for key in sorted(params)
+            if key.split("__")[-1] == "random_state"
+            and (replace or params[key] is None)
+        }
+        if seeds:
+            estimator.set_params(**seeds)
+    return estimator
+
+
+def _check_range(X):
+    """ValueError if sums of squares of X may overflow."""
+    data = X.data if sp.issparse(X) else X
+    top = max(data.max(initial=0), -data.min(initial=0))
+    limit = 1e-4 * float(np.finfo(X.dtype).max) ** 0.5
+    if top > limit:
+        raise ValueError(
+            f"X has entries of size {top:.2g}, whose squares overflow {X.dtype}; the "
+            f"largest may be {limit:.2g}. Scale the features (StandardScaler)"
+        )
+
+
+def _joined(parts):
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
