@@ -183,10 +183,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         The tree. The name of a builder (a key of
         `sklstruct.taxonomy.TAXONOMY_BUILDERS`: "spec", "diff", "cut", "obyo", "hung",
         "ward", "kmeans", "rand", "conf"), a builder with its own parameters, or a
-        given tree: a `Taxonomy`, nested lists of labels (`Taxonomy.from_nested`) or a
-        parent map (`Taxonomy.from_parents`). A given tree must hold every class of y;
-        classes that y lacks are left out. A tuple of these is cycled through
-        by `n_taxonomies`.
+        given tree: a `Taxonomy`, nested lists of labels (`Taxonomy.from_nested`; at
+        most 200 deep), a parent map (`Taxonomy.from_parents`) or, if values are tuples
+        or lists, a table of paths (`Taxonomy.from_paths`). A given tree must hold every
+        class of y; classes that y lacks are left out. A tuple of these is cycled
+        through by `n_taxonomies`. Builders are cloned.
 
     max_depth : int, default=None
         Cut the tree at this level, at least 0. What is below becomes leaves with a
@@ -225,9 +226,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     n_taxonomies : int, default=1
         Number of trees whose probabilities are averaged, at least 1. A builder that
-        comes again gets another seed, a bootstrap sample of the data and a random
-        half of the features; a tuple of different builders averages trees that
-        differ more.
+        comes again (same class and parameters) gets another seed, a bootstrap sample
+        of the data and a random half of the features; a tuple of different builders
+        averages trees that differ more.
 
     n_folds : int, default=3
         Folds of "indep", at least 2.
@@ -242,21 +243,23 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Whether node models have (unpenalised) intercepts.
 
     class_weight : dict or "balanced", default=None
-        Weight of each class, as in scikit-learn; multiplies `sample_weight`.
+        Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
+        Weight 0 removes the class.
 
     tol : float, default=1e-4
         A node is done when the largest entry of the gradient of the objective,
-        divided by C and by the total sample weight of the node, is at most `tol`.
+        divided by C and by the total sample weight of the node, is at most `tol`; > 0.
 
     max_iter : int, default=1000
-        Largest number of L-BFGS iterations of a node.
+        Largest number of L-BFGS iterations of a solve of a node, at least 1.
 
     n_jobs : int, default=None
         Threads over nodes in `fit` and over samples in prediction. None is 1 unless
         in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
-        Seed of builders, bootstrap samples and folds.
+        Seed of bootstrap samples, folds, and builders and node models whose own
+        `random_state` is None.
 
     verbose : int, default=0
         Print a line for each tree and each solve of its nodes if positive.
@@ -267,7 +270,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Sorted labels.
 
     taxonomies_ : list of Taxonomy
-        The trees, cut at `max_depth`.
+        The trees, cut at `max_depth`; fewer than `n_taxonomies` if a callback asked
+        to stop after one.
+
+    builders_ : list
+        The builder that made each tree, with what it learned on the way (such as
+        ``n_random_splits_`` of "conf"); None for a given tree.
 
     taxonomy_ : Taxonomy
         The first of them.
@@ -283,10 +291,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         C of each node that has a model.
 
     n_iter_ : int
-        Largest number of iterations of a node.
+        Largest of ``node_n_iter_``.
 
     node_n_iter_ : ndarray of shape (n_models,)
-        Iterations of each node.
+        L-BFGS iterations of each node: of its last solve, without those of the folds
+        of "indep"; with "gamma" the sum over all rounds.
 
     estimators_ : list of classifiers
         Node models, with `estimator`.
@@ -434,8 +443,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If a given taxonomy lacks a class of y or names one twice, or parameters
-            contradict each other.
+            If a given taxonomy lacks a class of y, names one twice or is nested too
+            deep; if X is not finite, a malformed sparse matrix or so large that squares
+            overflow; if weights are negative or all 0, or parameters contradict each
+            other.
+        TypeError
+            If there are `fit_params` without an `estimator`.
         FloatingPointError
             If the weights of a node diverge.
         """
