@@ -12,30 +12,14 @@ samples have to be copied.
 from __future__ import annotations
 
 import warnings
-from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
+from .._compat import single_blas_thread
 from . import _logistic_fast as kernels
-
-
-@cache
-def _controller():
-    # Listing the loaded libraries takes milliseconds: once per process.
-    return ThreadpoolController()
-
-
-def single_blas_thread():
-    """Context in which BLAS uses one thread.
-
-    Results then do not depend on the number of cores, and threads over nodes do not
-    each start a team of BLAS threads.
-    """
-    return _controller().limit(limits=1, user_api="blas")
 
 
 class NodeProblems:
@@ -143,10 +127,10 @@ class NodeProblems:
         tol=1e-4,
         max_iter=1000,
         start=None,
+        nodes=None,
         n_jobs=None,
-        on_chunk=None,
     ):
-        """Fit every node.
+        """Fit every node, or some.
 
         Parameters
         ----------
@@ -155,8 +139,8 @@ class NodeProblems:
             `sklearn.linear_model.LogisticRegression`.
         start : tuple (coef, intercept), default=None
             Values to start from; overwritten.
-        on_chunk : callable, default=None
-            Called without arguments when a share of the nodes is done.
+        nodes : ndarray of int, default=None
+            The nodes to fit; the others keep `start`. None: all.
 
         Returns
         -------
@@ -164,7 +148,13 @@ class NodeProblems:
         intercept : ndarray of shape (n_rows,)
         n_iter : ndarray of shape (n_nodes,)
         status : ndarray of shape (n_nodes,)
-            0 converged, 1 stopped at max_iter.
+            0 converged, 1 stopped at max_iter, 3 no step found although the
+            objective can be lowered: features of too different scales.
+
+        Raises
+        ------
+        FloatingPointError
+            If the objective of a node is not finite.
         """
         coef, intercept = self.empty_coef() if start is None else start
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
@@ -172,12 +162,10 @@ class NodeProblems:
         C = np.ascontiguousarray(C, dtype=np.float64)
         options = bool(fit_intercept), start is not None, float(tol), int(max_iter)
         arguments = C, coef, intercept, n_iter, status, options
-        chunks = self._chunks(effective_n_jobs(n_jobs))
+        chunks = self._chunks(effective_n_jobs(n_jobs), nodes)
 
         def run(chunk):
             self._solve(chunk, *arguments)
-            if on_chunk is not None:
-                on_chunk()
 
         with single_blas_thread():
             if effective_n_jobs(n_jobs) == 1 or len(chunks) == 1:
@@ -196,25 +184,33 @@ class NodeProblems:
             )
         return coef, intercept, n_iter, status
 
-    def _chunks(self, n_jobs):
+    def _chunks(self, n_jobs, nodes):
         """Nodes by falling cost, in shares of at most about 1 / (8 n_jobs)."""
-        if self.n_nodes == 0:
+        nodes = np.arange(self.n_nodes) if nodes is None else nodes
+        if nodes.size == 0:
             return []
-        cost = self._costs()
+        cost = self._costs()[nodes]
         order = np.argsort(-cost, kind="stable")
         share = np.cumsum(cost[order]) * (8 * n_jobs) // (cost.sum() + 1)
         cuts = np.flatnonzero(np.diff(share)) + 1
-        return np.split(order, cuts)
+        return np.split(nodes[order], cuts)
 
 
 def warn_not_converged(status, max_iter, stacklevel):
     """One warning for all nodes."""
-    n = int((status == 1).sum())
-    if n:
-        warnings.warn(
-            f"{n} of {status.size} node classifiers stopped at max_iter={max_iter} "
+    slow, failed = int((status == 1).sum()), int((status == 3).sum())
+    texts = []
+    if slow:
+        texts.append(
+            f"{slow} of {status.size} node classifiers stopped at max_iter={max_iter} "
             "before they met tol. Scale the features (StandardScaler), or increase "
-            "max_iter or tol, or decrease C.",
-            ConvergenceWarning,
-            stacklevel=stacklevel + 1,
+            "max_iter or tol, or decrease C."
         )
+    if failed:
+        texts.append(
+            f"{failed} of {status.size} node classifiers stopped far from their "
+            "optimum: the line search failed, because features differ too much in "
+            "scale from each other or from the intercept. Scale them (StandardScaler)."
+        )
+    if texts:
+        warnings.warn(" ".join(texts), ConvergenceWarning, stacklevel=stacklevel + 1)

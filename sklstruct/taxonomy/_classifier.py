@@ -17,12 +17,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
-    _routing_enabled,
     process_routing,
 )
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_method_params,
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
@@ -30,16 +28,21 @@ from sklearn.utils.validation import (
 )
 
 from .._blocks import rows_per_block
+from .._checks import check_range, check_sparse
 from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    _check_method_params,
     _check_sample_weight,
     _fit_context,
+    _routing_enabled,
+    single_blas_thread,
 )
 from . import _classifier_fast as kernels
-from ._batched_logistic import NodeProblems, single_blas_thread, warn_not_converged
-from ._builders import TAXONOMY_BUILDERS
+from ._batched_logistic import NodeProblems, warn_not_converged
+from ._builders import TAXONOMY_BUILDERS, GivenTaxonomy
+from ._builders._given import as_taxonomy, restrict_to
 from ._taxonomy import Taxonomy
 
 # Samples that one thread searches in a row: enough to hide the start of a thread.
@@ -181,10 +184,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         The tree. The name of a builder (a key of
         `sklstruct.taxonomy.TAXONOMY_BUILDERS`: "spec", "diff", "cut", "obyo", "hung",
         "ward", "kmeans", "rand", "conf"), a builder with its own parameters, or a
-        given tree: a `Taxonomy`, nested lists of labels (`Taxonomy.from_nested`) or a
-        parent map (`Taxonomy.from_parents`). A given tree must hold every class of y;
-        classes that y lacks are left out. A tuple of these is cycled through
-        by `n_taxonomies`.
+        given tree: a `Taxonomy`, nested lists of labels (`Taxonomy.from_nested`; at
+        most 200 deep), a parent map (`Taxonomy.from_parents`) or, if values are tuples
+        or lists, a table of paths (`Taxonomy.from_paths`). A given tree must hold every
+        class of y; classes that y lacks are left out. A tuple of these is cycled
+        through by `n_taxonomies`. Builders are cloned.
 
     max_depth : int, default=None
         Cut the tree at this level, at least 0. What is below becomes leaves with a
@@ -223,9 +227,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     n_taxonomies : int, default=1
         Number of trees whose probabilities are averaged, at least 1. A builder that
-        comes again gets another seed, a bootstrap sample of the data and a random
-        half of the features; a tuple of different builders averages trees that
-        differ more.
+        comes again (same class and parameters) gets another seed, a bootstrap sample
+        of the data and a random half of the features; a tuple of different builders
+        averages trees that differ more.
 
     n_folds : int, default=3
         Folds of "indep", at least 2.
@@ -240,21 +244,23 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Whether node models have (unpenalised) intercepts.
 
     class_weight : dict or "balanced", default=None
-        Weight of each class, as in scikit-learn; multiplies `sample_weight`.
+        Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
+        Weight 0 removes the class.
 
     tol : float, default=1e-4
         A node is done when the largest entry of the gradient of the objective,
-        divided by C and by the total sample weight of the node, is at most `tol`.
+        divided by C and by the total sample weight of the node, is at most `tol`; > 0.
 
     max_iter : int, default=1000
-        Largest number of L-BFGS iterations of a node.
+        Largest number of L-BFGS iterations of a solve of a node, at least 1.
 
     n_jobs : int, default=None
         Threads over nodes in `fit` and over samples in prediction. None is 1 unless
         in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
-        Seed of builders, bootstrap samples and folds.
+        Seed of bootstrap samples, folds, and builders and node models whose own
+        `random_state` is None.
 
     verbose : int, default=0
         Print a line for each tree and each solve of its nodes if positive.
@@ -265,7 +271,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Sorted labels.
 
     taxonomies_ : list of Taxonomy
-        The trees, cut at `max_depth`.
+        The trees, cut at `max_depth`; fewer than `n_taxonomies` if a callback asked
+        to stop after one.
+
+    builders_ : list
+        The builder that made each tree, with what it learned on the way (such as
+        ``n_random_splits_`` of "conf"); None for a given tree.
 
     taxonomy_ : Taxonomy
         The first of them.
@@ -281,10 +292,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         C of each node that has a model.
 
     n_iter_ : int
-        Largest number of iterations of a node.
+        Largest of ``node_n_iter_``.
 
     node_n_iter_ : ndarray of shape (n_models,)
-        Iterations of each node.
+        L-BFGS iterations of each node: of its last solve, without those of the folds
+        of "indep"; with "gamma" the sum over all rounds.
 
     estimators_ : list of classifiers
         Node models, with `estimator`.
@@ -432,29 +444,70 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If a given taxonomy lacks a class of y or names one twice, or parameters
-            contradict each other.
+            If a given taxonomy lacks a class of y, names one twice or is nested too
+            deep; if X is not finite, a malformed sparse matrix or so large that squares
+            overflow; if weights are negative or all 0, or parameters contradict each
+            other.
+        TypeError
+            If there are `fit_params` without an `estimator`.
         FloatingPointError
             If the weights of a node diverge.
         """
         self._check_params(fit_params)
-        X, code, weight, keep = self._read_training(X, y, sample_weight)
+        X, code, weight, factor, index = self._read_training(X, y, sample_weight)
         rng = check_random_state(self.random_state)
-        n_solves = {
-            "single": 1,
-            "indep": self.n_folds + 1,
-            "gamma": _GAMMA_ROUNDS,
-        }[self.regularization]
+        sources = self._sources(rng)
+        if self.estimator is None:
+            n_subtasks = (
+                1
+                + {
+                    "single": 1,
+                    "indep": self.n_folds + 1,
+                    "gamma": _GAMMA_ROUNDS,
+                }[self.regularization]
+            )
+        else:
+            params = self._routed(sample_weight, factor, fit_params)
+            n_subtasks = None  # one for each node of a tree not built yet
         callbacks = self._init_callback_context(max_subtasks=self.n_taxonomies)
         callbacks.call_on_fit_task_begin(estimator=self)
-        self.taxonomies_ = self._build_taxonomies(X, code, weight, rng)
-        self.taxonomy_ = self.taxonomies_[0]
-        self.forest_ = _Forest.from_taxonomies(self.taxonomies_)
+        taxonomies, fits = [], []
+        for t, source in enumerate(sources):
+            task = callbacks.subcontext(task_name="taxonomy", max_subtasks=n_subtasks)
+            task.call_on_fit_task_begin(estimator=self)
+            report = _Report(self, task, t)
+            taxonomy = self._build_taxonomy(source, X, code, weight)
+            report("build", repr(taxonomy))
+            if self.estimator is None:
+                fit = self._fit_logistic(taxonomy, X, code, weight, rng, report)
+            else:
+                fit = self._fit_estimators(
+                    taxonomy, X, code, params, factor.size, index, rng, report
+                )
+            taxonomies.append(taxonomy)
+            fits.append(fit)
+            if task.call_on_fit_task_end(estimator=self):
+                break
+        self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
+        self.builders_ = [
+            None if isinstance(source, Taxonomy) else source[0]
+            for source in sources[: len(taxonomies)]
+        ]
+        self.forest_ = _Forest.from_taxonomies(taxonomies)
+        nodes, *fits = zip(*fits)
+        self.model_nodes_ = np.concatenate(
+            [v + first for v, first in zip(nodes, self.forest_.tree_ptr)]
+        ).astype(np.int32)
+        for name in _MODEL_ATTRIBUTES:
+            vars(self).pop(name, None)
         if self.estimator is None:
-            self._fit_logistic(X, code, weight, rng, callbacks, n_solves)
+            coef, intercept, C, n_iter, status = (_joined(part) for part in fits)
+            self.coef_, self.intercept_, self.C_ = coef, intercept, C
+            self.node_n_iter_ = n_iter
+            self.n_iter_ = int(n_iter.max(initial=0))
+            warn_not_converged(status, self.max_iter, stacklevel=4)
         else:
-            params = self._routed(X, sample_weight, weight, keep, fit_params)
-            self._fit_estimators(X, code, params, callbacks)
+            self.estimators_ = [model for part in fits[0] for model in part]
         callbacks.call_on_fit_task_end(estimator=self)
         return self
 
@@ -479,6 +532,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 'an array of C is for regularization="indep"; with '
                 f"regularization={self.regularization!r} C must be a number"
             )
+        if isinstance(self.class_weight, Mapping):
+            values = np.array(list(self.class_weight.values()), dtype=np.float64)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise ValueError(
+                    "class_weight must be finite and not negative, got "
+                    f"{self.class_weight!r}"
+                )
         if isinstance(self.taxonomy, tuple) and not (
             0 < len(self.taxonomy) <= self.n_taxonomies
         ):
@@ -489,12 +549,14 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
 
     def _read_training(self, X, y, sample_weight):
-        """X, class numbers and weights of the samples of positive weight."""
+        """X, class numbers and weights of the samples of positive weight; the class
+        weights of all samples, and the numbers of those kept."""
         if y is None:
             raise ValueError(
                 "This HierarchicalClassifier estimator requires y to be passed, but "
                 "the target y is None"
             )
+        check_sparse(X)
         X, y = validate_data(
             self,
             X,
@@ -503,10 +565,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             dtype=[np.float64, np.float32],
             order="C",
         )
+        check_range(X)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        weight = np.ones(X.shape[0])
-        keep = None
+        weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
+        index = np.arange(X.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -518,67 +581,48 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 sample_weight=weight[weight > 0],
             )  # fmt: skip
             at = np.minimum(np.searchsorted(present, y), present.size - 1)
-            weight = weight * by_class[at]
+            factor = by_class[at]
+            weight = weight * factor
         if not (weight > 0).all():
-            keep = np.flatnonzero(weight > 0)
-            if keep.size == 0:
+            index = np.flatnonzero(weight > 0)
+            if index.size == 0:
                 raise ValueError(
-                    "sample_weight is zero for every sample: there is nothing to "
-                    "learn from"
+                    "sample_weight or class_weight is zero for every sample: there is "
+                    "nothing to learn from"
                 )
-            X, y, weight = X[keep], y[keep], weight[keep]
+            X, y, weight = X[index], y[index], weight[index]
         self.classes_, code = np.unique(y, return_inverse=True)
-        return X, code, np.ascontiguousarray(weight), keep
+        return X, code, np.ascontiguousarray(weight), factor, index
 
-    def _build_taxonomies(self, X, code, weight, rng):
+    def _sources(self, rng):
+        """For each tree the given Taxonomy, or (builder, rng of its view of the data).
+
+        All are checked before any is built, and seeded before any draw of the fits:
+        how node models are fitted does not change the trees.
+        """
         specs = self.taxonomy if isinstance(self.taxonomy, tuple) else (self.taxonomy,)
-        taxonomies = []
+        sources, seen = [], []
         for t in range(self.n_taxonomies):
-            taxonomy = self._resolve(
-                specs[t % len(specs)], X, code, weight, rng, again=t >= len(specs)
-            )
-            if self.max_depth is not None:
-                taxonomy = taxonomy.cut(self.max_depth)
-            taxonomies.append(taxonomy)
-            if self.verbose:
-                print(f"[HierarchicalClassifier] tree {t + 1}: {taxonomy!r}")
-        return taxonomies
-
-    def _resolve(self, spec, X, code, weight, rng, again):
-        """A taxonomy over exactly `classes_`."""
-        if isinstance(spec, str | bytes) or hasattr(spec, "build"):
-            builder = self._make_builder(spec, rng)
-            if self.classes_.size == 1:
-                return Taxonomy.flat(self.classes_)
-            if again:
-                X, code, weight = _another_view(X, code, weight, rng)
-            taxonomy = builder.build(X, self.classes_[code], sample_weight=weight)
-        else:
-            if again:
+            spec = specs[t % len(specs)]
+            built = isinstance(spec, str) or hasattr(spec, "build")
+            spec = self._builder(spec) if built else as_taxonomy(spec)
+            again = any(_same(spec, other) for other in seen)
+            seen.append(spec)
+            if again and isinstance(spec, GivenTaxonomy | Taxonomy):
                 raise ValueError(
                     "n_taxonomies averages different trees, but this one is given and "
                     "would come twice; give a tuple of n_taxonomies trees or builders"
                 )
-            if isinstance(spec, Taxonomy):
-                taxonomy = spec
-            elif isinstance(spec, Mapping):
-                taxonomy = Taxonomy.from_parents(spec)
-            elif isinstance(spec, list):
-                taxonomy = Taxonomy.from_nested(spec)
-            else:
-                raise ValueError(
-                    "taxonomy must be the name of a builder, a builder, a Taxonomy, "
-                    "nested lists, a parent map or a tuple of these, got "
-                    f"{spec!r}"
-                )
-        if not np.array_equal(taxonomy.classes_, self.classes_):
-            missing = self.classes_[~np.isin(self.classes_, taxonomy.classes_)]
-            if missing.size:
-                taxonomy.check_classes(self.classes_)
-            taxonomy = taxonomy.restrict(self.classes_)
-        return taxonomy
+            if built:
+                # a seed of the user's would give the same tree again
+                builder = _seeded(clone(spec, safe=False), rng, replace=again)
+                view = np.random.RandomState(rng.randint(2**31 - 1)) if again else None
+                sources.append((builder, view))
+                continue
+            sources.append(restrict_to(spec, self.classes_))
+        return sources
 
-    def _make_builder(self, spec, rng):
+    def _builder(self, spec):
         if not isinstance(spec, str):
             return spec
         if spec not in TAXONOMY_BUILDERS:
@@ -589,126 +633,110 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         make = TAXONOMY_BUILDERS[spec]
         takes = inspect.signature(make).parameters
         options = {}
-        if "random_state" in takes:
-            options["random_state"] = int(rng.randint(2**31 - 1))
         if "max_depth" in takes:
             options["max_depth"] = self.max_depth  # no splits that are cut off after
         if "delta" in takes and self.delta is not None:
             options["delta"] = float(self.delta)
         return make(**options)
 
-    def _sorted_problems(self, X, code, weight):
-        """For each tree: its NodeProblems, modelled nodes, order of the samples."""
-        counts = np.bincount(code, minlength=self.classes_.size)
-        for t in range(len(self.taxonomies_)):
-            order, nodes, bounds = _node_bounds(self.forest_, t, counts)
-            position = np.empty(order.size, dtype=np.int64)
-            position[order] = np.arange(order.size)
-            rows = np.argsort(position[code], kind="stable")
-            yield t, NodeProblems(X[rows], weight[rows], bounds), nodes, rows
+    def _build_taxonomy(self, source, X, code, weight):
+        """A taxonomy over exactly `classes_`."""
+        if isinstance(source, Taxonomy):
+            taxonomy = source
+        elif self.classes_.size == 1:
+            return Taxonomy.flat(self.classes_)
+        else:
+            builder, view = source
+            if view is not None:
+                X, code, weight = _another_view(X, code, weight, view)
+            taxonomy = builder.build(X, self.classes_[code], sample_weight=weight)
+        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
 
-    def _fit_logistic(self, X, code, weight, rng, callbacks, n_solves):
-        forest = self.forest_
-        n_rows = forest.n_rows
-        coef = np.zeros((n_rows, X.shape[1]), dtype=X.dtype)
-        intercept = np.zeros(n_rows, dtype=X.dtype)
+    def _sorted_problems(self, taxonomy, X, code, weight):
+        """NodeProblems of a tree, its modelled nodes, the order of the samples."""
+        forest = _Forest.from_taxonomies([taxonomy])
+        counts = np.bincount(code, minlength=self.classes_.size)
+        order, nodes, bounds = _node_bounds(forest, 0, counts)
+        position = np.empty(order.size, dtype=np.int64)
+        position[order] = np.arange(order.size)
+        rows = np.argsort(position[code], kind="stable")
+        return NodeProblems(X[rows], weight[rows], bounds), nodes, rows
+
+    def _fit_logistic(self, taxonomy, X, code, weight, rng, report):
+        """(nodes, coef, intercept, C, n_iter, status) of one tree."""
+        problems, nodes, rows = self._sorted_problems(taxonomy, X, code, weight)
         options = {
             "fit_intercept": self.fit_intercept,
             "tol": self.tol,
             "max_iter": self.max_iter,
             "n_jobs": self.n_jobs,
         }
-        all_nodes, all_C, all_iter, all_status = [], [], [], []
-        for t, problems, nodes, rows in self._sorted_problems(X, code, weight):
-            task = callbacks.subcontext(task_name="taxonomy", max_subtasks=n_solves)
-            task.call_on_fit_task_begin(estimator=self)
-            report = _Report(self, task, t)
-            fit = _POLICIES[self.regularization]
-            w, b, C, n_iter, status = fit(
-                self, problems, code[rows], options, rng, report
-            )
-            at = forest.row[nodes]
-            if nodes.size:
-                coef[at[0] : at[0] + w.shape[0]] = w
-                intercept[at[0] : at[0] + w.shape[0]] = b
-            all_nodes.append(nodes)
-            all_C.append(C)
-            all_iter.append(n_iter)
-            all_status.append(status)
-            task.call_on_fit_task_end(estimator=self)
-        self.model_nodes_ = np.concatenate(all_nodes).astype(np.int32)
-        self.coef_, self.intercept_ = coef, intercept
-        self.C_ = np.concatenate(all_C)
-        self.node_n_iter_ = np.concatenate(all_iter)
-        self.n_iter_ = int(self.node_n_iter_.max(initial=0))
-        vars(self).pop("estimators_", None)
-        warn_not_converged(np.concatenate(all_status), self.max_iter, stacklevel=5)
+        fit = _POLICIES[self.regularization]
+        coef, intercept, *rest = fit(self, problems, code[rows], options, rng, report)
+        # rows of coef_ follow the nodes, within a tree and from tree to tree
+        return nodes, coef.astype(X.dtype, copy=False), intercept.astype(X.dtype), *rest
 
-    def _routed(self, X, sample_weight, weight, keep, fit_params):
-        """Parameters of the `fit` of `estimator`, for the samples that are kept."""
+    def _routed(self, sample_weight, factor, fit_params):
+        """Parameters of the `fit` of `estimator`, for all samples."""
+        takes_weight = has_fit_parameter(self.estimator, "sample_weight")
+        name = type(self.estimator).__name__
+        params = dict(fit_params)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
         if _routing_enabled():
-            if sample_weight is not None:
-                fit_params["sample_weight"] = sample_weight
-            params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
-        else:
-            params = dict(fit_params)
-            if sample_weight is not None:
-                params["sample_weight"] = sample_weight
-            if sample_weight is not None and not has_fit_parameter(
-                self.estimator, "sample_weight"
-            ):
-                raise ValueError(
-                    f"the estimator {type(self.estimator).__name__} takes no "
-                    "sample_weight"
-                )
-        if self.class_weight is not None and "sample_weight" not in params:
-            if not has_fit_parameter(self.estimator, "sample_weight"):
+            params = dict(process_routing(self, "fit", **params).estimator.fit)
+        elif sample_weight is not None and not takes_weight:
+            raise ValueError(f"the estimator {name} takes no sample_weight")
+        if self.class_weight is not None:
+            if not takes_weight:
                 raise ValueError(
                     f"class_weight needs an estimator that takes sample_weight, and "
-                    f"{type(self.estimator).__name__} does not"
+                    f"{name} does not"
                 )
-            params["sample_weight"] = None
-        params = {
-            key: value if keep is None or not _is_per_sample(value, keep)
-            else _take(value, keep)
-            for key, value in params.items()
-        }  # fmt: skip
-        if "sample_weight" in params:
-            params["sample_weight"] = weight
+            # what is routed may be another array than the sample_weight of this fit
+            routed = params.get("sample_weight")
+            params["sample_weight"] = factor * _check_sample_weight(
+                routed, factor, dtype=np.float64
+            )
         return params
 
-    def _fit_estimators(self, X, code, params, callbacks):
-        jobs = []
-        for _, problems, nodes, rows in self._sorted_problems(
-            X, code, np.ones(X.shape[0])
-        ):
-            for v, node in enumerate(nodes.tolist()):
-                bound = problems.bounds[problems.ptr[v] : problems.ptr[v + 1]]
-                outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
-                jobs.append((node, rows[bound[0] : bound[-1]], outcome))
-
-        def fit(rows, outcome):
-            return clone(self.estimator).fit(
-                X[rows], outcome, **_check_method_params(X, params, rows)
-            )
-
-        self.estimators_ = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(fit)(rows, outcome) for _, rows, outcome in jobs
+    def _fit_estimators(self, taxonomy, X, code, params, n_samples, index, rng, report):
+        """(nodes, models) of one tree. index: the kept of the n_samples samples."""
+        problems, nodes, rows = self._sorted_problems(
+            taxonomy, X, code, np.ones(X.shape[0])
         )
-        for (node, _, outcome), model in zip(jobs, self.estimators_):
+        jobs = []
+        for v in range(nodes.size):
+            bound = problems.bounds[problems.ptr[v] : problems.ptr[v + 1]]
+            outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
+            model = _seeded(clone(self.estimator), rng)
+            jobs.append((model, rows[bound[0] : bound[-1]], outcome))
+
+        def fit(model, rows, outcome):
+            # cut once, from what was passed: a list that is not per sample may have
+            # as many entries as samples are kept
+            mine = _check_method_params(range(n_samples), params, index[rows])
+            return model.fit(X[rows], outcome, **mine)
+
+        models = []
+        for model in Parallel(
+            n_jobs=self.n_jobs, prefer="threads", return_as="generator"
+        )(delayed(fit)(*job) for job in jobs):
+            node, outcome = nodes[len(models)], jobs[len(models)][2]
             if len(model.classes_) != outcome[-1] + 1:
                 raise ValueError(
                     f"the estimator of node {node} kept {len(model.classes_)} of "
                     f"{outcome[-1] + 1} outcomes"
                 )
-        self.model_nodes_ = np.array([node for node, _, _ in jobs], dtype=np.int32)
-        for name in ("coef_", "intercept_", "C_", "node_n_iter_", "n_iter_"):
-            vars(self).pop(name, None)
+            models.append(model)
+            report("node", f"node {node} fitted to {outcome.size} samples")
+        return nodes, models
 
     # --------------------------------------------------------------- prediction
 
     def _read(self, X):
         check_is_fitted(self, "forest_")
+        check_sparse(X)
         dtype = [np.float64, np.float32] if hasattr(self, "estimators_") else (
             self.coef_.dtype
         )  # fmt: skip
@@ -1131,47 +1159,65 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 _GAMMA_ROUNDS = 10
 
 
+# Only with the default node model, or only with an `estimator`.
+_MODEL_ATTRIBUTES = (
+    "coef_", "intercept_", "C_", "node_n_iter_", "n_iter_", "estimators_"
+)  # fmt: skip
+
+
 class _Report:
-    """One callback subtask, and a line if verbose, for each solve of a tree."""
+    """One callback subtask, and a line if verbose, for each piece of work of a tree.
+
+    True if a callback asks to stop the loop of such pieces.
+    """
 
     def __init__(self, model, task, tree):
         self.model, self.task, self.tree = model, task, tree
 
-    def __call__(self, text, n_iter):
+    def __call__(self, name, text):
         if self.model.verbose:
-            print(
-                f"[HierarchicalClassifier] tree {self.tree + 1}: {text}, "
-                f"{n_iter.size} nodes, at most {n_iter.max(initial=0)} iterations"
-            )
-        step = self.task.subcontext(task_name="solve")
+            print(f"[HierarchicalClassifier] tree {self.tree + 1}: {text}")
+        step = self.task.subcontext(task_name=name)
         step.call_on_fit_task_begin(estimator=self.model)
-        step.call_on_fit_task_end(estimator=self.model)
+        return bool(step.call_on_fit_task_end(estimator=self.model))
+
+    def solved(self, text, n_iter):
+        return self(
+            "solve",
+            f"{text}, {n_iter.size} nodes, at most {n_iter.max(initial=0)} iterations",
+        )
 
 
 def _fit_single(model, problems, code, options, rng, report):
     C = np.full(problems.n_nodes, float(model.C))
     coef, intercept, n_iter, status = problems.fit(C, **options)
-    report("fitted", n_iter)
+    report.solved("fitted", n_iter)
     return coef, intercept, C, n_iter, status
 
 
 def _fit_gamma(model, problems, code, options, rng, report):
     """λ_v = (a - 1) / (b + ||w_v||²), penalty λ_v ||w_v||², thus C_v = 1 / (2 λ_v)."""
-    C = np.full(problems.n_nodes, float(model.C))
-    node_of_row = np.repeat(np.arange(problems.n_nodes), problems.n_rows)
-    start, total_iter = None, 0
+    n_nodes = problems.n_nodes
+    C = np.full(n_nodes, float(model.C))
+    node_of_row = np.repeat(np.arange(n_nodes), problems.n_rows)
+    total_iter, status = np.zeros((2, n_nodes), dtype=np.int32)
+    moving, start = np.arange(n_nodes), None
     for round_ in range(_GAMMA_ROUNDS):
-        coef, intercept, n_iter, status = problems.fit(C, start=start, **options)
-        total_iter = total_iter + n_iter
-        report(f"round {round_ + 1}", n_iter)
-        square = np.bincount(
-            node_of_row, np.einsum("ij,ij->i", coef, coef), problems.n_nodes
+        coef, intercept, n_iter, last = problems.fit(
+            C, start=start, nodes=moving, **options
         )
-        new = (model.gamma_rate + square) / (2 * (model.gamma_shape - 1))
-        if np.abs(new - C).max(initial=0.0) <= 1e-2 * C.max(initial=1.0):
+        total_iter += n_iter
+        status[moving] = last[moving]
+        stop = report.solved(f"round {round_ + 1}", n_iter[moving])
+        if stop or round_ == _GAMMA_ROUNDS - 1:
             break
-        if round_ < _GAMMA_ROUNDS - 1:
-            C, start = new, (coef, intercept)
+        square = np.bincount(node_of_row, np.einsum("ij,ij->i", coef, coef), n_nodes)
+        new = (model.gamma_rate + square) / (2 * (model.gamma_shape - 1))
+        # each node on its own: what it ends with does not depend on the others
+        moving = moving[np.abs(new - C)[moving] > 1e-2 * C[moving]]
+        if moving.size == 0:
+            break
+        C[moving], start = new[moving], (coef, intercept)
     return coef, intercept, C, total_iter, status
 
 
@@ -1183,17 +1229,21 @@ def _fit_indep(model, problems, code, options, rng, report):
     loss = np.zeros((candidates.size, problems.n_nodes))
     for f in range(model.n_folds):
         held = np.flatnonzero(fold == f)
-        train, moved = _subset(problems, np.flatnonzero(fold != f))
-        start = None
+        train = _subset(problems, np.flatnonzero(fold != f))
+        start, n_iter = None, 0
         for c, C in enumerate(candidates):
             # ascending C, each started from the one before
-            start = train.fit(np.full(train.n_nodes, C), start=start, **options)[:2]
+            *start, moved, _ = train.fit(
+                np.full(train.n_nodes, C), start=start, **options
+            )
+            n_iter = n_iter + moved
             loss[c] += _held_out_loss(problems, held, *start)
-        report(f"fold {f + 1}", moved)
+        if report.solved(f"fold {f + 1}", n_iter):
+            break  # the folds so far choose
     # argmin takes the smallest C, the simplest model, where there is no held-out loss
     C = candidates[loss.argmin(axis=0)]
     coef, intercept, n_iter, status = problems.fit(C, **options)
-    report("fitted", n_iter)
+    report.solved("fitted", n_iter)
     return coef, intercept, C, n_iter, status
 
 
@@ -1220,8 +1270,7 @@ def _subset(problems, rows):
     bounds = [
         before[problems.ptr[v] : problems.ptr[v + 1]] for v in range(problems.n_nodes)
     ]
-    part = NodeProblems(problems.X[rows], problems.weight[rows], bounds)
-    return part, np.zeros(problems.n_nodes, dtype=np.int32)
+    return NodeProblems(problems.X[rows], problems.weight[rows], bounds)
 
 
 def _held_out_loss(problems, held, coef, intercept):
@@ -1240,9 +1289,9 @@ def _held_out_loss(problems, held, coef, intercept):
             if z.shape[1] == 1:
                 z = np.hstack([np.zeros_like(z), z])
             top = z.max(axis=1)
-            log_total = np.log(np.exp(z - top[:, None]).sum(axis=1)) + top
+            log_total = np.log(np.exp(z - top[:, None]).sum(axis=1))
             loss[v] = problems.weight[rows] @ (
-                log_total - z[np.arange(rows.size), outcome]
+                log_total + (top - z[np.arange(rows.size), outcome])
             )
     return loss
 
@@ -1272,9 +1321,33 @@ def _check_scores(good):
         )
 
 
-def _is_per_sample(value, keep):
-    return hasattr(value, "__len__") and len(value) > int(keep.max())
+# -------------------------------------------------------------------- parameters
 
 
-def _take(value, rows):
-    return np.asarray(value)[rows]
+def _same(a, b):
+    """Whether two parameters, with their own parameters, are equal."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if not hasattr(a, "get_params"):
+        return np.array_equal(a, b)
+    a, b = a.get_params(deep=False), b.get_params(deep=False)
+    return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+
+
+def _seeded(estimator, rng, replace=False):
+    """The estimator, each random_state that is None (replace: all) now an integer."""
+    if hasattr(estimator, "get_params"):
+        params = estimator.get_params(deep=True)
+        seeds = {
+            key: int(rng.randint(2**31 - 1))
+            for key in sorted(params)
+            if key.split("__")[-1] == "random_state"
+            and (replace or params[key] is None)
+        }
+        if seeds:
+            estimator.set_params(**seeds)
+    return estimator
+
+
+def _joined(parts):
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -31,6 +31,11 @@ include "_blas_pointers.pxi"
 
 cdef enum:
     HISTORY = 10
+    TRIALS = 100
+
+# Mean loss (nats) that is left to gain when no step descends: below, rounding is to
+# blame and the node is done; above, the scales of the features are.
+cdef double STALLED = 1e-6
 
 MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
 
@@ -224,7 +229,7 @@ cdef double evaluate(
                     e = exp(zi[j] + t * di[j] - top)
                     ri[j] = <cython.floating>e
                     total += e
-                loss += s * (log(total) + top - (zi[k] + t * di[k]))
+                loss += s * (log(total) + (top - (zi[k] + t * di[k])))
                 total = s / total
                 for j in range(r):
                     residual = total * ri[j]
@@ -236,12 +241,70 @@ cdef double evaluate(
     return loss
 
 
+cdef double steepest_step(
+    Node* node, const int64_t* bound, const double* weight, cython.floating* D,
+    double slope, double dd,
+) noexcept nogil:
+    """The step along a direction with scores D that surely descends.
+
+    The second derivative of a sample's loss along D is the variance of its scores
+    under the model's probabilities, at most a quarter of their squared range.
+    """
+    cdef Py_ssize_t i, k, r = node.r
+    cdef double low, high, d, bend = node.lam * dd
+    for i in range(node.n):
+        low = high = D[i * r] if r > 1 else 0.0
+        for k in range(r):
+            d = D[i * r + k]
+            low, high = min(low, d), max(high, d)
+        bend += weight[bound[0] + i] * node.scale * (high - low) * (high - low) / 4
+    return -slope / bend if bend > 0 else 1.0
+
+
+cdef int stalled(
+    Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
+    const double* weight, double* g, double* bend,
+) noexcept nogil:
+    """0 if no single weight promises descent where the search found none, else 3.
+
+    Weight j alone lowers the objective by g_j² / (2 h_j) at least, h_j the bound of
+    its second derivative: a test that does not depend on the scales of features,
+    which the gradient does. bend: room for node.d doubles.
+    """
+    cdef Py_ssize_t i, j, k, n = node.n, d = node.d, r = node.r
+    cdef int64_t a
+    cdef double s, x, gj
+    for j in range(d):
+        bend[j] = node.lam
+    for i in range(n):
+        s = weight[bound[0] + i] * node.scale / 4
+        if sparse == NULL:
+            for j in range(d):
+                x = X[i * d + j]
+                bend[j] += s * x * x
+        else:
+            for a in range(sparse.indptr[i], sparse.indptr[i + 1]):
+                x = X[a]
+                bend[sparse.index[a - sparse.base]] += s * x * x
+    for j in range(d):
+        for k in range(r):
+            gj = g[k * d + j] if sparse == NULL else g[j * r + k]
+            if gj / (2 * bend[j]) * gj > STALLED:
+                return 3
+    if node.intercept:
+        for k in range(r):
+            gj = g[node.size + k]
+            if 2 * gj * gj > STALLED:
+                return 3
+    return 0
+
+
 cdef int minimise(
     Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
     const double* weight, double tol, Py_ssize_t max_iter,
     double* w, double* work, cython.floating* fwork, int* n_iter,
 ) noexcept nogil:
-    """0: converged, 1: max_iter reached, 2: not finite.
+    """0: converged, 1: max_iter reached, 2: not finite, 3: no step found.
 
     work: p (2 HISTORY + 2) + n r doubles; fwork: 2 n r + size.
     """
@@ -294,19 +357,22 @@ cdef int minimise(
             a = rho[k] * dot(p, Y + k * p, step)
             axpy(p, alpha[k] - a, S + k * p, step)
         slope_old = dot(p, step, g)
-        fresh = stored == 0
-        if not slope_old < -1e-14 * gg:
-            fresh, stored = True, 0
+        fresh = stored == 0 or not slope_old < 0
+        if fresh:
+            # a unit vector: X g may overflow float32
+            stored = 0
+            slope_old = -(gg ** 0.5)
             for i in range(p):
-                step[i] = -g[i]
-            slope_old = -gg
+                step[i] = g[i] / slope_old
         scores(node, X, sparse, step, cast, D)
         wd = dot(size, w, step)
         dd = dot(size, step, step)
         # weak Wolfe by bisection; the trial steps need no product with X
-        t = 1.0 if not fresh else 1.0 / gg ** 0.5
+        t = 1.0
+        if fresh:
+            t = steepest_step(node, bound, weight, D, slope_old, dd)
         low, high, f_old = 0.0, INFINITY, f
-        for _trial in range(40):
+        for _trial in range(TRIALS):
             f = evaluate(node, bound, weight, Z, D, t, R, &slope)
             f += 0.5 * node.lam * (ww + t * (2 * wd + t * dd))
             slope += node.lam * (wd + t * dd)
@@ -325,7 +391,7 @@ cdef int minimise(
                 f = evaluate(node, bound, weight, Z, D, 0.0, R, &data)
                 f += 0.5 * node.lam * ww
                 continue
-            return 0
+            return stalled(node, X, sparse, bound, weight, g, step)
         for i in range(n * r):
             Z[i] += t * D[i]
         ww += t * (2 * wd + t * dd)
@@ -338,7 +404,8 @@ cdef int minimise(
         axpy(p, 1.0, g, Y + last * p)
         sy = dot(p, S + last * p, Y + last * p)
         yy = dot(p, Y + last * p, Y + last * p)
-        if sy > 1e-12 * yy and yy > 0:
+        # against the descent, not yy: that would depend on the scale of X
+        if sy > -1e-12 * t * slope_old and yy > 0:
             rho[last] = 1.0 / sy
             gamma = sy / yy
             stored = min(stored + 1, <Py_ssize_t>HISTORY)
@@ -348,7 +415,7 @@ cdef int minimise(
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
             n_iter[0] = <int>(it + 1)
-            return 0
+            return stalled(node, X, sparse, bound, weight, g, step)
     return 1
 
 

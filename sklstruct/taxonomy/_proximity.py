@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklstruct._checks import check_range, check_sparse
 from sklstruct._compat import _check_sample_weight
 from sklstruct.taxonomy._taxonomy import _label_array
 
@@ -36,8 +37,6 @@ _RIDGE_FLOOR = 1e-10
 # Cholesky factorisation 0.1 s.
 _MAX_PRIMAL = 2048
 _DEFAULT_BYTES = 2**31
-# Largest feature: its square leaves 28 digits for sums over samples and features.
-_MAX_ABS = 1e140
 
 
 def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> None:
@@ -49,25 +48,6 @@ def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> No
         )
 
 
-def _check_csr(X) -> None:
-    """Refuse sparse matrices whose indices point outside: compiled loops trust them.
-
-    So do those that turn other formats into CSR.
-    """
-    try:
-        if hasattr(X, "check_format"):
-            X.check_format(full_check=True)
-        elif sp.issparse(X) and X.format == "coo":
-            for index, size in zip((X.row, X.col), X.shape):
-                if index.size and (index.min() < 0 or index.max() >= size):
-                    raise ValueError(f"indices must be from 0 to {size - 1}")
-    except ValueError as exc:
-        raise ValueError(
-            f"X is a malformed sparse matrix: {exc}; build it anew, e.g. from "
-            f"(data, (row, column))."
-        ) from exc
-
-
 def check_samples(
     X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[Any, NDArray, NDArray]:
@@ -77,18 +57,13 @@ def check_samples(
     """
     if y is None:
         raise ValueError("y is None; a taxonomy needs the label of every sample.")
-    _check_csr(X)
+    check_sparse(X)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_consistent_length(X, y)
     weight = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    values = X.data if sp.issparse(X) else X
-    if values.size and float(max(values.max(), -values.min())) > _MAX_ABS:
-        raise ValueError(
-            f"X has values beyond {_MAX_ABS:g}, whose squares overflow; scale the "
-            f"features first, e.g. with sklearn.preprocessing.StandardScaler."
-        )
+    check_range(X, np.float64)
     y = np.asarray(y)
     if not (weight > 0).all():
         used = np.flatnonzero(weight > 0)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from threadpoolctl import ThreadpoolController
 
-from sklstruct._compat import Interval, StrOptions
+from sklstruct._compat import Interval, StrOptions, single_blas_thread
 from sklstruct.taxonomy._proximity import (
     ClassStatistics,
     check_samples,
@@ -23,11 +21,6 @@ from sklstruct.taxonomy._taxonomy import Taxonomy
 # Relative trace below which a Gram got by subtraction is computed from the rows
 # instead: the difference of two sums has lost 6 of 16 digits there.
 _CANCELLED = 1e-6
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()  # looks at all loaded libraries: milliseconds
 
 
 class TaxonomyBuilder(BaseEstimator):
@@ -87,7 +80,7 @@ class TaxonomyBuilder(BaseEstimator):
         rng = check_random_state(getattr(self, "random_state", None))
         # A build is thousands of small products. On a busy machine with two cores, two
         # BLAS threads took 13 to 45 times as long as one.
-        with _blas().limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             parent, leaf = self._parents(X, codes, weight, rng)
         return Taxonomy(parent, leaf, classes)
 

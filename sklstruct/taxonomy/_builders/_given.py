@@ -9,16 +9,37 @@ import numpy as np
 from sklstruct.taxonomy._builders._base import TaxonomyBuilder
 from sklstruct.taxonomy._taxonomy import Taxonomy
 
+# repr, clone and pickle recurse into nested lists, and Python stops at a thousand
+# calls, several for a level.
+_MAX_NESTING = 200
+
 
 def as_taxonomy(given) -> Taxonomy:
-    """A `Taxonomy` from any of the forms that `GivenTaxonomy` takes."""
+    """A `Taxonomy` from any of the forms that a parameter may have."""
     if isinstance(given, Taxonomy):
         return given
-    if not isinstance(given, Mapping):
-        return Taxonomy.from_nested(given)
-    if any(isinstance(value, list | tuple) for value in given.values()):
-        return Taxonomy.from_paths(given)
-    return Taxonomy.from_parents(given)
+    if isinstance(given, Mapping):
+        if any(isinstance(value, list | tuple) for value in given.values()):
+            return Taxonomy.from_paths(given)
+        return Taxonomy.from_parents(given)
+    if not isinstance(given, list | tuple | np.ndarray):
+        raise ValueError(
+            "taxonomy must be a Taxonomy, nested lists, a parent map or a table of "
+            f"paths (or, in a classifier, a builder, its name, or a tuple of these), "
+            f"got {type(given).__name__}"
+        )
+    level = [given]
+    for _ in range(_MAX_NESTING):
+        # by identity, for a list that holds itself twice grows without bound
+        level = list(
+            {id(v): v for u in level for v in u if isinstance(v, list | tuple)}.values()
+        )
+        if not level:
+            return Taxonomy.from_nested(given)
+    raise ValueError(
+        f"taxonomy is nested more than {_MAX_NESTING} lists deep, which a parameter "
+        "cannot be; pass Taxonomy.from_nested(taxonomy)"
+    )
 
 
 def restrict_to(taxonomy, classes) -> Taxonomy:
