@@ -199,15 +199,15 @@ def fit(model, X, y):
     return model, time.perf_counter() - start
 
 
-def flat(section, seed, parts, C, max_iter=1000, folder=None):
+def flat(section, seed, parts, C, max_iter=1000, tol=1e-4, folder=None):
     """(fitted LogisticRegression, seconds), from `folder` if it is kept there.
 
     2 000 classes take minutes for each C; the file holds the seconds of the fit.
     """
-    kept = folder and Path(folder) / f"{section}-{seed}-{C:g}.joblib"
+    kept = folder and Path(folder) / f"{section}-{seed}-{C:g}-{tol:g}.joblib"
     if kept and kept.exists():
         return joblib.load(kept)
-    found = fit(LogisticRegression(C=C, max_iter=max_iter), *parts[0])
+    found = fit(LogisticRegression(C=C, max_iter=max_iter, tol=tol), *parts[0])
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         joblib.dump(found, kept)

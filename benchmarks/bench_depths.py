@@ -143,7 +143,10 @@ def report(section, done, folder):
         for depth, records in found.items():
             if depth == FULL or depth in (1, 2, 4):
                 line(f"{name} {depth}", records)
-        order = sorted(found, key=lambda d: mean(found[d], "dots"))
+        # a mean over fewer splits is not a point of the same curve
+        n_splits = max(len(records) for records in found.values())
+        order = [d for d in found if len(found[d]) == n_splits]
+        order.sort(key=lambda d: mean(found[d], "dots"))
         dots = [mean(found[d], "dots") for d in order]
         for ax, field in zip(axes, ("accuracy", "nll", "median")):
             ax.errorbar(

@@ -121,7 +121,8 @@ class Omikuji:
             file.write(f"{X.shape[0]} {X.shape[1]} {self.classes_.size}\n")
             for i, label in enumerate(code):
                 part = slice(X.indptr[i], X.indptr[i + 1])
-                pairs = zip(X.indices[part], X.data[part])
+                pairs = list(zip(X.indices[part], X.data[part]))
+                pairs = pairs or [(0, 0.0)]  # it refuses samples without features
                 file.write(f"{label} " + " ".join(f"{j}:{v:.7g}" for j, v in pairs))
                 file.write("\n")
             file.flush()
@@ -179,11 +180,12 @@ def run(section, args):
         f"{'fit s':>8} {'':>7} {'predict ms':>9}"
     )
     reference = None
+    options = {"max_iter": args.max_iter, "tol": args.flat_tol}
     if not args.no_flat:
         reference = [
             measure(
                 (
-                    (C, *flat(section, seed, parts, C, args.max_iter, args.keep))
+                    (C, *flat(section, seed, parts, C, folder=args.keep, **options))
                     for C in args.flat_grid or args.grid
                 ),
                 parts,
@@ -245,6 +247,7 @@ def main():
     parser.add_argument("--flat-grid", nargs="+", type=float)
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--max-iter", type=int, default=1000, help="of the flat model")
+    parser.add_argument("--flat-tol", type=float, default=1e-4)
     parser.add_argument("--no-flat", action="store_true")
     parser.add_argument("--keep", metavar="FOLDER", help="of fitted flat models")
     parser.add_argument("--peers", nargs="*", default=[])

@@ -38,7 +38,7 @@ flat = LogisticRegression(C=0.1, max_iter=1000).fit(X_train, y_train)
 print(f"flat        accuracy {flat.score(X_test, y_test):.3f}, 10 products")
 for name, options in {
     "one tree": {},
-    "three trees": {"taxonomy": ("cut", "diff", "ward"), "n_taxonomies": 3},
+    "three trees": {"taxonomy": ("cut", "ward", "kmeans"), "n_taxonomies": 3},
 }.items():
     model = HierarchicalClassifier(C=0.1, random_state=0, **options)
     model.fit(X_train, y_train)
