@@ -1,7 +1,7 @@
 """The only file that imports private scikit-learn names.
 
-When scikit-learn moves one of them, this is the file to mend. What scikit-learn
-leaves to be done around its checks is here too.
+When scikit-learn moves one of them, this is the file to mend. The
+control of BLAS threads, which comes with scikit-learn, is here too.
 """
 
 from functools import cache

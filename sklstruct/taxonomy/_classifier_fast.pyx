@@ -171,9 +171,10 @@ cdef bint log_probabilities(
             # differences first: log(total) would vanish beside a large score
             out[k] = clip(z[k]) - top
             total += exp(out[k])
+        top = log(total)
         for k in range(m):
-            out[k] -= log(total)
-        return total == total
+            out[k] -= top
+        return top == top
     return True
 
 

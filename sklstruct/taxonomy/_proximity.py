@@ -129,8 +129,9 @@ class ClassStatistics:
     Raises
     ------
     ValueError
-        NaN, infinite or overflowing features (beyond 1e140), a malformed sparse
-        matrix, lengths that differ, negative or NaN weights, no positive weight.
+        Features that are NaN, infinite or so large that squares overflow (beyond
+        1.3e150), a malformed sparse matrix, lengths that differ, negative or NaN
+        weights, no positive weight.
     MemoryError
         A dense array beyond `max_bytes`; the message says how large.
 

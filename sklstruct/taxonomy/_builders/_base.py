@@ -29,9 +29,8 @@ class TaxonomyBuilder(BaseEstimator):
     A subclass that learns implements ``_parents(X, codes, weight, rng)``: float X
     (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
     weights, and a RandomState in; ``parent`` (n_nodes,) in any numbering and
-    ``leaf_of_class`` (K,)
-    out. One that has a tree already returns it from ``_tree(X, codes, weight,
-    classes)``. Builders keep nothing of the data.
+    ``leaf_of_class`` (K,) out. One that has a tree already returns it from
+    ``_tree(X, codes, weight, classes)``. Builders keep nothing of the data.
     """
 
     _parameter_constraints: dict = {
@@ -61,9 +60,10 @@ class TaxonomyBuilder(BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter out of its range; NaN, infinite or overflowing features (beyond
-            1e140), a malformed sparse matrix, continuous labels, lengths that differ,
-            negative or NaN weights, no positive weight.
+            A parameter out of its range; features that are NaN, infinite or so large
+            that squares overflow (beyond 1.3e150), a malformed sparse matrix,
+            continuous labels, lengths that differ, negative or NaN weights, no
+            positive weight.
         MemoryError
             A dense array beyond `max_bytes`, of builders that have this parameter; the
             message says how large, and what to do.
