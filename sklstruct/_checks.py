@@ -55,7 +55,8 @@ def check_range(X, dtype=None, name="X"):
     """
     dtype = np.dtype(X.dtype if dtype is None else dtype)
     data = X.data if sp.issparse(X) else X
-    top = max(data.max(initial=0), -data.min(initial=0))
+    # a Python float: NumPy would compare a float32 with the limit in float32
+    top = max(float(data.max(initial=0)), -float(data.min(initial=0)))
     # the square of the limit leaves eight digits for sums over samples and features
     limit = 1e-4 * float(np.finfo(dtype).max) ** 0.5
     if top > limit:
