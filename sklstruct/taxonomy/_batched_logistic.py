@@ -22,6 +22,26 @@ from .._compat import single_blas_thread
 from . import _logistic_fast as kernels
 
 
+USE = 3
+
+
+def second_moments(X, weight, centre):
+    n, d = X.shape
+    share = weight / weight.sum()
+    mean = np.zeros(d)
+    step = 4096
+    if centre:
+        for a in range(0, n, step):
+            mean += share[a : a + step] @ X[a : a + step].astype(np.float64)
+    total = np.zeros((d, d))
+    for a in range(0, n, step):
+        part = X[a : a + step] - mean
+        part *= np.sqrt(share[a : a + step])[:, None]
+        total += part.T @ part
+    variance, basis = np.linalg.eigh(total)
+    return np.ascontiguousarray(basis), np.maximum(variance, 0), mean
+
+
 class NodeProblems:
     """The classification problems of a set of nodes over one sorted X.
 
@@ -85,7 +105,7 @@ class NodeProblems:
                 "deeper taxonomy (max_depth) or fewer features"
             )
         work = np.empty(
-            int((size * (2 * kernels.MEMORY + 3) + samples * rows).max()) + 1
+            int((size * (2 * kernels.MEMORY + 5) + samples * rows + 4 * rows + 4 * width).max()) + 1
         )
         fwork = np.empty(int((2 * samples * rows + size).max()) + 1, dtype=X.dtype)
         problem = (
@@ -107,7 +127,16 @@ class NodeProblems:
             fwork,
         )
         if not sp.issparse(X):
-            kernels.solve_dense(X, *problem)
+            d = X.shape[1]
+            if todo.size == 1 and USE and rows[0] >= USE:
+                v = todo[0]
+                metric = second_moments(
+                    X[self.first[v] : self.last[v]],
+                    self.weight[self.first[v] : self.last[v]], fit_intercept
+                )
+            else:
+                metric = np.empty((0, 0)), np.empty(0), np.empty(0)
+            kernels.solve_dense(X, *problem, *metric)
             return
         local = np.full(X.shape[1], -1, dtype=np.int32)
         columns = np.empty(int(width.max()) + 1, dtype=np.int32)

@@ -29,6 +29,18 @@ from libc.stdint cimport int32_t, int64_t
 
 include "_blas_pointers.pxi"
 
+cdef extern from "_softmax.h" nogil:
+    double sklstruct_exp_sum(
+        Py_ssize_t n, const double* u, double top, double* e) noexcept
+    double sklstruct_move_double(
+        Py_ssize_t n, const double* z, const double* d, double t, double* u) noexcept
+    double sklstruct_move_float(
+        Py_ssize_t n, const double* z, const float* d, double t, double* u) noexcept
+    double sklstruct_residual_double(
+        Py_ssize_t n, const double* e, double a, const double* d, double* out) noexcept
+    double sklstruct_residual_float(
+        Py_ssize_t n, const double* e, double a, const float* d, float* out) noexcept
+
 cdef enum:
     HISTORY = 10
     TRIALS = 100
@@ -36,6 +48,9 @@ cdef enum:
 # Mean loss (nats) that is left to gain when no step descends: below, rounding is to
 # blame and the node is done; above, the scales of the features are.
 cdef double STALLED = 1e-6
+
+# Least curvature of an outcome, as a part of its share.
+cdef double FLOOR = 1e-3
 
 MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
 
@@ -114,6 +129,137 @@ cdef struct Sparse:
     int64_t base
 
 
+cdef struct Metric:
+    const double* basis      # (d, d), its columns: directions of the features
+    const double* variance   # (d,) of the features along them, >= 0
+    const double* mean       # (d,) of the features; 0 without intercept
+    double* share            # (r,) of the weight, by outcome
+    double* curvature        # (r,) a: the share, times how undecided the outcome is
+    double* inverse          # (r, d) 1 / (a v + lam)
+    double* total            # (d,) its sums over outcomes
+    double* rotated          # (r, d) room
+    double* sums             # (2, d) room
+
+
+cdef inline void rotate(
+    Node* node, char* transpose, const double* basis, double* x, double* out,
+) noexcept nogil:
+    """out (r, d) = x (r, d) basis ("N") or x basis' ("T")."""
+    cdef int d = <int>node.d, r = <int>node.r
+    cdef double one = 1, zero = 0
+    _dgemm(
+        transpose, "N", &d, &r, &d, &one, <double*>basis, &d, x, &d, &zero, out, &d
+    )
+
+
+cdef void bend(Node* node, Metric* metric) noexcept nogil:
+    """`inverse` and `total` of the curvatures."""
+    cdef Py_ssize_t j, k, d = node.d
+    cdef double a
+    cdef double* inverse
+    for j in range(d):
+        metric.total[j] = 0
+    for k in range(node.r):
+        a = metric.curvature[k]
+        inverse = metric.inverse + k * d
+        for j in range(d):
+            inverse[j] = 1 / (a * metric.variance[j] + node.lam)
+            metric.total[j] += inverse[j]
+
+
+cdef void open_metric(
+    Node* node, Metric* metric, const int64_t* bound, const double* weight,
+) noexcept nogil:
+    """The metric of probabilities that are the shares of the outcomes."""
+    cdef Py_ssize_t i, k
+    for k in range(node.r):
+        metric.share[k] = 0
+        for i in range(bound[k], bound[k + 1]):
+            metric.share[k] += weight[i] * node.scale
+        metric.curvature[k] = metric.share[k]
+    bend(node, metric)
+
+
+cdef void renew_metric(
+    Node* node, Metric* metric, const int64_t* bound, const double* weight,
+    cython.floating* R,
+) noexcept nogil:
+    """The metric of the probabilities that left the residuals R = s (p - y).
+
+    Outcome k has the curvature sum_i s_i p (1 - p) / (1 - share): the share, if all
+    probabilities are the shares. The floor keeps the metric positive where an outcome
+    is decided at every sample.
+    """
+    cdef Py_ssize_t i, k, r = node.r
+    cdef double each, e
+    cdef double* a = metric.curvature
+    cdef cython.floating* ri
+    for k in range(r):
+        a[k] = 0
+    for i in range(node.n):
+        each = 1 / (weight[bound[0] + i] * node.scale)
+        ri = R + i * r
+        for k in range(r):
+            e = fabs(ri[k])
+            a[k] += e - e * e * each
+    for k in range(r):
+        a[k] = max(a[k] / (1 - metric.share[k]), FLOOR * metric.share[k])
+    bend(node, metric)
+
+
+cdef double precondition(
+    Node* node, Metric* metric, double* x, bint whole,
+) noexcept nogil:
+    """x' H0 x; x becomes H0 x, or without `whole` is destroyed."""
+    cdef Py_ssize_t j, k, d = node.d, r = node.r
+    cdef double* b = x + node.size
+    cdef double* u = metric.rotated
+    cdef double* inverse
+    cdef double* total = metric.total
+    cdef double* mean = metric.sums
+    cdef double* kappa = mean + d
+    cdef double a, new, out = 0, lam = node.lam, mean_b = 0
+    if node.intercept:
+        for k in range(r):
+            axpy(d, -b[k], <double*>metric.mean, x + k * d)
+            mean_b += b[k] / r
+    rotate(node, "N", metric.basis, x, u)
+    for j in range(d):
+        mean[j] = kappa[j] = 0
+    for k in range(r):
+        inverse = metric.inverse + k * d
+        for j in range(d):
+            mean[j] += u[k * d + j]
+            kappa[j] += u[k * d + j] * inverse[j]
+    for j in range(d):
+        mean[j] /= r
+        # sum_k a / (a v + lam) times v, which vanishes with v
+        a = r - lam * total[j]
+        kappa[j] = (kappa[j] - mean[j] * total[j]) / a if a > 0 else 0.0
+    for k in range(r):
+        inverse = metric.inverse + k * d
+        for j in range(d):
+            new = (u[k * d + j] - mean[j]) * inverse[j]
+            new += mean[j] * total[j] / r - kappa[j] * (1 - lam * inverse[j])
+            out += new * u[k * d + j]
+            u[k * d + j] = new
+    if node.intercept:
+        new = 0
+        for k in range(r):
+            a = b[k] - mean_b
+            b[k] = a / metric.curvature[k]
+            out += a * b[k]
+            new += b[k] / r
+        for k in range(r):
+            b[k] -= new
+    if whole:
+        rotate(node, "T", metric.basis, u, x)
+        if node.intercept:
+            for k in range(r):
+                b[k] -= dot(d, x + k * d, <double*>metric.mean)
+    return out
+
+
 cdef void scores(
     Node* node, cython.floating* X, Sparse* sparse, double* w,
     cython.floating* cast, cython.floating* Z,
@@ -186,7 +332,7 @@ cdef void gradient(
 
 cdef double evaluate(
     Node* node, const int64_t* bound, const double* weight, double* Z,
-    cython.floating* D, double t, cython.floating* R, double* slope,
+    cython.floating* D, double t, double* row, cython.floating* R, double* slope,
 ) noexcept nogil:
     """Mean loss at the scores Z + t D, its derivative in t, and the residuals R."""
     cdef Py_ssize_t i, k, j, r = node.r
@@ -219,24 +365,19 @@ cdef double evaluate(
                 ri[0] = <cython.floating>residual
                 rise += residual * di[0]
             else:
-                top = -INFINITY
-                for j in range(r):
-                    z = zi[j] + t * di[j]
-                    if z > top:
-                        top = z
-                total = 0
-                for j in range(r):
-                    e = exp(zi[j] + t * di[j] - top)
-                    ri[j] = <cython.floating>e
-                    total += e
-                loss += s * (log(total) + (top - (zi[k] + t * di[k])))
-                total = s / total
-                for j in range(r):
-                    residual = total * ri[j]
-                    if j == k:
-                        residual -= s
-                    ri[j] = <cython.floating>residual
-                    rise += residual * di[j]
+                if cython.floating is double:
+                    top = sklstruct_move_double(r, zi, di, t, row)
+                else:
+                    top = sklstruct_move_float(r, zi, di, t, row)
+                loss += s * (top - row[k])
+                total = sklstruct_exp_sum(r, row, top, row)
+                loss += s * log(total)
+                if cython.floating is double:
+                    rise += sklstruct_residual_double(r, row, s / total, di, ri)
+                else:
+                    rise += sklstruct_residual_float(r, row, s / total, di, ri)
+                ri[k] -= <cython.floating>s
+                rise -= s * di[k]
     slope[0] = rise
     return loss
 
@@ -302,7 +443,7 @@ cdef int stalled(
 cdef int minimise(
     Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
     const double* weight, double tol, Py_ssize_t max_iter,
-    double* w, double* work, cython.floating* fwork, int* n_iter,
+    double* w, Metric* metric, double* work, cython.floating* fwork, int* n_iter,
 ) noexcept nogil:
     """0: converged, 1: max_iter reached, 2: not finite, 3: no step found.
 
@@ -313,7 +454,8 @@ cdef int minimise(
     cdef double* step = g + p
     cdef double* S = step + p
     cdef double* Y = S + HISTORY * p
-    cdef double* Z = Y + HISTORY * p
+    cdef double* row = Y + HISTORY * p
+    cdef double* Z = row + r
     cdef cython.floating* D = fwork
     cdef cython.floating* R = D + n * r
     cdef cython.floating* cast = R + n * r
@@ -321,13 +463,13 @@ cdef int minimise(
     cdef double f, f_old, slope, slope_old, data, wd, dd, ww, t, low, high, gmax
     cdef double sy, yy, a, gamma = 1.0, gg
     cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
-    cdef bint fresh
+    cdef bint fresh, plain = metric == NULL
 
     scores(node, X, sparse, w, cast, D)
     for i in range(n * r):
         Z[i] = D[i]
     ww = dot(size, w, w)
-    f = evaluate(node, bound, weight, Z, D, 0.0, R, &data) + 0.5 * node.lam * ww
+    f = evaluate(node, bound, weight, Z, D, 0.0, row, R, &data) + 0.5 * node.lam * ww
     gradient(node, X, sparse, w, R, cast, g)
     for it in range(max_iter + 1):
         n_iter[0] = <int>it
@@ -349,6 +491,8 @@ cdef int minimise(
             k = (last - q + HISTORY) % HISTORY
             alpha[k] = rho[k] * dot(p, S + k * p, step)
             axpy(p, -alpha[k], Y + k * p, step)
+        if not plain:
+            precondition(node, metric, step, True)
         if stored > 0:
             for i in range(p):
                 step[i] *= gamma
@@ -357,7 +501,7 @@ cdef int minimise(
             a = rho[k] * dot(p, Y + k * p, step)
             axpy(p, alpha[k] - a, S + k * p, step)
         slope_old = dot(p, step, g)
-        fresh = stored == 0 or not slope_old < 0
+        fresh = stored == 0 and plain or not (slope_old < 0 and isfinite(slope_old))
         if fresh:
             # a unit vector: X g may overflow float32
             stored = 0
@@ -373,7 +517,7 @@ cdef int minimise(
             t = steepest_step(node, bound, weight, D, slope_old, dd)
         low, high, f_old = 0.0, INFINITY, f
         for _trial in range(TRIALS):
-            f = evaluate(node, bound, weight, Z, D, t, R, &slope)
+            f = evaluate(node, bound, weight, Z, D, t, row, R, &slope)
             f += 0.5 * node.lam * (ww + t * (2 * wd + t * dd))
             slope += node.lam * (wd + t * dd)
             # not (<=): a score that overflowed makes f nan, and the step shrinks
@@ -387,8 +531,9 @@ cdef int minimise(
         else:
             # rounding hides the descent: restart once from the gradient, then stop
             if not fresh:
+                plain = plain or stored == 0
                 stored = 0
-                f = evaluate(node, bound, weight, Z, D, 0.0, R, &data)
+                f = evaluate(node, bound, weight, Z, D, 0.0, row, R, &data)
                 f += 0.5 * node.lam * ww
                 continue
             return stalled(node, X, sparse, bound, weight, g, step)
@@ -408,6 +553,12 @@ cdef int minimise(
         if sy > -1e-12 * t * slope_old and yy > 0:
             rho[last] = 1.0 / sy
             gamma = sy / yy
+            if not plain:
+                if (it + 1) & it == 0:
+                    renew_metric(node, metric, bound, weight, R)
+                for i in range(p):
+                    step[i] = Y[last * p + i]
+                gamma = sy / precondition(node, metric, step, False)
             stored = min(stored + 1, <Py_ssize_t>HISTORY)
         else:
             last = (last - 1 + HISTORY) % HISTORY
@@ -454,6 +605,7 @@ def solve_dense(
     double[:, ::1] coef, double[::1] intercept,
     int32_t[::1] n_iter, int32_t[::1] status,
     double[::1] work, cython.floating[::1] fwork,
+    const double[:, ::1] basis, const double[::1] variance, const double[::1] mean,
 ):
     """Fit the nodes `todo`. Outcome k of node v has the samples
     bounds[ptr[v] + k] ... bounds[ptr[v] + k + 1]; its weight vectors are the rows
@@ -462,6 +614,9 @@ def solve_dense(
     cdef Node node
     cdef const int64_t* bound
     cdef double* w = &work[0]
+    cdef double* at_work
+    cdef bint use = basis.shape[0] > 0
+    cdef Metric metric
     cdef int count
     with nogil:
         for at in range(todo.shape[0]):
@@ -487,9 +642,21 @@ def solve_dense(
                         w[node.size + k] = intercept[row_ptr[v] + k]
             else:
                 start(&node, bound, &weight[0], w)
+            at_work = w + node.p
+            if use:
+                metric.basis, metric.variance = &basis[0, 0], &variance[0]
+                metric.mean = &mean[0]
+                metric.share = at_work
+                metric.curvature = metric.share + node.r
+                metric.sums = metric.curvature + node.r
+                metric.total = metric.sums + 2 * d
+                metric.rotated = metric.total + d
+                metric.inverse = metric.rotated + node.size
+                at_work = metric.inverse + node.size
+                open_metric(&node, &metric, bound, &weight[0])
             status[v] = minimise(
                 &node, <cython.floating*>&X[bound[0], 0], NULL, bound, &weight[0],
-                tol, max_iter, w, w + node.p, &fwork[0], &count,
+                tol, max_iter, w, &metric if use else NULL, at_work, &fwork[0], &count,
             )
             n_iter[v] = count
             for k in range(node.r):
@@ -560,7 +727,7 @@ def solve_sparse(
             # indptr counts from the start of data, so data is passed whole
             status[v] = minimise(
                 &node, <cython.floating*>&data[0], &sparse, bound, &weight[0],
-                tol, max_iter, w, w + node.p, &fwork[0], &count,
+                tol, max_iter, w, NULL, w + node.p, &fwork[0], &count,
             )
             n_iter[v] = count
             for k in range(node.r):
