@@ -16,14 +16,16 @@ products with the eigenvectors are no longer small beside those with X), and `SP
 drops it where the curvatures hardly differ. Times of one core over those of the plain
 metric, tol 1e-4, made-up Gaussian outcomes:
 
-    features        d    n      outcomes  C = 0.03   C = 1      C = 100
-    variance 1 / j  100  3 000  10                   0.43       0.41
-    variance 1 / j  100  3 000  300                  0.56       0.78
-    variance 1 / j  500  3 000  50                   0.61       0.60
-    variance 1 / j  100  30 000 10        0.37
-    variance 1 / j  100  30 000 50        0.36
-    white           100  1 000  10                   1.22       1.20
-    white           200  3 000  50                   1.12       1.11
+    features        d    n       outcomes  C = 0.03   C = 1   C = 100
+    variance 1 / j  100   3 000   10       0.48       0.43    0.41
+    variance 1 / j  100   3 000  300       0.92       0.56    0.79
+    variance 1 / j  100  30 000   10       0.35       0.39    0.36
+    variance 1 / j  100  30 000   50       0.36       0.41    0.36
+    white           100   1 000   10       1.25       1.19    1.23
+    white           200   3 000   50       1.13       1.01    1.28
+
+Of 1 000 words (30 000 samples, d = 100, C = 0.03) the flat model takes 86 iterations
+and 40 s instead of 269 and 146 s.
 """
 
 from __future__ import annotations
