@@ -7,6 +7,25 @@ after the other without returning to Python; joblib threads share the nodes out.
 Padding all nodes of a level to one array was the alternative: nodes of a level
 differ in size and in iterations, so most of the padded work is wasted, and the
 samples have to be copied.
+
+Large dense nodes of three outcomes and more get the metric of their features (the
+formulas are in `_logistic_fast`): moments and eigenvectors take n d² + d³, in SciPy's
+and NumPy's BLAS, one node at a time. `NodeProblems._pays` asks for it where that is
+estimated at five iterations or less and n >= 4 d (below, samples are separable and the
+products with the eigenvectors are no longer small beside those with X), and `SPREAD`
+drops it where the curvatures hardly differ. Times of one core over those of the plain
+metric, tol 1e-4, made-up Gaussian outcomes:
+
+    features        d    n       outcomes  C = 0.03   C = 1   C = 100
+    variance 1 / j  100   3 000   10       0.48       0.43    0.41
+    variance 1 / j  100   3 000  300       0.92       0.56    0.79
+    variance 1 / j  100  30 000   10       0.35       0.39    0.36
+    variance 1 / j  100  30 000   50       0.36       0.41    0.36
+    white           100   1 000   10       1.25       1.19    1.23
+    white           200   3 000   50       1.13       1.01    1.28
+
+Of 1 000 words (30 000 samples, d = 100, C = 0.03) the flat model takes 86 iterations
+and 40 s instead of 269 and 146 s.
 """
 
 from __future__ import annotations
@@ -20,6 +39,46 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._compat import single_blas_thread
 from . import _logistic_fast as kernels
+
+NO_METRIC = np.empty((0, 0)), np.empty(0), np.empty(0)
+
+# `spread` below which the identity is about as good a metric: white features with
+# outcomes of equal size have 1 + d / n.
+SPREAD = 1.6
+
+
+def moments(X, weight, centre, step=4096):
+    """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
+
+    About the mean if `centre`, else about 0, which is then the mean that is returned.
+    Not finite where squares overflow.
+    """
+    share = weight / weight.sum()
+    mean = np.zeros(X.shape[1])
+    moment = np.zeros((mean.size, mean.size))
+    # by blocks: a second X, in double precision, would be held otherwise
+    blocks = [slice(a, a + step) for a in range(0, share.size, step)]
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        if centre:
+            for rows in blocks:
+                mean += share[rows] @ X[rows].astype(np.float64, copy=False)
+        for rows in blocks:
+            part = (X[rows] - mean) * np.sqrt(share[rows])[:, None]
+            moment += part.T @ part
+    return moment, mean
+
+
+def spread(moment, share, lam):
+    """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
+
+    Of v, the eigenvalues of `moment`, it needs two sums, which are a trace and a norm.
+    """
+    average = np.trace(moment) / moment.shape[0] / share.size + lam
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scaled = moment / average
+        square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
+    flat = lam / average
+    return square + flat * (2 - flat)
 
 
 class NodeProblems:
@@ -69,9 +128,40 @@ class NodeProblems:
             width = (self.last - self.first) * self.X.shape[1]
         return width * self.n_rows + 1
 
+    def _pays(self, nodes):
+        """Whether the metric's set-up is cheap beside the solve; see the module."""
+        d = float(self.X.shape[1])
+        n = (self.last[nodes] - self.first[nodes]).astype(np.float64)
+        r = self.n_rows[nodes].astype(np.float64)
+        setup = (n + 800 + d) * d**2 + 2e6
+        iteration = n * (d * (2 * r + 25) + 130 * r)
+        return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
+
+    def _metric(self, v, C, fit_intercept, curved):
+        """(basis (d, d), variance (d,), mean (d,)) of the node, or NO_METRIC."""
+        rows = slice(self.first[v], self.last[v])
+        weight = self.weight[rows]
+        moment, mean = moments(self.X[rows], weight, fit_intercept)
+        if not np.isfinite(moment).all():
+            return NO_METRIC
+        if curved is None:
+            starts = self.bounds[self.ptr[v] : self.ptr[v + 1] - 1] - self.first[v]
+            share = np.add.reduceat(weight, starts) / weight.sum()
+            # not (>=): an overflow makes it nan
+            if not spread(moment, share, 1 / (C[v] * weight.sum())) >= SPREAD:
+                return NO_METRIC
+        try:
+            variance, basis = np.linalg.eigh(moment)
+        except np.linalg.LinAlgError:
+            return NO_METRIC
+        if not (np.isfinite(variance).all() and np.isfinite(basis).all()):
+            return NO_METRIC
+        # rounding leaves negative ones where features depend on each other
+        return np.ascontiguousarray(basis), np.maximum(variance, 0), mean
+
     def _solve(self, todo, C, coef, intercept, n_iter, status, options):
         X = self.X
-        fit_intercept, warm, tol, max_iter = options
+        fit_intercept, warm, tol, max_iter, curved = options
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
         width = np.full(todo.size, X.shape[1], dtype=np.int64)
@@ -84,30 +174,39 @@ class NodeProblems:
                 f"a node has {int(size.max())} weights, more than 2^31 - 1; use a "
                 "deeper taxonomy (max_depth) or fewer features"
             )
-        work = np.empty(
-            int((size * (2 * kernels.MEMORY + 3) + samples * rows).max()) + 1
-        )
+        room = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
+        if not sp.issparse(X):  # the metric's, if any
+            room += 2 * size + 3 * (rows + width)
+        work = np.empty(int(room.max()) + 1)
         fwork = np.empty(int((2 * samples * rows + size).max()) + 1, dtype=X.dtype)
-        problem = (
-            self.weight,
-            self.bounds,
-            self.ptr,
-            self.row_ptr,
-            C,
-            todo,
-            fit_intercept,
-            warm,
-            tol,
-            max_iter,
-            coef,
-            intercept,
-            n_iter,
-            status,
-            work,
-            fwork,
-        )
+
+        def problem(todo):
+            return (
+                self.weight,
+                self.bounds,
+                self.ptr,
+                self.row_ptr,
+                C,
+                todo,
+                fit_intercept,
+                warm,
+                tol,
+                max_iter,
+                coef,
+                intercept,
+                n_iter,
+                status,
+                work,
+                fwork,
+            )
+
         if not sp.issparse(X):
-            kernels.solve_dense(X, *problem)
+            large = self._pays(todo) if curved is None else (rows > 1) & curved
+            for v in todo[large]:
+                metric = self._metric(v, C, fit_intercept, curved)
+                kernels.solve_dense(X, *problem(np.array([v])), *metric)
+            if not large.all():
+                kernels.solve_dense(X, *problem(todo[~large]), *NO_METRIC)
             return
         local = np.full(X.shape[1], -1, dtype=np.int32)
         columns = np.empty(int(width.max()) + 1, dtype=np.int32)
@@ -116,7 +215,14 @@ class NodeProblems:
         if data.size == 0:  # a pointer to the first entry is taken
             data, indices = np.zeros(1, data.dtype), np.zeros(1, indices.dtype)
         kernels.solve_sparse(
-            data, indices, self.indptr, X.shape[1], *problem, local, columns, index
+            data,
+            indices,
+            self.indptr,
+            X.shape[1],
+            *problem(todo),
+            local,
+            columns,
+            index,
         )
 
     def fit(
@@ -129,6 +235,7 @@ class NodeProblems:
         start=None,
         nodes=None,
         n_jobs=None,
+        curved=None,
     ):
         """Fit every node, or some.
 
@@ -141,6 +248,9 @@ class NodeProblems:
             Values to start from; overwritten.
         nodes : ndarray of int, default=None
             The nodes to fit; the others keep `start`. None: all.
+        curved : bool, default=None
+            Whether L-BFGS starts from the metric of the features' second moments at
+            dense nodes of three outcomes and more. None: where it pays.
 
         Returns
         -------
@@ -160,7 +270,8 @@ class NodeProblems:
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
         status = np.zeros(self.n_nodes, dtype=np.int32)
         C = np.ascontiguousarray(C, dtype=np.float64)
-        options = bool(fit_intercept), start is not None, float(tol), int(max_iter)
+        warm = start is not None
+        options = bool(fit_intercept), warm, float(tol), int(max_iter), curved
         arguments = C, coef, intercept, n_iter, status, options
         chunks = self._chunks(effective_n_jobs(n_jobs), nodes)
 

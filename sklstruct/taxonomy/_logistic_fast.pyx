@@ -15,12 +15,39 @@ O(n r), r the number of weight vectors; the other product is the gradient. The l
 search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
 keeps the L-BFGS metric positive definite.
 
+Start metric. L-BFGS starts from a multiple of the identity or, where the caller hands
+over moments of the features (`_batched_logistic` says when), from the inverse H0 of
+
+    H(a) = (diag(a) - a a' / sum(a)) (x) M + lam I,       lam = 1 / (C S),
+
+which is the Hessian where every sample has the probabilities a, so at W = 0, where they
+are the shares of the outcomes; M is the second moment of the features. An intercept
+turns M into the covariance: in b + W mean in place of b the Hessian is block-diagonal,
+so that gradients (g_w - g_b mean', g_b) are mapped to steps (s_w, s_b - s_w mean). In
+M's eigenbasis, variances v_j, it falls apart into one r x r matrix for each j, whose
+solution for a right-hand side u that sums to zero also does: x = (u - kappa a) / (a v_j
++ lam), kappa such that sum x = 0. That is Sherman and Morrison's formula without its
+differences of almost equal numbers. The gradient sums to zero but for rounding (and for
+a start that does not, in which direction any positive value does). In general a_k is
+mean(p_k (1 - p_k)) / (1 - mean(p_k)) over samples, taken at the start and after 1, 2,
+4, 8 ... iterations, and a scalar s'y / y'H0 y is put on top as usual. Both matter: with
+the first a throughout and no scalar, separable data needs four times the iterations
+(digits, C = 100). Variances of its own for every outcome, sum_i p (1 - p) (x_i q_j)²,
+saved 16 % of the iterations of 1 000 words and none elsewhere, for another product with
+X. An iteration costs three products of r d d more, beside 2 n d r; memory 2 r d.
+
+With this metric the gradient of a model that separates the samples may fall below tol
+everywhere while much is left to gain along the small eigenvalues (2e-2 nats more than
+with the identity: 300 outcomes, 3 000 samples, 200 features, C = 100); so the
+iteration goes on while g'H0 g / 2 promises more than 10 tol nats.
+
 Sparse X: the columns that a node's samples use are numbered locally, because the
 weights of all others are zero at the optimum; a node of few samples then costs its
 non-zeros and not the width of X.
 
 Cost of a node with n samples and r vectors: O(iterations n d r) (dense) or
-O(iterations nnz r); memory O(n r + 2 MEMORY d r).
+O(iterations nnz r); memory O(n r + 2 MEMORY d r). Exponentials of 10 outcomes and more
+go through the loops of `_softmax.h`.
 """
 
 cimport cython
@@ -29,13 +56,34 @@ from libc.stdint cimport int32_t, int64_t
 
 include "_blas_pointers.pxi"
 
+cdef extern from "_softmax.h" nogil:
+    double sklstruct_exp_sum(
+        Py_ssize_t n, const double* u, double top, double* e) noexcept
+    double sklstruct_move_double(
+        Py_ssize_t n, const double* z, const double* d, double t, double* u) noexcept
+    double sklstruct_move_float(
+        Py_ssize_t n, const double* z, const float* d, double t, double* u) noexcept
+    double sklstruct_residual_double(
+        Py_ssize_t n, const double* e, double a, const double* d, double* out) noexcept
+    double sklstruct_residual_float(
+        Py_ssize_t n, const double* e, double a, const float* d, float* out) noexcept
+
 cdef enum:
     HISTORY = 10
     TRIALS = 100
+    # Weight vectors below which the row passes of _softmax.h cost more than one loop
+    # over libm's exp: by 40 % at 3, 20 % at 7, nothing at 10; they save 20 % at 16.
+    NARROW = 10
 
 # Mean loss (nats) that is left to gain when no step descends: below, rounding is to
 # blame and the node is done; above, the scales of the features are.
 cdef double STALLED = 1e-6
+
+# Mean loss (in units of tol) that the metric may promise at the end.
+cdef double PROMISE = 10
+
+# Least curvature of an outcome, as a part of its share.
+cdef double FLOOR = 1e-3
 
 MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
 
@@ -114,6 +162,128 @@ cdef struct Sparse:
     int64_t base
 
 
+cdef struct Metric:
+    const double* basis      # (d, d), its columns: directions of the features
+    const double* variance   # (d,) of the features along them, >= 0
+    const double* mean       # (d,) of the features; 0 without intercept
+    double* share            # (r,) of the weight, by outcome
+    double* mean_p           # (r,) mean probabilities
+    double* curvature        # (r,) a
+    double* inverse          # (r, d) 1 / (a v + lam)
+    double* total            # (d,) its sums over outcomes
+    double* rotated          # (r, d) room
+    double* sums             # (2, d) room
+
+
+cdef inline void rotate(
+    Node* node, char* transpose, const double* basis, double* x, double* out,
+) noexcept nogil:
+    """out (r, d) = x (r, d) basis ("N") or x basis' ("T")."""
+    cdef int d = <int>node.d, r = <int>node.r
+    cdef double one = 1, zero = 0
+    _dgemm(
+        transpose, "N", &d, &r, &d, &one, <double*>basis, &d, x, &d, &zero, out, &d
+    )
+
+
+cdef void bend(Node* node, Metric* metric) noexcept nogil:
+    """`inverse` and `total` of the curvatures."""
+    cdef Py_ssize_t j, k, d = node.d
+    cdef double a
+    cdef double* inverse
+    for j in range(d):
+        metric.total[j] = 0
+    for k in range(node.r):
+        a = metric.curvature[k]
+        inverse = metric.inverse + k * d
+        for j in range(d):
+            inverse[j] = 1 / (a * metric.variance[j] + node.lam)
+            metric.total[j] += inverse[j]
+
+
+cdef void renew_metric(
+    Node* node, Metric* metric, const int64_t* bound, const double* weight,
+    cython.floating* R,
+) noexcept nogil:
+    """The metric of the probabilities p that left the residuals R = s (p - y).
+
+    Where all samples have the same p, a is p. The floor keeps the metric positive
+    where an outcome is decided at every sample.
+    """
+    cdef Py_ssize_t i, k, r = node.r
+    cdef double each, e
+    cdef double* a = metric.curvature
+    cdef double* mean = metric.mean_p
+    cdef cython.floating* ri
+    for k in range(r):
+        a[k] = 0
+        mean[k] = metric.share[k]
+    for i in range(node.n):
+        each = 1 / (weight[bound[0] + i] * node.scale)
+        ri = R + i * r
+        for k in range(r):
+            e = fabs(ri[k])
+            a[k] += e - e * e * each
+            mean[k] += ri[k]
+    for k in range(r):
+        e = max(1 - mean[k], 1e-12)
+        a[k] = max(a[k] / e, FLOOR * metric.share[k])
+    bend(node, metric)
+
+
+cdef double precondition(
+    Node* node, Metric* metric, double* x, bint whole,
+) noexcept nogil:
+    """x' H0 x; x becomes H0 x, or without `whole` is destroyed."""
+    cdef Py_ssize_t j, k, d = node.d, r = node.r
+    cdef double* b = x + node.size
+    cdef double* u = metric.rotated
+    cdef double* inverse
+    cdef double* total = metric.total
+    cdef double* mean = metric.sums
+    cdef double* kappa = mean + d
+    cdef double a, new, out = 0, lam = node.lam, mean_b = 0
+    if node.intercept:
+        for k in range(r):
+            axpy(d, -b[k], <double*>metric.mean, x + k * d)
+            mean_b += b[k] / r
+    rotate(node, "N", metric.basis, x, u)
+    for j in range(d):
+        mean[j] = kappa[j] = 0
+    for k in range(r):
+        inverse = metric.inverse + k * d
+        for j in range(d):
+            mean[j] += u[k * d + j]
+            kappa[j] += u[k * d + j] * inverse[j]
+    for j in range(d):
+        mean[j] /= r
+        # sum_k a / (a v + lam) times v, which vanishes with v
+        a = r - lam * total[j]
+        kappa[j] = (kappa[j] - mean[j] * total[j]) / a if a > 0 else 0.0
+    for k in range(r):
+        inverse = metric.inverse + k * d
+        for j in range(d):
+            new = (u[k * d + j] - mean[j]) * inverse[j]
+            new += mean[j] * total[j] / r - kappa[j] * (1 - lam * inverse[j])
+            out += new * u[k * d + j]
+            u[k * d + j] = new
+    if node.intercept:
+        new = 0
+        for k in range(r):
+            a = b[k] - mean_b
+            b[k] = a / metric.curvature[k]
+            out += a * b[k]
+            new += b[k] / r
+        for k in range(r):
+            b[k] -= new
+    if whole:
+        rotate(node, "T", metric.basis, u, x)
+        if node.intercept:
+            for k in range(r):
+                b[k] -= dot(d, x + k * d, <double*>metric.mean)
+    return out
+
+
 cdef void scores(
     Node* node, cython.floating* X, Sparse* sparse, double* w,
     cython.floating* cast, cython.floating* Z,
@@ -186,7 +356,7 @@ cdef void gradient(
 
 cdef double evaluate(
     Node* node, const int64_t* bound, const double* weight, double* Z,
-    cython.floating* D, double t, cython.floating* R, double* slope,
+    cython.floating* D, double t, double* row, cython.floating* R, double* slope,
 ) noexcept nogil:
     """Mean loss at the scores Z + t D, its derivative in t, and the residuals R."""
     cdef Py_ssize_t i, k, j, r = node.r
@@ -218,7 +388,7 @@ cdef double evaluate(
                     residual = -residual
                 ri[0] = <cython.floating>residual
                 rise += residual * di[0]
-            else:
+            elif r < NARROW:
                 top = -INFINITY
                 for j in range(r):
                     z = zi[j] + t * di[j]
@@ -237,6 +407,20 @@ cdef double evaluate(
                         residual -= s
                     ri[j] = <cython.floating>residual
                     rise += residual * di[j]
+            else:
+                if cython.floating is double:
+                    top = sklstruct_move_double(r, zi, di, t, row)
+                else:
+                    top = sklstruct_move_float(r, zi, di, t, row)
+                loss += s * (top - row[k])
+                total = sklstruct_exp_sum(r, row, top, row)
+                loss += s * log(total)
+                if cython.floating is double:
+                    rise += sklstruct_residual_double(r, row, s / total, di, ri)
+                else:
+                    rise += sklstruct_residual_float(r, row, s / total, di, ri)
+                ri[k] -= <cython.floating>s
+                rise -= s * di[k]
     slope[0] = rise
     return loss
 
@@ -302,18 +486,20 @@ cdef int stalled(
 cdef int minimise(
     Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
     const double* weight, double tol, Py_ssize_t max_iter,
-    double* w, double* work, cython.floating* fwork, int* n_iter,
+    double* w, Metric* metric, double* work, cython.floating* fwork, int* n_iter,
 ) noexcept nogil:
     """0: converged, 1: max_iter reached, 2: not finite, 3: no step found.
 
-    work: p (2 HISTORY + 2) + n r doubles; fwork: 2 n r + size.
+    metric: NULL for a multiple of the identity.
+    work: p (2 HISTORY + 2) + r + n r doubles; fwork: 2 n r + size.
     """
     cdef Py_ssize_t n = node.n, r = node.r, p = node.p, size = node.size
     cdef double* g = work
     cdef double* step = g + p
     cdef double* S = step + p
     cdef double* Y = S + HISTORY * p
-    cdef double* Z = Y + HISTORY * p
+    cdef double* row = Y + HISTORY * p
+    cdef double* Z = row + r
     cdef cython.floating* D = fwork
     cdef cython.floating* R = D + n * r
     cdef cython.floating* cast = R + n * r
@@ -321,13 +507,15 @@ cdef int minimise(
     cdef double f, f_old, slope, slope_old, data, wd, dd, ww, t, low, high, gmax
     cdef double sy, yy, a, gamma = 1.0, gg
     cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
-    cdef bint fresh
+    cdef bint fresh, plain = metric == NULL
 
     scores(node, X, sparse, w, cast, D)
     for i in range(n * r):
         Z[i] = D[i]
     ww = dot(size, w, w)
-    f = evaluate(node, bound, weight, Z, D, 0.0, R, &data) + 0.5 * node.lam * ww
+    f = evaluate(node, bound, weight, Z, D, 0.0, row, R, &data) + 0.5 * node.lam * ww
+    if not plain:
+        renew_metric(node, metric, bound, weight, R)
     gradient(node, X, sparse, w, R, cast, g)
     for it in range(max_iter + 1):
         n_iter[0] = <int>it
@@ -339,7 +527,13 @@ cdef int minimise(
         if not (isfinite(f) and isfinite(gg)):
             return 2
         if gmax <= tol:
-            return 0
+            if plain:
+                return 0
+            for i in range(p):
+                step[i] = g[i]
+            a = gamma * precondition(node, metric, step, False) / 2
+            if not a > PROMISE * tol:
+                return 0
         if it == max_iter:
             return 1
         # direction: two loops over the stored pairs
@@ -349,6 +543,8 @@ cdef int minimise(
             k = (last - q + HISTORY) % HISTORY
             alpha[k] = rho[k] * dot(p, S + k * p, step)
             axpy(p, -alpha[k], Y + k * p, step)
+        if not plain:
+            precondition(node, metric, step, True)
         if stored > 0:
             for i in range(p):
                 step[i] *= gamma
@@ -357,7 +553,9 @@ cdef int minimise(
             a = rho[k] * dot(p, Y + k * p, step)
             axpy(p, alpha[k] - a, S + k * p, step)
         slope_old = dot(p, step, g)
-        fresh = stored == 0 or not slope_old < 0
+        if stored == 0 and not (slope_old < 0 and isfinite(slope_old)):
+            plain = True
+        fresh = stored == 0 and plain or not (slope_old < 0 and isfinite(slope_old))
         if fresh:
             # a unit vector: X g may overflow float32
             stored = 0
@@ -373,7 +571,7 @@ cdef int minimise(
             t = steepest_step(node, bound, weight, D, slope_old, dd)
         low, high, f_old = 0.0, INFINITY, f
         for _trial in range(TRIALS):
-            f = evaluate(node, bound, weight, Z, D, t, R, &slope)
+            f = evaluate(node, bound, weight, Z, D, t, row, R, &slope)
             f += 0.5 * node.lam * (ww + t * (2 * wd + t * dd))
             slope += node.lam * (wd + t * dd)
             # not (<=): a score that overflowed makes f nan, and the step shrinks
@@ -387,8 +585,10 @@ cdef int minimise(
         else:
             # rounding hides the descent: restart once from the gradient, then stop
             if not fresh:
+                # the metric goes after the pairs, and last the gradient alone
+                plain = plain or stored == 0
                 stored = 0
-                f = evaluate(node, bound, weight, Z, D, 0.0, R, &data)
+                f = evaluate(node, bound, weight, Z, D, 0.0, row, R, &data)
                 f += 0.5 * node.lam * ww
                 continue
             return stalled(node, X, sparse, bound, weight, g, step)
@@ -408,6 +608,16 @@ cdef int minimise(
         if sy > -1e-12 * t * slope_old and yy > 0:
             rho[last] = 1.0 / sy
             gamma = sy / yy
+            if not plain:
+                if (it + 1) & it == 0:
+                    renew_metric(node, metric, bound, weight, R)
+                for i in range(p):
+                    step[i] = Y[last * p + i]
+                a = sy / precondition(node, metric, step, False)
+                if a > 0 and isfinite(a):
+                    gamma = a
+                else:
+                    plain = True
             stored = min(stored + 1, <Py_ssize_t>HISTORY)
         else:
             last = (last - 1 + HISTORY) % HISTORY
@@ -454,14 +664,19 @@ def solve_dense(
     double[:, ::1] coef, double[::1] intercept,
     int32_t[::1] n_iter, int32_t[::1] status,
     double[::1] work, cython.floating[::1] fwork,
+    const double[:, ::1] basis, const double[::1] variance, const double[::1] mean,
 ):
     """Fit the nodes `todo`. Outcome k of node v has the samples
     bounds[ptr[v] + k] ... bounds[ptr[v] + k + 1]; its weight vectors are the rows
-    row_ptr[v] ... of coef."""
+    row_ptr[v] ... of coef. basis, variance, mean: moments of the features of the one
+    node in todo, empty for a metric without."""
     cdef Py_ssize_t at, v, i, k, d = X.shape[1]
     cdef Node node
     cdef const int64_t* bound
     cdef double* w = &work[0]
+    cdef double* at_work
+    cdef bint use = basis.shape[0] > 0
+    cdef Metric metric
     cdef int count
     with nogil:
         for at in range(todo.shape[0]):
@@ -487,9 +702,25 @@ def solve_dense(
                         w[node.size + k] = intercept[row_ptr[v] + k]
             else:
                 start(&node, bound, &weight[0], w)
+            at_work = w + node.p
+            if use:
+                metric.basis, metric.variance = &basis[0, 0], &variance[0]
+                metric.mean = &mean[0]
+                metric.share = at_work
+                metric.mean_p = metric.share + node.r
+                metric.curvature = metric.mean_p + node.r
+                metric.sums = metric.curvature + node.r
+                metric.total = metric.sums + 2 * d
+                metric.rotated = metric.total + d
+                metric.inverse = metric.rotated + node.size
+                at_work = metric.inverse + node.size
+                for k in range(node.r):
+                    metric.share[k] = 0
+                    for i in range(bound[k], bound[k + 1]):
+                        metric.share[k] += weight[i] * node.scale
             status[v] = minimise(
                 &node, <cython.floating*>&X[bound[0], 0], NULL, bound, &weight[0],
-                tol, max_iter, w, w + node.p, &fwork[0], &count,
+                tol, max_iter, w, &metric if use else NULL, at_work, &fwork[0], &count,
             )
             n_iter[v] = count
             for k in range(node.r):
@@ -560,7 +791,7 @@ def solve_sparse(
             # indptr counts from the start of data, so data is passed whole
             status[v] = minimise(
                 &node, <cython.floating*>&data[0], &sparse, bound, &weight[0],
-                tol, max_iter, w, w + node.p, &fwork[0], &count,
+                tol, max_iter, w, NULL, w + node.p, &fwork[0], &count,
             )
             n_iter[v] = count
             for k in range(node.r):

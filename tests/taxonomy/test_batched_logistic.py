@@ -213,3 +213,173 @@ def test_inputs_are_not_written(digits):
     before = X.copy()
     NodeProblems(X, weight, [class_bounds(y)]).fit(np.ones(1))
     assert_array_equal(X, before)
+
+
+def sorted_classes(rng, n, r, scale, signal=0.5):
+    """X (n, d) whose features have the standard deviations `scale`, correlated."""
+    scale = np.asarray(scale, dtype=float)
+    y = np.sort(np.r_[np.arange(r), rng.choice(r, p=shares(r), size=n - r)])
+    X = rng.normal(size=(n, scale.size)) * scale
+    X += (signal * rng.normal(size=(r, scale.size)) * scale)[y]
+    mix = np.linalg.qr(rng.normal(size=(scale.size, scale.size)))[0]
+    return np.ascontiguousarray(X @ mix + rng.normal(size=scale.size)), y
+
+
+def shares(r):
+    share = 1 / np.arange(1, r + 1)
+    return share / share.sum()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("singular", [False, True])
+@pytest.mark.parametrize("r", [3, 4, 12])
+def test_first_step_is_newtons(r, singular, fit_intercept):
+    # the brute-force Hessian at zero weights and optimal intercepts, its null space
+    # (the same number added to all intercepts) taken out by the pseudo-inverse
+    rng = np.random.default_rng(r)
+    X, y = sorted_classes(rng, 60, r, [2.0, 0.5, 1.0], signal=0.05)
+    if singular:
+        X = np.ascontiguousarray(np.c_[X, X[:, 0] + X[:, 1], np.ones(60)])
+    weight = rng.uniform(0.5, 2, 60)
+    C = 0.01
+    lam = 1 / (C * weight.sum())
+    coef, intercept, _, _ = NodeProblems(X, weight, [class_bounds(y)]).fit(
+        np.array([C]), fit_intercept=fit_intercept, tol=1e-14, max_iter=1, curved=True
+    )
+    s = weight / weight.sum()
+    pi = np.bincount(y, weights=s) if fit_intercept else np.full(r, 1 / r)
+    b = np.log(pi) - np.log(pi).mean() if fit_intercept else np.zeros(r)
+    A = np.diag(pi) - np.outer(pi, pi)
+    Z = np.c_[X, np.ones(60)] if fit_intercept else X
+    M = Z.T @ (s[:, None] * Z)
+    penalty = np.full(Z.shape[1], lam)
+    if fit_intercept:
+        penalty[-1] = 0
+    H = np.kron(A, M) + np.kron(np.eye(r), np.diag(penalty))
+    G = (s[:, None] * (pi - np.eye(r)[y])).T @ Z
+    step = -np.linalg.pinv(H, rcond=1e-12) @ G.ravel()
+    step = step.reshape(r, -1)
+    assert_allclose(coef, step[:, : X.shape[1]], rtol=1e-7, atol=1e-10)
+    if fit_intercept:
+        assert_allclose(intercept, b + step[:, -1], rtol=1e-7, atol=1e-8)
+
+
+def features(kind, rng):
+    """X, y, weight, of which every kind is awkward in its way."""
+    X, y = sorted_classes(rng, 300, 6, np.arange(1, 9) ** -1.0)
+    weight = np.ones(y.size)
+    if kind == "constant":
+        X[:, [2, 5]] = [3.0, 0.0]
+    elif kind == "singular":
+        X = np.c_[X, X @ rng.normal(size=(8, 4))]
+    elif kind == "wide":
+        X = rng.normal(size=(300, 400)) + X[:, [0]]
+    elif kind == "scales":
+        X = X * np.logspace(-3, 3, 8)
+    elif kind == "weights":
+        weight = 10.0 ** rng.uniform(-3, 3, y.size)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "many":
+        X, y = sorted_classes(rng, 600, 77, np.arange(1, 9) ** -1.0)
+        weight = rng.uniform(0.1, 2, 600)
+    return np.ascontiguousarray(X), y, weight
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize(
+    "kind",
+    ["constant", "singular", "wide", "scales", "weights", "float32", "many"],
+)
+def test_the_metric_does_not_move_the_optimum(kind, C, fit_intercept):
+    X, y, weight = features(kind, np.random.default_rng(5))
+    problems = NodeProblems(X, weight, [class_bounds(y)])
+    tol = 1e-6 if kind == "float32" else 1e-8
+    values = []
+    for curved in (False, True):
+        coef, intercept, _, status = problems.fit(
+            np.array([C]),
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=100_000,
+            curved=curved,
+        )
+        assert status[0] == 0
+        values.append(objective(X, y, weight, C, coef, intercept))
+    # the plain metric stops early where features have different scales
+    assert values[1] == pytest.approx(values[0], rel=1e-5)
+    assert values[1] <= values[0] * (1 + 1e-6)
+
+
+def test_many_outcomes_agree_with_logistic_regression():
+    X, y, weight = features("many", np.random.default_rng(0))
+    coef, intercept, _, _ = NodeProblems(X, weight, [class_bounds(y)]).fit(
+        np.ones(1), tol=1e-8, curved=True
+    )
+    flat = LogisticRegression(tol=1e-8, max_iter=10_000).fit(X, y, weight)
+    best = objective(X, y, weight, 1.0, flat.coef_, flat.intercept_)
+    assert objective(X, y, weight, 1.0, coef, intercept) == pytest.approx(
+        best, rel=1e-9
+    )
+    assert_allclose(coef, flat.coef_, atol=1e-3)
+    assert_allclose(coef.sum(axis=0), 0, atol=1e-10)
+
+
+def test_the_metric_saves_iterations_where_it_is_chosen():
+    X, y = sorted_classes(np.random.default_rng(0), 2000, 12, np.arange(1, 41) ** -1.0)
+    problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
+    with_, without = (
+        problems.fit(np.ones(1), tol=1e-6, curved=curved)[2][0]
+        for curved in (None, False)
+    )
+    assert 2 * with_ < without
+
+
+def test_white_features_keep_the_plain_metric():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 40)), np.repeat(np.arange(10), 200)
+    problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
+    assert problems._pays(np.array([0]))[0]
+    for one, two in zip(
+        problems.fit(np.ones(1)), problems.fit(np.ones(1), curved=False)
+    ):
+        assert_array_equal(one, two)
+
+
+def test_warm_start_with_the_metric(digits):
+    X, y = digits
+    problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
+    C = np.ones(1)
+    best = problems.fit(C, tol=1e-8, curved=True)
+    again = problems.fit(
+        C, tol=1e-6, start=(best[0].copy(), best[1].copy()), curved=True
+    )
+    assert again[2][0] == 0
+    # weights that do not sum to zero over the outcomes
+    start = best[0] + np.arange(X.shape[1]), best[1] + 1.0
+    moved = problems.fit(C, tol=1e-8, start=start, curved=True)
+    value = [objective(X, y, np.ones(y.size), 1.0, *fit[:2]) for fit in (best, moved)]
+    assert value[1] == pytest.approx(value[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e140])
+def test_metric_of_extreme_scales(scale):
+    X, y = sorted_classes(np.random.default_rng(1), 200, 4, [3.0, 1.0, 0.1])
+    X = X * scale
+    problems = NodeProblems(X, np.ones(200), [class_bounds(y)])
+    # C that makes the problem the same at every scale, as far as it is a number
+    C = np.array([scale**-2.0])
+    coef, intercept, _, status = problems.fit(C, curved=True, max_iter=10_000)
+    assert np.isfinite(coef).all() and np.isfinite(intercept).all()
+    unit = NodeProblems(X / scale, np.ones(200), [class_bounds(y)])
+    expected, _, _, _ = unit.fit(np.ones(1), curved=True)
+    assert_allclose(coef * scale, expected, atol=1e-3)
+
+
+def test_features_whose_squares_overflow_do_without_the_metric():
+    X, y = sorted_classes(np.random.default_rng(1), 200, 4, [3.0, 1.0, 0.1])
+    problems = NodeProblems(X * 1e160, np.ones(200), [class_bounds(y)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert problems._metric(0, np.ones(1), True, True)[0].size == 0

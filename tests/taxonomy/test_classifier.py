@@ -535,8 +535,11 @@ def test_weights_are_repetitions(train, test, regularization):
     model = HierarchicalClassifier(NESTED, tol=1e-9, regularization=regularization)
     weighted = clone(model).fit(X, y, sample_weight=weight)
     repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    # "gamma" lets C grow to thousands, where the solvers stop at 64 ulp of the loss and
+    # scores are 1e-2 from the optimum
+    atol = 3e-3 if regularization == "gamma" else 1e-3
     assert_allclose(
-        weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=1e-3
+        weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=atol
     )
 
 
