@@ -14,7 +14,8 @@ to the rounding of the scores.
 
 Costs for a sample, d features: `full_rows` all rows of coef (by one matrix product
 outside); greedy depth x d; the k best the nodes that a best-first search expands; a
-target depth x d. None depends on the other samples of the call.
+target depth x d. No answer depends on the other samples of the call. The best class
+alone of many samples goes an own way, `rounds`.
 
 A score that is not a number (a sum of infinities of both signs) makes `full_rows` and
 the searches return False: their caller refuses the samples.
@@ -663,8 +664,10 @@ cdef class Workspace:
 
 # Walks that `rounds` takes side by side. One walk is a chain of latencies (a row of
 # coef from the cache, its product, an exponential, and only then the next node); side
-# by side they overlap. At 2 000 classes of 100 features 8, 16 and 32 took 24.4, 23.3
-# and 24.6 ns a node.
+# by side they overlap. At 2 000 classes of 100 features 12, 16, 24 and 32 took 25.8,
+# 23.8, 24.2 and 24.9 ns a node. In vain: two groups of walks that take turns, lists of
+# pending nodes searched by vector instructions (which wait for what was just stored),
+# and the 15 top nodes by one matrix product (they are the cheapest as it is).
 cdef enum:
     SIDE = 16
 
@@ -744,8 +747,8 @@ def narrow_rows(
     # A float that underflows errs by 1e-45 times the other factor, less than 1e18.
     rows.error = (rows.stride // STRIDE + 8) * 2.0 ** -24 * sqrt(largest)
     if cython.floating is float:
-        # the products of BLAS, which these stand for, have their own
-        rows.error += (d + 8) * 2.0 ** -24 * sqrt(largest)
+        # the products of BLAS, which these stand for, err as much
+        rows.error *= 2
     if not largest < 1e36:
         rows.error = INFINITY
     return rows
@@ -766,7 +769,7 @@ cdef class Reach:
     Cauchy and Schwarz the logit of v is within |w_v| |x| of the intercept: small
     weights, which nodes of few samples have, leave each class little. A node whose
     probability times its reach is below that of a known class need not be opened:
-    an eighth of the nodes at 2 000 classes. A table of all nodes for each norm (eight
+    a tenth of the nodes at 2 000 classes. A table of all nodes for each norm (eight
     to the factor 2), made when the first sample needs it.
     """
     cdef float_pointer[NORMS] table
@@ -841,22 +844,17 @@ cdef struct Walk:
     float best_p
     int32_t best
     int32_t size
-    # pending nodes, as keys: the most that a class below can have, then number; and room for a zero
+    # pending nodes, as keys: the most that a class below can have, then the node's
+    # number; and room for a zero
     int64_t[ROOM + 1] pending
-
-
-# Where a walk is when it is not at a node of two children, whose number is not needed.
-cdef enum:
-    AT_TWO = -1
-    NOWHERE = -1
 
 
 cdef struct Walks:
     Walk[SIDE] walk
-    # of each walk: where it is (AT_TWO, or a node of more children), the
-    # probability of that node, its row (any for other nodes) and first child, the score
-    # of that row, and the probabilities of the two children
-    int32_t[SIDE] node
+    # of each walk: its node if that has more than two children, else -1; the node's
+    # probability, row (0 if it has many) and first child; the score of the row; the
+    # probabilities of the two children
+    int32_t[SIDE] wide
     float[SIDE] p
     int32_t[SIDE] row
     int32_t[SIDE] first_child
@@ -892,9 +890,9 @@ cdef inline void arrive(
     """Walk s is at node v of probability p; what its next rounds read is fetched."""
     cdef int32_t row = f.step[v].row, first_child = f.step[v].first_child
     walks.p[s] = p
-    walks.node[s] = AT_TWO
+    walks.wide[s] = -1
     if row < 0:
-        walks.node[s] = v
+        walks.wide[s] = v
         row = 0
     walks.row[s] = row
     walks.first_child[s] = first_child
@@ -907,7 +905,7 @@ cdef bint begin(
     Forest* f, Walks* walks, Reach reach, int32_t s, Rows* rows, Py_ssize_t i,
     cython.floating* coef,
 ) noexcept nogil:
-    """Put walk s at the root for row i. False if its scores would not be good enough."""
+    """Put walk s at the root for row i. False if scores would not be good enough."""
     cdef Walk* walk = walks.walk + s
     cdef double norm = 0, slack
     cdef void* next
@@ -1042,7 +1040,7 @@ cdef void forward(
     for q in range(walks.n_active):
         s = walks.active[q]
         walk = walks.walk + s
-        if walks.node[s] == AT_TWO:
+        if walks.wide[s] < 0:
             walks.n_dots[s] += 1
             right = walks.score[s] > 0
             v = walks.first_child[s] + right
@@ -1065,7 +1063,7 @@ cdef void forward(
         else:
             p = walks.p[s]
             v = among_many(
-                f, walk, walks.node[s], &p, walks.n_dots + s, coef, intercept, z, greedy
+                f, walk, walks.wide[s], &p, walks.n_dots + s, coef, intercept, z, greedy
             )
             if v == UNSURE:
                 end(walks, s, UNSURE, found, n_dots)
@@ -1100,7 +1098,7 @@ cdef void turn(
                     break
                 if greedy:
                     walk.best = f.node[v].node_class
-                    v = NOWHERE
+                    v = -1
                     break
                 if not meet(f, walk, v, p):
                     walk.best = v = UNSURE
@@ -1118,7 +1116,7 @@ cdef void turn(
             at_top = at_other if other > top else at_top
             top = other if other > top else top
             if top < key(walk.least, 0) or walk.size == 0:
-                v = NOWHERE
+                v = -1
                 break
             walk.size -= 1
             walk.pending[at_top] = walk.pending[walk.size]
@@ -1206,7 +1204,9 @@ cdef void search(
         rounds(f, walks, reach, rows, coef, intercept, z, greedy, False, best, n_dots)
         if narrow:
             walks.x, walks.error = NULL, 0
-            rounds(f, walks, reach, rows, coef, intercept, z, greedy, True, best, n_dots)
+            rounds(
+                f, walks, reach, rows, coef, intercept, z, greedy, True, best, n_dots
+            )
     for i in range(rows.n):
         if quick and best[i] >= 0:
             continue

@@ -30,10 +30,8 @@ enum { SKLSTRUCT_STRIDE = 16 };
  * adds the running sums of a product up one by one, or keeps them in memory: two to
  * four times the time of what is here. */
 #define SKLSTRUCT_VECTORS
-typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4)));
-typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4)));
-typedef int32_t sklstruct_i8 __attribute__((vector_size(32), aligned(4)));
-typedef int32_t sklstruct_i4 __attribute__((vector_size(16), aligned(4)));
+typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #endif
 
 /* exp(x) for x <= 0, relative error below 2.3e-16 down to exp(-708), which is returned
@@ -117,21 +115,6 @@ SKLSTRUCT_WIDE static double sklstruct_exp_sum(
            ((sum[1] + sum[5]) + (sum[3] + sum[7])) + rest;
 }
 
-/* Bits of a float that is not negative: integers in the order of the floats. */
-static inline int32_t sklstruct_bits(float p)
-{
-    int32_t bits;
-    memcpy(&bits, &p, 4);
-    return bits;
-}
-
-static inline float sklstruct_float(int32_t bits)
-{
-    float p;
-    memcpy(&p, &bits, 4);
-    return p;
-}
-
 /* A positive float and a number of 32 bits in one integer, ordered as the floats. */
 static inline int64_t sklstruct_key(float p, int32_t v)
 {
@@ -162,40 +145,6 @@ static inline float sklstruct_octave_end(int32_t k)
     float x;
     memcpy(&x, &bits, 4);
     return x;
-}
-
-/* The place of the largest of n > 0 integers that are not negative; readable, and 0, up
- * to the next multiple of 8. Without a branch for each: which is largest is a guess. */
-SKLSTRUCT_WIDE static ptrdiff_t sklstruct_largest(ptrdiff_t n, const int32_t *a)
-{
-#ifdef SKLSTRUCT_VECTORS
-    union { sklstruct_i8 all; sklstruct_i4 half[2]; } u, v;
-    const sklstruct_i8 count = {0, 1, 2, 3, 4, 5, 6, 7};
-    sklstruct_i8 one, more, place;
-    sklstruct_i4 top, at, first;
-    int32_t k, best = 0;
-    ptrdiff_t i;
-    u.all = *(const sklstruct_i8 *)a;
-    place = count;
-    for (i = 8; i < n; i += 8) {
-        one = *(const sklstruct_i8 *)(a + i);
-        more = one > u.all;
-        u.all = (one & more) | (u.all & ~more);
-        place = ((count + (int32_t)i) & more) | (place & ~more);
-    }
-    v.all = place;
-    first = u.half[0] > u.half[1];
-    top = (u.half[0] & first) | (u.half[1] & ~first);
-    at = (v.half[0] & first) | (v.half[1] & ~first);
-    for (k = 1; k < 4; k++)
-        best = top[k] > top[best] ? k : best;
-    return at[best];
-#else
-    ptrdiff_t i, best = 0;
-    for (i = 1; i < n; i++)
-        best = a[i] > a[best] ? i : best;
-    return best;
-#endif
 }
 
 /* out[0 .. d] = x as floats, out[d] = 1, then zeros to `stride`, a multiple of
@@ -268,55 +217,6 @@ SKLSTRUCT_WIDE static void sklstruct_products(
     }
 }
 
-/* score[j * n_max + i] = product of row j of a matrix with row i of x, for i < n. The
- * matrix has SKLSTRUCT_STRIDE rows and is stored by columns, stride of them: no sum
- * across a register is needed, and a product takes a third of the time that it takes
- * alone. Sums of 16 terms first: the error is that of stride / 16 + 16 additions. */
-SKLSTRUCT_WIDE static void sklstruct_all_products(
-    const float *columns, ptrdiff_t stride, const float *x, ptrdiff_t n,
-    ptrdiff_t n_max, float *score)
-{
-    ptrdiff_t i, j, k, q;
-#ifdef SKLSTRUCT_VECTORS
-    for (i = 0; i < n; i += 4) {
-        const float *a[4];
-        sklstruct_v8 sum[4][2] = {{{0}}};
-        for (j = 0; j < 4; j++)
-            a[j] = x + (i + j < n ? i + j : i) * stride;
-        for (k = 0; k < stride; k += SKLSTRUCT_STRIDE) {
-            sklstruct_v8 part[4][2] = {{{0}}};
-            for (q = k; q < k + SKLSTRUCT_STRIDE; q++) {
-                const sklstruct_v8 *c =
-                    (const sklstruct_v8 *)(columns + q * SKLSTRUCT_STRIDE);
-                for (j = 0; j < 4; j++) {
-                    part[j][0] += a[j][q] * c[0];
-                    part[j][1] += a[j][q] * c[1];
-                }
-            }
-            for (j = 0; j < 4; j++) {
-                sum[j][0] += part[j][0];
-                sum[j][1] += part[j][1];
-            }
-        }
-        for (j = 0; j < 4 && i + j < n; j++)
-            for (q = 0; q < SKLSTRUCT_STRIDE; q++)
-                score[q * n_max + i + j] = sum[j][q / 8][q % 8];
-    }
-#else
-    for (i = 0; i < n; i++)
-        for (j = 0; j < SKLSTRUCT_STRIDE; j++) {
-            float sum = 0;
-            for (k = 0; k < stride; k += SKLSTRUCT_STRIDE) {
-                float part = 0;
-                for (q = k; q < k + SKLSTRUCT_STRIDE; q++)
-                    part += x[i * stride + q] * columns[q * SKLSTRUCT_STRIDE + j];
-                sum += part;
-            }
-            score[j * n_max + i] = sum;
-        }
-#endif
-}
-
 /* The probability p of a node shared out between its two children by the logit z of
  * one: large = p / (1 + exp(-|z|)), small = p - large. */
 SKLSTRUCT_WIDE static void sklstruct_share_out(
@@ -327,20 +227,6 @@ SKLSTRUCT_WIDE static void sklstruct_share_out(
         float e = sklstruct_expf(-fabsf(z[i]));
         large[i] = p[i] / (1.0f + e);
         small[i] = large[i] * e;
-    }
-}
-
-/* The same as sklstruct_share_out in the order of the children: z is the logit of the
- * second one. */
-SKLSTRUCT_WIDE static void sklstruct_share_in_order(
-    ptrdiff_t n, const float *p, const float *z, float *first, float *second)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) {
-        float e = sklstruct_expf(-fabsf(z[i]));
-        float large = p[i] / (1.0f + e), small = large * e;
-        first[i] = z[i] > 0 ? small : large;
-        second[i] = z[i] > 0 ? large : small;
     }
 }
 

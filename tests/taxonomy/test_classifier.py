@@ -242,6 +242,91 @@ def test_joint_where_classes_are_near_each_other(scale, dtype, as_sparse):
             assert_array_equal(found, log_proba.argmax(axis=1))
 
 
+SHAPES = {
+    "balanced": "rand",
+    "chain": Taxonomy.from_parents(
+        {f"v{c + 1}": f"v{c}" for c in range(98)}
+        | {c: f"v{c}" for c in range(99)}
+        | {99: "v98"}
+    ),
+    "single": [[[list(range(0, 40))]], [[[[40], [[41]]]], [[list(range(42, 100))]]]],
+    "wide": [list(range(a, a + 20)) for a in range(0, 100, 20)],
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def random_weights(request):
+    """Models of 100 classes and 40 features with weights drawn at random."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 40)), np.repeat(np.arange(100), 2)
+    model = HierarchicalClassifier(SHAPES[request.param], random_state=0, max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    model.coef_ = rng.normal(size=model.coef_.shape) * rng.exponential(
+        size=(model.coef_.shape[0], 1)
+    )
+    model.intercept_ = rng.normal(size=model.intercept_.shape)
+    return model
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.01, 0.3, 30.0, 1e5, 1e200])
+def test_predict_is_exact_at_every_scale(random_weights, scale):
+    """One sample alone is searched in double precision, many in single precision with
+    bounds: the answers, and those of the full rows, are the same. Samples of one call
+    differ in norm by ten orders of magnitude, so that some go either way."""
+    model = random_weights
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(2000, 40)) * scale
+    Z[:500] *= 10.0 ** rng.uniform(-5, 5, size=(500, 1))
+    many = model.predict(Z)
+    for one in range(0, 2000, 100):
+        assert many[one] == model.predict(Z[[one]])[0]
+    log_proba = model.predict_log_proba(Z)
+    rows = np.arange(2000)
+    # classes that are tied in the last bits may change places
+    assert_allclose(log_proba[rows, many], log_proba.max(axis=1), rtol=1e-12)
+    assert_array_equal(many, model.predict_top_k(Z, 1)[:, 0])
+    assert (model.n_dot_products(Z) <= 2 * model.coef_.shape[0]).all()
+
+
+@pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12])
+def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
+    model = clone(random_weights)
+    vars(model).update(vars(random_weights))
+    forest = model.forest_
+    two = np.flatnonzero(forest.n_child == 2)
+    first = forest.first_child[two]
+    classes = (forest.n_child[first] == 0) & (forest.n_child[first + 1] == 0)
+    rows = forest.row[two[classes]]
+    if rows.size == 0:
+        pytest.skip("no node with two classes")
+    model.coef_, model.intercept_ = model.coef_.copy(), model.intercept_.copy()
+    model.coef_[rows] *= gap
+    model.intercept_[rows] = 0
+    Z = np.random.default_rng(2).normal(size=(3000, 40))
+    log_proba = model.predict_log_proba(Z)
+    assert_array_equal(model.predict(Z), log_proba.argmax(axis=1))
+    greedy = model.set_params(prediction="greedy").predict(Z)
+    assert_array_equal(greedy[:50], [model.predict(z[None])[0] for z in Z[:50]])
+
+
+def test_small_weights_are_pruned(random_weights):
+    """Nodes none of whose classes can win, by their weights, are not opened."""
+    model = clone(random_weights)
+    vars(model).update(vars(random_weights))
+    forest = model.forest_
+    if forest.n_child.max() > 2:
+        pytest.skip("nodes of many classes have no bound")
+    model.coef_ = model.coef_ * 0.03
+    Z = np.random.default_rng(3).normal(size=(2000, 40))
+    with_bounds = model.n_dot_products(Z)
+    without = np.array([model.n_dot_products(z[None])[0] for z in Z[:200]])
+    assert with_bounds[:200].sum() <= without.sum()
+    if model.taxonomy == "rand":
+        assert with_bounds[:200].mean() < 0.95 * without.mean()
+    assert_array_equal(model.predict(Z), model.predict_log_proba(Z).argmax(axis=1))
+
+
 def test_many_children_and_large_scores_sum_to_one(train):
     """The logarithm of a sum must not vanish beside a large score."""
     X, y = train
