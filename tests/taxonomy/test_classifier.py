@@ -249,7 +249,7 @@ SHAPES = {
         | {c: f"v{c}" for c in range(99)}
         | {99: "v98"}
     ),
-    "single": [[[list(range(0, 40))]], [[[[40], [[41]]]], [[list(range(42, 100))]]]],
+    "single": [[[list(range(40))]], [[[[40], [[41]]]], [[list(range(42, 100))]]]],
     "wide": [list(range(a, a + 20)) for a in range(0, 100, 20)],
 }
 
