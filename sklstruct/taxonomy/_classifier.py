@@ -798,7 +798,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                     np.negative(soft, out=soft)
                     np.log1p(np.exp(soft, out=soft), out=soft)
                 out = np.empty((scores.shape[0], n_classes))
-                work = np.empty(forest.parent.size)
+                work = np.empty(forest.parent.size + forest.terminal.size)
                 _check_scores(kernels.full_rows(arrays, scores, soft, work, out))
                 use(part, out)
 

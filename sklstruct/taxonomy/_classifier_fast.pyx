@@ -48,6 +48,9 @@ cdef extern from *:
 cdef extern from "_vector.h" nogil:
     enum:
         STRIDE "SKLSTRUCT_STRIDE"
+    void log_mean "sklstruct_log_mean"(
+        Py_ssize_t, Py_ssize_t, const double*, double*
+    ) noexcept
     int32_t octave "sklstruct_octave"(float) noexcept
     float octave_end "sklstruct_octave_end"(int32_t) noexcept
     int64_t key "sklstruct_key"(float, int32_t) noexcept
@@ -238,15 +241,15 @@ def full_rows(
     """Log-probabilities (n, K) from the scores z (n, rows of coef).
 
     soft: log(1 + exp(-|z|)), by NumPy, whose loops take 3 ns for what the C library
-    takes 30. work: one double for each node.
+    takes 30. work: one double for each node, and for each class and tree.
     """
     cdef Forest* f = &forest.view
     cdef Node* at
     cdef Py_ssize_t i, t, v, k, c
-    cdef double a, b, s, n_trees = f.n_trees
+    cdef double a, b, s
     cdef double* z
     cdef double* children
-    cdef const int32_t* terminal
+    cdef double* of_class
     cdef double nothing = 0
     cdef bint good = True
     with nogil:
@@ -270,18 +273,14 @@ def full_rows(
                     good &= log_probabilities(at.n_child, z + at.row, children)
                     for k in range(at.n_child):
                         children[k] += a
-            for c in range(f.n_classes):
-                out[i, c] = work[f.terminal[c]]
-            for t in range(1, f.n_trees):
-                terminal = f.terminal + t * f.n_classes
+            if f.n_trees == 1:
                 for c in range(f.n_classes):
-                    a, b = work[terminal[c]], out[i, c]
-                    if a < b:
-                        a, b = b, a
-                    out[i, c] = a + log1p(exp(b - a))
-            if f.n_trees > 1:
-                for c in range(f.n_classes):
-                    out[i, c] -= log(n_trees)
+                    out[i, c] = work[f.terminal[c]]
+            else:
+                of_class = &work[f.tree_ptr[f.n_trees]]
+                for c in range(f.n_trees * f.n_classes):
+                    of_class[c] = work[f.terminal[c]]
+                log_mean(f.n_trees, f.n_classes, of_class, &out[i, 0])
     return bool(good)
 
 

@@ -115,6 +115,27 @@ SKLSTRUCT_WIDE static double sklstruct_exp_sum(
            ((sum[1] + sum[5]) + (sum[3] + sum[7])) + rest;
 }
 
+/* out[i] = log of the mean of exp(a[k * n + i]) over k < m; a is finite. */
+SKLSTRUCT_WIDE static void sklstruct_log_mean(
+    ptrdiff_t m, ptrdiff_t n, const double *a, double *out)
+{
+    ptrdiff_t i, j, k;
+    for (i = 0; i < n; i += 8) {
+        double top[8], sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        ptrdiff_t width = n - i < 8 ? n - i : 8;
+        for (j = 0; j < width; j++)
+            top[j] = a[i + j];
+        for (k = 1; k < m; k++)
+            for (j = 0; j < width; j++)
+                top[j] = a[k * n + i + j] > top[j] ? a[k * n + i + j] : top[j];
+        for (k = 0; k < m; k++)
+            for (j = 0; j < width; j++)
+                sum[j] += sklstruct_exp(a[k * n + i + j] - top[j]);
+        for (j = 0; j < width; j++)
+            out[i + j] = top[j] + log(sum[j] / (double)m);
+    }
+}
+
 /* A positive float and a number of 32 bits in one integer, ordered as the floats. */
 static inline int64_t sklstruct_key(float p, int32_t v)
 {
