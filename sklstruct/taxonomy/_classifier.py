@@ -48,8 +48,8 @@ from ._taxonomy import Taxonomy
 # Samples that one thread searches in a row: enough to hide the start of a thread.
 _SEARCH_ROWS = 4096
 
-# A copy of the weights in single precision costs as much as about 9 of their rows save
-# one sample: with fewer samples than rows / 8 the search goes without it.
+# A sample saves what it takes to copy about nine rows of weights to single precision:
+# with fewer samples than rows / 8 the search goes without the copy.
 _ROWS_A_SAMPLE = 8
 
 
@@ -877,7 +877,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
         step = _SEARCH_ROWS
         if only_best and effective_n_jobs(self.n_jobs) == 1:
-            # the tables of bounds that a block makes take as long as 200 samples
+            # each block makes tables of bounds, which take as long as 100 samples
             step *= 16
         with single_blas_thread():
             self._parts(n, step)(block)
