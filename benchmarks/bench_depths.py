@@ -27,7 +27,8 @@ from _common import machine
 from _many_classes import GRID, SECTIONS, fit, flat, measure
 from sklearn.exceptions import ConvergenceWarning
 
-from sklstruct.taxonomy import TAXONOMY_BUILDERS, HierarchicalClassifier
+from sklstruct import HierarchicalClassifier
+from sklstruct.taxonomy import TAXONOMY_BUILDERS
 
 FULL = "full"
 KEYS = ("section", "builder", "depth", "split")

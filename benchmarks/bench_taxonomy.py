@@ -38,7 +38,8 @@ from _common import machine
 from _many_classes import GRID, SECTIONS, fit, flat, measure
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from sklstruct.taxonomy import TAXONOMY_BUILDERS, HierarchicalClassifier
+from sklstruct import HierarchicalClassifier
+from sklstruct.taxonomy import TAXONOMY_BUILDERS
 
 
 def show(name, runs, reference):

@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
+from sklstruct import HierarchicalClassifier
 from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
-from sklstruct.taxonomy import HierarchicalClassifier
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(

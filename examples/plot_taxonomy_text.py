@@ -20,8 +20,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from sklstruct import HierarchicalClassifier
 from sklstruct.plotting import TaxonomyDisplay
-from sklstruct.taxonomy import HierarchicalClassifier
 
 
 def clinc150(folder):

@@ -30,7 +30,7 @@ _PUBLIC = {
     "AdditiveLM": "sklstruct.smoothing",
     "BackoffModel": "sklstruct.backoff",
     "GraphDiffusionUnigram": "sklstruct.smoothing",
-    "HierarchicalClassifier": "sklstruct.taxonomy",
+    "HierarchicalClassifier": "sklstruct.hierarchical",
     "KneserNeyLM": "sklstruct.smoothing",
     "LanguageModel": "sklstruct.language_model",
     "StructuredLogLinearLM": "sklstruct.loglinear",

@@ -66,7 +66,7 @@ ESTIMATORS = [
 # Public classes that are estimators by interface but do not take a 2-D array, so
 # that scikit-learn's checks cannot reach them: where they are tested instead.
 ELSEWHERE = {
-    HierarchicalClassifier: "tests/taxonomy (its own table of checks, one a builder)",
+    HierarchicalClassifier: "tests/hierarchical (its own table of checks, one a builder)",
     TaxonomyBuilder: "tests/taxonomy (builders build from (X, y) and do not fit)",
     **dict.fromkeys(
         [*TAXONOMY_BUILDERS.values(), GivenTaxonomy, RefinedTaxonomy],

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from sklstruct.taxonomy import HierarchicalClassifier
+from sklstruct.hierarchical import HierarchicalClassifier
 
 from ._pyplot import import_pyplot
 

@@ -1,4 +1,4 @@
-"""Trees over classes: given, learned from data, and classification along them."""
+"""Trees over classes: given or learned from data."""
 
 from sklstruct.taxonomy._builders import (
     TAXONOMY_BUILDERS,
@@ -16,7 +16,6 @@ from sklstruct.taxonomy._builders import (
     WardMerge,
     refine,
 )
-from sklstruct.taxonomy._classifier import HierarchicalClassifier
 from sklstruct.taxonomy._proximity import ClassProximity, ClassStatistics
 from sklstruct.taxonomy._taxonomy import ClassSets, Taxonomy
 
@@ -30,7 +29,6 @@ __all__ = [
     "DiffracSplit",
     "GivenTaxonomy",
     "GreedyMerge",
-    "HierarchicalClassifier",
     "HungarianMerge",
     "KMeansSplit",
     "RandomSplit",

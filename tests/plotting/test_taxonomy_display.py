@@ -13,8 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklstruct.hierarchical import HierarchicalClassifier
 from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
-from sklstruct.taxonomy import HierarchicalClassifier, Taxonomy
+from sklstruct.taxonomy import Taxonomy
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 
+from sklstruct import HierarchicalClassifier
 from sklstruct._compat import InvalidParameterError
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
@@ -22,7 +23,6 @@ from sklstruct.taxonomy import (
     DiffracSplit,
     GivenTaxonomy,
     GreedyMerge,
-    HierarchicalClassifier,
     HungarianMerge,
     KMeansSplit,
     RandomSplit,

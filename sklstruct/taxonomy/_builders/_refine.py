@@ -221,7 +221,8 @@ class RefinedTaxonomy(TaxonomyBuilder):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sklstruct.taxonomy import HierarchicalClassifier, RefinedTaxonomy
+    >>> from sklstruct import HierarchicalClassifier
+    >>> from sklstruct.taxonomy import RefinedTaxonomy
     >>> X, y = load_digits(return_X_y=True)
     >>> shapes = RefinedTaxonomy([[0, 6, 8, 9], [1, 4, 7], [2, 3, 5]], max_leaf_size=3)
     >>> shapes.build(X, y).to_nested()

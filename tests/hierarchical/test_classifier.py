@@ -26,9 +26,9 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
+from sklstruct import HierarchicalClassifier
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
-    HierarchicalClassifier,
     Taxonomy,
 )
 
@@ -698,7 +698,7 @@ def test_indep_chooses_a_candidate_for_each_node(train):
 
 def test_indep_chooses_by_held_out_loss():
     """One node: scikit-learn's own cross-validation over the same folds agrees."""
-    from sklstruct.taxonomy._classifier import _folds
+    from sklstruct.hierarchical._classifier import _folds
 
     X, y = clouds(2, 60, d=30, spread=0.25)
     C = np.array([1e-4, 1e-2, 1.0, 100.0])
@@ -721,7 +721,7 @@ def test_indep_chooses_by_held_out_loss():
 
 
 def test_folds_keep_every_class_in_training():
-    from sklstruct.taxonomy._classifier import _folds
+    from sklstruct.hierarchical._classifier import _folds
 
     code = np.repeat(np.arange(6), [1, 2, 3, 7, 1, 40])
     fold = _folds(code, 3, np.random.RandomState(0))
@@ -769,7 +769,7 @@ def test_repeated_builders_differ(train):
 
 
 def test_another_view_keeps_classes_and_total_weight():
-    from sklstruct.taxonomy._classifier import _another_view
+    from sklstruct.hierarchical._classifier import _another_view
 
     rng = np.random.RandomState(0)
     code = np.repeat([2, 0, 1, 3], [5, 1, 8, 2])

@@ -15,11 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from sklstruct import HierarchicalClassifier
 from sklstruct.taxonomy import (
     ConfusionSplit,
     CutSplit,
     GivenTaxonomy,
-    HierarchicalClassifier,
     RandomSplit,
     Taxonomy,
 )

@@ -39,11 +39,10 @@ from .._compat import (
     _routing_enabled,
     single_blas_thread,
 )
+from ..taxonomy import TAXONOMY_BUILDERS, GivenTaxonomy, Taxonomy
+from ..taxonomy._builders._given import as_taxonomy, restrict_to
 from . import _classifier_fast as kernels
-from ._batched_logistic import NodeProblems, warn_not_converged
-from ._builders import TAXONOMY_BUILDERS, GivenTaxonomy
-from ._builders._given import as_taxonomy, restrict_to
-from ._taxonomy import Taxonomy
+from ._problems import NodeProblems, warn_not_converged
 
 # Samples that one thread searches in a row: enough to hide the start of a thread.
 _SEARCH_ROWS = 4096
@@ -344,7 +343,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sklstruct.taxonomy import HierarchicalClassifier
+    >>> from sklstruct import HierarchicalClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = HierarchicalClassifier(C=0.01).fit(X[:1200] / 16, y[:1200])
     >>> model.predict_proba(X[1200:] / 16).sum(axis=1).round(12).min()

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from sklstruct.taxonomy._batched_logistic import NodeProblems, warn_not_converged
+from sklstruct.hierarchical._problems import NodeProblems, warn_not_converged
 
 
 @pytest.fixture(scope="module")
