@@ -2,50 +2,138 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 
-def check_sparse(X, name="X"):
+def check_sparse(X: Any, name: str = "X") -> None:
     """Raise ValueError if a sparse X points outside of its arrays or its shape.
 
     `check_array` does not look at the indices, and neither do the loops of SciPy, which
-    turn other formats into CSR, and ours. `check_format` of SciPy does, but may change
-    X. One pass over the indices; call it before `check_array`.
+    turn one format into another, and ours. `check_format` of SciPy does, for some
+    formats, but may change X. One pass over the indices; call it before anything
+    else reads X. What is not sparse passes.
     """
     if not sp.issparse(X):
         return
-    remedy = "build it anew, for example from (data, (row, column))"
-    if X.format == "coo":
-        for index, size in zip((X.row, X.col), X.shape):
-            if index.size and not 0 <= index.min() <= index.max() < size:
-                raise ValueError(
-                    f"{name} is a malformed COO matrix: indices must be from 0 to "
-                    f"{size - 1}, got {index.min()} to {index.max()}; {remedy}"
-                )
-    if X.format == "bsr":
-        n_major, n_minor = (n // b for n, b in zip(X.shape, X.blocksize))
-    elif X.format in ("csr", "csc"):
-        n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
-    else:
-        return
-    indptr, indices = X.indptr, X.indices
-    fault = None
-    if indptr.shape != (n_major + 1,) or indices.shape != X.data.shape[:1]:
-        fault = "its arrays have the wrong sizes"
-    elif indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
-        fault = "indptr must start with 0 and not decrease"
-    elif indptr[-1] > indices.size:
-        fault = f"indptr ends at {indptr[-1]}, beyond the {indices.size} entries"
-    elif indices.size and not 0 <= indices.min() <= indices.max() < n_minor:
-        fault = (
-            f"indices must be from 0 to {n_minor - 1}, got {indices.min()} to "
-            f"{indices.max()}"
-        )
+    try:
+        n_axes = X.ndim
+        fault = _FAULTS[X.format](X) if n_axes == 2 else ""
+    except (AttributeError, TypeError, ValueError, OverflowError) as exc:
+        # Arrays replaced by what is no array, rows by what are no lists, ...
+        n_axes, fault = 2, str(exc) or type(exc).__name__
+    if n_axes != 2:
+        raise ValueError(f"{name} must have 2 dimensions, got {n_axes}")
     if fault:
         raise ValueError(
-            f"{name} is a malformed {X.format.upper()} matrix: {fault}; {remedy}"
+            f"{name} is a malformed {X.format.upper()} matrix: {fault}; build it anew, "
+            "for example from (data, (row, column))"
         )
+
+
+def _outside(index: np.ndarray, low: int, high: int, what: str = "indices") -> str:
+    """What is wrong with an index array that must stay in low ... high."""
+    if index.dtype.kind not in "iu":
+        return f"{what} must be integers, got {index.dtype}"
+    if index.size and not low <= index.min() <= index.max() <= high:
+        return (
+            f"{what} must be from {low} to {high}, got {index.min()} to {index.max()}"
+        )
+    return ""
+
+
+def _compressed_fault(X: Any) -> str:
+    """CSR, CSC and BSR: indptr, indices, data."""
+    indptr, indices, data = X.indptr, X.indices, X.data
+    n_major, n_minor = X.shape[::-1] if X.format == "csc" else X.shape
+    if X.format == "bsr":
+        if data.ndim != 3 or 0 in data.shape[1:]:
+            return "its arrays have the wrong sizes"
+        high, wide = data.shape[1:]
+        if n_major % high or n_minor % wide:
+            return f"blocks of {(high, wide)} do not divide the shape {X.shape}"
+        n_major, n_minor = n_major // high, n_minor // wide
+    elif data.ndim != 1:
+        return "its arrays have the wrong sizes"
+    if indptr.shape != (n_major + 1,) or indices.shape != data.shape[:1]:
+        return "its arrays have the wrong sizes"
+    if indptr.dtype.kind not in "iu":
+        return f"indptr must be integers, got {indptr.dtype}"
+    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+        return "indptr must start with 0 and not decrease"
+    if indptr[-1] > indices.size:
+        return f"indptr ends at {indptr[-1]}, beyond the {indices.size} entries"
+    return _outside(indices, 0, n_minor - 1)
+
+
+def _coordinates_fault(X: Any) -> str:
+    """COO: one index array an axis."""
+    if len(X.coords) != 2 or any(index.shape != X.data.shape for index in X.coords):
+        return "its arrays have the wrong sizes"
+    if X.data.ndim != 1:
+        return "its arrays have the wrong sizes"
+    for index, size in zip(X.coords, X.shape):
+        fault = _outside(index, 0, size - 1)
+        if fault:
+            return fault
+    return ""
+
+
+def _diagonals_fault(X: Any) -> str:
+    """DIA: a row of data for each offset. An offset outside X holds nothing."""
+    if X.data.ndim != 2 or X.offsets.shape != X.data.shape[:1]:
+        return "its arrays have the wrong sizes"
+    if np.unique(X.offsets).size != X.offsets.size:
+        return "offsets must differ"
+    # The loops of SciPy subtract offsets from ids of rows and columns.
+    limit = np.iinfo(np.int32).max - max(X.shape)
+    return _outside(X.offsets, -limit, limit, "offsets")
+
+
+def _lists_fault(X: Any) -> str:
+    """LIL: a list of columns and a list of values for each row."""
+    n_rows, n_columns = X.shape
+    for lists in (X.rows, X.data):
+        if lists.shape != (n_rows,) or lists.dtype != object:
+            return "its arrays have the wrong sizes"
+        if not all(type(row) is list for row in lists):
+            return "rows and data must hold lists"
+    for i, (columns, values) in enumerate(zip(X.rows, X.data)):
+        if len(columns) != len(values):
+            return f"row {i} has {len(columns)} columns and {len(values)} values"
+    columns = list(chain.from_iterable(X.rows))
+    return _outside(np.array(columns), 0, n_columns - 1) if columns else ""
+
+
+def _keys_fault(X: Any) -> str:
+    """DOK: a dictionary from (row, column) to the value."""
+    if X.nnz == 0:
+        return ""
+    keys = list(X.keys())
+    if not all(type(key) is tuple and len(key) == 2 for key in keys):
+        return "keys must be pairs"
+    for axis, size in enumerate(X.shape):
+        index = np.array([key[axis] for key in keys])
+        if index.ndim != 1:
+            return "keys must be pairs of integers"
+        fault = _outside(index, 0, size - 1)
+        if fault:
+            return fault
+    return ""
+
+
+_FAULTS = {
+    "bsr": _compressed_fault,
+    "coo": _coordinates_fault,
+    "csc": _compressed_fault,
+    "csr": _compressed_fault,
+    "dia": _diagonals_fault,
+    "dok": _keys_fault,
+    "lil": _lists_fault,
+}
 
 
 def check_range(X, dtype=None, name="X"):

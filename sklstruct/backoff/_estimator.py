@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from .._blocks import rows_per_block
+from .._checks import check_sparse
 from .._compat import _check_sample_weight, _fit_context
 from ..context_tree import ContextTree
 from ..context_tree._symbols import encode_labels, is_nan
@@ -121,6 +122,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 "the target y is None"
             )
         if sparse:
+            check_sparse(X)
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
             n_samples = X.shape[0]
         else:
@@ -195,6 +197,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                     "X must be one too (transform it with the same "
                     "SuffixTreeVectorizer)"
                 )
+            check_sparse(X)
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=np.float64, reset=False
             )

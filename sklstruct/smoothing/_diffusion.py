@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import poisson
 
+from .._checks import check_sparse
 from .._compat import HasMethods, Interval, StrOptions
 from . import _smoothing_fast as _fast
 from ._base import base_distribution
@@ -234,6 +235,7 @@ def read_graph(graph, counts, classes):
             f"graph must have a row and a column for each of the {n} classes, got "
             f"{shape}"
         )
+    check_sparse(graph, "graph")
     matrix = sp.csr_array(graph, dtype=np.float64)
     if not np.isfinite(matrix.data).all():
         raise ValueError("graph holds values that are not finite")

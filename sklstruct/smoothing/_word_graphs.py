@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_array
 
+from .._checks import check_sparse
+
 # A group of g words has g (g - 1) edges.
 _MAX_EDGES = 100_000_000
 
@@ -71,6 +73,7 @@ def cooccurrence_graph(cooccurrence, *, weighting: str = "ppmi") -> sp.csr_array
     """
     if weighting not in ("ppmi", "count"):
         raise ValueError(f"weighting must be 'ppmi' or 'count', got {weighting!r}")
+    check_sparse(cooccurrence, "cooccurrence")
     counts = sp.csr_array(
         check_array(cooccurrence, accept_sparse="csr", dtype=np.float64)
     )
@@ -136,6 +139,7 @@ def neighbors_graph(
            [0., 0., 0., 1.],
            [0., 0., 1., 0.]])
     """
+    check_sparse(features, "features")
     features = check_array(features, accept_sparse="csr", ensure_min_samples=2)
     n = features.shape[0]
     if not 1 <= n_neighbors < n:
