@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sklstruct._checks import check_range, check_sparse
+from sklstruct._checks import check_sparse, check_squares
 
 FORMATS = ["csr", "csc", "coo", "bsr", "lil", "dia", "dok"]
 
@@ -126,17 +126,17 @@ def test_range_leaves_room_for_sums(dtype, make):
     largest = np.finfo(dtype).max
     for sign in (1, -1):
         X = make(np.array([[sign * 9e-5 * float(largest) ** 0.5, 0.0]], dtype=dtype))
-        check_range(X)
+        check_squares(X)
         data = X.data if sp.issparse(X) else X.ravel()
         # a hundred million such squares are finite
         assert np.isfinite(dtype(1e8) * np.sum(data * data, dtype=dtype))
         with pytest.raises(ValueError, match="StandardScaler"):
-            check_range(X * dtype(2))
-    check_range(make(np.zeros((0, 3), dtype=dtype)))
+            check_squares(X * dtype(2))
+    check_squares(make(np.zeros((0, 3), dtype=dtype)))
 
 
 def test_range_of_a_wider_type():
     X = np.array([[1e30]], dtype=np.float32)
-    check_range(X, np.float64)
+    check_squares(X, np.float64)
     with pytest.raises(ValueError, match="float32"):
-        check_range(X)
+        check_squares(X)

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from sklstruct._checks import INT32_MAX
 from sklstruct.backoff import _arpa_fast, _backoff_fast
-from sklstruct.backoff._validation import INT32_MAX
 
 _LN10 = np.log(10.0)
 _ZERO = -99.0  # log10 of a probability of 0 in ARPA files

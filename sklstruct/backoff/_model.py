@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklstruct.backoff import _backoff_fast
-from sklstruct.backoff._validation import (
+from sklstruct._checks import (
     as_floats,
     as_ids,
+    check_ids,
     check_length,
     check_pointers,
-    check_range,
     check_sorted_groups,
 )
+from sklstruct.backoff import _backoff_fast
 from sklstruct.context_tree import ContextTree
 from sklstruct.context_tree._find_fast import find_nodes
 
@@ -210,7 +210,7 @@ class BackoffModel:
         else:
             self.symbols_ = self._check_labels("symbols", symbols, n_symbols)
             self.n_symbols = len(self.symbols_)
-            check_range(
+            check_ids(
                 "symbol", self.symbol[1:], 0, self.n_symbols, "index into symbols"
             )
         if self.span is None:
@@ -328,7 +328,7 @@ class BackoffModel:
         self.n_levels = len(self.level_ptr) - 1
         if self.span is not None:
             check_length("span", self.span, n, "one per node")
-            check_range("span", self.span, 1, 2**31 - 1, "number of contexts")
+            check_ids("span", self.span, 1, 2**31 - 1, "number of contexts")
 
     def _check_pairs(self):
         n_pairs = len(self.target)
@@ -344,7 +344,7 @@ class BackoffModel:
                 "target must start with 0, 1, ..., pair_ptr[1] - 1: the root holds "
                 "every class in order."
             )
-        check_range("target", self.target, 0, n_classes, "class id")
+        check_ids("target", self.target, 0, n_classes, "class id")
         check_sorted_groups("target", self.target, self.pair_ptr, "classes are sorted")
         bad = np.flatnonzero(~(self.log_prob <= _MAX_LOG_PROB))
         if bad.size:
@@ -478,7 +478,7 @@ class BackoffModel:
 
     def _check_nodes(self, nodes):
         nodes = as_ids("nodes", nodes, 1)
-        check_range("nodes", nodes, 0, self.n_nodes, "node id")
+        check_ids("nodes", nodes, 0, self.n_nodes, "node id")
         return nodes
 
     # ---------------------------------------------------------------- encoding
@@ -551,7 +551,7 @@ class BackoffModel:
                 "encode_contexts turns symbols into ids."
             )
         windows = as_ids("contexts", array, 2, contiguous=False)
-        check_range("contexts", windows, -1, self.n_symbols, "symbol id")
+        check_ids("contexts", windows, -1, self.n_symbols, "symbol id")
         out = np.zeros(windows.shape[0], dtype=np.int32)
         find_nodes(self.symbol, self.child_ptr, self.root_child, windows, out)
         return out
@@ -628,7 +628,7 @@ class BackoffModel:
                 "unknown symbols. Leave such samples out, or give them a probability "
                 "with unknown_log_prob."
             )
-        check_range("targets", targets, -1, self.n_classes, "class id")
+        check_ids("targets", targets, -1, self.n_classes, "class id")
         out = np.empty(len(nodes))
         node = np.empty(len(nodes), dtype=np.int32)
         _backoff_fast.log_proba(
@@ -706,7 +706,7 @@ class BackoffModel:
                 f"class_of_token must cover at least the {self.n_symbols} context "
                 f"symbols, got {len(class_of_token)} entries."
             )
-        check_range("class_of_token", class_of_token, -2, self.n_classes, "class id")
+        check_ids("class_of_token", class_of_token, -2, self.n_classes, "class id")
         if tokens.size and int(tokens.max()) >= len(class_of_token):
             raise ValueError(
                 f"tokens holds {int(tokens.max())}, but class_of_token has only "
@@ -936,7 +936,7 @@ class BackoffModel:
             symbol_of_class = self.symbol_of_class
         symbol_of_class = as_ids("symbol_of_class", symbol_of_class, 1)
         check_length("symbol_of_class", symbol_of_class, self.n_classes, "one a class")
-        check_range("symbol_of_class", symbol_of_class, -1, self.n_symbols, "symbol id")
+        check_ids("symbol_of_class", symbol_of_class, -1, self.n_symbols, "symbol id")
         if start is None:
             start = -1
             if self.start_ is not None:
@@ -946,8 +946,8 @@ class BackoffModel:
             if self.end_ is not None:
                 end = int(self.encode_targets(_one(self.end_))[0])
         history = as_ids("prefix", np.asarray([start, *prefix]), 1)
-        check_range("prefix", history, -1, self.n_symbols, "symbol id")
-        check_range("end", np.array([end]), -1, self.n_classes, "class id")
+        check_ids("prefix", history, -1, self.n_symbols, "symbol id")
+        check_ids("end", np.array([end]), -1, self.n_classes, "class id")
 
         rng = check_random_state(random_state)
         width = self.max_depth

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._checks import INT32_MAX
 from . import _tree_fast as _fast
-
-INT32_MAX = np.iinfo(np.int32).max
 
 
 class Histories(NamedTuple):

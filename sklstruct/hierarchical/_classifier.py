@@ -28,7 +28,7 @@ from sklearn.utils.validation import (
 )
 
 from .._blocks import rows_per_block
-from .._checks import check_range, check_sparse
+from .._checks import check_sparse, check_squares
 from .._compat import (
     HasMethods,
     Interval,
@@ -570,7 +570,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             dtype=[np.float64, np.float32],
             order="C",
         )
-        check_range(X)
+        check_squares(X)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])

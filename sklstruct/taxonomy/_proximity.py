@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklstruct._checks import check_range, check_sparse
+from sklstruct._checks import check_sparse, check_squares
 from sklstruct._compat import _check_sample_weight
 from sklstruct.taxonomy._taxonomy import _label_array
 
@@ -63,7 +63,7 @@ def check_samples(
     weight = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    check_range(X, np.float64)
+    check_squares(X, np.float64)
     y = np.asarray(y)
     if not (weight > 0).all():
         used = np.flatnonzero(weight > 0)
