@@ -1,17 +1,63 @@
-"""What the benchmarks share: data, timing, the machine's name."""
+"""What the benchmarks share: one main, timing, data, and the JSON of the results.
+
+A program is two functions and one line::
+
+    def cases():
+        "Small dicts of plain values, cheap to make; what tells the runs apart."
+        return [{"shape": "chain", "n": 1000}, {"shape": "chain", "n": 10**7, "slow": True}]
+
+    def run(case):
+        "One case -> dict of figures (numbers or short strings), seconds in seconds."
+        data = make(case["shape"], case["n"])
+        times = fastest(ours=lambda: ours(data), numpy=lambda: np.exp(data))
+        return {"ours": times["ours"].cpu, "ratio": times["ours"].cpu / times["numpy"].cpu}
+
+    if __name__ == "__main__":
+        main(cases, run)
+
+`main` gives every program the same arguments (``--help``), runs each case in a process
+of its own, so that the peak memory is the case's and one failure is not the end,
+prints a table, and with ``--out`` writes the results after every case. The tables of
+the documentation are made from such files (``docs/benchmarks/results``).
+
+A case marked ``"slow": True`` is left out by ``--quick``. A program that measures other
+tools as well names them, ``main(cases, run, peers=("spams",))``, and asks
+``"spams" in options.peers``. The module imports nothing of sklstruct: a program runs
+with whatever version is installed.
+"""
 
 from __future__ import annotations
 
+import argparse
+import datetime
+import fnmatch
+import functools
 import gzip
+import json
+import multiprocessing
 import os
 import platform
 import resource
 import sys
 import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from importlib import metadata
 from pathlib import Path
+from typing import Any, NamedTuple
+
+Case = dict[str, Any]
+Figures = dict[str, Any]
+
+# What the command line chose, for `run` to read; `main` fills it.
+options = argparse.Namespace(repeats=5, quick=False, peers=())
+
+DISTRIBUTIONS = ("sklstruct", "scikit-learn", "numpy", "scipy")
+
+# ------------------------------------------------------------------------ data
 
 
-def data_folder(name):
+def data_folder(name: str) -> Path:
     """A folder of SKLSTRUCT_DATA, or exit with the reason."""
     root = os.environ.get("SKLSTRUCT_DATA")
     if not root:
@@ -22,14 +68,80 @@ def data_folder(name):
     return folder
 
 
-def wikitext(split):
+@functools.cache
+def wikitext(split: str) -> list[list[str]]:
     """Sentences (lists of words) of WikiText-2; empty lines dropped."""
     path = data_folder("wikitext-2") / f"{split}.txt.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [line.split() for line in lines if line.strip()]
 
 
-def machine():
+def first_words(sentences: Iterable[list[str]], n_words: int) -> list[list[str]]:
+    """The first sentences that hold at least `n_words` words."""
+    kept, total = [], 0
+    for sentence in sentences:
+        if total >= n_words:
+            break
+        kept.append(sentence)
+        total += len(sentence)
+    return kept
+
+
+# ---------------------------------------------------------------------- timing
+
+
+class Times(NamedTuple):
+    """The least seconds of several calls, and what the last call returned.
+
+    `cpu` counts the seconds of all threads; on a machine that does other work it is
+    the one to compare.
+    """
+
+    cpu: float
+    wall: float
+    result: Any
+
+
+def fastest(*, repeats: int | None = None, budget: float = 60.0, **functions: Callable):
+    """name -> `Times` of each function, called in turns: a b a b a b.
+
+    Two programs measured in turns see the same neighbours, so that their ratio
+    survives a machine that does other work. No further round is begun when `budget`
+    seconds are used up.
+    """
+    repeats = options.repeats if repeats is None else repeats
+    cpu = dict.fromkeys(functions, float("inf"))
+    wall = dict(cpu)
+    results: dict[str, Any] = {}
+    begin = time.perf_counter()
+    for done in range(repeats):
+        if done and time.perf_counter() - begin > budget:
+            break
+        for name, function in functions.items():
+            results[name] = None  # free the last one before the next is made
+            start, start_cpu = time.perf_counter(), time.process_time()
+            results[name] = function()
+            cpu[name] = min(cpu[name], time.process_time() - start_cpu)
+            wall[name] = min(wall[name], time.perf_counter() - start)
+    return {name: Times(cpu[name], wall[name], results[name]) for name in functions}
+
+
+def timed(function: Callable, *args: Any, repeats: int | None = None, **kwargs: Any):
+    """`Times` of one function: ``timed(model.fit, X, y, repeats=1)``."""
+    call = functools.partial(function, *args, **kwargs)
+    return fastest(repeats=repeats, call=call)["call"]
+
+
+def peak_mb() -> float:
+    """Peak memory of this process in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 if sys.platform != "darwin" else 1024**2)
+
+
+# ----------------------------------------------------------------- environment
+
+
+def machine() -> str:
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -41,17 +153,244 @@ def machine():
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
-def peak_mb():
-    """Peak memory of this process in MB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 if sys.platform != "darwin" else 1024**2)
+def environment(distributions: Sequence[str] = DISTRIBUTIONS) -> dict[str, Any]:
+    """Machine, date and versions, as they stand beside the results."""
+    versions = {}
+    for name in distributions:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "versions": versions,
+        "threads": os.environ.get("OMP_NUM_THREADS", "not limited"),
+    }
 
 
-def best_time(function, repeat=7):
-    """Shortest of several runs, in seconds: the least disturbed one."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+# --------------------------------------------------------------------- results
+
+
+def read_results(path: Path | None) -> dict[str, Any]:
+    """What `main` wrote: environments and results; empty without a file."""
+    if path is None or not path.exists():
+        return {"program": "", "environments": [], "results": []}
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_results(path: Path, book: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(path.name + ".part")
+    head = {key: value for key, value in book.items() if key != "results"}
+    lines = [json.dumps(result, ensure_ascii=False) for result in book["results"]]
+    text = json.dumps(head, ensure_ascii=False, indent=1)[:-2]
+    text += ',\n "results": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+    aside.write_text(text, encoding="utf-8")
+    os.replace(aside, path)
+
+
+def record(
+    book: dict[str, Any], here: dict[str, Any], result: dict[str, Any]
+) -> dict[str, Any]:
+    """The results with one more, in place of an older one of the same case."""
+    if here not in book["environments"]:
+        book["environments"].append(here)
+    result = result | {"environment": book["environments"].index(here)}
+    kept = [old for old in book["results"] if old["case"] != result["case"]]
+    at = [old["case"] == result["case"] for old in book["results"]]
+    kept.insert(at.index(True) if any(at) else len(kept), result)
+    return book | {"results": kept}
+
+
+def case_name(case: Case) -> str:
+    """``name`` of a case, or all its values."""
+    return str(case.get("name") or " ".join(str(v) for v in case.values()))
+
+
+def plain(value: Any) -> Any:
+    """A figure as JSON holds it: numpy's scalars become Python's."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    raise TypeError(f"figures must be numbers or strings, got {value!r}")
+
+
+def show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Rows of equal keys under one head; another set of keys begins a new table."""
+    tables: dict[tuple[str, ...], list[list[str]]] = {}
+    for row in rows:
+        tables.setdefault(tuple(row), []).append([show(v) for v in row.values()])
+    for head, body in tables.items():
+        width = [max(map(len, column)) for column in zip(head, *body)]
+        print()
+        for line in (head, *body):
+            print("  ".join(f"{cell:>{w}}" for cell, w in zip(line, width)).rstrip())
+
+
+# ------------------------------------------------------------------------ main
+
+
+def arguments(
+    description: str, argv: Sequence[str] | None, peers: Sequence[str]
+) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--case",
+        nargs="+",
+        metavar="WORD",
+        default=[],
+        help="only the cases whose name holds one of these words (* and ? allowed)",
+    )
+    parser.add_argument("--list", action="store_true", help="print the cases and stop")
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out slow cases, repeat twice"
+    )
+    parser.add_argument("--repeats", type=int, help="calls of which the best counts")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="write the results there"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out cases that --out has already"
+    )
+    if peers:
+        parser.add_argument(
+            "--peer",
+            nargs="*",
+            metavar="NAME",
+            choices=peers,
+            help="measure other tools too: " + ", ".join(peers) + "; all without NAME",
+        )
+    parser.add_argument(
+        "--same-process",
+        action="store_true",
+        help="run all cases in this process (profilers, debuggers)",
+    )
+    chosen = parser.parse_args(argv)
+    if chosen.repeats is None:
+        chosen.repeats = 2 if chosen.quick else 5
+    if chosen.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    if chosen.resume and chosen.out is None:
+        parser.error("--resume needs --out")
+    if not peers or chosen.peer is None:
+        chosen.peers = ()
+    else:
+        chosen.peers = tuple(chosen.peer or peers)
+    return chosen
+
+
+def selected(case: Case, words: Sequence[str]) -> bool:
+    name = case_name(case)
+    return not words or any(fnmatch.fnmatch(name, f"*{word}*") for word in words)
+
+
+def measure(run: Callable[[Case], Figures], case: Case) -> dict[str, Any]:
+    """Figures, peak memory and seconds of one case, or the error."""
+    start, cpu = time.perf_counter(), time.process_time()
+    try:
+        figures = run(dict(case))
+    except Exception:
+        return {"case": case, "error": traceback.format_exc()}
+    return {
+        "case": case,
+        "figures": plain(figures),
+        "peak_mb": round(peak_mb()),
+        "wall_seconds": round(time.perf_counter() - start, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "repeats": options.repeats,
+    }
+
+
+def _send(run: Callable[[Case], Figures], case: Case, pipe: Any) -> None:
+    pipe.send(measure(run, case))
+    pipe.close()
+
+
+def measure_apart(run: Callable[[Case], Figures], case: Case) -> dict[str, Any]:
+    """`measure` in a child process."""
+    # A fork keeps the imports; this process has started no threads of its own.
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_send, args=(run, case, send))
+    child.start()
+    send.close()
+    try:
+        result = receive.recv()
+    except EOFError:
+        child.join()
+        result = {"case": case, "error": f"the process ended with {child.exitcode}"}
+    child.join()
+    return result
+
+
+def main(
+    cases: Callable[[], list[Case]],
+    run: Callable[[Case], Figures],
+    *,
+    peers: Sequence[str] = (),
+    argv: Sequence[str] | None = None,
+) -> None:
+    """Run the cases that the command line chooses; exit with 1 if one failed."""
+    program = sys.modules[run.__module__]
+    chosen = arguments(program.__doc__ or "", argv, peers)
+    vars(options).update(vars(chosen))
+    todo = [case for case in cases() if selected(case, chosen.case)]
+    if not todo:
+        sys.exit("no case has such a name; --list prints them")
+    if chosen.quick:
+        todo = [case for case in todo if not case.get("slow")]
+    todo = [{k: v for k, v in case.items() if k != "slow"} for case in todo]
+    if chosen.list:
+        print("\n".join(case_name(case) for case in todo))
+        return
+    here = environment((*DISTRIBUTIONS, *peers))
+    versions = ", ".join(f"{k} {v}" for k, v in here["versions"].items())
+    print(f"{here['machine']}\n{versions}", flush=True)
+    book = read_results(chosen.out)
+    book["program"] = Path(program.__file__ or "").stem
+    if chosen.resume:
+        known = [old["case"] for old in book["results"]]
+        todo = [case for case in todo if case not in known]
+    failed, rows = 0, []
+    for case in todo:
+        result = (measure if chosen.same_process else measure_apart)(run, case)
+        if "error" in result:
+            failed += 1
+            print(f"\n{case_name(case)}: {result['error']}", file=sys.stderr)
+            continue
+        extra = {k: result[k] for k in ("peak_mb", "wall_seconds", "cpu_seconds")}
+        print(
+            f"{case_name(case)}: {extra['wall_seconds']:.1f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+        rows.append(case | result["figures"] | extra)
+        if chosen.out:
+            book = record(book, here, result)
+            write_results(chosen.out, book)
+    print_table(rows)
+    if failed:
+        sys.exit(f"{failed} of {len(todo)} cases failed")
+
+
+def best_time(function: Callable, repeat: int = 7) -> float:
+    """Wall seconds of the shortest call."""
+    return timed(function, repeats=repeat).wall

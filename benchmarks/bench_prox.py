@@ -1,22 +1,20 @@
 """Tree-structured proximal operators, side by side with SPAMS.
 
-    python benchmarks/bench_prox.py [--sizes 100000 400000] [--repeat 5]
+    python benchmarks/bench_prox.py [--peer] [--case language]
 
-Both tools get the same forest and the same values in one thread and their results
-are compared; times are the best of `repeat` calls of the public function, checks
-and allocation included. SPAMS needs the variables in depth-first order and, for a
+Both tools get the same forest and the same values in one thread, in turns, and their
+results are compared; times are CPU time of the public function, checks and allocation
+included. SPAMS needs the variables in depth-first order and, for a
 forest, one more group above the roots; preparing that is not timed. sklstruct takes
 the numbering of the shape as it is (level by level in `language`), which is the
-harder one for the caches. `ratio` is SPAMS over sklstruct: above 1 we are faster.
+harder one for the caches. `ratio` is SPAMS over sklstruct: above 1 we are faster. A single
+deep tree is not given to SPAMS, whose time grows there with nodes times depth.
 """
 
-import argparse
-import os
-import platform
-import time
 from itertools import pairwise
 
 import numpy as np
+from _common import fastest, main, options
 from scipy.sparse import csc_matrix
 
 from sklstruct.prox import prox_tree_l2, prox_tree_linf
@@ -119,68 +117,41 @@ class Spams:
         )
 
 
-def best(call, repeat, budget=30.0):
-    """Shortest of `repeat` calls in seconds (fewer when `budget` is used up)."""
-    times = []
-    while len(times) < repeat and (not times or sum(times) < budget):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+OPERATORS = {"tree_l2": prox_tree_l2, "tree_linf": prox_tree_linf}
 
 
-def processor():
-    try:
-        with open("/proc/cpuinfo") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":")[1].strip()
-    except OSError:
-        pass
-    return platform.processor()
+def cases():
+    return [
+        {"shape": shape, "nodes": nodes, "kappa": kappa, "operator": operator}
+        | ({"slow": True} if nodes > 100_000 else {})
+        for shape in SHAPES
+        for nodes in (100_000, 400_000)
+        for kappa in (0.01, 0.3)
+        for operator in OPERATORS
+    ]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 400_000])
-    parser.add_argument("--kappas", type=float, nargs="+", default=[0.01, 0.3])
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument(
-        "--no-peer",
-        nargs="*",
-        default=["deep thin"],
-        help="shapes on which SPAMS is not run (quadratic where one tree is deep)",
-    )
-    args = parser.parse_args()
-    print(f"{processor()}, {os.cpu_count()} cores, one thread used; "
-          f"Python {platform.python_version()}, NumPy {np.__version__}")  # fmt: skip
-    print(f"{'shape':17} {'nodes':>8} {'kappa':>5}  {'operator':9} "
-          f"{'ms':>8} {'SPAMS ms':>9} {'ratio':>6} {'difference':>10}")  # fmt: skip
-    for name in args.shapes:
-        for size in args.sizes:
-            rng = np.random.default_rng(0)
-            parents = SHAPES[name](size, rng)
-            v = rng.standard_normal(len(parents))
-            peer = None if name in args.no_peer else Spams(parents)
-            theirs_v = None if peer is None else peer.arrange(v)
-            for kappa in args.kappas:
-                for prox, regul in [
-                    (prox_tree_l2, "tree-l2"),
-                    (prox_tree_linf, "tree-linf"),
-                ]:
-                    ours = best(lambda: prox(v, parents, kappa), args.repeat)  # noqa: B023
-                    row = f"{name:17} {len(v):8} {kappa:5}  {regul:9} {ours * 1e3:8.2f}"
-                    if peer is not None:
-                        other = best(
-                            lambda: peer(theirs_v, kappa, regul),  # noqa: B023
-                            args.repeat,
-                        )
-                        w = peer(theirs_v, kappa, regul)[peer.position, 0]
-                        gap = np.abs(w - prox(v, parents, kappa)).max()
-                        row += f" {other * 1e3:9.2f} {other / ours:6.1f} {gap:10.0e}"
-                    print(row, flush=True)
+def run(case):
+    rng = np.random.default_rng(0)
+    parents = SHAPES[case["shape"]](case["nodes"], rng)
+    v = rng.standard_normal(len(parents))
+    kappa, prox = case["kappa"], OPERATORS[case["operator"]]
+    calls = {"ours": lambda: prox(v, parents, kappa)}
+    peer = None
+    if "spams" in options.peers and case["shape"] != "deep thin":
+        peer = Spams(parents)
+        theirs = peer.arrange(v)
+        regul = case["operator"].replace("_", "-")
+        calls["spams"] = lambda: peer(theirs, kappa, regul)
+    times = fastest(**calls)
+    figures = {"milliseconds": 1e3 * times["ours"].cpu}
+    if peer is not None:
+        gap = times["spams"].result[peer.position, 0] - times["ours"].result
+        figures["spams_milliseconds"] = 1e3 * times["spams"].cpu
+        figures["ratio"] = times["spams"].cpu / times["ours"].cpu
+        figures["difference"] = np.abs(gap).max()
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    main(cases, run, peers=("spams",))
