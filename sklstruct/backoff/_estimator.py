@@ -19,9 +19,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._blocks import rows_per_block
 from .._checks import check_sparse
 from .._compat import _check_sample_weight, _fit_context
+from .._parallel import rows_per_block
 from ..context_tree import ContextTree
 from ..context_tree._symbols import encode_labels, is_nan
 from ..context_tree._tree import Histories

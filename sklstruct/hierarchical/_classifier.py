@@ -27,7 +27,6 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._blocks import rows_per_block
 from .._checks import check_sparse, check_squares
 from .._compat import (
     HasMethods,
@@ -37,8 +36,8 @@ from .._compat import (
     _check_sample_weight,
     _fit_context,
     _routing_enabled,
-    single_blas_thread,
 )
+from .._parallel import rows_per_block, single_blas_thread
 from ..taxonomy import TAXONOMY_BUILDERS, GivenTaxonomy, Taxonomy
 from ..taxonomy._builders._given import as_taxonomy, restrict_to
 from . import _classifier_fast as kernels

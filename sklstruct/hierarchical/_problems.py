@@ -37,7 +37,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
-from .._compat import single_blas_thread
+from .._parallel import single_blas_thread
 from . import _logistic_fast as kernels
 
 NO_METRIC = np.empty((0, 0)), np.empty(0), np.empty(0)

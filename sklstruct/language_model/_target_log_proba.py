@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._blocks import rows_per_block
+from .._parallel import rows_per_block
 from ..context_tree._symbols import encode_labels
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
 from .._compat import Interval, StrOptions
+from .._parallel import ThreadMap
+from .._progress import Progress
 from ..backoff._estimator import BackoffClassifier
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES
@@ -303,16 +303,24 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if not self.penalize_root:
             depth_weight[0] = 0.0
         w = self._start(tree)
-        callbacks = self._init_callback_context(max_subtasks=self.max_iter)
-        callbacks.call_on_fit_task_begin(estimator=self)
-        with thread_map(self.n_jobs) as parallel:
+        with (
+            Progress.of_fit(self, max_subtasks=self.max_iter) as progress,
+            ThreadMap(self.n_jobs) as parallel,
+        ):
+
+            def report(iteration, objective, optimality):
+                return progress.step(
+                    f"iteration {iteration}: objective {objective:.6g}, residual "
+                    f"{optimality:.2g}"
+                )
+
             loss = LogLinearLoss(tree, beta, parallel=parallel)
             extra = {"gamma": self.gamma} if self.penalty == "elastic_net" else {}
             penalty = penalty_class(
                 loss, self.lam, depth_weight, self.positive, **extra
             ).prepare()
             solver = SOLVERS[self.solver](self.tol, self.max_iter)
-            result = solver.solve(loss, penalty, w, self._reporter(callbacks))
+            result = solver.solve(loss, penalty, w, report)
             if not np.isfinite(result.objective) or not np.isfinite(result.w).all():
                 raise FloatingPointError(
                     "the weights diverged: the objective is no longer finite. The "
@@ -327,7 +335,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             log_prob = np.log(es) - np.repeat(np.log(z), np.diff(trie.pair_ptr))
             log_backoff = np.zeros(trie.n_nodes)
             log_backoff[1:] = np.log(z[trie.parent[1:]]) - np.log(z[1:])
-        callbacks.call_on_fit_task_end(estimator=self)
         self.n_iter_ = len(result.history)
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
@@ -361,21 +368,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 return np.maximum(previous, 0.0) if self.positive else previous.copy()
         return np.zeros(tree.n_pairs)
 
-    def _reporter(self, callbacks):
-        """What a solver calls after each iteration; True asks it to stop."""
-
-        def report(iteration, objective, optimality):
-            if self.verbose and iteration % int(self.verbose) == 0:
-                print(
-                    f"[StructuredLogLinearLM] iteration {iteration}: objective "
-                    f"{objective:.6g}, residual {optimality:.2g}"
-                )
-            task = callbacks.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self)
-            return bool(task.call_on_fit_task_end(estimator=self))
-
-        return report
-
 
 def _expand_weights(tree, trie, index, w):
     """Weights of the trie's pairs: merged suffixes share theirs."""
@@ -386,16 +378,3 @@ def _expand_weights(tree, trie, index, w):
     sizes = np.diff(trie.pair_ptr)
     shift = tree.pair_ptr[source] - trie.pair_ptr[:-1]
     return w[np.arange(trie.n_pairs) + np.repeat(shift, sizes)]
-
-
-@contextmanager
-def thread_map(n_jobs):
-    """An ordered map over threads; a plain loop for one job.
-
-    The kernels release the GIL, so threads do, and share memory.
-    """
-    if effective_n_jobs(n_jobs) == 1:
-        yield None
-        return
-    with Parallel(n_jobs=n_jobs, backend="threading", batch_size=1) as parallel:
-        yield lambda function, items: parallel(delayed(function)(i) for i in items)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .._parallel import serial_map
 from . import _loss_fast as _fast
 from ._sweeps import PairRanges
 
@@ -96,7 +97,7 @@ class LogLinearLoss:
     def __init__(self, tree, beta, n_shards=N_SHARDS, parallel=None):
         self.tree = tree
         self.shards = Shards(tree, n_shards).blocks
-        self.map = parallel if parallel is not None else _plain_map
+        self.map = parallel if parallel is not None else serial_map
         n_levels, n_pairs = tree.n_levels, tree.n_pairs
         if tree.span is None:
             self.beta = np.ascontiguousarray(beta[:n_levels], dtype=np.float64)
@@ -243,7 +244,3 @@ class LogLinearLoss:
 
         value = sum(self.map(run, self.shards)) + self._ends_value()
         return value - self._linear(w), es, z
-
-
-def _plain_map(function, items):
-    return [function(item) for item in items]

@@ -222,13 +222,13 @@ def test_scikit_learn_classifier_over_one_hot_windows():
 
 
 def test_blocks_of_the_generic_route(monkeypatch):
-    from sklstruct import _blocks
+    from sklstruct import _parallel
 
     text = make_text()
     model = LanguageModel(DecisionTreeClassifier(random_state=0), max_depth=2)
     model.fit(text)
     whole = model.score_samples(text)
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1)  # a row at a time
+    monkeypatch.setattr(_parallel, "BLOCK_BYTES", 1)  # a row at a time
     np.testing.assert_array_equal(model.score_samples(text), whole)
 
 

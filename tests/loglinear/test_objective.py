@@ -5,9 +5,10 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
+from sklstruct._parallel import ThreadMap
 from sklstruct.context_tree import ContextTree
 from sklstruct.context_tree._tree import Histories
-from sklstruct.loglinear._estimator import _expand_weights, thread_map
+from sklstruct.loglinear._estimator import _expand_weights
 from sklstruct.loglinear._loss import LogLinearLoss, Shards
 from sklstruct.loglinear._penalties import PENALTIES
 from sklstruct.loglinear._solvers import SOLVERS
@@ -121,7 +122,7 @@ def test_shards_blocks_and_threads_do_not_matter(collapse, monkeypatch):
         found, h = loss.value_and_gradient(w, np.empty_like(w))
         assert found == pytest.approx(value, rel=1e-13)
         np.testing.assert_allclose(h, g, rtol=1e-11, atol=1e-11)
-        with thread_map(2) as parallel:
+        with ThreadMap(2) as parallel:
             threaded = LogLinearLoss(tree, beta, n_shards=n_shards, parallel=parallel)
             again, k = threaded.value_and_gradient(w, np.empty_like(w))
         assert again == found  # to the last bit

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sklstruct._compat import Interval, StrOptions, single_blas_thread
+from sklstruct._compat import Interval, StrOptions
+from sklstruct._parallel import single_blas_thread
 from sklstruct.taxonomy._proximity import (
     ClassStatistics,
     check_samples,

@@ -1,0 +1,155 @@
+"""Blocks of rows, an ordered map over threads, one BLAS thread.
+
+Our kernels release the GIL and share memory, so work is spread over threads. A
+`ThreadMap` keeps its threads for a whole fit and hands them work without polling:
+a fit calls it hundreds of times, for a few milliseconds of work each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from contextvars import copy_context
+from functools import cache
+from typing import Any
+
+from joblib import effective_n_jobs
+
+# A requirement of scikit-learn's own, with a version that suits it: none declared here.
+from threadpoolctl import ThreadpoolController
+
+# 64 MB a block: bounded memory where an (n_samples, n_classes) matrix of a whole
+# text would be gigabytes, and few enough blocks for their overhead not to matter.
+BLOCK_BYTES = 1 << 26
+
+# Seconds after which a thread that waits looks for signals. Work that ends wakes it
+# at once; this is for systems on which a signal does not interrupt a wait.
+_SIGNAL_CHECK = 0.5
+
+
+def rows_per_block(width: int) -> int:
+    """Rows of `width` float64 numbers in one block, at least 1."""
+    return max(1, BLOCK_BYTES // (8 * width))
+
+
+def row_blocks(n_rows: int, step: int) -> list[slice]:
+    """Slices of at most `step` rows that cover n_rows rows in order."""
+    return [slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step)]
+
+
+def serial_map(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """A plain loop, with the signature of a `ThreadMap`."""
+    return [function(item) for item in items]
+
+
+class ThreadMap:
+    """An ordered map over threads that live as long as the context.
+
+    ``with ThreadMap(n_jobs) as parallel: results = parallel(function, items)``
+
+    The calling thread works as well: there are n_jobs - 1 others, started when a map
+    has more than one item. Threads take the next item when they are free, so results
+    may not depend on which thread computes what, or when.
+
+    An exception of `function` is that of the first item that raises one, as in a
+    loop; items after it may or may not have been computed. A KeyboardInterrupt does
+    not wait for the items that other threads are in the middle of: they end behind
+    it, on arrays that nobody reads any more. A function may call the map it runs in.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        As everywhere in scikit-learn: None is 1 unless in a
+        `joblib.parallel_config` context, -1 is all processors.
+
+    Attributes
+    ----------
+    n_threads : int
+        Number of threads, the calling one included.
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_threads = effective_n_jobs(n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> ThreadMap:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+            self._pool = None
+
+    def __call__(
+        self, function: Callable[[Any], Any], items: Iterable[Any]
+    ) -> list[Any]:
+        """[function(item) for item in items]."""
+        items = list(items)
+        n_helpers = min(self.n_threads, len(items)) - 1
+        if n_helpers < 1:
+            return serial_map(function, items)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads - 1, "sklstruct")
+        todo = deque(enumerate(items))
+        results: list[Any] = [None] * len(items)
+        errors: list[tuple[int, Exception]] = []
+
+        def work() -> None:
+            while True:
+                try:
+                    i, item = todo.popleft()
+                except IndexError:
+                    return
+                try:
+                    results[i] = function(item)
+                except Exception as error:
+                    # Items before i are done or under way, so the first error of a
+                    # loop is among those collected.
+                    errors.append((i, error))
+                    todo.clear()
+
+        try:
+            # The context carries numpy.errstate into the threads.
+            helpers = [
+                self._pool.submit(copy_context().run, work) for _ in range(n_helpers)
+            ]
+            work()
+            for helper in helpers:
+                # One that has not begun has nothing to do any more. In a nested map
+                # it might wait for this very thread.
+                if not helper.cancel():
+                    _join(helper)
+        except BaseException:
+            todo.clear()
+            raise
+        if errors:
+            try:
+                raise min(errors, key=lambda pair: pair[0])[1]
+            finally:
+                errors.clear()  # or the traceback would hold itself, and the arrays
+        return results
+
+
+def _join(future: Future) -> None:
+    while True:
+        try:
+            return future.result(timeout=_SIGNAL_CHECK)
+        except TimeoutError:
+            continue
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # Listing the loaded libraries takes milliseconds: once per process.
+    return ThreadpoolController()
+
+
+def single_blas_thread() -> AbstractContextManager:
+    """Context in which BLAS uses one thread.
+
+    Results then do not depend on the number of cores, and threads over nodes do not
+    each start a team of BLAS threads.
+    """
+    return _controller().limit(limits=1, user_api="blas")
