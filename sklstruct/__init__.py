@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 
 try:
-    from sklstruct.context_tree import _tree_fast  # noqa: F401
+    from .context_tree import _tree_fast  # noqa: F401
 except ImportError as exc:
     raise ImportError(
         "sklstruct was imported from a source tree whose compiled kernels are not "
@@ -13,7 +13,7 @@ except ImportError as exc:
         "in the folder that holds pyproject.toml, then start Python from another "
         "folder, or run your program as a file (`python examples/quickstart.py`), "
         "so that the installed package is found and not the source tree. For an "
-        "editable install see docs/development.rst."
+        "editable install see docs/development.rst"
     ) from exc
 
 try:
@@ -40,11 +40,11 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'sklstruct' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)

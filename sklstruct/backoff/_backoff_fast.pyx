@@ -14,7 +14,7 @@ nodes looked at) mostly, row_sums O(all pairs * m log pairs), once.
 
 from libc.math cimport exp, INFINITY
 
-from sklstruct.context_tree._find_fast cimport find_child
+from ..context_tree._find_fast cimport find_child
 
 
 cdef inline int find_pair(

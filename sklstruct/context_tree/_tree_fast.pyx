@@ -21,7 +21,7 @@ depend on the order of the samples.
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from sklstruct.context_tree._find_fast cimport find_child
+from ._find_fast cimport find_child
 
 
 def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,

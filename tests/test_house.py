@@ -1,0 +1,531 @@
+"""The rules of the house, read off the package's source: layers, names, messages.
+
+Each rule is a function from the source to a list of (file, line, what is wrong).
+`PENDING` lists the files that do not keep a rule yet: take them off, put none on it.
+"""
+
+import ast
+import inspect
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "sklstruct"
+
+# Bottom to top. A module may import from the lines before its own; within a line only
+# files of the same package may, and the modules of the lowest line.
+LAYERS = [
+    ["_compat", "_checks", "_blocks", "_docs", "_files", "_parallel", "_progress"],
+    ["symbols"],
+    ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
+    ["backoff"],
+    ["exchange", "smoothing", "loglinear", "hierarchical"],
+    ["hmm", "language_model"],
+    ["metrics", "plotting", "datasets"],
+    ["__init__"],
+]
+FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
+
+# rule -> files that do not keep it yet
+PENDING: dict[str, set[str]] = {
+    "circles": {
+        "backoff/_model.py",
+        "taxonomy/_builders/__init__.py",
+    },
+    "relative_imports": {
+        "__init__.py",
+        "backoff/__init__.py",
+        "backoff/_arpa.py",
+        "backoff/_model.py",
+        "plotting/_taxonomy.py",
+        "prox/__init__.py",
+        "prox/_tree_prox.py",
+        "taxonomy/__init__.py",
+        "taxonomy/_builders/__init__.py",
+        "taxonomy/_builders/_base.py",
+        "taxonomy/_builders/_clustering.py",
+        "taxonomy/_builders/_confusion.py",
+        "taxonomy/_builders/_given.py",
+        "taxonomy/_builders/_greedy.py",
+        "taxonomy/_builders/_hungarian.py",
+        "taxonomy/_builders/_maxcut.py",
+        "taxonomy/_builders/_refine.py",
+        "taxonomy/_builders/_spectral.py",
+        "taxonomy/_proximity.py",
+    },
+    "shared_names": {
+        "taxonomy/_builders/_clustering.py",
+        "taxonomy/_builders/_confusion.py",
+        "taxonomy/_builders/_refine.py",
+        "taxonomy/_proximity.py",
+    },
+    "full_stops": {
+        "_checks.py",
+        "backoff/_arpa.py",
+        "backoff/_model.py",
+        "context_tree/_tree.py",
+        "datasets/_clustered.py",
+        "hierarchical/_problems.py",
+        "loglinear/_estimator.py",
+        "loglinear/_solvers/_fista.py",
+        "prox/_tree_prox.py",
+        "smoothing/_discount.py",
+        "smoothing/_unigram.py",
+        "taxonomy/_builders/_refine.py",
+        "taxonomy/_proximity.py",
+        "taxonomy/_taxonomy.py",
+    },
+    "annotations": {
+        "_blocks.py",
+        "_checks.py",
+        "_compat.py",
+        "backoff/_arpa.py",
+        "backoff/_estimator.py",
+        "backoff/_model.py",
+        "context_tree/_symbols.py",
+        "context_tree/_tree.py",
+        "context_tree/_vectorizer.py",
+        "hierarchical/_classifier.py",
+        "hierarchical/_problems.py",
+        "language_model/_language_model.py",
+        "language_model/_target_log_proba.py",
+        "language_model/_text.py",
+        "loglinear/_estimator.py",
+        "loglinear/_loss.py",
+        "loglinear/_penalties.py",
+        "loglinear/_solvers/_base.py",
+        "loglinear/_solvers/_diagonal.py",
+        "loglinear/_solvers/_fista.py",
+        "loglinear/_sweeps.py",
+        "metrics/_likelihood.py",
+        "plotting/_perplexity.py",
+        "plotting/_pyplot.py",
+        "plotting/_taxonomy.py",
+        "plotting/_unigram.py",
+        "smoothing/_additive.py",
+        "smoothing/_base.py",
+        "smoothing/_diffusion.py",
+        "smoothing/_discount.py",
+        "smoothing/_kneser_ney.py",
+        "smoothing/_unigram.py",
+        "smoothing/_word_graphs.py",
+        "taxonomy/_builders/_base.py",
+        "taxonomy/_builders/_clustering.py",
+        "taxonomy/_builders/_confusion.py",
+        "taxonomy/_builders/_given.py",
+        "taxonomy/_builders/_greedy.py",
+        "taxonomy/_builders/_hungarian.py",
+        "taxonomy/_builders/_maxcut.py",
+        "taxonomy/_builders/_refine.py",
+        "taxonomy/_builders/_spectral.py",
+        "taxonomy/_taxonomy.py",
+    },
+    "docstring_spacing": {
+        "backoff/_estimator.py",
+        "backoff/_model.py",
+        "context_tree/_symbols.py",
+        "context_tree/_tree.py",
+        "context_tree/_vectorizer.py",
+        "datasets/_clustered.py",
+        "hierarchical/_classifier.py",
+        "hierarchical/_problems.py",
+        "language_model/_language_model.py",
+        "language_model/_text.py",
+        "loglinear/_estimator.py",
+        "loglinear/_loss.py",
+        "loglinear/_penalties.py",
+        "loglinear/_solvers/_diagonal.py",
+        "loglinear/_solvers/_fista.py",
+        "loglinear/_sweeps.py",
+        "metrics/_likelihood.py",
+        "plotting/_perplexity.py",
+        "plotting/_taxonomy.py",
+        "plotting/_unigram.py",
+        "prox/_tree_prox.py",
+        "smoothing/_base.py",
+        "smoothing/_discount.py",
+        "smoothing/_unigram.py",
+        "smoothing/_word_graphs.py",
+        "taxonomy/_builders/_base.py",
+        "taxonomy/_builders/_clustering.py",
+        "taxonomy/_builders/_confusion.py",
+        "taxonomy/_builders/_given.py",
+        "taxonomy/_builders/_hungarian.py",
+        "taxonomy/_builders/_maxcut.py",
+        "taxonomy/_builders/_refine.py",
+        "taxonomy/_builders/_spectral.py",
+        "taxonomy/_proximity.py",
+        "taxonomy/_taxonomy.py",
+    },
+    "one_largest_id": {
+        "backoff/_model.py",
+        "hierarchical/_classifier.py",
+        "prox/_tree_prox.py",
+        "taxonomy/_taxonomy.py",
+    },
+}
+
+
+def name_of(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def room(name):
+    """The package, or the module of the lowest floor, that a file belongs to."""
+    return name.split("/")[0].removesuffix(".py")
+
+
+@cache
+def sources():
+    """name -> syntax tree of every Python file of the package."""
+    return {
+        name_of(path): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+@cache
+def kernels():
+    """name -> lines of every Cython file."""
+    return {
+        name_of(path): path.read_text(encoding="utf-8").splitlines()
+        for path in sorted(PACKAGE.rglob("*.p[yx][xd]"))
+    }
+
+
+def module_file(parts):
+    """The file of a module given by its names below the package, or None."""
+    base = PACKAGE.joinpath(*parts)
+    for path in (
+        base / "__init__.py",
+        base.with_suffix(".py"),
+        base.with_suffix(".pyx"),
+        base.with_suffix(".pxd"),
+    ):
+        if path.exists() and path.is_relative_to(PACKAGE):
+            return name_of(path)
+    return None
+
+
+def origin(name, module, level):
+    """Names below the package of `from module import`, None if it is foreign."""
+    if level == 0:
+        parts = (module or "").split(".")
+        return parts[1:] if parts[0] == "sklstruct" else None
+    here = Path(name).parent.parts
+    up = here[: len(here) - level + 1]
+    return [*up, *(module.split(".") if module else [])]
+
+
+CIMPORT = re.compile(r"\s*from\s+(\.*)([\w.]*)\s+c?import\s+(.+)")
+
+
+def imports():
+    """(importing file, line, imported file, imported names), functions included."""
+    for name, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                parts = origin(name, node.module, node.level)
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    parts = origin(name, alias.name, 0)
+                    if parts is not None:
+                        yield name, node.lineno, module_file(parts), []
+                continue
+            else:
+                continue
+            if parts is None:
+                continue
+            objects = []
+            for imported in names:
+                module = module_file([*parts, imported])
+                if module is not None:  # `from . import _kernel`
+                    yield name, node.lineno, module, []
+                else:
+                    objects.append(imported)
+            if objects:
+                yield name, node.lineno, module_file(parts), objects
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            found = CIMPORT.match(line)
+            if found is None:
+                continue
+            parts = origin(name, found[2], len(found[1]))
+            if parts is not None:
+                yield name, number, module_file(parts), []
+
+
+# ----------------------------------------------------------------------- rules
+
+
+def layers():
+    """Nothing imports upward."""
+    for name, line, imported, _ in imports():
+        if imported is None:
+            yield name, line, "imports a module that is not there"
+            continue
+        mine, other = room(name), room(imported)
+        if mine == other or mine == "__init__":
+            continue
+        same_floor = FLOOR[mine] == FLOOR[other]
+        if FLOOR[other] > FLOOR[mine] or (same_floor and FLOOR[mine] > 0):
+            yield name, line, f"imports {imported}, which is not below"
+
+
+def circles():
+    """No two files import each other, on no way."""
+    below = {}
+    for name, _, imported, _ in imports():
+        below.setdefault(name.replace(".pyx", ".py"), set()).add(
+            (imported or "").replace(".pyx", ".py")
+        )
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            yield name, 0, "circle: " + " -> ".join([*path[path.index(name) :], name])
+            return
+        if name in done:
+            return
+        path.append(name)
+        for other in sorted(below.get(name, ())):
+            if other != name:
+                yield from visit(other)
+        path.pop()
+        done.add(name)
+
+    for name in sorted(below):
+        yield from visit(name)
+
+
+def relative_imports():
+    """Imports of the package's own modules are relative."""
+    for name, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                modules = [node.module]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                continue
+            for module in modules:
+                if module.split(".")[0] == "sklstruct":
+                    yield name, node.lineno, f"imports {module} by its absolute name"
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            if re.match(r"\s*(from|c?import)\s+sklstruct\b", line):
+                yield name, number, "imports by an absolute name"
+
+
+def shared_names():
+    """What two files share has no leading underscore; modules may have one."""
+    for name, line, source, objects in imports():
+        if source == "_compat.py":  # scikit-learn's private names, under those names
+            continue
+        for imported in objects:
+            if imported.startswith("_") and not imported.startswith("__"):
+                yield name, line, f"imports the private name {imported}"
+    for name, tree in sources().items():
+        modules = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                parts = origin(name, node.module, node.level)
+                for alias in node.names:
+                    if parts is not None and module_file([*parts, alias.name]):
+                        modules.add(alias.asname or alias.name)
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in modules
+                and node.attr.startswith("_")
+                and not node.attr.startswith("__")
+            ):
+                yield name, node.lineno, f"uses {node.value.id}.{node.attr}"
+
+
+def last_text(node):
+    """The literal text with which a message ends, or None."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return last_text(node.values[-1]) if node.values else None
+    if isinstance(node, ast.BinOp):
+        return last_text(node.right if isinstance(node.op, ast.Add) else node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return last_text(node.func.value) if node.func.attr == "format" else None
+    return None
+
+
+def full_stops():
+    """Messages of errors and warnings have no final full stop."""
+    for name, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Raise):
+                call = node.exc
+            elif isinstance(node, ast.Expr):
+                call = node.value
+                function = getattr(call, "func", None)
+                if getattr(function, "attr", getattr(function, "id", "")) != "warn":
+                    continue
+            else:
+                continue
+            if not isinstance(call, ast.Call) or not call.args:
+                continue
+            ends = [call.args[0]]
+            if isinstance(call.args[0], ast.IfExp):
+                ends = [call.args[0].body, call.args[0].orelse]
+            for end in ends:
+                text = last_text(end)
+                if text and text.rstrip().endswith(".") and not text.endswith("..."):
+                    yield name, node.lineno, f"message ends with a stop: {text[-30:]!r}"
+
+
+def public_functions(tree):
+    """(function, whether it is a method) of module and public classes."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node, False
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef) and (
+                    not inner.name.startswith("_") or inner.name == "__init__"
+                ):
+                    yield inner, True
+
+
+def annotations():
+    """Public functions and methods say the types of parameters and result."""
+    for name, tree in sources().items():
+        for function, method in public_functions(tree):
+            arguments = function.args
+            parameters = [*arguments.posonlyargs, *arguments.args]
+            static = any(
+                getattr(d, "id", "") == "staticmethod" for d in function.decorator_list
+            )
+            if method and not static:
+                parameters = parameters[1:]
+            parameters += arguments.kwonlyargs
+            parameters += [a for a in (arguments.vararg, arguments.kwarg) if a]
+            missing = [a.arg for a in parameters if a.annotation is None]
+            if function.returns is None and function.name != "__init__":
+                missing.append("the result")
+            if missing:
+                what = f"{function.name}: no type of {', '.join(missing)}"
+                yield name, function.lineno, what
+
+
+SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
+
+
+def docstring_spacing():
+    """One blank line between the entries of a docstring's sections."""
+    for name, tree in sources().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            lines = (ast.get_docstring(node) or "").splitlines()
+            section = ""
+            for i, line in enumerate(lines):
+                if i + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[i + 1].strip()):
+                    section = line.strip()
+                entry = re.match(r"\S.*? : ", line) and section in SECTIONS
+                before = lines[i - 1].strip() if i else ""
+                if entry and before and not re.fullmatch(r"-{3,}", before):
+                    at = node.lineno
+                    yield name, at, f"{node.name}: no blank line above {line!r}"
+
+
+def documented_names():
+    """(package, name) of docs/api.rst."""
+    listed, module = set(), None
+    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        found = re.match(r"\.\. currentmodule:: (\S+)", line)
+        if found:
+            module = found[1]
+        found = re.match(r"(?:   |\.\. data:: )([A-Za-z]\w*)$", line)
+        if found:
+            listed.add((module, found[1]))
+    return listed
+
+
+def public_packages():
+    for path in sorted(PACKAGE.glob("*/__init__.py")):
+        if not path.parent.name.startswith("_"):
+            yield f"sklstruct.{path.parent.name}"
+
+
+def api_page():
+    """Every public name has its line on the API page, and no other."""
+    listed = documented_names()
+    public = {
+        (package, name)
+        for package in public_packages()
+        for name in getattr(import_module(package), "__all__", ())
+    }
+    for package, name in sorted(public ^ listed):
+        wrong = "is not on" if (package, name) in public else "is only on"
+        yield package, 0, f"{name} {wrong} the API page"
+
+
+INT32_MAX = re.compile(r"2\s*\*\*\s*31\s*-\s*1\b|\b2147483647\b|iinfo\(np\.int32\)")
+
+
+def one_largest_id():
+    """The largest id is written in one place, `_checks.INT32_MAX`."""
+    texts = {
+        name_of(path): path.read_text(encoding="utf-8").splitlines()
+        for path in sorted(PACKAGE.rglob("*.p[yx]*"))
+    }
+    for name, lines in texts.items():
+        for number, line in enumerate(lines, 1):
+            if name != "_checks.py" and INT32_MAX.search(line):
+                yield name, number, line.strip()
+
+
+def public_lists():
+    """Every package says its public names in `__all__`."""
+    for name, tree in sources().items():
+        if not name.endswith("/__init__.py") or name.count("/") > 1:
+            continue
+        assigned = {
+            getattr(target, "id", "")
+            for node in tree.body
+            if isinstance(node, (ast.Assign, ast.AugAssign))
+            for target in getattr(node, "targets", [getattr(node, "target", None)])
+        }
+        if "__all__" not in assigned:
+            yield name, 1, "has no __all__"
+
+
+RULES = [
+    layers,
+    circles,
+    relative_imports,
+    shared_names,
+    full_stops,
+    annotations,
+    docstring_spacing,
+    api_page,
+    one_largest_id,
+    public_lists,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule(rule):
+    broken = sorted(rule())
+    pending = PENDING.get(rule.__name__, set())
+    new = [f"{n}:{line}: {what}" for n, line, what in broken if n not in pending]
+    assert not new, f"{inspect.getdoc(rule)}\n" + "\n".join(new)
+
+
+def test_every_room_has_a_floor():
+    rooms = {room(name) for name in [*sources(), *kernels()]}
+    assert rooms <= set(FLOOR)
