@@ -4,11 +4,11 @@
 
 Both tools get the same forest and the same values in one thread, in turns, and their
 results are compared; times are CPU time of the public function, checks and allocation
-included. SPAMS needs the variables in depth-first order and, for a
-forest, one more group above the roots; preparing that is not timed. sklstruct takes
-the numbering of the shape as it is (level by level in `language`), which is the
-harder one for the caches. `ratio` is SPAMS over sklstruct: above 1 we are faster. A single
-deep tree is not given to SPAMS, whose time grows there with nodes times depth.
+included. SPAMS needs the variables in depth-first order and, for a forest, one more
+group above the roots; preparing that is not timed. sklstruct takes the numbering of the
+shape as it is (level by level in `language`), which is the harder one for the caches.
+`ratio` is SPAMS over sklstruct: above 1 we are faster. A single deep tree is not given
+to SPAMS, whose time grows there with nodes times depth.
 """
 
 from itertools import pairwise

@@ -37,7 +37,6 @@ PENDING: dict[str, set[str]] = {
         "taxonomy/_builders/__init__.py",
     },
     "relative_imports": {
-        "__init__.py",
         "backoff/__init__.py",
         "backoff/_arpa.py",
         "backoff/_model.py",
@@ -80,9 +79,7 @@ PENDING: dict[str, set[str]] = {
         "taxonomy/_taxonomy.py",
     },
     "annotations": {
-        "_blocks.py",
         "_checks.py",
-        "_compat.py",
         "backoff/_arpa.py",
         "backoff/_estimator.py",
         "backoff/_model.py",
