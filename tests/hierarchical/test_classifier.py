@@ -20,11 +20,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import (
-    check_dataframe_column_names_consistency,
-    check_param_validation,
-    parametrize_with_checks,
-)
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.taxonomy import (
@@ -861,53 +856,6 @@ def test_metadata_routing(train):
 
 
 # ------------------------------------------------------------------ scikit-learn
-
-# The checks' classes are few and their samples tiny; one small forest of three covers
-# averaging, one estimator the generic route.
-CHECKED = [
-    *(HierarchicalClassifier(name, random_state=0) for name in BUILDERS),
-    HierarchicalClassifier("ward", n_taxonomies=2, prediction="best_first",
-                           random_state=1),
-    HierarchicalClassifier(regularization="indep", max_depth=1, random_state=0),
-    HierarchicalClassifier(regularization="gamma", prediction="greedy"),
-    HierarchicalClassifier(estimator=GaussianNB(), random_state=0),
-]  # fmt: skip
-
-
-def expected_failures(estimator):
-    failures = {}
-    draws = "draws samples: weights and repetitions are not the same draw"
-    # n_taxonomies=2 draws too, but the few classes of the check get the same tree
-    if estimator.regularization == "indep" or estimator.taxonomy == "conf":
-        failures["check_sample_weight_equivalence_on_dense_data"] = draws
-        failures["check_sample_weight_equivalence_on_sparse_data"] = draws
-    if estimator.prediction == "greedy":
-        failures["check_classifiers_train"] = (
-            "greedy answers are not the argmax of the probabilities"
-        )
-    if estimator.estimator is not None:
-        failures["check_estimator_sparse_tag"] = "GaussianNB takes no sparse X"
-        failures["check_sample_weight_equivalence_on_sparse_data"] = (
-            "GaussianNB takes no sparse X"
-        )
-        failures["check_non_transformer_estimators_n_iter"] = (
-            "max_iter is that of the default node model; GaussianNB has none"
-        )
-    return failures
-
-
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
-def test_sklearn_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        check(estimator)
-
-
-def test_checks_that_third_parties_do_not_get():
-    check_param_validation("HierarchicalClassifier", HierarchicalClassifier())
-    check_dataframe_column_names_consistency(
-        "HierarchicalClassifier", HierarchicalClassifier()
-    )
 
 
 def test_grid_search(train):

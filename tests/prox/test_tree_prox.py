@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from _oracles import below, random_forest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog, minimize
 
@@ -23,31 +24,10 @@ DESIGN_PARENTS = [-1, 0, 1, 2, 3, 3, 1, 6]
 DESIGN_V = [3, 4, 6, 6, 4, 5, 7, 7]
 
 
-def random_forest(n, rng, roots=0.2, width=None):
-    """parent < child; `width` bounds child - parent (deep trees), None is shallow."""
-    low = np.zeros(n, int) if width is None else np.maximum(np.arange(n) - width, 0)
-    parents = rng.integers(low, np.maximum(np.arange(n), 1))
-    parents[rng.random(n) < roots] = -1
-    parents[:1] = -1
-    return parents
-
-
-def membership(parents):
-    """Boolean (group, node): node lies in the subtree of the group's node."""
-    n = len(parents)
-    member = np.eye(n, dtype=bool)
-    for i in range(n):
-        p = parents[i]
-        while p >= 0:
-            member[p, i] = True
-            p = parents[p]
-    return member
-
-
 def stepwise_linf(v, parents, kappa, metric):
     """The definition: one residual of a projection per node, by bisection."""
     w = np.abs(v).astype(float)
-    member = membership(parents)
+    member = below(parents)
     for g in np.argsort(member.sum(1), kind="stable"):  # subtrees before supertrees
         x, d = w[member[g]], metric[member[g]]
         if d @ x <= kappa[g]:
@@ -63,7 +43,7 @@ def stepwise_linf(v, parents, kappa, metric):
 
 def stepwise_l2(v, parents, kappa, mult):
     w = np.array(v, float)
-    member = membership(parents)
+    member = below(parents)
     for g in np.argsort(member.sum(1), kind="stable"):
         norm = np.sqrt(mult[member[g]] @ w[member[g]] ** 2)
         w[member[g]] *= max(1 - kappa[g] / norm, 0) if norm > 0 else 0
@@ -108,7 +88,7 @@ def test_norms_against_dense_groups(seed):
     n = int(rng.integers(1, 40))
     parents, v = random_forest(n, rng), rng.standard_normal(n)
     a, c = rng.random(n), rng.random(n) + 0.5
-    member = membership(parents)
+    member = below(parents)
     assert norm_tree_l2(v, parents, a, multiplicity=c) == pytest.approx(
         a @ np.sqrt(member @ (c * v**2)), rel=1e-13
     )
@@ -146,7 +126,7 @@ def test_against_stepwise_definition(seed, width):
 
 def solve_linf_qp(v, parents, kappa, metric):
     """min 1/2 |w - |v||_D^2 + kappa @ t, 0 <= w_i <= t_g for i below g (SLSQP)."""
-    n, member = len(v), membership(parents)
+    n, member = len(v), below(parents)
     a = np.abs(v)
     groups, nodes = np.nonzero(member)
     rows = np.arange(len(groups))
@@ -194,7 +174,7 @@ def test_l2_against_generic_solver(seed):
     parents = random_forest(n, rng)
     v = rng.choice([-1, 1], n) * (1 + rng.random(n))
     kappa, mult = 0.1 * rng.random(n), rng.integers(1, 4, n)
-    member = membership(parents).astype(float)
+    member = below(parents).astype(float)
 
     def objective(w):
         norms = np.sqrt(member @ (mult * w**2))
@@ -216,7 +196,7 @@ def test_linf_optimality_condition(seed):
     parents, v = random_forest(n, rng), rng.random(n)
     kappa, metric = 0.3 * rng.random(n), rng.lognormal(size=n)
     w = prox_tree_linf(v, parents, kappa, metric=metric)
-    member = membership(parents)
+    member = below(parents)
     top = np.max(np.where(member, w, 0), axis=1)
     groups, nodes = np.nonzero(member & (w >= top[:, None] - 1e-12))
     split = np.zeros((n, len(groups)))

@@ -7,6 +7,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from _oracles import histories, random_corpus
 
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
@@ -99,34 +100,6 @@ def reference(samples, m, classes, *, discount, interpolate, base=None):
         return distribution(n)
 
     return query, discounts
-
-
-def random_corpus(seed, n_symbols, n_samples, width):
-    """Windows of a random text in sentences, -1 = missing history; targets."""
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(n_symbols, 0.4), size=n_symbols)
-    text, x = [], 0
-    for _ in range(n_samples):
-        x = rng.choice(n_symbols, p=p[x])
-        text.append(x)
-    X = np.full((n_samples, width), -1)
-    start = 0
-    for i in range(n_samples):
-        if i and rng.random() < 0.15:
-            start = i
-        for k in range(1, width + 1):
-            if i - k >= start:
-                X[i, width - k] = text[i - k]
-    return X, np.array(text)
-
-
-def histories(X):
-    """The symbols after the last -1 of each row."""
-    out = []
-    for row in X.tolist():
-        first = max((i + 1 for i, s in enumerate(row) if s < 0), default=0)
-        out.append(tuple(row[first:]))
-    return out
 
 
 def fit(model, X, y, **kwargs):

@@ -1,0 +1,92 @@
+"""What the tests share: random data, and readable twins of the definitions.
+
+A twin is written for reading, in plain Python or dense numpy, and knows nothing of the
+package's internals; a test compares the two.
+"""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+
+# ------------------------------------------------------------------------ data
+
+DATA = os.environ.get("SKLSTRUCT_DATA")
+
+
+def wikitext(split):
+    """Sentences (lists of words) of WikiText-2, from the folder SKLSTRUCT_DATA."""
+    path = Path(DATA, "wikitext-2", f"{split}.txt.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line.split() for line in file if line.strip()]
+
+
+def toy(seed=0, n=200):
+    """Windows of three of four symbols, and five classes that follow the newest."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(n, 3))
+    y = np.where(rng.random(n) < 0.7, X[:, -1], rng.integers(0, 5, size=n))
+    return X, np.array(["v", "w", "x", "y", "z"])[y]
+
+
+def random_corpus(seed, n_symbols, n_samples, width):
+    """Windows of a random text in sentences, -1 = missing history; targets."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(n_symbols, 0.4), size=n_symbols)
+    text, x = [], 0
+    for _ in range(n_samples):
+        x = rng.choice(n_symbols, p=p[x])
+        text.append(x)
+    X = np.full((n_samples, width), -1)
+    start = 0
+    for i in range(n_samples):
+        if i and rng.random() < 0.15:
+            start = i
+        for k in range(1, width + 1):
+            if i - k >= start:
+                X[i, width - k] = text[i - k]
+    return X, np.array(text)
+
+
+def histories(X):
+    """The symbols after the last -1 of each row, as tuples."""
+    out = []
+    for row in X.tolist():
+        first = max((i + 1 for i, s in enumerate(row) if s < 0), default=0)
+        out.append(tuple(row[first:]))
+    return out
+
+
+def random_forest(n, rng, roots=0.2, width=None):
+    """parent < child; `width` bounds child - parent (deep trees), None is shallow."""
+    low = np.zeros(n, int) if width is None else np.maximum(np.arange(n) - width, 0)
+    parents = rng.integers(low, np.maximum(np.arange(n), 1))
+    parents[rng.random(n) < roots] = -1
+    parents[:1] = -1
+    return parents
+
+
+def below(parents):
+    """Boolean (group, node): the node lies in the subtree of the group's node."""
+    member = np.eye(len(parents), dtype=bool)
+    for i, p in enumerate(parents):
+        while p >= 0:
+            member[p, i] = True
+            p = parents[p]
+    return member
+
+
+def random_blocks(n_classes, rng, max_branch=4, leaf_size=3):
+    """Random nested lists over the numbers of the classes, in a random order."""
+    labels = rng.permutation(n_classes).tolist()
+    blocks = []
+    while labels:
+        m = int(rng.integers(1, leaf_size + 1))
+        blocks.append(labels[:m])
+        labels = labels[m:]
+    while len(blocks) > 1:
+        rng.shuffle(blocks)
+        m = int(rng.integers(2, max_branch + 1))
+        blocks = [blocks[:m] if len(blocks[:m]) > 1 else blocks[0], *blocks[m:]]
+    return blocks[0]
