@@ -27,6 +27,7 @@ from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
 from ..context_tree._symbols import object_array
+from ..exchange import read, write
 from ..loglinear import StructuredLogLinearLM
 from ._target_log_proba import target_log_proba
 from ._text import (
@@ -754,8 +755,9 @@ class LanguageModel(
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            Compressed if it ends in ``.gz``. The marks are written as ``<s>``,
-            ``</s>`` and ``<unk>``.
+            A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The file
+            takes its name when it is complete. The marks are written as ``<s>``,
+            ``</s>`` and ``<unk>``. See `sklstruct.exchange.write`.
         precision : int, default=7
             Decimals of the log10 values, 1 to 15.
 
@@ -768,7 +770,7 @@ class LanguageModel(
         """
         check_is_fitted(self)
         self._needs_model("to_arpa")
-        self.backoff_model_.to_arpa(path, precision=precision)
+        write(self.backoff_model_, path, precision=precision)
 
     @classmethod
     def from_arpa(
@@ -785,7 +787,7 @@ class LanguageModel(
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            Plain or gzip.
+            Plain or compressed. See `sklstruct.exchange.read`.
         unknown, start, end : str, default="<unk>", "<s>", "</s>"
             What the file's ``<unk>``, ``<s>`` and ``</s>`` are called. The model has
             None where the file lacks them; an ``<unk>`` of probability
@@ -803,7 +805,7 @@ class LanguageModel(
         ValueError
             With the number of the line, if the file is not a valid ARPA file.
         """
-        model = BackoffModel.from_arpa(
+        model = read(
             path, start=start, end=end, unknown=unknown, drop_zero_unknown=True
         )
         out = cls(

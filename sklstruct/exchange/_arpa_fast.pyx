@@ -1,10 +1,9 @@
-"""ARPA files: parsing lines, indexing contexts, formatting lines.
+"""ARPA files: parsing lines, formatting lines.
 
 Reading. `WordTable` maps the bytes of a word to its id (open addressing, FNV-1a
 hash, words stored one after the other). `parse_block` takes whole lines out of a byte
 buffer and writes word ids and values to the caller's arrays: about 100 ns a line plus
-a hash probe a word. `insert_contexts` turns rows of ids into nodes of a context tree
-by one hash probe a symbol on the key (parent node, symbol).
+a hash probe a word.
 
 Writing. `format_block` fills a byte buffer with lines: the words of a node are found
 by walking to the root, which yields them oldest first. Values are written with a
@@ -29,12 +28,13 @@ TWICE = 8
 BAD_BACKOFF = 9
 HIGHEST_BACKOFF = 10
 NO_MEMORY = 11
+HUGE_BACKOFF = 12
 
 cdef int C_MORE = MORE, C_DONE = DONE, C_BLANK = BLANK, C_BAD_PROB = BAD_PROB
 cdef int C_POSITIVE = POSITIVE, C_TOO_FEW = TOO_FEW, C_TOO_MANY = TOO_MANY
 cdef int C_UNKNOWN_WORD = UNKNOWN_WORD, C_TWICE = TWICE
 cdef int C_BAD_BACKOFF = BAD_BACKOFF, C_HIGHEST_BACKOFF = HIGHEST_BACKOFF
-cdef int C_NO_MEMORY = NO_MEMORY
+cdef int C_NO_MEMORY = NO_MEMORY, C_HUGE_BACKOFF = HUGE_BACKOFF
 
 
 cdef class WordTable:
@@ -293,6 +293,9 @@ def parse_block(
                     if not parse_float(&buffer[begin], pos - begin, &value):
                         code = C_BAD_BACKOFF
                         break
+                    if value > 900.0:  # what the writer can put
+                        code = C_HUGE_BACKOFF
+                        break
                     values[row, 1] = value
                 else:
                     code = C_TOO_MANY
@@ -311,85 +314,6 @@ def parse_block(
         if code == C_MORE and row == n_rows:
             code = C_DONE
     return row, line, code, begin, pos if code > C_BLANK else begin
-
-
-cdef inline int64_t slot_of(
-    const int64_t[::1] keys, int64_t key
-) noexcept nogil:
-    cdef uint64_t h = <uint64_t>key * 0x9E3779B97F4A7C15ULL
-    cdef int64_t mask = keys.shape[0] - 1
-    cdef int64_t at = <int64_t>((h ^ (h >> 29)) & <uint64_t>mask)
-    while keys[at] != key and keys[at] != -1:
-        at = (at + 1) & mask
-    return at
-
-
-def rehash(int64_t[::1] keys, const int[::1] parent, const int[::1] symbol,
-           int[::1] ids, Py_ssize_t n_nodes):
-    """Fill an empty table (keys = -1) with nodes 1..n_nodes-1."""
-    cdef Py_ssize_t n
-    cdef int64_t key, at
-    with nogil:
-        for n in range(1, n_nodes):
-            key = (<int64_t>parent[n] << 32) | <int64_t>symbol[n]
-            at = slot_of(keys, key)
-            keys[at] = key
-            ids[at] = <int>n
-
-
-def insert_contexts(
-    int64_t[::1] keys,
-    int[::1] ids,
-    int[::1] parent,
-    int[::1] symbol,
-    int[::1] depth,
-    Py_ssize_t n_nodes,
-    const int[:, ::1] rows,
-    Py_ssize_t width,
-    const unsigned char[::1] create,
-    Py_ssize_t row,
-    int[::1] out,
-):
-    """Nodes of the contexts rows[:, :width] (last column the most recent).
-
-    keys, ids : hash table of 2^k slots, key = parent << 32 | symbol, -1 = free.
-    parent, symbol, depth : the nodes so far, n_nodes of them.
-    create : per row, whether to add missing nodes; otherwise out = -1.
-
-    Returns (row, n_nodes). Stops before a row that might not fit: the caller grows
-    the arrays and calls again.
-    """
-    cdef Py_ssize_t j
-    cdef int64_t key, at
-    cdef int node, s
-    cdef Py_ssize_t limit = parent.shape[0]
-    if keys.shape[0] // 2 < limit:
-        limit = keys.shape[0] // 2
-    with nogil:
-        while row < rows.shape[0]:
-            if n_nodes + width > limit:
-                break
-            node = 0
-            for j in range(width - 1, -1, -1):
-                s = rows[row, j]
-                key = (<int64_t>node << 32) | <int64_t>s
-                at = slot_of(keys, key)
-                if keys[at] == -1:
-                    if not create[row]:
-                        node = -1
-                        break
-                    keys[at] = key
-                    ids[at] = <int>n_nodes
-                    parent[n_nodes] = node
-                    symbol[n_nodes] = s
-                    depth[n_nodes] = <int>(width - j)
-                    node = <int>n_nodes
-                    n_nodes += 1
-                else:
-                    node = ids[at]
-            out[row] = node
-            row += 1
-    return row, n_nodes
 
 
 cdef inline Py_ssize_t put_number(
@@ -489,39 +413,3 @@ def format_block(
             at += 1
             row += 1
     return row, at
-
-
-def drop_newest(
-    const int[::1] symbol,
-    const int[::1] child_ptr,
-    const int[::1] parent,
-    Py_ssize_t first,
-    int[::1] out,
-):
-    """Node of each context without its most recent symbol, -1 if there is none.
-
-    Nodes below `first` (the root and depth 1) give the root. Uses
-    drop(n) = the child of drop(parent(n)) for n's symbol.
-    """
-    cdef Py_ssize_t n
-    cdef int base, length, half, s
-    with nogil:
-        for n in range(parent.shape[0]):
-            if n < first:
-                out[n] = 0
-                continue
-            base = out[parent[n]]
-            if base < 0:
-                out[n] = -1
-                continue
-            s = symbol[n]
-            length = child_ptr[base + 1] - child_ptr[base]
-            base = child_ptr[base]
-            if length == 0:
-                out[n] = -1
-                continue
-            while length > 1:
-                half = length >> 1
-                base += half if symbol[base + half] <= s else 0
-                length -= half
-            out[n] = base if symbol[base] == s else -1

@@ -1,0 +1,352 @@
+"""Binary files in and out: written whole or not at all, compressed by name.
+
+A path is written aside: a temporary file in the same folder takes the bytes, is
+flushed and synced, and then takes the place of the old file in one step. A full disk,
+an exception or a killed process leaves the old file as it was. Reading recognises
+compression by the first bytes of the file, whatever its name.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Compression(NamedTuple):
+    """A compressed format that Python's own library reads and writes."""
+
+    name: str
+    suffix: str
+    magics: tuple[bytes, ...]  # what its files begin with
+    module: str
+    file_class: str
+
+
+COMPRESSIONS = (
+    Compression("gzip", ".gz", (b"\x1f\x8b",), "gzip", "GzipFile"),
+    Compression(
+        "bzip2",
+        ".bz2",
+        # A level, then the mark of a block or of the end.
+        tuple(b"BZh%d%s" % (k, m) for k in range(1, 10) for m in (b"1A", b"\x17r")),
+        "bz2",
+        "BZ2File",
+    ),
+    Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma", "LZMAFile"),
+    Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd", "ZstdFile"),
+)
+# What no module of Python's library reads as a stream of bytes. A file of such a name
+# that holds plain text misleads whoever opens it next.
+_REFUSED = {
+    b"PK\x03\x04": "zip",
+    b"\x1f\x9d": "compress (.Z)",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"7z\xbc\xaf\x27\x1c": "7-zip",
+    b"LZIP\x01": "lzip",
+    b"Rar!\x1a\x07": "rar",
+}
+_REFUSED_SUFFIXES = frozenset(
+    (".7z", ".br", ".lz", ".lz4", ".lzma", ".lzo", ".rar", ".sz", ".tar", ".tbz2")
+    + (".tgz", ".txz", ".z", ".zip", ".zstd")
+)
+_MAGIC_SIZE = 6
+
+
+class DamagedData(ValueError):
+    """Compressed data that cannot be unpacked."""
+
+
+def _through(compression: Compression, file: Any, mode: str, label: str) -> Any:
+    """A binary file that packs what is written to `file`, or unpacks it."""
+    try:
+        module = import_module(compression.module)
+    except ImportError as exc:
+        raise ValueError(
+            f"{label} asks for {compression.name} compression, but this Python has no "
+            f"module {compression.module}"
+        ) from exc
+    opener = getattr(module, compression.file_class)
+    if compression.name != "gzip":
+        return opener(file, mode)
+    # No file name and no time in the header: the same bytes for the same data.
+    options = {"compresslevel": 6, "mtime": 0} if mode == "wb" else {}
+    return opener("", mode, fileobj=file, **options)
+
+
+# ------------------------------------------------------------------- writing
+
+
+class _Whole:
+    """Write to a file of the caller until it has taken every byte.
+
+    A raw stream may take a part of what it is given and say so by its return value.
+    """
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file = file
+        if isinstance(file, io.TextIOBase) or hasattr(file, "encoding"):
+            raise ValueError(
+                f"{name} is open as text; open it as binary, for example with "
+                "open(path, 'wb'), or pass an io.BytesIO"
+            )
+
+    def write(self, data: bytes | memoryview) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        raw = isinstance(self._file, io.RawIOBase)
+        while len(rest):
+            taken = self._file.write(rest.tobytes() if len(rest) < size else data)
+            if taken is None and not raw:
+                break  # a writer that does not count, such as a wrapper
+            # A raw stream says None when it would have to wait.
+            if not taken:
+                raise OSError(f"the file took none of {len(rest)} bytes: {self._file}")
+            rest = rest[int(taken) :]
+        return size
+
+
+def _compression_of(path: str, name: str) -> Compression | None:
+    suffix = os.path.splitext(path)[1].lower()
+    for compression in COMPRESSIONS:
+        if suffix == compression.suffix:
+            return compression
+    if suffix in _REFUSED_SUFFIXES:
+        known = ", ".join(c.suffix for c in COMPRESSIONS)
+        raise ValueError(
+            f"{name}={path!r}: files of the type {suffix!r} cannot be written; use "
+            f"one of {known}, or no suffix of compression"
+        )
+    return None
+
+
+@contextmanager
+def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any]:
+    """A binary file to be written, from a path or from a file of the caller.
+
+    Parameters
+    ----------
+    path_or_file : str, os.PathLike or binary file object
+        A path is written aside and renamed at the end of the block, and compressed
+        as its suffix says: ``.gz``, ``.bz2``, ``.xz``, or ``.zst`` where Python has
+        ``compression.zstd``. A file object gets plain bytes and stays open.
+
+    name : str, default="path_or_file"
+        What messages call the parameter.
+
+    Yields
+    ------
+    file : object with a method ``write(bytes)``
+
+    Raises
+    ------
+    ValueError
+        If `path_or_file` is neither, is open as text, or has the suffix of a
+        compression that is not supported.
+    OSError
+        If the bytes cannot be stored. An old file at the path is then as it was.
+    """
+    if hasattr(path_or_file, "write"):
+        yield _Whole(path_or_file, name)
+        return
+    path = _check_path(path_or_file, name)
+    compression = _compression_of(path, name)
+    if compression is not None:
+        # Before any file is made: does this Python have the module?
+        _through(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
+    with _write_aside(path) as raw:
+        if compression is None:
+            yield raw
+        else:
+            with _through(compression, raw, "wb", path) as file:
+                yield file
+
+
+def _check_path(path_or_file: Any, name: str) -> str:
+    if isinstance(path_or_file, (str, os.PathLike)):
+        path = os.fspath(path_or_file)
+        if isinstance(path, str):
+            return path
+    raise ValueError(f"{name} must be a path or a binary file, got {path_or_file!r}")
+
+
+@contextmanager
+def _write_aside(path: str) -> Iterator[Any]:
+    """A file that replaces `path` when the block ends without an exception."""
+    # A link stays a link: the file that it names is replaced.
+    path = os.path.realpath(path)
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        # A device or a pipe has no content to lose and cannot be replaced; a folder
+        # gives its own error.
+        with open(path, "wb") as file:
+            yield file
+        return
+    if old is not None and not os.access(path, os.W_OK):
+        raise PermissionError(13, "the file may not be written", path)
+    folder = os.path.dirname(path)
+    aside = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
+    # Mode 666 less the umask, as of any new file.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(aside, flags, 0o666)
+    except OSError as exc:
+        raise OSError(
+            exc.errno,
+            f"{exc.strerror}: no new file can be made in the folder, where the data "
+            "is written before it replaces the old file",
+            path,
+        ) from exc
+    try:
+        with open(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if old is not None:
+            if hasattr(os, "chown"):
+                with suppress(OSError):  # only the superuser gives files away
+                    os.chown(aside, old.st_uid, old.st_gid)
+            os.chmod(aside, stat.S_IMODE(old.st_mode))
+        os.replace(aside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise
+    # The new name is on the disk when its folder is; Windows cannot open one, and
+    # some file systems cannot sync one.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# ------------------------------------------------------------------- reading
+
+
+class _Source:
+    """Bytes of a file, unpacked; `read` raises DamagedData where that fails."""
+
+    def __init__(self, file: Any, compression: Compression | None) -> None:
+        self._file = file
+        self._compression = compression
+
+    def read(self, size: int) -> bytes:
+        if self._compression is None:
+            return self._file.read(size)
+        try:
+            return self._file.read(size)
+        except (EOFError, zlib.error, OSError) as exc:
+            # An OSError with a number comes from the file below.
+            if isinstance(exc, OSError) and exc.errno is not None:
+                raise
+            reason = exc
+        except Exception as exc:
+            # Each module has an exception of its own, without a common base.
+            if type(exc).__name__ not in ("LZMAError", "ZstdError"):
+                raise
+            reason = exc
+        raise DamagedData(f"broken {self._compression.name} data: {reason}")
+
+
+class _Prefixed(io.RawIOBase):
+    """A file whose first bytes were read already."""
+
+    def __init__(self, head: bytes, file: Any) -> None:
+        self._head, self._file = head, file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._head:
+            return self._file.read(size)
+        if size is None or size < 0:
+            head, self._head = self._head, b""
+            return head + self._file.read()
+        head, self._head = self._head[:size], self._head[size:]
+        return head
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def open_read(
+    path_or_file: Any, *, name: str = "path_or_file", what: str = "data"
+) -> Iterator[tuple[Any, str]]:
+    """The unpacked bytes of a file, from a path or from a file of the caller.
+
+    Parameters
+    ----------
+    path_or_file : str, os.PathLike or binary file object
+        Compression is recognised by the first bytes. A file object is read on from
+        where it stands, need not be seekable, and stays open.
+
+    name : str, default="path_or_file"
+        What messages call the parameter.
+
+    what : str, default="data"
+        What messages call a file object that has no name.
+
+    Yields
+    ------
+    file : object with a method ``read(size)``
+        Raises `DamagedData` where unpacking fails.
+
+    label : str
+        What messages call the file.
+
+    Raises
+    ------
+    ValueError
+        If `path_or_file` is neither, is open as text, or holds a compressed format
+        that is not supported.
+    """
+    if hasattr(path_or_file, "read"):
+        label = str(getattr(path_or_file, "name", what))
+        yield _unpacked(path_or_file, label), label
+        return
+    path = _check_path(path_or_file, name)
+    with open(path, "rb") as file:
+        yield _unpacked(file, path), path
+
+
+def _unpacked(file: Any, label: str) -> _Source:
+    head = b""
+    while len(head) < _MAGIC_SIZE:
+        more = file.read(_MAGIC_SIZE - len(head))
+        if isinstance(more, str):
+            raise ValueError(
+                f"{label} is open as text; open it as binary, for example with "
+                "open(path, 'rb'), or pass an io.BytesIO"
+            )
+        if not isinstance(more, (bytes, bytearray)):
+            raise ValueError(
+                f"{label} must give bytes when it is read, got {type(more).__name__}"
+            )
+        if not more:
+            break
+        head += more
+    rest = _Prefixed(head, file)
+    for magic, kind in _REFUSED.items():
+        if head.startswith(magic):
+            raise ValueError(
+                f"{label} is packed as {kind}, which cannot be read; unpack it first"
+            )
+    for compression in COMPRESSIONS:
+        if head.startswith(compression.magics):
+            return _Source(_through(compression, rest, "rb", label), compression)
+    return _Source(rest, None)

@@ -1,0 +1,181 @@
+"""Suffix links: what a context becomes at its recent end.
+
+The tree itself leads from a context to the same without its *oldest* symbol (the
+parent). Everything that moves along a text needs the other end as well: a decoder and
+a cursor go from "h" to "h y", pruning and growing ask whether "h y" is a context, and a
+file of n-grams lists "h y" with the probability of the pair (h, y) and the back-off
+weight of the node "h y".
+
+All functions take a trie (``span is None``); in a collapsed tree the context without
+its newest symbol may end inside an edge, so `expand` it first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _links_fast as _fast
+from ._tree import ContextTree, Histories
+
+
+def newest_symbols(tree: ContextTree) -> np.ndarray:
+    """Most recent symbol of each node's context.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        A trie.
+
+    Returns
+    -------
+    newest : int32 ndarray of shape (n_nodes,)
+        -1 for the root, whose context is empty.
+    """
+    _check_trie(tree)
+    out = np.empty(tree.n_nodes, dtype=np.int32)
+    _fast.newest_symbols(tree.parent, tree.symbol, out)
+    return out
+
+
+def drop_newest(tree: ContextTree) -> np.ndarray:
+    """Node of each context without its most recent symbol.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        A trie.
+
+    Returns
+    -------
+    link : int32 ndarray of shape (n_nodes,)
+        0, the root, for the root and for contexts of one symbol; -1 where the shorter
+        context is no node. Trees of running text have all but those of contexts that
+        end the text.
+    """
+    _check_trie(tree)
+    out = np.empty(tree.n_nodes, dtype=np.int32)
+    _fast.drop_newest(tree.parent, tree.symbol, tree.child_ptr, out)
+    return out
+
+
+def find_pairs(
+    pair_ptr: np.ndarray, target: np.ndarray, nodes: np.ndarray, targets: np.ndarray
+) -> np.ndarray:
+    """Index of each pair (node, class).
+
+    Parameters
+    ----------
+    pair_ptr : int32 ndarray of shape (n_nodes + 1,)
+        Pairs of node n are ``pair_ptr[n]:pair_ptr[n + 1]``.
+
+    target : int32 ndarray of shape (n_pairs,)
+        Class of each pair, rising within a node.
+
+    nodes, targets : int32 ndarrays of shape (n,)
+        The pairs that are asked for; nodes below n_nodes.
+
+    Returns
+    -------
+    pair : int32 ndarray of shape (n,)
+        -1 where there is no such pair, or the node or class is negative.
+    """
+    out = np.empty(nodes.size, dtype=np.int32)
+    _fast.find_pairs(pair_ptr, target, nodes, targets, out)
+    return out
+
+
+def extend_pairs(
+    tree: ContextTree,
+    pair_ptr: np.ndarray,
+    target: np.ndarray,
+    class_of_symbol: np.ndarray,
+) -> np.ndarray:
+    """The node "h y" of each pair (h, y): where the context goes when y has followed.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        A trie.
+
+    pair_ptr, target : int32 ndarrays
+        Its pairs, as of `find_pairs`.
+
+    class_of_symbol : int32 ndarray of shape (n_symbols,)
+        Class of each context symbol, -1 for a symbol that is no class.
+
+    Returns
+    -------
+    node : int32 ndarray of shape (n_pairs,)
+        -1 where "h y" is no node.
+    """
+    link = drop_newest(tree)
+    newest = newest_symbols(tree)
+    out = np.full(target.size, -1, dtype=np.int32)
+    if tree.n_nodes > 1:
+        last = class_of_symbol[newest[1:]]
+        pair = find_pairs(pair_ptr, target, link[1:], last)
+        found = np.flatnonzero(pair >= 0)
+        out[pair[found]] = found + 1
+    return out
+
+
+def close_links(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
+    """The smallest trie around `tree` in which `drop_newest` has no gap.
+
+    It has every run of symbols out of a context of `tree` as a context. Nodes keep
+    their order.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        A trie.
+
+    Returns
+    -------
+    closed : ContextTree
+        `tree` itself where it has no gap.
+
+    index : int32 ndarray of shape (n_nodes,)
+        The node of `closed` that each node of `tree` became.
+    """
+    missing = drop_newest(tree) < 0
+    if not missing.any():
+        return tree, np.arange(tree.n_nodes, dtype=np.int32)
+    flat, offset, length = [], [], []
+    start = 0
+    for depth in range(1, tree.n_levels):
+        nodes = np.arange(tree.level_ptr[depth], tree.level_ptr[depth + 1])
+        flat.append(_contexts(tree, nodes, depth).ravel())
+        ends = start + depth * np.arange(1, nodes.size + 1, dtype=np.int64)
+        start += flat[-1].size
+        offset.append(ends)
+        length.append(np.full(nodes.size, depth, dtype=np.int32))
+    n_own = tree.n_nodes - 1
+    # What is missing without its newest symbols; the tree adds what these end in.
+    for depth in range(2, tree.n_levels):
+        level = slice(int(tree.level_ptr[depth]), int(tree.level_ptr[depth + 1]))
+        ends = offset[depth - 1][missing[level]]
+        for shorter in range(1, depth):
+            offset.append(ends - (depth - shorter))
+            length.append(np.full(ends.size, shorter, dtype=np.int32))
+    histories = Histories(
+        np.concatenate(flat), np.concatenate(offset), np.concatenate(length)
+    )
+    closed, terminal = ContextTree.from_histories(histories, tree.n_symbols)
+    index = np.zeros(tree.n_nodes, dtype=np.int32)
+    index[1:] = terminal[:n_own]
+    return closed, index
+
+
+def _contexts(tree: ContextTree, nodes: np.ndarray, depth: int) -> np.ndarray:
+    """(len(nodes), depth) symbols of nodes of one depth, the most recent last."""
+    rows = np.empty((nodes.size, depth), dtype=np.int32)
+    for j in range(depth):
+        rows[:, j] = tree.symbol[nodes]
+        nodes = tree.parent[nodes]
+    return rows
+
+
+def _check_trie(tree: ContextTree) -> None:
+    if tree.span is not None:
+        raise ValueError("tree is collapsed: expand() it first")

@@ -1,0 +1,486 @@
+"""ARPA files into back-off models.
+
+Each stage is a pass over flat arrays: lines -> rows of word ids and values (one section
+at a time) -> one context tree of every context in the file -> pairs sorted by (node,
+class).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks import INT32_MAX
+from .._files import DamagedData
+from ..backoff import BackoffModel
+from ..context_tree import ContextTree
+from ..context_tree._tree import Histories
+from . import _arpa_fast
+from ._parts import Parts, assemble, pair_pointers
+
+_LN10 = np.log(10.0)
+_CHUNK = 1 << 24
+# A few bytes of a compressed file can become gigabytes: what is no n-gram is refused
+# before it fills the memory.
+_LONGEST_LINE = 1 << 24
+_MOST_FILLER = 1 << 20
+_MOST_DIGITS = 10  # of 2^31 - 1
+_BYTE_ORDER_MARKS = (
+    (b"\xef\xbb\xbf", "a UTF-8 byte order mark"),
+    (b"\xff\xfe", "the byte order mark of UTF-16"),
+    (b"\xfe\xff", "the byte order mark of UTF-16"),
+)
+
+
+class _Source:
+    """Bytes of a file in chunks of whole lines, with the number of the next line."""
+
+    def __init__(self, file: Any, label: str) -> None:
+        self._file = file
+        self.label = label
+        self.line = 1
+        self._rest = b""
+        self._at = 0
+        self._filler = 0  # bytes without an n-gram since the last n-gram
+        self._ended = False
+
+    def fail(self, message: str, line: int | None = None) -> ValueError:
+        return ValueError(f"{self.label}, line {line or self.line}: {message}")
+
+    def _more(self) -> bool:
+        """Append a chunk to what is not read yet; False when nothing is left."""
+        if self._ended:
+            return False
+        try:
+            chunk = self._file.read(_CHUNK)
+        except DamagedData as exc:
+            last = self.line + self._rest.count(b"\n", self._at)
+            raise self.fail(f"at or after this line: {exc}", last) from exc
+        self._rest = self._rest[self._at :] + chunk
+        self._at = 0
+        if not chunk:
+            self._ended = True
+            if not self._rest or self._rest[-1:] == b"\n":
+                return False
+            self._rest += b"\n"
+        return True
+
+    def _line_end(self) -> int:
+        """Where the next line ends in the buffer, -1 at the end of the file."""
+        while (end := self._rest.find(b"\n", self._at)) < 0:
+            self._check_line()
+            if not self._more():
+                return -1
+        return end
+
+    def _check_line(self) -> None:
+        """What is left in the buffer holds no end of a line: may it grow?"""
+        if len(self._rest) - self._at > _LONGEST_LINE:
+            raise self.fail(f"the line is longer than {_LONGEST_LINE >> 20} MiB")
+
+    def _skip(self, end: int) -> None:
+        """Leave the line that ends at `end` behind."""
+        self._filler += end + 1 - self._at
+        if self._filler > _MOST_FILLER:
+            raise self.fail(
+                f"more than {_MOST_FILLER >> 20} MiB of text without an n-gram: this "
+                "is no ARPA file"
+            )
+        self._at = end + 1
+        self.line += 1
+
+    def read_line(self) -> bytes | None:
+        """The next line, stripped; None at the end of the file."""
+        end = self._line_end()
+        if end < 0:
+            return None
+        line = self._rest[self._at : end]
+        self._skip(end)
+        return line.strip(b" \t\r")
+
+    def skip_blank(self) -> None:
+        while (end := self._line_end()) >= 0:
+            if self._rest[self._at : end].strip(b" \t\r"):
+                return
+            self._skip(end)
+
+    def read_content(self) -> bytes | None:
+        """The next line that is not blank; None at the end of the file."""
+        self.skip_blank()
+        return self.read_line()
+
+    def parse(
+        self,
+        words: _arpa_fast.WordTable,
+        highest: bool,
+        ids: np.ndarray,
+        values: np.ndarray,
+        row: int,
+    ) -> tuple[int, bool]:
+        """Let the kernel read lines up to the end of `ids` or of the section.
+
+        Returns (rows read so far, True at the end of the arrays).
+        """
+        while True:
+            stop = self._rest.rfind(b"\n") + 1
+            if stop > self._at:
+                first = row
+                self._filler = 0
+                row, at, code, *span = _arpa_fast.parse_block(
+                    words,
+                    self._rest,
+                    self._at,
+                    stop,
+                    ids.shape[1] == 1,  # unigrams make the words known
+                    highest,
+                    ids,
+                    values,
+                    row,
+                )
+                self.line += row - first
+                self._at = at
+                if code == _arpa_fast.DONE:
+                    return row, True
+                if code == _arpa_fast.BLANK:
+                    return row, False
+                if code != _arpa_fast.MORE:
+                    order = ids.shape[1]
+                    raise self.fail(self._reason(code, order, self._rest, span))
+            self._check_line()
+            if not self._more():
+                return row, False
+
+    @staticmethod
+    def _reason(code: int, order: int, rest: bytes, span: list[int]) -> str:
+        text = repr(rest[span[0] : span[1]][:80].decode("utf-8", "replace"))
+        gram = f"{order}-gram"
+        words = f"{order} word{'s' if order > 1 else ''}"
+        if code == _arpa_fast.NO_MEMORY:
+            raise MemoryError
+        return {
+            _arpa_fast.BAD_PROB: f"{text} is not a log10-probability",
+            _arpa_fast.POSITIVE: f"the log10-probability {text} is positive",
+            _arpa_fast.TOO_FEW: f"a {gram} must have {words}, this line has fewer",
+            _arpa_fast.TOO_MANY: f"a {gram} must have {words} and at most one back-off "
+            "weight, this line has more",
+            _arpa_fast.UNKNOWN_WORD: f"{text} is not among the unigrams",
+            _arpa_fast.TWICE: f"the unigram {text} occurs twice",
+            _arpa_fast.BAD_BACKOFF: f"{text} is not a log10 back-off weight (a {gram} "
+            f"must have {words})",
+            _arpa_fast.HUGE_BACKOFF: f"the log10 back-off weight {text} is above 900",
+            _arpa_fast.HIGHEST_BACKOFF: f"{text} is one field too many: a {gram} of a "
+            f"model of order {order} has {words} and no back-off weight",
+        }[code]
+
+
+def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
+    """The header: counts of n-grams and the numbers of the lines that give them."""
+    first = True
+    while (line := source.read_line()) != b"\\data\\":
+        if line is None:
+            raise source.fail("the file has no line \\data\\: it is no ARPA file")
+        if first:
+            for mark, name in _BYTE_ORDER_MARKS:
+                if line.startswith(mark):
+                    raise source.fail(
+                        f"the file begins with {name}; save it as UTF-8 without one", 1
+                    )
+            first = False
+    counts, lines = [], []
+    while True:
+        line = source.read_content()
+        if line is None:
+            raise source.fail("the file ends in the header: it is cut short")
+        if line.startswith(b"\\"):
+            break
+        match = re.fullmatch(rb"ngram[ \t]+0*(\d+)[ \t]*=[ \t]*0*(\d+)", line)
+        if not match:
+            raise source.fail(
+                f"{_quoted(line)} is no count: 'ngram 1=...' was expected",
+                source.line - 1,
+            )
+        expected = str(len(counts) + 1).encode()
+        if match[1] != expected:
+            raise source.fail(
+                f"the count of {len(counts) + 1}-grams was expected, this one is of "
+                f"{match[1][:20].decode()}-grams",
+                source.line - 1,
+            )
+        if len(match[2]) > _MOST_DIGITS or int(match[2]) > INT32_MAX:
+            raise source.fail("more than 2^31 - 1 n-grams", source.line - 1)
+        counts.append(int(match[2]))
+        lines.append(source.line - 1)
+    if not counts:
+        raise source.fail("the header has no counts", source.line - 1)
+    return counts, lines, line
+
+
+def _quoted(line: bytes) -> str:
+    return repr(line[:80].decode("utf-8", "replace"))
+
+
+class _Section(NamedTuple):
+    """The n-grams of one order."""
+
+    ids: np.ndarray  # (n, order) int32: words, the oldest first
+    values: np.ndarray  # (n, 2): log10 probability and back-off weight
+    first_line: int
+
+
+def _read_section(
+    source: _Source,
+    header: bytes | None,
+    words: _arpa_fast.WordTable,
+    order: int,
+    count: int,
+    highest: bool,
+) -> tuple[_Section, bytes | None]:
+    """One section and the header of the next."""
+    expected = f"\\{order}-grams:"
+    if header is None:
+        raise source.fail(f"the file is cut short: section {expected} is missing")
+    if header != expected.encode():
+        raise source.fail(
+            f"section {expected} was expected, not {_quoted(header)}", source.line - 1
+        )
+    # The count of a broken header must not make us allocate: grow with the file.
+    size = min(count, 1 << 16)
+    ids = np.empty((size, order), dtype=np.int32)
+    values = np.empty((size, 2))
+    if count:
+        source.skip_blank()
+    first = source.line
+    row, full = 0, count == 0
+    while not full:
+        row, full = source.parse(words, highest, ids, values, row)
+        if full and row < count:
+            size = min(count, 2 * size)
+            ids = np.concatenate([ids, np.empty((size - row, order), np.int32)])
+            values = np.concatenate([values, np.empty((size - row, 2))])
+            full = False
+        elif not full:
+            break
+    line = source.read_content()
+    if row < count:
+        if line is None:
+            raise source.fail(
+                f"the file is cut short: {row} of {count} {order}-grams read"
+            )
+        raise source.fail(
+            f"section {expected} ends after {row} n-grams, but the header says "
+            f"ngram {order}={count}",
+            source.line - 1,
+        )
+    if line is not None and not line.startswith(b"\\"):
+        raise source.fail(
+            f"section {expected} goes on after the {count} n-grams of the header's "
+            f"ngram {order}={count}",
+            source.line - 1,
+        )
+    return _Section(ids, values, first), line
+
+
+def read_arpa(
+    file: Any,
+    label: str,
+    *,
+    start: str,
+    end: str,
+    unknown: str,
+    drop_zero_unknown: bool,
+) -> BackoffModel:
+    """See `sklstruct.exchange.read`."""
+    names = {"start": start, "end": end, "unknown": unknown}
+    source = _Source(file, label)
+    counts, lines, header = _read_counts(source)
+    if counts[0] == 0:
+        raise source.fail("the file has no unigrams", lines[0])
+    order = len(counts)
+    words = _arpa_fast.WordTable()
+    sections = []
+    for k, count in enumerate(counts, 1):
+        section, header = _read_section(source, header, words, k, count, k == order)
+        sections.append(section)
+    if header is None:
+        raise source.fail("the file is cut short: \\end\\ is missing")
+    if header != b"\\end\\":
+        raise source.fail(
+            f"\\end\\ was expected, not {_quoted(header)}: the header has no count for "
+            "it",
+            source.line - 1,
+        )
+    spelt, roles = _decode(source, words.words(), sections[0].first_line, names)
+    return _build(source, spelt, roles, sections, names, drop_zero_unknown)
+
+
+def _decode(
+    source: _Source, raw: list[bytes], first_line: int, names: dict[str, str]
+) -> tuple[list[str], dict[str, int]]:
+    """Words as strings, with the special ones renamed; ids of the special words."""
+    spelt = []
+    for i, word in enumerate(raw):
+        try:
+            spelt.append(word.decode("utf-8"))
+        except UnicodeDecodeError as exc:
+            raise source.fail(f"a word is not UTF-8: {exc}", first_line + i) from exc
+    roles = {}
+    for parameter, spellings in (
+        ("start", ("<s>",)),
+        ("end", ("</s>",)),
+        ("unknown", ("<unk>", "<UNK>")),
+    ):
+        for spelling in spellings:
+            if spelling in spelt:
+                roles[parameter] = spelt.index(spelling)
+                break
+    for parameter, i in roles.items():
+        spelt[i] = names[parameter]
+    if len(set(spelt)) < len(spelt):
+        for parameter, i in roles.items():
+            if spelt.count(spelt[i]) > 1:
+                raise ValueError(
+                    f"{parameter}={names[parameter]!r} is also another word of "
+                    f"{source.label}"
+                )
+    return spelt, roles
+
+
+class _Numbering:
+    """Ids of the chosen words in sorted order, -1 for the others."""
+
+    def __init__(self, spelt: list[str], order: np.ndarray, chosen: np.ndarray) -> None:
+        members = order[chosen[order]]
+        self.of_word = np.full(len(spelt), -1, dtype=np.int32)
+        self.of_word[members] = np.arange(len(members), dtype=np.int32)
+        self.labels = np.empty(len(members), dtype=object)
+        self.labels[:] = [spelt[i] for i in members.tolist()]
+
+
+def _number(
+    source: _Source,
+    spelt: list[str],
+    roles: dict[str, int],
+    sections: list[_Section],
+    drop_zero_unknown: bool,
+) -> tuple[_Numbering, _Numbering, dict[str, int]]:
+    """Words as classes and as context symbols, and the special ones that remain."""
+    is_class = np.ones(len(spelt), dtype=bool)
+    is_context = np.ones(len(spelt), dtype=bool)
+    roles = dict(roles)
+    if "start" in roles:
+        is_class[roles["start"]] = False
+    if "end" in roles:
+        mark = roles["end"]
+        is_context[mark] = any((s.ids[:, :-1] == mark).any() for s in sections[1:])
+    if "unknown" in roles and drop_zero_unknown:
+        mark = roles["unknown"]
+        if sections[0].values[mark, 0] <= -98 and not any(
+            (s.ids == mark).any() for s in sections[1:]
+        ):
+            is_class[mark] = is_context[mark] = False
+            del roles["unknown"]
+    order = np.array(sorted(range(len(spelt)), key=spelt.__getitem__))
+    classes = _Numbering(spelt, order, is_class)
+    if len(classes.labels) == 0:
+        raise source.fail("the file has no unigram besides <s>", sections[0].first_line)
+    return classes, _Numbering(spelt, order, is_context), roles
+
+
+def _build(
+    source: _Source,
+    spelt: list[str],
+    roles: dict[str, int],
+    sections: list[_Section],
+    names: dict[str, str],
+    drop_zero_unknown: bool,
+) -> BackoffModel:
+    """Sections of n-grams -> BackoffModel."""
+    classes, symbols, roles = _number(source, spelt, roles, sections, drop_zero_unknown)
+    n_classes = len(classes.labels)
+    tree, context, own = _grow(sections, symbols)
+    log_backoff = np.zeros(tree.n_nodes)
+    for section, (row, node) in zip(sections, own):
+        log_backoff[node] = section.values[row, 1] * _LN10
+    nodes, targets, log_probs = [], [], []
+    for section, node in zip(sections, context):
+        target = classes.of_word[section.ids[:, -1]]
+        _check_duplicates(source, spelt, section, node, target, n_classes)
+        keep = target >= 0
+        node, target = node[keep], target[keep]
+        log_prob = section.values[keep, 0] * _LN10
+        key = node.astype(np.int64) * n_classes + target
+        if len(key) and (key[1:] <= key[:-1]).any():
+            by_key = np.argsort(key)
+            node, target, log_prob = node[by_key], target[by_key], log_prob[by_key]
+        nodes.append(node)
+        targets.append(target)
+        log_probs.append(log_prob)
+    # Order k has the nodes of depth k - 1, and deeper nodes have larger numbers.
+    return assemble(
+        Parts(
+            tree,
+            pair_pointers(np.concatenate(nodes), tree.n_nodes),
+            np.concatenate(targets),
+            np.concatenate(log_probs),
+            log_backoff,
+            classes.labels,
+            symbols.labels,
+            *(names[p] if p in roles else None for p in names),
+        )
+    )
+
+
+def _grow(
+    sections: list[_Section], symbols: _Numbering
+) -> tuple[ContextTree, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
+    """The tree of every context of the file.
+
+    Returns the tree, the node of the context of each n-gram by section, and by section
+    the rows and nodes of the n-grams that have a back-off weight.
+    """
+    flat = np.concatenate([symbols.of_word[s.ids].ravel() for s in sections])
+    offsets, lengths, rows = [], [], []
+    start = 0
+    for order, section in enumerate(sections, 1):
+        # n-gram i, the oldest word first, ends at ends[i].
+        ends = start + order * np.arange(1, len(section.ids) + 1, dtype=np.int64)
+        offsets.append(ends - 1)
+        lengths.append(np.full(len(ends), order - 1, dtype=np.int32))
+        # A weight of 1 needs no node. A word that is no context symbol, as </s> is in
+        # most files, is the last of its n-grams, which are then no contexts.
+        row = np.flatnonzero((section.values[:, 1] != 0) & (flat[ends - 1] >= 0))
+        rows.append(row)
+        offsets.append(ends[row])
+        lengths.append(np.full(len(row), order, dtype=np.int32))
+        start += section.ids.size
+    histories = Histories(flat, np.concatenate(offsets), np.concatenate(lengths))
+    tree, terminal = ContextTree.from_histories(histories, len(symbols.labels))
+    parts = np.split(terminal, np.cumsum([len(o) for o in offsets])[:-1])
+    return tree, parts[::2], list(zip(rows, parts[1::2]))
+
+
+def _check_duplicates(
+    source: _Source,
+    spelt: list[str],
+    section: _Section,
+    node: np.ndarray,
+    target: np.ndarray,
+    n_classes: int,
+) -> None:
+    order = section.ids.shape[1]
+    if order == 1:
+        return  # the table of words has seen to it
+    # -1 (the start mark as last word) gets a key of its own.
+    key = node.astype(np.int64) * (n_classes + 1) + (target + 1)
+    if len(key) < 2 or (key[1:] > key[:-1]).all():
+        return
+    by_key = np.argsort(key, kind="stable")
+    same = np.flatnonzero(key[by_key][1:] == key[by_key][:-1])
+    if same.size:
+        again = int(by_key[same + 1].min())
+        text = " ".join(spelt[w] for w in section.ids[again])
+        raise source.fail(
+            f"the {order}-gram {text!r} occurs twice", section.first_line + again
+        )

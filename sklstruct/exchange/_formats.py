@@ -1,0 +1,238 @@
+"""`read` and `write`: a format is a pair of functions in one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable
+from typing import Any, BinaryIO, NamedTuple
+
+from .._files import open_read, open_write
+from ..backoff import BackoffModel
+from ._arpa_read import read_arpa
+from ._arpa_write import write_arpa
+
+
+class Format(NamedTuple):
+    """How models go into files of a format and come back.
+
+    ``read(file, label, **options)`` gives a `BackoffModel`;
+    ``write(model, **options)`` checks everything and returns a function that writes to
+    a file, so that no file is opened for what cannot be written.
+    """
+
+    read: Callable[..., BackoffModel]
+    write: Callable[..., Callable[[Any], None]]
+
+
+# Format name -> its functions.
+FORMATS = {"arpa": Format(read_arpa, write_arpa)}
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        known = ", ".join(repr(known) for known in FORMATS)
+        raise ValueError(f"format must be one of {known}, got {name!r}")
+    return FORMATS[name]
+
+
+def read(
+    path_or_file: str | os.PathLike[str] | BinaryIO,
+    *,
+    format: str = "arpa",
+    start: str = "<s>",
+    end: str = "</s>",
+    unknown: str = "<unk>",
+    drop_zero_unknown: bool = False,
+) -> BackoffModel:
+    r"""Read a back-off model from a file.
+
+    .. math::
+        \log P(w \mid h) = \ln 10 \cdot \mathtt{first\ column\ of\ "h\ w"}, \qquad
+        \log \mathrm{bow}(h) = \ln 10 \cdot \mathtt{last\ column\ of\ "h"}
+
+    Parameters
+    ----------
+    path_or_file : str, os.PathLike or binary file object
+        Plain, or compressed by gzip, bzip2, xz or (where Python has
+        ``compression.zstd``) zstd, which the first bytes tell, not the name. A file
+        object need not be seekable.
+
+    format : {"arpa"}, default="arpa"
+        Format of the file.
+
+    start, end, unknown : str, default="<s>", "</s>", "<unk>"
+        The symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model.
+
+    drop_zero_unknown : bool, default=False
+        Leave ``<unk>`` out if it occurs as a unigram only, with a log10-probability of
+        -98 or less, which is how files are written whose model has no such word.
+
+    Returns
+    -------
+    model : BackoffModel
+        ``classes_``: all words but ``<s>``, sorted. ``symbols_``: all words but
+        ``</s>`` (which is kept if some n-gram has it in its context), sorted.
+        ``start_``, ``end_``, ``unknown_``: None where the file does not have the
+        word. Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
+        `BackoffModel.log_proba`.
+
+    Raises
+    ------
+    ValueError
+        With the number of the line, if the file is not a valid ARPA file: cut short,
+        damaged or packed in a way that is not supported; sections or counts that do
+        not match; text where a number should be; positive log-probabilities; n-grams
+        of the wrong length, that occur twice or with a word that is no unigram; a line
+        of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised if a
+        parameter is not valid.
+
+    See Also
+    --------
+    write : The reverse.
+
+    Notes
+    -----
+    Tabs and blanks separate fields; lines may end in CR LF; text before ``\data\`` is
+    skipped. A missing back-off weight is 1. Contexts that pruning took from the list
+    of n-grams get a back-off weight of 1, and missing suffixes the probability that
+    backing off gives them: the definition of the format. Values are taken as they
+    stand: -99 is read as 10 :sup:`-99`, as KenLM does.
+
+    References
+    ----------
+    A. Stolcke, "SRILM: an extensible language modeling toolkit", ICSLP 2002 (the
+    format: its manual page ngram-format).
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from sklstruct.exchange import read
+    >>> text = b'''\\data\\
+    ... ngram 1=3
+    ... ngram 2=1
+    ...
+    ... \\1-grams:
+    ... -99 <s> -0.30103
+    ... -0.30103 a
+    ... -0.30103 </s>
+    ...
+    ... \\2-grams:
+    ... -0.1249387 <s> a
+    ...
+    ... \\end\\
+    ... '''
+    >>> model = read(io.BytesIO(text))
+    >>> nodes = model.find(model.encode_contexts([["<s>"], ["a"]]))
+    >>> model.classes_.tolist()
+    ['</s>', 'a']
+    >>> np.exp(model.predict_log_proba(nodes)).round(3)
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]])
+    """
+    chosen = _format(format)
+    for parameter, value in (("start", start), ("end", end), ("unknown", unknown)):
+        if not isinstance(value, str):
+            raise ValueError(f"{parameter} must be a string, got {value!r}")
+    if len({start, end, unknown}) < 3:
+        raise ValueError(
+            f"start, end and unknown must differ, got {start!r}, {end!r}, {unknown!r}"
+        )
+    with open_read(path_or_file, what=f"{format.upper()} data") as (file, label):
+        return chosen.read(
+            file,
+            label,
+            start=start,
+            end=end,
+            unknown=unknown,
+            drop_zero_unknown=drop_zero_unknown,
+        )
+
+
+def write(
+    model: BackoffModel,
+    path_or_file: str | os.PathLike[str] | BinaryIO,
+    *,
+    format: str = "arpa",
+    start: Hashable = None,
+    end: Hashable = None,
+    unknown: Hashable = None,
+    precision: int = 7,
+) -> None:
+    r"""Write a back-off model to a file that other programs read.
+
+    .. math::
+        \mathtt{first\ column\ of\ "h\ w"} = \log_{10} P(w \mid h), \qquad
+        \mathtt{last\ column\ of\ "h"} = \log_{10} \mathrm{bow}(h)
+
+    Parameters
+    ----------
+    model : BackoffModel
+        The ``backoff_model_`` of a fitted estimator, or one that was read. It must
+        know its context symbols.
+
+    path_or_file : str, os.PathLike or binary file object
+        A path that ends in ``.gz``, ``.bz2``, ``.xz`` or (where Python has
+        ``compression.zstd``) ``.zst`` is compressed. The file takes its name when it
+        is complete: until then, and if writing fails, an older one stays as it was.
+
+    format : {"arpa"}, default="arpa"
+        Format of the file.
+
+    start, end, unknown : symbol, default=None
+        The symbols to be written as ``<s>``, ``</s>`` and ``<unk>``. None: the model's
+        own ``start_``, ``end_``, ``unknown_``; where these are None too, the symbols
+        that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any.
+
+    precision : int, default=7
+        Decimals of the log10 values, 1 to 15.
+
+    Raises
+    ------
+    ValueError
+        Before a file is made: if `model` is no `BackoffModel`, stands on a collapsed
+        tree or does not know its context symbols; if a symbol cannot be written
+        (empty, with white space in it, not encodable, or spelt like another one); if
+        a parameter is not valid or the path has the suffix of another compression.
+
+    OSError
+        If the file cannot be stored, for example because the disk is full.
+
+    See Also
+    --------
+    read : The reverse.
+
+    Notes
+    -----
+    An n-gram ``h w`` with its log10 probability is the pair (node h, w); the third
+    column, below the highest order, is the log10 back-off weight of the node ``h w``,
+    0 where that is no node. KenLM wants the context and the suffix of every n-gram in
+    the file; where the model lacks one it is written with the probability that backing
+    off gives it, so that no score changes. Symbols that are never predicted, ``</s>``
+    or ``<unk>`` if the model has none, and probabilities of 0 get -99. A model without
+    contexts is written with an empty section of bigrams, without which KenLM does not
+    load it.
+
+    References
+    ----------
+    A. Stolcke, "SRILM: an extensible language modeling toolkit", ICSLP 2002 (the
+    format: its manual page ngram-format).
+
+    Examples
+    --------
+    >>> import io
+    >>> from sklstruct import KneserNeyLM
+    >>> from sklstruct.exchange import write
+    >>> X, y = [["a"], ["a"], ["b"]], ["b", "</s>", "a"]
+    >>> model = KneserNeyLM(max_depth=1, discount=0.5).fit(X, y).backoff_model_
+    >>> file = io.BytesIO()
+    >>> write(model, file, precision=4)
+    >>> print(file.getvalue().decode().replace("\t", " "), end="")
+    \data\
+    """
+    chosen = _format(format)
+    store = chosen.write(
+        model, start=start, end=end, unknown=unknown, precision=precision
+    )
+    with open_write(path_or_file) as file:
+        store(file)
