@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 
+from sklstruct import exchange
 from sklstruct.backoff import BackoffModel
 
 
@@ -171,9 +172,9 @@ def main():
     kenlm_word = kenlm_sentence = None
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.arpa")
-        write, _ = best(lambda: model.to_arpa(path), 1)
+        write, _ = best(lambda: exchange.write(model, path), 1)
         size = os.path.getsize(path) / 2**20
-        read, again = best(lambda: BackoffModel.from_arpa(path), 1)
+        read, again = best(lambda: exchange.read(path), 1)
         try:
             import kenlm
         except ImportError:

@@ -22,6 +22,7 @@ import numpy as np
 
 from sklstruct.context_tree import ContextTree, context_windows
 from sklstruct.context_tree._tree import Histories
+from sklstruct.exchange import write
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
     GoodTuringUnigram,
@@ -127,7 +128,7 @@ def compare_kenlm(train, test, max_depth, X, y, model, w):
     )
     with tempfile.TemporaryDirectory() as tmp:
         path = Path(tmp, "model.arpa")
-        print(f"\nARPA written in {_timed(named.to_arpa, path):.1f} s")
+        print(f"\nARPA written in {_timed(write, named, path):.1f} s")
         peer = kenlm.Model(str(path))
     lines = [" ".join(s) for s in test]
     nodes_targets = (X, y)

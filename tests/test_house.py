@@ -38,7 +38,6 @@ PENDING: dict[str, set[str]] = {
     },
     "relative_imports": {
         "backoff/__init__.py",
-        "backoff/_arpa.py",
         "backoff/_model.py",
         "plotting/_taxonomy.py",
         "prox/__init__.py",
@@ -64,7 +63,6 @@ PENDING: dict[str, set[str]] = {
     },
     "full_stops": {
         "_checks.py",
-        "backoff/_arpa.py",
         "backoff/_model.py",
         "context_tree/_tree.py",
         "datasets/_clustered.py",
@@ -80,7 +78,6 @@ PENDING: dict[str, set[str]] = {
     },
     "annotations": {
         "_checks.py",
-        "backoff/_arpa.py",
         "backoff/_estimator.py",
         "backoff/_model.py",
         "context_tree/_symbols.py",

@@ -221,14 +221,33 @@ def write(
     Examples
     --------
     >>> import io
-    >>> from sklstruct import KneserNeyLM
+    >>> from sklstruct import KneserNeyLM, LanguageModel
     >>> from sklstruct.exchange import write
-    >>> X, y = [["a"], ["a"], ["b"]], ["b", "</s>", "a"]
-    >>> model = KneserNeyLM(max_depth=1, discount=0.5).fit(X, y).backoff_model_
+    >>> sentences = [["a", "b"], ["a", "a"], ["b"]]
+    >>> model = LanguageModel(KneserNeyLM(discount=0.5), max_depth=1).fit(sentences)
     >>> file = io.BytesIO()
-    >>> write(model, file, precision=4)
+    >>> write(model.backoff_model_, file, precision=4)
     >>> print(file.getvalue().decode().replace("\t", " "), end="")
     \data\
+    ngram 1=5
+    ngram 2=6
+    <BLANKLINE>
+    \1-grams:
+    -0.5051 a -0.301
+    -0.5051 b -0.6021
+    -1.2041 <unk> 0
+    -0.5051 </s> 0
+    -99 <s> -0.4771
+    <BLANKLINE>
+    \2-grams:
+    -0.4909 a a
+    -0.4909 a b
+    -0.4909 a </s>
+    -0.0819 b </s>
+    -0.2188 <s> a
+    -0.5673 <s> b
+    <BLANKLINE>
+    \end\
     """
     chosen = _format(format)
     store = chosen.write(

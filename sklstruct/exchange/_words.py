@@ -20,10 +20,13 @@ class Words:
     ----------
     text, ptr : ndarrays
         Word w is ``text[ptr[w]:ptr[w + 1]]``, UTF-8.
+
     special : dict
         The word of each of "start", "end", "unknown".
+
     of_symbol : int32 ndarray of shape (n_symbols,)
         The word of each context symbol.
+
     n_words, n_classes, longest : int
         Sizes; `longest` is the number of bytes of the longest word.
     """

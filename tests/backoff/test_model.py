@@ -556,7 +556,6 @@ def test_collapsed_tree_answers_for_nodes_only():
         "find": lambda: model.find([[0]]),
         "score_tokens": lambda: model.score_tokens([0]),
         "sample_sequences": model.sample_sequences,
-        "to_arpa": lambda: model.to_arpa("never-written.arpa"),
     }.items():
         with pytest.raises(ValueError, match=f"{what} needs.*collapsed"):
             query()

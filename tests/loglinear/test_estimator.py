@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
+from sklstruct.exchange import write
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
 
@@ -371,7 +372,7 @@ def test_arpa_file_scores_like_kenlm(penalty, tmp_path):
     model = StructuredLogLinearLM(penalty=penalty, padding="")
     model.fit(contexts[keep].astype(str), w.vocabulary[w.targets[keep]].astype(str))
     path = tmp_path / "model.arpa"
-    model.backoff_model_.to_arpa(path, start="<s>", end="</s>")
+    write(model.backoff_model_, path, start="<s>", end="</s>")
     peer = kenlm.Model(str(path))
     for s in sentences[:30]:
         history = ["", "", "<s>"]

@@ -9,6 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 
+from sklstruct.exchange import read, write
 from sklstruct.metrics import log_likelihood_scorer
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
@@ -251,9 +252,9 @@ def test_grid_search_and_arpa():
         np.bincount(y, minlength=400)[1:], words
     )
     file = io.BytesIO()
-    model.backoff_model_.to_arpa(file)
+    write(model.backoff_model_, file)
     file.seek(0)
-    back = type(model.backoff_model_).from_arpa(file, drop_zero_unknown=True)
+    back = read(file, drop_zero_unknown=True)
     labels = back.classes_.tolist()
     at = [labels.index(w) for w in words]
     np.testing.assert_allclose(np.exp(back.log_prob[at]), model.proba_, rtol=1e-5)

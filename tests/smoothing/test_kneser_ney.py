@@ -11,6 +11,7 @@ from _oracles import histories, random_corpus
 
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
+from sklstruct.exchange import write
 from sklstruct.smoothing import AbsoluteDiscountUnigram, KneserNeyLM
 
 # --------------------------------------------------------------- brute force
@@ -295,7 +296,7 @@ def test_arpa_scores_like_kenlm(tmp_path, interpolate):
             y.append(s[i])
     model = fit(KneserNeyLM(padding="", interpolate=interpolate), X, np.array(y))
     path = tmp_path / "model.arpa"
-    model.backoff_model_.to_arpa(path, start="<s>", end="</s>")
+    write(model.backoff_model_, path, start="<s>", end="</s>")
     peer = kenlm.Model(str(path))
     test = [list(rng.choice(words, size=7)) for _ in range(20)]
     for s in test:
