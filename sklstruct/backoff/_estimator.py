@@ -11,8 +11,7 @@ from abc import ABCMeta, abstractmethod
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     check_is_fitted,
     column_or_1d,
@@ -20,35 +19,23 @@ from sklearn.utils.validation import (
 )
 
 from .._checks import check_sparse
-from .._compat import _check_sample_weight, _fit_context
+from .._compat import _fit_context
 from .._parallel import rows_per_block
 from ..context_tree import ContextTree
 from ..context_tree._symbols import encode_labels, is_nan
 from ..context_tree._tree import Histories
 from ..context_tree._vectorizer import read_windows
 from ._model import BackoffModel
+from ._targets import (
+    BackoffMixin,
+    read_sample_weight,
+    read_targets,
+    require_targets,
+    target_column,
+)
 
 
-def read_sample_weight(sample_weight, X):
-    """(rows of positive weight, their weights); None for all rows, or no weights.
-
-    Weight 0 is as if absent, so such rows are left out before anything is learnt
-    from them.
-    """
-    if sample_weight is None:
-        return None, None
-    sample_weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    keep = sample_weight > 0
-    if not keep.any():
-        raise ValueError(
-            "sample_weight is zero for every sample: there is nothing to learn from"
-        )
-    return (None, sample_weight) if keep.all() else (keep, sample_weight[keep])
-
-
-class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators whose fitted model is a `BackoffModel`.
 
     Subclasses have the parameters `max_depth`, `padding` and `classes`, and
@@ -116,11 +103,7 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _read_training(self, X, y, sample_weight) -> ContextTree:
         """The context tree with counts; sets what prediction needs to read X."""
         sparse = sp.issparse(X)
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but "
-                "the target y is None"
-            )
+        require_targets(self, y)
         if sparse:
             check_sparse(X)
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
@@ -128,16 +111,11 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         else:
             codes, categories = read_windows(self, X, self.padding, reset=True)
             n_samples = codes.shape[0]
-        y = column_or_1d(y, warn=True)
-        if y.shape[0] != n_samples:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {n_samples} and "
-                f"{y.shape[0]}"
-            )
+        y = target_column(y, n_samples)
         keep, sample_weight = read_sample_weight(sample_weight, X)
         if keep is not None:
             y = y[keep]
-        target = self._read_targets(y)
+        target, self.classes_ = read_targets(y, self.classes)
 
         depth = self.max_depth
         if sparse:
@@ -162,28 +140,6 @@ class BackoffClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             tree, terminal = ContextTree.from_histories(histories, categories.size)
         self.depth_ = int(tree.depths().max())
         return tree.count_pairs(terminal, target, self.classes_.size, sample_weight)
-
-    def _read_targets(self, y):
-        """Class ids of y; sets classes_."""
-        if self.classes is None:
-            check_classification_targets(y)
-            target, self.classes_ = encode_labels(y)
-            if (target < 0).any():
-                raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing (None)")
-            return target
-        classes = column_or_1d(np.asarray(self.classes))
-        _, self.classes_ = encode_labels(classes)
-        if self.classes_.size != classes.size:
-            raise ValueError("classes holds the same symbol twice")
-        target, _ = encode_labels(y, self.classes_)
-        if (target < 0).any():
-            i = int(np.argmax(target < 0))
-            raise ValueError(
-                f"y[{i}] = {y[i]!r} is not among the {self.classes_.size} symbols of "
-                "the parameter classes; add it, or map such targets to an "
-                "unknown-word symbol first"
-            )
-        return target
 
     # ----------------------------------------------------------- prediction
 

@@ -25,6 +25,7 @@ from .._compat import (
 )
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
+from ..backoff._targets import BackoffMixin
 from ..context_tree import SuffixTreeVectorizer
 from ..context_tree._symbols import object_array
 from ..exchange import read, write
@@ -253,7 +254,7 @@ class LanguageModel(
         inner = context.subcontext(task_name="fit-estimator")
         with inner.propagate_callback_context(estimator):
             inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
-            if isinstance(estimator, BackoffClassifier):
+            if isinstance(estimator, BackoffMixin):
                 # Reads the overlapping windows in place, and leaves weight 0 out
                 # before it looks at targets.
                 estimator.fit(windows, targets, sample_weight=weight)
@@ -865,7 +866,7 @@ def _ids_model(estimator):
     matrix; the vectorizer knows which symbols each column adds. Columns are numbered
     in the canonical order of nodes, so siblings stay sorted under the new names.
     """
-    if isinstance(estimator, BackoffClassifier):
+    if isinstance(estimator, BackoffMixin):
         return estimator.backoff_model_
     if not (
         isinstance(estimator, Pipeline)

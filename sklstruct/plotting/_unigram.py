@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ._pyplot import import_pyplot
@@ -23,13 +26,16 @@ class UnigramDiffusionDisplay:
     curves : dict of str to (counts, proba)
         For each name two arrays of shape (n_values,): the different counts, rising,
         and the mean probability of the classes with that count.
+
     n_tokens : float
         Sum of the counts.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+
     figure_ : matplotlib Figure
+
     lines_ : list of matplotlib Line2D
         The empirical line first, then the smoothers in their order.
 
@@ -47,13 +53,20 @@ class UnigramDiffusionDisplay:
     ['empirical', 'add one', 'diffusion']
     """
 
-    def __init__(self, curves, n_tokens):
+    def __init__(
+        self, curves: dict[str, tuple[np.ndarray, np.ndarray]], n_tokens: float
+    ) -> None:
         self.curves = curves
         self.n_tokens = n_tokens
 
     @classmethod
     def from_estimator(
-        cls, estimator, *, ax=None, max_count: float | None = None, **kwargs
+        cls,
+        estimator: Any,
+        *,
+        ax: Any = None,
+        max_count: float | None = None,
+        **kwargs: Any,
     ) -> UnigramDiffusionDisplay:
         """Display of fitted unigram estimators.
 
@@ -62,10 +75,13 @@ class UnigramDiffusionDisplay:
         estimator : fitted unigram estimator, list, or dict of str to estimators
             All fitted to the same counts. Names are the keys of a dict, else the
             names of their classes.
+
         ax : matplotlib Axes, default=None
             None: a new figure.
+
         max_count : float, default=None
             Counts above are not shown.
+
         **kwargs : dict
             Passed to :meth:`matplotlib.axes.Axes.plot`.
 
@@ -98,7 +114,13 @@ class UnigramDiffusionDisplay:
 
     @classmethod
     def from_predictions(
-        cls, counts, proba, *, ax=None, max_count: float | None = None, **kwargs
+        cls,
+        counts: ArrayLike,
+        proba: ArrayLike | dict[str, ArrayLike],
+        *,
+        ax: Any = None,
+        max_count: float | None = None,
+        **kwargs: Any,
     ) -> UnigramDiffusionDisplay:
         """Display of distributions over the classes.
 
@@ -106,8 +128,10 @@ class UnigramDiffusionDisplay:
         ----------
         counts : array-like of shape (n_classes,)
             How often each class occurred.
+
         proba : array-like of shape (n_classes,) or dict of str to such
             Probability of each class; several with their names.
+
         ax, max_count, **kwargs
             As in `from_estimator`.
 
@@ -134,7 +158,7 @@ class UnigramDiffusionDisplay:
         )
 
     def plot(
-        self, ax=None, *, max_count: float | None = None, **kwargs
+        self, ax: Any = None, *, max_count: float | None = None, **kwargs: Any
     ) -> UnigramDiffusionDisplay:
         """Draw the curves.
 

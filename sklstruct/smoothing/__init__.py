@@ -1,14 +1,19 @@
 """Count-based smoothing: language models and unigrams from counts."""
 
 from ._additive import AdditiveLM
-from ._diffusion import GraphDiffusionUnigram, GraphSpreadUnigram
 from ._kneser_ney import KneserNeyLM
-from ._unigram import AbsoluteDiscountUnigram, AdditiveUnigram, GoodTuringUnigram
 from ._word_graphs import (
     cooccurrence_graph,
     group_graph,
     neighbors_graph,
     wordnet_graph,
+)
+from .unigram import (
+    AbsoluteDiscountUnigram,
+    AdditiveUnigram,
+    GoodTuringUnigram,
+    GraphDiffusionUnigram,
+    GraphSpreadUnigram,
 )
 
 __all__ = [

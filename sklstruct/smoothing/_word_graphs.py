@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_array
 
@@ -26,7 +27,9 @@ _RELATIONS = {
 }
 
 
-def _symmetric(rows, columns, values, n):
+def _symmetric(
+    rows: ArrayLike, columns: ArrayLike, values: ArrayLike, n: int
+) -> sp.csr_array:
     """CSR matrix with the largest of the values given for each pair of words."""
     matrix = sp.coo_array(
         (np.asarray(values, dtype=np.float64), (rows, columns)), shape=(n, n)
@@ -43,7 +46,9 @@ def _symmetric(rows, columns, values, n):
     return sp.csr_array((value[first], (row[first], column[first])), shape=(n, n))
 
 
-def cooccurrence_graph(cooccurrence, *, weighting: str = "ppmi") -> sp.csr_array:
+def cooccurrence_graph(
+    cooccurrence: ArrayLike, *, weighting: str = "ppmi"
+) -> sp.csr_array:
     r"""Similarity of words from how often they occur together.
 
     .. math::
@@ -54,6 +59,7 @@ def cooccurrence_graph(cooccurrence, *, weighting: str = "ppmi") -> sp.csr_array
     ----------
     cooccurrence : array or sparse matrix of shape (n_words, n_words)
         c(x, y), not negative. Made symmetric by adding its transpose.
+
     weighting : {"ppmi", "count"}, default="ppmi"
         Positive pointwise mutual information, in nats, or the counts themselves.
 
@@ -99,7 +105,7 @@ def cooccurrence_graph(cooccurrence, *, weighting: str = "ppmi") -> sp.csr_array
 
 
 def neighbors_graph(
-    features,
+    features: ArrayLike,
     n_neighbors: int = 10,
     *,
     metric: str = "cosine",
@@ -118,10 +124,13 @@ def neighbors_graph(
     ----------
     features : array or sparse matrix of shape (n_words, n_features)
         Embeddings, or any features, one row a word.
+
     n_neighbors : int, default=10
         Neighbours of each word, between 1 and n_words - 1.
+
     metric : str, default="cosine"
         A metric of :func:`sklearn.neighbors.kneighbors_graph`.
+
     n_jobs : int, default=None
         Number of parallel jobs of the search.
 
@@ -159,7 +168,7 @@ def neighbors_graph(
     return _symmetric(near.row, near.col, value, n)
 
 
-def group_graph(groups) -> sp.csr_array:
+def group_graph(groups: Iterable[Hashable | None]) -> sp.csr_array:
     """Ties all words of a group to each other: stems, classes, clusters.
 
     Parameters
@@ -210,7 +219,7 @@ def group_graph(groups) -> sp.csr_array:
 
 
 def wordnet_graph(
-    words,
+    words: Iterable[str],
     path: str | PathLike = "/usr/share/wordnet",
     *,
     relations: Sequence[str] = ("hypernym", "similar", "derivation"),
@@ -225,12 +234,15 @@ def wordnet_graph(
     ----------
     words : array-like of str of shape (n_words,)
         The words; those that WordNet does not know have no neighbours.
+
     path : str or os.PathLike, default="/usr/share/wordnet"
         Folder with ``data.noun``, ``data.verb``, ``data.adj`` and ``data.adv``. On
         Debian and Ubuntu ``apt install wordnet-base`` lays them down in the default.
+
     relations : sequence of {"hypernym", "similar", "derivation", "antonym"}, \
             default=("hypernym", "similar", "derivation")
         The relations to follow, () for none.
+
     relation_weight : float, default=0.5
         Positive.
 

@@ -1,0 +1,88 @@
+"""Targets and weights, as every classifier with a back-off model reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from .._compat import _check_sample_weight
+from ..context_tree._symbols import encode_labels
+
+
+class BackoffMixin(ClassifierMixin):
+    """Classifiers whose fitted distribution is `backoff_model_`, a `BackoffModel`.
+
+    The models over contexts (`BackoffClassifier`) and the unigram smoothers, which have
+    none, are its two families; whoever wants the model asks for this class.
+    """
+
+
+def read_sample_weight(
+    sample_weight: Any, X: Any
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """(rows of positive weight, their weights); None for all rows, or no weights.
+
+    Weight 0 is as if absent, so such rows are left out before anything is learnt
+    from them.
+    """
+    if sample_weight is None:
+        return None, None
+    sample_weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    keep = sample_weight > 0
+    if not keep.any():
+        raise ValueError(
+            "sample_weight is zero for every sample: there is nothing to learn from"
+        )
+    return (None, sample_weight) if keep.all() else (keep, sample_weight[keep])
+
+
+def require_targets(estimator: Any, y: Any) -> None:
+    """Raise ValueError if there are no targets, in the words of scikit-learn."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but "
+            "the target y is None"
+        )
+
+
+def target_column(y: Any, n_samples: int) -> np.ndarray:
+    """The targets as an array of shape (n_samples,)."""
+    y = column_or_1d(y, warn=True)
+    if y.shape[0] != n_samples:
+        raise ValueError(
+            f"X and y have inconsistent numbers of samples: {n_samples} and "
+            f"{y.shape[0]}"
+        )
+    return y
+
+
+def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(class ids of y, classes in sorted order).
+
+    classes: those of a closed vocabulary; None to learn them from y.
+    """
+    if classes is None:
+        check_classification_targets(y)
+        target, found = encode_labels(y)
+        if (target < 0).any():
+            raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing (None)")
+        return target, found
+    classes = column_or_1d(np.asarray(classes))
+    _, found = encode_labels(classes)
+    if found.size != classes.size:
+        raise ValueError("classes holds the same symbol twice")
+    target, _ = encode_labels(y, found)
+    if (target < 0).any():
+        i = int(np.argmax(target < 0))
+        raise ValueError(
+            f"y[{i}] = {y[i]!r} is not among the {found.size} symbols of the "
+            "parameter classes; add it, or map such targets to an unknown-word symbol "
+            "first"
+        )
+    return target, found

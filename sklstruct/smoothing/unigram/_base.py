@@ -1,0 +1,439 @@
+"""UnigramSmoother: what the unigram smoothers share.
+
+Counts go in, by `fit` or `from_counts`; a distribution over the classes, `proba_`,
+comes out of `_smooth`, the one method of a subclass. A sibling of the classifiers over
+contexts, not their child: there is no tree, and X matters for its length alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import (
+    _num_samples,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from ..._compat import _fit_context
+from ...backoff import BackoffModel
+from ...backoff._targets import (
+    BackoffMixin,
+    read_sample_weight,
+    read_targets,
+    require_targets,
+    target_column,
+)
+from ...context_tree._symbols import encode_labels
+
+# What docstrings of subclasses say by these words alone, each on a line of its own.
+_SHARED_DOCS = {
+    "CLASSES_PARAMETER": """\
+classes : array-like of shape (n_classes,), default=None
+        The closed vocabulary; None: the targets seen in `fit`, or the labels given to
+        `from_counts`.""",
+    "FLOOR_PARAMETER": """\
+floor : float, default=0.0
+        Share of the uniform distribution that is mixed in, in [0, 1).""",
+    "SHARED_ATTRIBUTES": """\
+proba_ : ndarray of shape (n_classes,)
+        P(y).
+
+    counts_ : ndarray of shape (n_classes,)
+        c(y).
+
+    classes_ : ndarray of shape (n_classes,)
+        The symbols, sorted.
+
+    backoff_model_ : BackoffModel
+        The distribution as a model without contexts.
+
+    count_values_, count_sizes_, count_mass_ : ndarray of shape (n_values,)
+        The different counts, rising; the number :math:`r_j` of classes that have each;
+        their total probability.
+
+    unseen_mass_ : float
+        Total probability of the classes with count 0.
+
+    n_features_in_ : int
+        Number of columns of X, after `fit`.""",
+}
+
+
+class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of the unigram smoothers: subclasses define `_smooth`.
+
+    They have the parameter `classes`; X matters to no method but for its length.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for word, text in _SHARED_DOCS.items():
+            if cls.__doc__:  # python -OO has none
+                cls.__doc__ = cls.__doc__.replace(word, text)
+
+    @abstractmethod
+    def _smooth(self, counts: np.ndarray) -> np.ndarray:
+        """A new array with P of each class, for checked counts of ``classes_``."""
+
+    def _check_params(self, in_order: bool) -> None:
+        """Errors about parameters that scikit-learn's declarations cannot express.
+
+        in_order: whether the classes were given in sorted order.
+        """
+
+    # ------------------------------------------------------------- training
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the distribution to the targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Ignored beyond its length.
+
+        y : array-like of shape (n_samples,)
+            The symbols.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, fractional or not; weight 0 is as if absent,
+            weight 2 as a repetition.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a target is not in `classes`, or a weight is negative.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit(self, X, y, sample_weight):
+        validate_data(self, X, skip_check_array=True)
+        require_targets(self, y)
+        y = target_column(y, _num_samples(X))
+        keep, sample_weight = read_sample_weight(sample_weight, y)
+        if keep is not None:
+            y = y[keep]
+        target, classes = read_targets(y, self.classes)
+        counts = np.bincount(target, sample_weight, minlength=classes.size)
+        in_order = self.classes is None or np.array_equal(classes, self.classes)
+        return self._fit_counts(check_counts(counts), classes, in_order)
+
+    def from_counts(
+        self, counts: ArrayLike | Mapping, classes: ArrayLike | None = None
+    ) -> Self:
+        """Fit the distribution to counts.
+
+        Parameters
+        ----------
+        counts : array-like of shape (n_classes,) or mapping of labels to numbers
+            How often each class occurred; not negative, fractional or not. Zeros
+            are the unseen classes of a closed vocabulary. A mapping, such as a
+            :class:`collections.Counter`, names its classes; so does the index of a
+            pandas Series where there are no `classes`.
+
+        classes : array-like of shape (n_classes,), default=None
+            The classes, in the order of `counts`, or the closed vocabulary that the
+            labels of a mapping are from. None: the parameter `classes` of the
+            estimator; without that, the labels, or 0, 1, ..., n_classes - 1.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator. ``classes_`` and what goes with them are sorted, in
+            whatever order the classes were given.
+
+        Raises
+        ------
+        ValueError
+            If counts are empty, negative, all zero or not finite, their number is
+            not that of the classes, or a class occurs twice.
+
+        Examples
+        --------
+        >>> from collections import Counter
+        >>> from sklstruct.smoothing import AdditiveUnigram
+        >>> model = AdditiveUnigram().from_counts(Counter("banana"), list("nabx"))
+        >>> dict(zip(model.classes_.tolist(), model.proba_.tolist()))
+        {'a': 0.4, 'b': 0.2, 'n': 0.3, 'x': 0.1}
+        """
+        self._validate_params()
+        labels = None
+        if isinstance(counts, Mapping):
+            labels, counts = label_column(counts), list(counts.values())
+        elif classes is None and is_series(counts):
+            labels, counts = label_column(counts.index), counts.to_numpy()
+        counts = check_counts(counts, labels)
+        if classes is None:
+            classes = self.classes
+        if classes is None:
+            classes = labels
+        elif labels is not None:
+            target, classes = read_labels(labels, classes)
+            counts = np.bincount(target, counts, minlength=classes.size)
+        if classes is None:
+            classes = np.arange(counts.size, dtype=np.int32)
+            return self._fit_counts(counts, classes, True)
+        return self._fit_counts(*sort_classes(counts, classes))
+
+    def _fit_counts(self, counts, classes, in_order):
+        self._check_params(in_order)
+        self.classes_ = classes
+        self.counts_ = counts
+        self.depth_ = 0
+        vars(self).pop("backoff_model_", None)
+        proba = self._smooth(counts)
+        # Not a number where a smoother left the range of float64.
+        if not abs(proba.sum() - 1.0) < 1e-6:
+            raise ValueError(
+                f"counts and the parameters of {type(self).__name__} together leave "
+                f"the range of float64 (the probabilities sum to {proba.sum():g}): "
+                "scale them nearer to 1"
+            )
+        self.proba_ = proba
+        return self
+
+    # ----------------------------------------------------------- fitted state
+
+    @cached_property
+    def backoff_model_(self) -> BackoffModel:
+        """The distribution as a back-off model without contexts."""
+        # Made when it is asked for: its labels cost more than the fit.
+        check_is_fitted(self, "proba_")
+        n_classes = self.proba_.size
+        return BackoffModel(
+            parent=[-1],
+            symbol=[-1],
+            level_ptr=[0, 1],
+            child_ptr=[1, 1],
+            pair_ptr=[0, n_classes],
+            target=np.arange(n_classes, dtype=np.int32),
+            log_prob=self._log_proba(),
+            log_backoff=[0.0],
+            classes=self.classes_,
+            symbols=self.classes_,
+        )
+
+    @property
+    def _groups(self):
+        return np.unique(self.counts_, return_inverse=True, return_counts=True)
+
+    @property
+    def count_values_(self) -> np.ndarray:
+        """The different counts of the classes, rising."""
+        return self._groups[0]
+
+    @property
+    def count_sizes_(self) -> np.ndarray:
+        """r_j, the number of classes with each of the counts `count_values_`."""
+        return self._groups[2]
+
+    @property
+    def count_mass_(self) -> np.ndarray:
+        """Total probability of the classes with each of `count_values_`."""
+        _, group, _ = self._groups
+        return np.bincount(group, self.proba_)
+
+    @property
+    def unseen_mass_(self) -> float:
+        """Total probability of the classes with count 0."""
+        return float(self.proba_[self.counts_ == 0].sum())
+
+    # ------------------------------------------------------------- prediction
+
+    def _n_rows(self, X: Any) -> int:
+        check_is_fitted(self, "proba_")
+        return _num_samples(X)
+
+    def _log_proba(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.proba_)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Natural logarithm of P(y) for every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Ignored beyond its length.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Equal rows, in the order of ``classes_``.
+        """
+        n = self._n_rows(X)
+        return np.tile(self._log_proba(), (n, 1))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """P(y) for every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Ignored beyond its length.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Equal rows, in the order of ``classes_``.
+        """
+        n = self._n_rows(X)
+        return np.tile(self.proba_, (n, 1))
+
+    def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Natural logarithm of P(y) for given targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Ignored beyond its length.
+
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN where y is not in ``classes_``.
+        """
+        y = target_column(y, self._n_rows(X))
+        target, _ = encode_labels(y, self.classes_)
+        return np.where(target >= 0, self._log_proba()[target], np.nan)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Ignored beyond its length.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        n = self._n_rows(X)
+        return np.repeat(self.classes_[[self.proba_.argmax()]], n)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "proba_" in vars(self)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.poor_score = True
+        tags.no_validation = True
+        return tags
+
+
+# ---------------------------------------------------------------------- counts
+
+
+def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndarray:
+    """Counts as a float64 vector, finite, not negative, not all zero.
+
+    labels: what errors call them by; None for their places.
+    """
+    try:
+        counts = np.ascontiguousarray(counts, dtype=np.float64)
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"counts must be numbers: {exc}") from exc
+    if counts.ndim != 1:
+        raise ValueError(
+            f"counts must be 1-dimensional, one number a class, got {counts.ndim} "
+            "dimensions"
+        )
+    if counts.size == 0:
+        raise ValueError("counts is empty: there is nothing to learn from")
+    if not counts.min() >= 0:  # NaN too
+        i = int(np.argmin(counts >= 0))
+        name = i if labels is None else repr(labels.tolist()[i])
+        raise ValueError(f"counts[{name}] = {counts[i]:g}: counts must not be negative")
+    total = counts.sum()
+    if total == 0:
+        raise ValueError("counts are all zero: there is nothing to learn from")
+    if not total < np.inf:
+        raise ValueError("counts must be finite, and so must their sum")
+    return counts
+
+
+def is_series(counts: Any) -> bool:
+    """Whether counts are labelled as those of a pandas Series are."""
+    return (
+        hasattr(counts, "to_numpy")
+        and hasattr(counts, "index")
+        and getattr(counts, "ndim", 1) == 1
+    )
+
+
+def label_column(labels: Any) -> np.ndarray:
+    """Labels as an array of shape (n,), strings or numbers."""
+    labels = list(labels)
+    if not all(isinstance(label, str) for label in labels) and any(
+        isinstance(label, str | bytes) for label in labels
+    ):
+        # NumPy would make strings of them all.
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise TypeError(f"counts must have labels of one kind, got {kinds}")
+    return column_or_1d(np.asarray(labels))
+
+
+def read_labels(labels: np.ndarray, classes: ArrayLike) -> tuple[np.ndarray, Any]:
+    """(place of each label among the classes, the classes)."""
+    classes = column_or_1d(np.asarray(classes))
+    code, found = encode_labels(classes)
+    if (code < 0).any() or found.size != classes.size:
+        sort_classes(np.ones(classes.size), classes)  # says what is wrong
+    place = np.empty(classes.size, dtype=np.int64)
+    place[code] = np.arange(classes.size)
+    target, _ = encode_labels(labels, found)
+    if (target < 0).any():
+        i = int(np.argmax(target < 0))
+        raise ValueError(
+            f"counts has the label {labels.tolist()[i]!r}, which is not among the "
+            f"{classes.size} classes; add it, or count it as an unknown word"
+        )
+    return place[target], classes
+
+
+def sort_classes(
+    counts: np.ndarray, classes: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(counts, classes, whether they came in order), both in the order of classes."""
+    classes = column_or_1d(np.asarray(classes))
+    if classes.size != counts.size:
+        raise ValueError(f"there are {counts.size} counts for {classes.size} classes")
+    try:
+        if (classes[:-1] < classes[1:]).all() and (classes[-1:] == classes[-1:]).all():
+            return counts, classes, True
+    except TypeError:  # labels that do not compare: encode_labels says so
+        pass
+    code, found = encode_labels(classes)
+    if (code < 0).any() or (found[-1:] != found[-1:]).any():
+        raise ValueError("classes must not hold a missing value (None or NaN)")
+    if found.size != classes.size:
+        same = np.flatnonzero(np.bincount(code) > 1)[0]
+        raise ValueError(f"classes holds {found.tolist()[same]!r} twice")
+    out = np.empty_like(counts)
+    out[code] = counts
+    return out, found, False
+
+
+def add_floor(proba: np.ndarray, floor: float) -> np.ndarray:
+    """(1 - floor) P + floor / V, for P that sums to 1."""
+    if floor == 0:
+        return proba
+    return (1 - floor) * proba + floor / proba.size

@@ -1,0 +1,217 @@
+"""Diffusion of the empirical distribution over a graph of classes."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..._compat import HasMethods, Interval, StrOptions
+from .._base import base_distribution
+from ._base import UnigramSmoother, add_floor
+from ._graphs import (
+    GRAPH_CONSTRAINT,
+    MAX_STEPS,
+    CountGraph,
+    SparseGraph,
+    check_rows,
+    read_graph,
+)
+
+
+class GraphDiffusionUnigram(UnigramSmoother):
+    r"""Unigram distribution smoothed by diffusion over a graph of words.
+
+    With :math:`\pi_0` the empirical distribution, w the similarity of two words and d
+    its row sum,
+
+    .. math::
+        \pi(y) = \sum_x \pi_0(x) \frac{w(x, y)}{d(x)}
+        \quad \text{(normalized)}, \qquad
+        \pi = e^{tH} \pi_0, \ H = W - \mathrm{diag}(d)
+        \quad \text{(kernel)}.
+
+    On the graph of counts, where :math:`w(x, y) = 1` if x and y occurred equally
+    often or one of them once more than the other, and :math:`r_j` words occurred j
+    times, the first is
+
+    .. math::
+        \pi(y) = \frac{1}{n} \sum_{j = c(y) - 1}^{c(y) + 1}
+        \frac{j\, r_j}{r_{j - 1} + r_j + r_{j + 1}} ,
+
+    a close relative of the Good-Turing estimate.
+
+    Parameters
+    ----------
+    method : {"normalized", "kernel"}, default="normalized"
+        A random walk along w / d, or the heat kernel.
+
+    graph : {"counts", "complete"}, array or callable, default="counts"
+        The similarities: a symmetric matrix of shape (n_classes, n_classes)
+        without negative entries (sparse in all but small cases), whose rows are the
+        classes in sorted order (so that they must be given in it), or a function that
+        makes one from the array of classes, such as
+        ``functools.partial(wordnet_graph, path=...)``. Its diagonal is ignored.
+        ``"complete"``: all 1.
+
+    n_steps : int, default=1
+        Length of the walk of the normalized method, from 1 to 1 000 000: s steps give
+        :math:`\pi_s = (T^\top)^s \pi_0` with :math:`T(x, y) = w(x, y) / d(x)`. The
+        paper takes one.
+
+    t : float, default=None
+        Time of the kernel method, positive. None: 1 / n_classes for the counts and
+        complete graphs, as in the paper; 1 / (largest row sum) for others.
+
+    n_terms : int or "exact", default=3
+        The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, at most
+        1 000 000, as the paper does, or the exponential itself. The former needs
+        :math:`t \max_x d(x) \le s`, or probabilities could be negative; `fit` says
+        so.
+
+    self_weight : float, default=1.0
+        w(x, x) of the normalized method (0 for the kernel, which it does not
+        change). On the complete graph, :math:`1 + \beta` makes it additive smoothing
+        with :math:`\delta = n / \beta`.
+
+    FLOOR_PARAMETER Unseen
+        classes without a seen neighbour have no probability without it; on the
+        count graph, all of them where no class was seen once.
+
+    base : None or unigram estimator, default=None
+        Start from its distribution instead of the empirical one.
+
+    CLASSES_PARAMETER
+
+    Attributes
+    ----------
+    t_ : float
+        Time as used (kernel method).
+
+    SHARED_ATTRIBUTES
+
+    See Also
+    --------
+    GraphSpreadUnigram : Only shares out the mass of the unseen classes along a graph.
+    GoodTuringUnigram, AbsoluteDiscountUnigram
+
+    Notes
+    -----
+    The count and complete graphs are never built: both methods act on the
+    count classes (for kernel diffusion a tridiagonal recursion), O(n_classes) in all,
+    and are exact for any `base`. Other graphs cost one product with the matrix, or
+    `n_terms` of them. "exact" sums :math:`(I + H/b)^k` with Poisson weights, b the
+    largest d: about :math:`tb` products, none of which cancels.
+
+    Fractional counts are neighbours where they differ by at most 1.
+
+    A classifier whose X does not matter, like
+    :class:`sklearn.dummy.DummyClassifier`: it can be tuned by GridSearchCV, used as
+    `base` of any other smoother, and exported to ARPA from `backoff_model_`.
+
+    References
+    ----------
+    .. [1] B. Jedynak, D. Karakos, "Unigram language models using diffusion smoothing
+       over graphs", TextGraphs-2 at HLT-NAACL 2007, equations 2-7 and 13-17.
+    .. [2] R. I. Kondor, J. Lafferty, "Diffusion kernels on graphs and other discrete
+       input spaces", ICML 2002.
+
+    Examples
+    --------
+    Counts 3, 1, 1, 0, 0, 0: the two words seen once share with the three unseen.
+
+    >>> from sklstruct.smoothing import GraphDiffusionUnigram
+    >>> model = GraphDiffusionUnigram().from_counts([3, 1, 1, 0, 0, 0])
+    >>> model.proba_.round(4).tolist()
+    [0.6, 0.08, 0.08, 0.08, 0.08, 0.08]
+    >>> round(model.unseen_mass_, 4)
+    0.24
+    """
+
+    _parameter_constraints: dict = {
+        "method": [StrOptions({"normalized", "kernel"})],
+        "graph": GRAPH_CONSTRAINT,
+        "t": [None, Interval(Real, 0, None, closed="neither")],
+        "n_steps": [Interval(Integral, 1, MAX_STEPS, closed="both")],
+        "n_terms": [
+            Interval(Integral, 1, MAX_STEPS, closed="both"),
+            StrOptions({"exact"}),
+        ],
+        "self_weight": [Interval(Real, 0, None, closed="left")],
+        "floor": [Interval(Real, 0, 1, closed="left")],
+        "base": [None, HasMethods(["from_counts"])],
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        method: str = "normalized",
+        *,
+        graph: Any = "counts",
+        n_steps: int = 1,
+        t: float | None = None,
+        n_terms: int | str = 3,
+        self_weight: float = 1.0,
+        floor: float = 0.0,
+        base: Any = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.method = method
+        self.graph = graph
+        self.n_steps = n_steps
+        self.t = t
+        self.n_terms = n_terms
+        self.self_weight = self_weight
+        self.floor = floor
+        self.base = base
+        self.classes = classes
+
+    def _check_params(self, in_order: bool) -> None:
+        check_rows(self.graph, in_order)
+
+    def _smooth(self, counts: np.ndarray) -> np.ndarray:
+        walk = self.method == "normalized"
+        graph = read_graph(
+            self.graph, counts, self.classes_, self.self_weight if walk else 0.0
+        )
+        start = None
+        if self.base is not None:
+            start = base_distribution(self.base, counts, self.classes_)
+        vars(self).pop("t_", None)
+        if walk:
+            proba = graph.normalized(start, self.self_weight, self.n_steps)
+        else:
+            time = self._find_time(graph)
+            self.t_ = float(np.ldexp(time, -graph.exponent))
+            proba = graph.kernel(start, time, self.n_terms)
+        if not isinstance(graph, CountGraph):
+            np.maximum(proba, 0.0, out=proba)  # rounding of 1 - t d / s = 0
+            proba /= proba.sum()
+        return add_floor(proba, self.floor)
+
+    def _find_time(self, graph: Any) -> float:
+        """t in the unit of the graph."""
+        degree = float(graph.max_degree)
+        if self.t is None:
+            if not isinstance(graph, SparseGraph):
+                return 1.0 / graph.counts.size
+            return 1.0 / degree if degree > 0 else 1.0
+        t = float(np.ldexp(self.t, graph.exponent))
+        exact = self.n_terms == "exact"
+        n_terms = MAX_STEPS if exact else self.n_terms
+        if not t * max(degree, 1.0) < np.inf or t * degree > n_terms * (1 + 1e-12):
+            largest = n_terms / max(degree, np.finfo(float).tiny)
+            largest = f"{np.ldexp(largest, -graph.exponent):.6g}"
+            if exact:
+                raise ValueError(
+                    f"t={self.t:g} is too large: with n_terms='exact' the largest is "
+                    f"{largest} on this graph"
+                )
+            raise ValueError(
+                f"t={self.t:g} would make probabilities negative: with "
+                f"n_terms={n_terms} the largest valid t is {largest} on this graph. "
+                "Lower t, raise n_terms, or use n_terms='exact'"
+            )
+        return t

@@ -1,0 +1,100 @@
+"""Absolute discounting of the counts of classes: the unigram level of Kneser-Ney."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _smoothing_fast as _fast
+from .._base import BASE_CONSTRAINT, base_distribution
+from .._discount import DISCOUNT_CONSTRAINT, check_discount, find_discounts
+from ._base import UnigramSmoother
+
+
+class AbsoluteDiscountUnigram(UnigramSmoother):
+    r"""Unigram distribution with absolute discounting.
+
+    .. math::
+        P(y) = \frac{c(y) - D(c(y))}{n} + \gamma P_0(y), \qquad
+        \gamma = \frac{1}{n} \sum_y D(c(y)),
+
+    with :math:`P_0` the distribution `base`: the unigram level of `KneserNeyLM`.
+
+    Parameters
+    ----------
+    discount : {"modified", "single"}, float or sequence of float, default="single"
+        The discounts D; see `KneserNeyLM`.
+
+    base : "uniform" or unigram estimator, default="uniform"
+        Where the discounted mass goes.
+
+    CLASSES_PARAMETER
+
+    Attributes
+    ----------
+    discounts_ : ndarray of shape (n_discounts,)
+        Discounts of the counts 1, 2, ...
+
+    SHARED_ATTRIBUTES
+
+    References
+    ----------
+    .. [1] H. Ney, U. Essen, R. Kneser, "On structuring probabilistic dependences in
+       stochastic language modelling", Computer Speech & Language 8, 1994.
+
+    Examples
+    --------
+    >>> from sklstruct.smoothing import AbsoluteDiscountUnigram
+    >>> model = AbsoluteDiscountUnigram(discount=0.5).from_counts([5, 2, 1, 0])
+    >>> model.proba_.round(4).tolist()
+    [0.6094, 0.2344, 0.1094, 0.0469]
+    """
+
+    _parameter_constraints: dict = {
+        "discount": DISCOUNT_CONSTRAINT,
+        "base": BASE_CONSTRAINT,
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        discount: str | float | ArrayLike = "single",
+        *,
+        base: Any = "uniform",
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.discount = discount
+        self.base = base
+        self.classes = classes
+
+    def _check_params(self, in_order: bool) -> None:
+        check_discount(self.discount, strict=False)
+
+    def _smooth(self, counts: np.ndarray) -> np.ndarray:
+        discounts = find_discounts(
+            self.discount, [counts], strict=False, owner=type(self).__name__
+        )
+        self.discounts_ = discounts[0]
+        base = base_distribution(self.base, counts, self.classes_)
+        own, held = _discount(counts, discounts)
+        return own + held * base
+
+
+def _discount(counts: np.ndarray, discounts: np.ndarray) -> tuple[np.ndarray, float]:
+    """(c - D(c)) / n of each class, and the mass that was taken off in all."""
+    own, held = np.empty(counts.size), np.empty(1)
+    # A tree of the root alone; the parents of its pairs are not looked at.
+    _fast.interpolate(
+        np.array([0, 1]),
+        np.array([0, counts.size], dtype=np.int32),
+        np.full(1, -1, dtype=np.int32),
+        counts,
+        discounts,
+        np.zeros(counts.size),
+        0,
+        own,
+        held,
+    )
+    return own, held[0]

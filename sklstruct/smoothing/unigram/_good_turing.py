@@ -1,0 +1,188 @@
+"""The Good-Turing estimate of small counts."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..._compat import Interval, StrOptions
+from .. import _smoothing_fast as _fast
+from ._base import UnigramSmoother, add_floor
+
+# The table of counts of counts has this many entries; there is no use for so many.
+MAX_COUNT = 1_000_000
+
+
+class GoodTuringUnigram(UnigramSmoother):
+    r"""Unigram distribution by the Good-Turing estimate for small counts.
+
+    .. math::
+        P(y) = \frac{k + 1}{n}\,\frac{r_{k+1}}{r_k} \quad (c(y) = k < M), \qquad
+        P(y) = (1 - \epsilon)\,\frac{c(y)}{n} \quad (c(y) \ge M),
+
+    with :math:`r_k` the number of classes of count k and :math:`\epsilon` such that the
+    sum is 1. The unseen classes together get the mass :math:`r_1 / n` of those seen
+    once.
+
+    Parameters
+    ----------
+    max_count : int, default=7
+        M, from 1 to 1 000 000; counts from here on are only scaled. Between 5 and 10
+        is usual.
+
+    gaps : {"lower", "smooth"}, default="lower"
+        What to do where some :math:`r_k` is 0 for k ≤ M. ``"lower"`` lowers M to below
+        the first gap, with a warning. ``"smooth"`` takes :math:`r_k` from the
+        regression of log :math:`r_k` (spread over the gaps next to it) on log k, for
+        all seen classes, and scales them to :math:`1 - r_1 / n` [2]_.
+
+    FLOOR_PARAMETER Where no class
+        was seen once, the unseen ones have no probability without it.
+
+    CLASSES_PARAMETER
+
+    Attributes
+    ----------
+    max_count_ : int
+        M as used.
+
+    SHARED_ATTRIBUTES
+
+    Notes
+    -----
+    Fractional counts: :math:`r_k` and P are interpolated linearly between integers.
+
+    References
+    ----------
+    .. [1] I. J. Good, "The population frequencies of species and the estimation of
+       population parameters", Biometrika 40, 1953.
+    .. [2] W. A. Gale, G. Sampson, "Good-Turing frequency estimation without tears",
+       Journal of Quantitative Linguistics 2, 1995.
+
+    Examples
+    --------
+    Three of ten tokens occurred once, so the two unseen classes share 3/10.
+
+    >>> from sklstruct.smoothing import GoodTuringUnigram
+    >>> model = GoodTuringUnigram(max_count=1).from_counts([5, 2, 1, 1, 1, 0, 0])
+    >>> model.proba_[-2:].round(4).tolist()
+    [0.15, 0.15]
+    """
+
+    _parameter_constraints: dict = {
+        "max_count": [Interval(Integral, 1, MAX_COUNT, closed="both")],
+        "gaps": [StrOptions({"lower", "smooth"})],
+        "floor": [Interval(Real, 0, 1, closed="left")],
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        max_count: int = 7,
+        *,
+        gaps: str = "lower",
+        floor: float = 0.0,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.max_count = max_count
+        self.gaps = gaps
+        self.floor = floor
+        self.classes = classes
+
+    def _smooth(self, counts: np.ndarray) -> np.ndarray:
+        n = counts.sum()
+        r = np.zeros(self.max_count + 1)
+        _fast.counts_of_counts(counts, r)
+        if self.gaps == "smooth":
+            proba = self._smoothed(counts, n, r)
+        else:
+            proba = self._lowered(counts, n, r)
+        return add_floor(proba / proba.sum(), self.floor)
+
+    def _lowered(self, counts, n, r):
+        k = np.arange(r.size)
+        # Mass of the counts k and above, k times their number.
+        above = n - np.concatenate([[0.0], np.cumsum(k * r)[:-1]])
+        # Rounding of the sum may leave something where nothing is.
+        valid = (r > 0) & (above - k * r > 1e-12 * n)
+        M = self.max_count
+        if not valid[1:].all():
+            M = int(np.argmin(valid[1:]))
+            what = (
+                f"there is no class with count {M + 1}"
+                if r[M + 1] <= 0
+                else f"no count is above {M + 1}"
+            )
+            warnings.warn(
+                f"GoodTuringUnigram: {what}, so max_count={self.max_count} is lowered "
+                f"to {M}"
+                + (
+                    " (no smoothing: unseen classes get no probability but `floor`)"
+                    if M == 0 and r[0] > 0
+                    else ""
+                )
+                + "; gaps='smooth' uses the smoothed counts of counts instead",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.max_count_ = M
+        scale = 1.0 - M * r[M] / above[M] if M else 1.0
+        # P at the integers 0 ... M; a straight line from M on.
+        table = np.empty(M + 1)
+        table[M] = scale * M / n
+        if M:
+            low = np.maximum(r[:M], np.finfo(float).tiny)  # r_0 = 0: nobody's row
+            table[:M] = (k[:M] + 1) * r[1 : M + 1] / low / n
+            if r[0] <= 0:
+                table[0] = 0.0
+        proba = np.interp(counts, np.arange(M + 1), table)
+        large = counts > M
+        proba[large] = counts[large] / n * scale
+        return proba
+
+    def _smoothed(self, counts, n, r):
+        M = self.max_count_ = self.max_count
+        line = _log_linear(counts)
+        k = np.arange(M + 1)
+        table = k.astype(np.float64)
+        if line is not None:
+            # Above -1 the line would not discount: then counts stay as they are.
+            slope = min(line[0], -1.0)
+            j = k[1:M]
+            # (k + 1) S(k + 1) / S(k) with log S(k) = a + b log k
+            table[1:M] = (j + 1) * ((j + 1) / j) ** slope
+        unseen = counts == 0
+        left = 0.0
+        if unseen.any():
+            once = r[1]
+            if once <= 0 and line is not None:
+                once = min(np.exp(line[1]), 0.5 * n)
+            left = min(once, (1 - 1e-3) * n) / n
+        proba = np.interp(counts, k, table)
+        large = counts > M
+        proba[large] = counts[large]
+        proba /= n
+        proba[unseen] = 0.0
+        proba *= (1 - left) / proba.sum()
+        if left:
+            proba[unseen] = left / np.count_nonzero(unseen)
+        return proba
+
+
+def _log_linear(counts):
+    """(slope, intercept) of log Z against log k, or None with fewer than two counts.
+
+    Z averages r_k over the gap between its neighbours (Gale and Sampson, section 6).
+    """
+    value, size = np.unique(
+        np.maximum(np.round(counts[counts > 0]), 1), return_counts=True
+    )
+    if value.size < 2:
+        return None
+    below = np.concatenate([[0.0], value[:-1]])
+    above = np.concatenate([value[1:], [2 * value[-1] - below[-1]]])
+    slope, intercept = np.polyfit(np.log(value), np.log(2 * size / (above - below)), 1)
+    return slope, intercept

@@ -1,0 +1,370 @@
+"""Graphs over the words (the classes), and diffusion on them.
+
+A graph has `normalized(start, self_weight, n_steps)`, the walk along w / d;
+`kernel(start, t, n_terms)`, the heat kernel; and `max_degree`. That and t are in the
+unit 2 ** `exponent` of weight, `self_weight` is not. A start of None is the empirical
+distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import poisson
+
+from ..._checks import check_sparse
+from ..._compat import StrOptions
+from .. import _smoothing_fast as _fast
+
+GRAPH_CONSTRAINT = [
+    StrOptions({"counts", "complete"}),
+    "sparse matrix",
+    np.ndarray,
+    callable,
+]
+
+# Products with a graph in one fit. An exact exponential takes about
+# t * (largest degree) of them.
+MAX_STEPS = 1_000_000
+
+# Counts below this are looked up in a table of 512 KB.
+TABLE = 1 << 16
+
+
+class CountClasses:
+    """The words grouped by their count: `value` (rising), `size` r_j words each."""
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.counts = counts
+        # Integer counts go through a table, which stays in the cache and leaves
+        # out the few words with larger counts: half the time of np.unique.
+        size = np.zeros(TABLE, dtype=np.int64)
+        n_large = _fast.histogram(counts, size)
+        if n_large < 0:
+            self.large = slice(None)
+        else:
+            self.large = np.flatnonzero(counts >= TABLE) if n_large else slice(0)
+        value, self.group, large_size = np.unique(
+            counts[self.large], return_inverse=True, return_counts=True
+        )
+        self.small = np.flatnonzero(size) if n_large >= 0 else np.empty(0, np.intp)
+        self.value = np.concatenate([self.small, value]).astype(np.float64)
+        self.size = np.concatenate([size[self.small], large_size]).astype(np.float64)
+
+    def expand(self, per_class: np.ndarray) -> np.ndarray:
+        """One number a word from one a class."""
+        table = np.zeros(TABLE)
+        table[self.small] = per_class[: self.small.size]
+        out = np.empty(self.counts.size)
+        if self.small.size:
+            _fast.look_up(self.counts, table, out)
+        out[self.large] = per_class[self.small.size :][self.group]
+        return out
+
+    def total(self, per_word: np.ndarray) -> np.ndarray:
+        """Sum over the words of each class."""
+        group = self.expand(np.arange(self.value.size, dtype=np.float64))
+        return np.bincount(group.astype(np.intp), per_word)
+
+
+class CountGraph:
+    """w(x, y) = 1 where the counts of x and y differ by at most 1.
+
+    All words of one count have the same neighbours, so that everything happens on the
+    *count classes*. For integer counts the neighbours of class j are the classes of
+    counts one less and one more, where they are occupied.
+    """
+
+    exponent = 0
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.counts = counts
+        self.classes = CountClasses(counts)
+        value, self.size = self.classes.value, self.classes.size
+        # 1.3 and 0.3 are neighbours, whatever the last digit of their difference: a
+        # number of a decimal fraction is wrong by up to half an epsilon of itself. No
+        # more than a millionth, so that large integers stay apart.
+        reach = 1.0 + np.minimum(4 * np.finfo(np.float64).eps * value, 1e-6)
+        gap = np.diff(value)
+        self.linked = None
+        if gap.size == 0 or gap.min() > 2.0 - reach[-1]:
+            self.linked = gap <= reach[1:]
+        else:
+            # high from low, not from value + reach: the graph is symmetric.
+            self.low = np.searchsorted(value, value - reach, side="left")
+            self.high = np.searchsorted(self.low, np.arange(value.size), side="right")
+        # Neighbours of each word of a class, itself included.
+        self.reach = self.around(self.size) + self.size
+
+    def around(self, mass: np.ndarray) -> np.ndarray:
+        """Sum of `mass` over the neighbouring classes."""
+        if self.linked is not None:
+            out = np.zeros(mass.size)
+            out[1:] += np.where(self.linked, mass[:-1], 0.0)
+            out[:-1] += np.where(self.linked, mass[1:], 0.0)
+            return out
+        # Fractional counts: windows. The sums run from small to large masses, so
+        # that differences of prefix sums keep the digits of the small ones.
+        total = np.concatenate([[0.0], np.cumsum(mass)])
+        return np.maximum(total[self.high] - total[self.low] - mass, 0.0)
+
+    @property
+    def max_degree(self) -> float:
+        return self.reach.max() - 1.0
+
+    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Mean of a distribution in each class, and each word's difference from it.
+
+        The difference is None for the empirical distribution, which has none.
+        """
+        if start is None:
+            mass = self.classes.value * self.size
+            return self.classes.value / mass.sum(), None
+        mean = self.classes.total(start) / self.size
+        return mean, start - self.classes.expand(mean)
+
+    def join(
+        self, mean: np.ndarray, rest: np.ndarray | None, decay: np.ndarray
+    ) -> np.ndarray:
+        """Words from class means and what is left of their differences."""
+        # Rounding; here, because there are fewer classes than words.
+        mean = mean / (mean * self.size).sum()
+        out = self.classes.expand(mean)
+        if rest is not None:
+            out += self.classes.expand(decay) * rest
+            np.maximum(out, 0.0, out=out)
+        return out
+
+    def normalized(
+        self, start: np.ndarray | None, self_weight: float, n_steps: int
+    ) -> np.ndarray:
+        mean, rest = self.split(start)
+        degree = self.reach - 1.0 + self_weight
+        # A word alone, without a weight to itself, keeps what it has.
+        alone = degree == 0
+        degree = np.where(alone, 1.0, degree)
+        decay = np.where(alone, 1.0, (self_weight - 1.0) / degree)
+        for _ in range(n_steps):
+            mass = np.where(alone, 0.0, self.size * mean / degree)
+            mean = mass + self.around(mass) + decay * mean
+        return self.join(mean, rest, decay**n_steps)
+
+    def step(self, mean: np.ndarray, t: float) -> np.ndarray:
+        """(I + t H) on the class means."""
+        stay = 1.0 - t * (self.reach - self.size)
+        return stay * mean + t * self.around(self.size * mean)
+
+    def kernel(
+        self, start: np.ndarray | None, t: float, n_terms: int | str
+    ) -> np.ndarray:
+        mean, rest = self.split(start)
+        if n_terms == "exact":
+            mean = exponential(self.step, mean, t, self.reach.max())
+            decay = np.exp(-t * self.reach)
+        else:
+            for _ in range(n_terms):
+                mean = self.step(mean, t / n_terms)
+            decay = (1.0 - t / n_terms * self.reach) ** n_terms
+        # Within a class every word is tied to every other: differences decay.
+        return self.join(mean, rest, decay)
+
+
+class CompleteGraph:
+    """w(x, y) = 1 for all pairs of words: interpolation with the uniform one."""
+
+    exponent = 0
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.counts = counts
+        self.max_degree = counts.size - 1.0
+
+    def normalized(
+        self, start: np.ndarray | None, self_weight: float, n_steps: int
+    ) -> np.ndarray:
+        u = self.counts / self.counts.sum() if start is None else start
+        degree = self.max_degree + self_weight
+        if degree == 0:
+            return u.copy()
+        for _ in range(n_steps):
+            u = (1.0 + (self_weight - 1.0) * u) / degree
+        return u
+
+    def kernel(
+        self, start: np.ndarray | None, t: float, n_terms: int | str
+    ) -> np.ndarray:
+        start = self.counts / self.counts.sum() if start is None else start
+        K = self.counts.size
+        keep = (
+            np.exp(-t * K) if n_terms == "exact" else (1 - t * K / n_terms) ** n_terms
+        )
+        return keep * start + (1.0 - keep) / K
+
+
+class SparseGraph:
+    """Any symmetric similarity without a diagonal.
+
+    exponent: its weights are those of `matrix` times 2 ** exponent; so large or
+    small that their sums leave the range of numbers, they come in another unit.
+    """
+
+    def __init__(
+        self, counts: np.ndarray, matrix: sp.csr_array, exponent: int = 0
+    ) -> None:
+        self.counts = counts
+        self.matrix = matrix
+        self.exponent = exponent
+        self.degree = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
+
+    @property
+    def max_degree(self) -> float:
+        return self.degree.max()
+
+    def normalized(
+        self, start: np.ndarray | None, self_weight: float, n_steps: int
+    ) -> np.ndarray:
+        u = self.counts / self.counts.sum() if start is None else start
+        self_weight = float(np.ldexp(self_weight, -self.exponent))
+        degree = self.degree + self_weight
+        alone = degree == 0
+        degree = np.where(alone, 1.0, degree)
+        matrix = self.matrix
+        walk = degree.min() < 1e-290  # 1 / d may be infinite where w / d is not
+        if walk:
+            data = matrix.data / degree[matrix.indices]
+            matrix = sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
+            stay = np.where(alone, 1.0, self_weight / degree)
+        for _ in range(n_steps):
+            if walk:
+                u = matrix @ u + stay * u
+            else:
+                share = np.where(alone, 0.0, u / degree)
+                u = matrix @ share + self_weight * share + np.where(alone, u, 0.0)
+        return u
+
+    def step(self, u: np.ndarray, t: float) -> np.ndarray:
+        """(I + t H) u."""
+        return (1.0 - t * self.degree) * u + t * (self.matrix @ u)
+
+    def kernel(
+        self, start: np.ndarray | None, t: float, n_terms: int | str
+    ) -> np.ndarray:
+        u = self.counts / self.counts.sum() if start is None else start
+        if n_terms == "exact":
+            return exponential(self.step, u, t, self.max_degree)
+        for _ in range(n_terms):
+            u = self.step(u, t / n_terms)
+        return u
+
+
+def exponential(
+    step: Callable[[np.ndarray, float], np.ndarray],
+    u: np.ndarray,
+    t: float,
+    bound: float,
+) -> np.ndarray:
+    r"""exp(t H) u, for H with non-negative off-diagonal and diagonal >= -bound.
+
+    .. math::
+        e^{tH} = \sum_k e^{-tb} \frac{(tb)^k}{k!} \left(I + \tfrac{1}{b} H\right)^k .
+
+    No term is negative, so nothing cancels and small probabilities keep their
+    digits, which the Taylor series behind `scipy.sparse.linalg.expm_multiply` does
+    not guarantee. The weights left out sum to less than 1e-17.
+    """
+    rate = t * bound
+    if rate == 0:
+        return u.copy()
+    first, last = (int(k) for k in poisson.ppf([1e-18, 1.0 - 1e-16], rate))
+    last += 10 + int(np.sqrt(rate))
+    weight = poisson.pmf(np.arange(last + 1), rate)
+    out = np.zeros(u.size)
+    for k in range(last + 1):
+        if k:
+            u = step(u, 1.0 / bound)
+        if k >= first:
+            out += weight[k] * u
+    return out
+
+
+def check_rows(graph: Any, in_order: bool) -> None:
+    """Raise ValueError where the rows of a matrix could be meant in two orders."""
+    if in_order or isinstance(graph, str) or callable(graph):
+        return
+    raise ValueError(
+        "graph is a matrix, whose rows are the classes in sorted order, but classes "
+        "are not sorted: sort them (with the counts and the rows), or give graph as a "
+        "function that makes it from the sorted classes"
+    )
+
+
+def read_graph(
+    graph: Any, counts: np.ndarray, classes: np.ndarray, self_weight: float = 0.0
+) -> CountGraph | CompleteGraph | SparseGraph:
+    """The graph object of the parameter `graph`; errors name what is wrong."""
+    if isinstance(graph, str):
+        return CountGraph(counts) if graph == "counts" else CompleteGraph(counts)
+    if not sp.issparse(graph) and not isinstance(graph, np.ndarray):
+        graph = graph(classes)
+    check_sparse(graph, "graph")
+    n = counts.size
+    if getattr(graph, "shape", None) != (n, n):
+        shape = getattr(graph, "shape", type(graph).__name__)
+        raise ValueError(
+            f"graph must have a row and a column for each of the {n} classes, got "
+            f"{shape}"
+        )
+    if not np.can_cast(graph.dtype, np.float64, "same_kind"):
+        raise ValueError(f"graph must hold real numbers, got {graph.dtype}")
+    matrix = sp.csr_array(graph, dtype=np.float64)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("graph holds values that are not finite")
+    if matrix.data.size and matrix.data.min() < 0:
+        raise ValueError(
+            f"graph holds a negative similarity ({matrix.data.min():g}); similarities "
+            "must not be negative"
+        )
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    check_symmetric(matrix)
+    if matrix.diagonal().any():
+        row = np.repeat(np.arange(n), np.diff(matrix.indptr))
+        keep = row != matrix.indices
+        matrix = sp.csr_array(
+            (matrix.data[keep], (row[keep], matrix.indices[keep])), shape=(n, n)
+        )
+    return SparseGraph(counts, *scale_weights(matrix, self_weight))
+
+
+def check_symmetric(matrix: sp.csr_array) -> None:
+    """Raise ValueError, with a pair of words, if the graph is not symmetric."""
+    difference = abs(matrix - matrix.T)
+    if difference.nnz and difference.data.max() > 1e-9 * matrix.data.max():
+        i, j = (int(v[difference.data.argmax()]) for v in difference.tocoo().coords)
+        raise ValueError(
+            f"graph is not symmetric: [{i}, {j}] is {matrix[i, j]:g} but [{j}, {i}] is "
+            f"{matrix[j, i]:g}; use e.g. graph.maximum(graph.T)"
+        )
+
+
+def scale_weights(matrix: sp.csr_array, self_weight: float) -> tuple[sp.csr_array, int]:
+    """(matrix / 2 ** exponent, exponent), with 0 for weights of ordinary size.
+
+    Sums of weights of 1e308 overflow, and the inverses of 1e-320. What matters is their
+    ratios, which a power of 2 does not touch.
+    """
+    top = max(float(matrix.data.max(initial=0.0)), float(self_weight))
+    if top == 0 or 1e-150 < top < 1e150:
+        return matrix, 0
+    exponent = int(np.frexp(top)[1])
+    data = np.ldexp(matrix.data, -exponent)
+    low = data[matrix.data > 0].min(initial=1.0)
+    if low < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"graph has weights from {matrix.data[matrix.data > 0].min():g} to {top:g} "
+            "(self_weight counts too): their ratios leave the range of float64"
+        )
+    return sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape), exponent

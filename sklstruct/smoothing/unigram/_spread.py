@@ -1,0 +1,108 @@
+"""Another smoother's unseen mass, shared out along a graph of classes."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..._compat import HasMethods, Interval
+from .._base import base_distribution
+from ._base import UnigramSmoother
+from ._good_turing import GoodTuringUnigram
+from ._graphs import GRAPH_CONSTRAINT, check_rows, read_graph
+
+
+class GraphSpreadUnigram(UnigramSmoother):
+    r"""Unigram distribution whose unseen mass is shared out along a graph of words.
+
+    Seen classes keep their probability under `base`; the mass :math:`p_0` that `base`
+    gives to the unseen ones is shared out by
+
+    .. math::
+        P(y) = p_0 \left[\lambda\, s(y) + (1 - \lambda)\, \frac{b(y)}{p_0}\right],
+        \qquad
+        s(y) \propto \sum_{x\ \mathrm{seen}} \frac{w(x, y)}{d(x)} ,
+
+    with b the distribution `base`, and s summing to 1 over the unseen classes: one step
+    of a random walk that starts at every seen class equally.
+
+    Parameters
+    ----------
+    graph : {"counts", "complete"}, array or callable, default="complete"
+        As in `GraphDiffusionUnigram`. For the two named ones s is uniform.
+
+    spread : float, default=0.5
+        :math:`\lambda`, in [0, 1]: to be tuned on held-out text. With 1, unseen
+        classes without a seen neighbour have no probability.
+
+    base : unigram estimator, default=None
+        None is ``GoodTuringUnigram()``.
+
+    CLASSES_PARAMETER
+
+    Attributes
+    ----------
+    reached_ : int
+        Number of unseen classes with a seen neighbour. Where it is 0, P is `base`.
+
+    SHARED_ATTRIBUTES
+
+    See Also
+    --------
+    wordnet_graph, group_graph, neighbors_graph, cooccurrence_graph : Make graphs.
+
+    Examples
+    --------
+    "cats" was not seen, but its neighbour "cat" was.
+
+    >>> import numpy as np
+    >>> from sklstruct.smoothing import AdditiveUnigram, GraphSpreadUnigram, group_graph
+    >>> words = np.array(["cat", "cats", "dog", "hut"])
+    >>> graph = group_graph(["cat", "cat", "dog", "hut"])
+    >>> model = GraphSpreadUnigram(graph, base=AdditiveUnigram(0.5))
+    >>> model.from_counts([2, 0, 2, 0], words).proba_.round(4).tolist()
+    [0.4167, 0.125, 0.4167, 0.0417]
+    """
+
+    _parameter_constraints: dict = {
+        "graph": GRAPH_CONSTRAINT,
+        "spread": [Interval(Real, 0, 1, closed="both")],
+        "base": [None, HasMethods(["from_counts"])],
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        graph: Any = "complete",
+        *,
+        spread: float = 0.5,
+        base: Any = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.graph = graph
+        self.spread = spread
+        self.base = base
+        self.classes = classes
+
+    def _check_params(self, in_order: bool) -> None:
+        check_rows(self.graph, in_order)
+
+    def _smooth(self, counts: np.ndarray) -> np.ndarray:
+        base = GoodTuringUnigram() if self.base is None else self.base
+        proba = base_distribution(base, counts, self.classes_, positive=False)
+        unseen = counts == 0
+        if isinstance(self.graph, str):
+            share = unseen.astype(np.float64)
+        else:
+            graph = read_graph(self.graph, counts, self.classes_)
+            share = graph.normalized((~unseen).astype(np.float64), 0.0, 1)
+            share[~unseen] = 0.0
+        self.reached_ = int(np.count_nonzero(share))
+        if self.reached_:
+            mass = proba[unseen].sum()
+            proba[unseen] *= 1.0 - self.spread
+            proba += share * (self.spread * mass / share.sum())
+        return proba / proba.sum()
