@@ -152,14 +152,14 @@ class Hiclass:
 
     def fit(self, X, y):
         tree = TAXONOMY_BUILDERS["cut"]().build(X, y)
-        self.classes_ = tree.classes_
+        self.classes_ = tree.classes
         depth = tree.depth + 1
         self.paths = np.full((tree.n_classes, depth), "", dtype=object)
         for c in range(tree.n_classes):
             path = [f"n{v}" for v in tree.path(tree.leaf_of_class[c])[1:]]
             path = [*path[:-1], f"c{c}"]
             self.paths[c, : len(path)] = path
-        self.model.fit(X, self.paths[np.searchsorted(tree.classes_, y)])
+        self.model.fit(X, self.paths[np.searchsorted(tree.classes, y)])
         return self
 
     def predict(self, X):

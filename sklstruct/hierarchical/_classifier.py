@@ -38,8 +38,7 @@ from .._compat import (
     _routing_enabled,
 )
 from .._parallel import rows_per_block, single_blas_thread
-from ..taxonomy import TAXONOMY_BUILDERS, GivenTaxonomy, Taxonomy
-from ..taxonomy._builders._given import as_taxonomy, restrict_to
+from ..taxonomy import TAXONOMY_BUILDERS, GivenTaxonomy, Taxonomy, as_taxonomy
 from . import _classifier_fast as kernels
 from ._problems import NodeProblems, warn_not_converged
 
@@ -609,7 +608,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         for t in range(self.n_taxonomies):
             spec = specs[t % len(specs)]
             built = isinstance(spec, str) or hasattr(spec, "build")
-            spec = self._builder(spec) if built else as_taxonomy(spec)
+            spec = self._builder(spec) if built else as_taxonomy(spec, self.classes_)
             again = any(_same(spec, other) for other in seen)
             seen.append(spec)
             if again and isinstance(spec, GivenTaxonomy | Taxonomy):
@@ -623,7 +622,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 view = np.random.RandomState(rng.randint(2**31 - 1)) if again else None
                 sources.append((builder, view))
                 continue
-            sources.append(restrict_to(spec, self.classes_))
+            sources.append(spec)
         return sources
 
     def _builder(self, spec):

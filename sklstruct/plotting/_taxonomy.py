@@ -92,9 +92,11 @@ class TaxonomyDisplay:
     ----------
     taxonomy : Taxonomy
         The tree.
+
     node_accuracy : array-like of shape (n_nodes,), default=None
         Accuracy of each node, from 0 to 1, NaN where there is none. None draws no
         colours.
+
     node_count : array-like of shape (n_nodes,), default=None
         Test samples below each node.
 
@@ -102,12 +104,16 @@ class TaxonomyDisplay:
     ----------
     ax_ : matplotlib Axes
         Axes with the dendrogram, after `plot`.
+
     figure_ : matplotlib Figure
         Figure that holds them.
+
     lines_ : matplotlib LineCollection
         The branches.
+
     nodes_ : matplotlib PathCollection or None
         The dots, if there is an accuracy.
+
     labels_ : list of matplotlib Text
         Names of the classes, from top to bottom; empty where letters would be too
         small to be seen.
@@ -135,15 +141,20 @@ class TaxonomyDisplay:
         ----------
         estimator : HierarchicalClassifier or Pipeline
             Fitted; the last step of a pipeline is a `HierarchicalClassifier`.
+
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Test samples, or what the first step of the pipeline takes.
+
         y : array-like of shape (n_samples,)
             Their labels; those the estimator does not know are left out.
+
         tree : int, default=0
             Which of ``taxonomies_``. With several, colours are decisions by the
             averaged probabilities.
+
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure high enough for all classes.
+
         **kwargs : dict
             Passed to `plot`.
 
@@ -155,6 +166,7 @@ class TaxonomyDisplay:
         ------
         NotFittedError
             The classifier is not fitted.
+
         ValueError
             Another kind of estimator, no label that it knows, no such tree.
         """
@@ -182,13 +194,17 @@ class TaxonomyDisplay:
         ----------
         taxonomy : Taxonomy
             The tree.
+
         proba : array-like of shape (n_samples, n_classes)
-            Probabilities, columns in the order of ``taxonomy.classes_``.
+            Probabilities, columns in the order of ``taxonomy.classes``.
+
         code : array-like of int, shape (n_samples,)
-            Index into ``taxonomy.classes_`` of the class of each sample, from 0 to
+            Index into ``taxonomy.classes`` of the class of each sample, from 0 to
             n_classes - 1.
+
         ax : matplotlib Axes, default=None
             Axes to plot on.
+
         **kwargs : dict
             Passed to `plot`.
 
@@ -229,8 +245,10 @@ class TaxonomyDisplay:
         ax : matplotlib Axes, default=None
             Axes to plot on. None makes a figure whose height grows with the
             number of classes, so that 150 names stay readable.
+
         labels : array-like of shape (n_classes,), default=None
-            Names to write instead of the labels, in the order of ``classes_``.
+            Names to write instead of the labels, in the order of its classes.
+
         cmap : str or Colormap, default="RdYlGn"
             Colours of the accuracy.
 
@@ -239,7 +257,7 @@ class TaxonomyDisplay:
         self : TaxonomyDisplay
         """
         tree = self.taxonomy
-        names = tree.classes_ if labels is None else np.asarray(labels)
+        names = tree.classes if labels is None else np.asarray(labels)
         if names.shape != (tree.n_classes,):
             raise ValueError(
                 f"labels must have one entry for each of the {tree.n_classes} "
@@ -347,12 +365,16 @@ class DepthTradeoffDisplay:
     ----------
     depths : array-like of int, shape (n_depths,)
         Values of `max_depth`.
+
     n_dots : array-like of shape (n_depths, n_splits)
         Average number of products of a test sample with a weight vector.
+
     accuracy : array-like of shape (n_depths, n_splits)
         Share of right predictions.
+
     log_loss : array-like of shape (n_depths, n_splits)
         Mean of :math:`-\ln P(y_i \mid x_i)`, in nats per sample.
+
     name : str, default=None
         Name in the legend.
 
@@ -360,8 +382,10 @@ class DepthTradeoffDisplay:
     ----------
     ax_ : ndarray of two matplotlib Axes
         Accuracy and log-loss, after `plot`.
+
     figure_ : matplotlib Figure
         Figure that holds them.
+
     lines_ : list of two matplotlib Line2D
         The curves.
 
@@ -396,19 +420,25 @@ class DepthTradeoffDisplay:
             Not fitted; the `max_depth` of the classifier is ignored. The last step of
             a pipeline is a `HierarchicalClassifier`, its other steps are fitted anew
             for every split and depth.
+
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Samples, or what the first step of the pipeline takes.
+
         y : array-like of shape (n_samples,)
             Labels; in each split those of the test samples are among those of the
             training samples.
+
         depths : array-like of int, default=None
             Depths of at least 0. None: 0 to the depth of the deepest tree, at most 12
             of them.
+
         cv : int, splitter or iterable, default=None
             As in `sklearn.model_selection.cross_validate`.
+
         name : str, default=None
             Name in the legend; None takes the estimator's `taxonomy` if that is a
             name.
+
         ax : array of two matplotlib Axes, default=None
             Axes to plot on, for example ``ax_`` of another display.
 

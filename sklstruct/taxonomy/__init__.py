@@ -1,41 +1,17 @@
 """Trees over classes: given or learned from data."""
 
-from sklstruct.taxonomy._builders import (
-    TAXONOMY_BUILDERS,
-    ConfusionSplit,
-    CutSplit,
-    DiffracSplit,
-    GivenTaxonomy,
-    GreedyMerge,
-    HungarianMerge,
-    KMeansSplit,
-    RandomSplit,
-    RefinedTaxonomy,
-    SpectralSplit,
-    TaxonomyBuilder,
-    WardMerge,
-    refine,
-)
-from sklstruct.taxonomy._proximity import ClassProximity, ClassStatistics
-from sklstruct.taxonomy._taxonomy import ClassSets, Taxonomy
+from . import builders
+from ._given import as_taxonomy
+from ._proximity import ClassProximity
+from ._statistics import ClassStatistics
+from ._taxonomy import ClassSets, Taxonomy
+from .builders import *  # noqa: F403
 
 __all__ = [
-    "TAXONOMY_BUILDERS",
+    *builders.__all__,
     "ClassProximity",
     "ClassSets",
     "ClassStatistics",
-    "ConfusionSplit",
-    "CutSplit",
-    "DiffracSplit",
-    "GivenTaxonomy",
-    "GreedyMerge",
-    "HungarianMerge",
-    "KMeansSplit",
-    "RandomSplit",
-    "RefinedTaxonomy",
-    "SpectralSplit",
     "Taxonomy",
-    "TaxonomyBuilder",
-    "WardMerge",
-    "refine",
+    "as_taxonomy",
 ]

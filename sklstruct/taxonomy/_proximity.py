@@ -1,10 +1,7 @@
 r"""Proximity of classes: how well a linear model tells groups of classes apart.
 
-Data come in once (`ClassStatistics`: weights, class sums, one Gram matrix) and every
-node of a taxonomy takes its `ClassProximity` from these statistics.
-
-Derivation used throughout. With Y the n × K indicators, Xc the centred features, N the
-diagonal matrix of class weights, S = YᵀXc and B = XcᵀXc + δI = LLᵀ,
+With Y the n × K indicators, Xc the centred features, N the diagonal matrix of class
+weights, S = YᵀXc and B = XcᵀXc + δI = LLᵀ,
 
     Q = Yᵀ(I - Xc B⁻¹ Xcᵀ)Y = N - S B⁻¹ Sᵀ = N - AAᵀ,   A = S L⁻ᵀ.
 
@@ -13,416 +10,12 @@ Sample weights w are weights in all sums, so a weight of 2 is a sample seen twic
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.multiclass import check_classification_targets
 
-from sklstruct._checks import check_sparse, check_squares
-from sklstruct._compat import _check_sample_weight
-from sklstruct.taxonomy._taxonomy import _label_array
+from ._samples import DEFAULT_BYTES, check_memory, sum_by_class
 
-# Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
-_CHUNK = 4096
-# Below this density products of sparse matrices beat blocks made dense.
-_SPARSE = 0.1
-# Smallest ridge in units of the mean variance: keeps singular Grams definite, and is
-# far below any ridge that shows in Q at 1e-8.
-_RIDGE_FLOOR = 1e-10
-# Features from which "auto" leaves the d x d Gram: 2048² float64 is 32 MB, its
-# Cholesky factorisation 0.1 s.
-_MAX_PRIMAL = 2048
-_DEFAULT_BYTES = 2**31
-
-
-def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> None:
-    """Raise a MemoryError that says what is too large, how large, and what to do."""
-    if n_bytes > max_bytes:
-        raise MemoryError(
-            f"{what} needs {n_bytes / 2**30:.3g} GiB, more than max_bytes = "
-            f"{max_bytes / 2**30:.3g} GiB; {remedy}."
-        )
-
-
-def check_samples(
-    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[Any, NDArray, NDArray]:
-    """Checked X, y and float64 weights without the samples of weight 0.
-
-    Nothing of an absent sample may enter, not even its label.
-    """
-    if y is None:
-        raise ValueError("y is None; a taxonomy needs the label of every sample.")
-    check_sparse(X)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    check_consistent_length(X, y)
-    weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    check_squares(X, np.float64)
-    y = np.asarray(y)
-    if not (weight > 0).all():
-        used = np.flatnonzero(weight > 0)
-        X, y, weight = X[used], y[used], weight[used]
-    return X, y, weight
-
-
-def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
-    """Sorted labels and the int64 code of every sample."""
-    check_classification_targets(y)
-    classes, codes = np.unique(_label_array(np.asarray(y)), return_inverse=True)
-    return classes, codes
-
-
-class ClassStatistics:
-    r"""What one pass over the data keeps: class weights, class sums and a Gram matrix.
-
-    Parameters
-    ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Finite features; sparse matrices are read as CSR and never made dense as a
-        whole.
-    y : array-like of shape (n_samples,)
-        Labels.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights >= 0; samples of weight 0 count as absent.
-    form : {"auto", "primal", "dual", "low_rank", "class_means"}, default="auto"
-        Coordinates in which the statistics are kept.
-
-        - "primal": the features; one d × d Gram matrix. O(nd²).
-        - "dual": an orthonormal basis of the n centred rows, from the eigenvectors of
-          the n × n Gram; the same Q, for n < d. O(n²d + n³).
-        - "low_rank": XcXcᵀ ≈ RRᵀ by an incomplete Cholesky factorisation with
-          pivoting, n × `rank`. O(n rank²).
-        - "class_means": features projected on the span of the class means: exact in
-          the sums, the Gram matrix of what lies in that span only. **Another Q** than
-          that of the other forms, see Notes. O(ndK).
-        - "auto": primal where d <= min(n, 2048), dual where n <= 2048, otherwise
-          class_means up to 512 classes and low_rank beyond.
-    rank : int, default=512
-        Largest number of pivots of "low_rank", >= 1.
-    keep_rows : bool, default=False
-        Keep the rows, sorted by class, so that Grams of subsets of classes can be
-        computed anew (``gram="exact"`` of `proximity`). The rows are a copy.
-    max_bytes : int, default=2**31
-        Largest size of one dense array.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels that have a positive weight, sorted.
-    weight : float64 ndarray of shape (n_classes,)
-        Total weight of every class.
-    mean : float64 ndarray of shape (n_columns,)
-        Mean of the features (in the coordinates of `form`).
-    class_sum : float64 ndarray of shape (n_classes, n_columns)
-        Weighted sums of the centred rows of every class.
-    scatter : float64 ndarray of shape (n_columns, n_columns)
-        Weighted Gram matrix of the centred rows.
-    form : str
-        The form taken.
-
-    Raises
-    ------
-    ValueError
-        Features that are NaN, infinite or so large that squares overflow (beyond
-        1.3e150), a malformed sparse matrix, lengths that differ, negative or NaN
-        weights, no positive weight.
-    MemoryError
-        A dense array beyond `max_bytes`; the message says how large.
-
-    Notes
-    -----
-    "primal" and "dual" give the same Q, up to rounding; "low_rank" approaches it as
-    `rank` grows. "class_means" does not: with P the projection on the span of the
-    centred class means, it has :math:`P (X_c^\top X_c) P + \delta P` in the place of
-    :math:`X_c^\top X_c + \delta I`, that is the Q of the projected samples. Features
-    whose within-class noise is correlated with that in the span cannot be used to
-    cancel it. The two are equal where the within-class scatter maps the span to itself,
-    as for spherical classes.
-
-    "auto" nevertheless takes it for up to 512 classes where n and d are beyond 2048:
-    its trees were as good as those of the exact Q, and it was several times faster than
-    "low_rank" of the same quality. `CutSplit`, time to build on one core, and accuracy
-    of `HierarchicalClassifier` with ``C=10`` along the tree, one split:
-
-    ============== ======== ======== ======== ========
-    form           clinc150 (build)  words    (build)
-    ============== ======== ======== ======== ========
-    class_means    0.906    0.13 s   0.357    0.5 s
-    low_rank, 512  0.901    0.98 s   0.359    1.9 s
-    low_rank, 128  0.891    0.12 s   0.346    0.4 s
-    primal         0.901    24.5 s   0.355    2.2 s
-    ============== ======== ======== ======== ========
-
-    clinc150 are tf-idf features, n = 15 000, d = 11 860, K = 150; words are bags of
-    words drawn from a hierarchy, n = 9 000, d = 4 000, K = 300. Beyond 512 classes the
-    n × K coordinates are more than those of "low_rank" with its default `rank`. For the
-    Q of the formula itself choose "primal" or "dual".
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklstruct.taxonomy import ClassStatistics
-    >>> stats = ClassStatistics(*load_iris(return_X_y=True))
-    >>> stats.proximity().matrix().round(2)
-    array([[19.85,  9.06, 21.09],
-           [ 9.06, 41.73, -0.79],
-           [21.09, -0.79, 29.7 ]])
-    """
-
-    def __init__(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        form: str = "auto",
-        rank: int = 512,
-        keep_rows: bool = False,
-        max_bytes: int = _DEFAULT_BYTES,
-    ):
-        X, y, weight = check_samples(X, y, sample_weight)
-        if rank < 1:
-            raise ValueError(f"rank must be >= 1, got {rank!r}.")
-        self.classes_, codes = encode_classes(y)
-        self.max_bytes = max_bytes
-        n, d = X.shape
-        k = self.classes_.size
-        if form == "auto":
-            if d <= min(n, _MAX_PRIMAL):
-                form = "primal"
-            elif n <= _MAX_PRIMAL:
-                form = "dual"
-            else:
-                form = "class_means" if k <= 512 else "low_rank"
-        self.form = form
-        if form == "dual":
-            check_memory(8 * n * n, max_bytes, f"a dense {n} x {n} Gram", _LOW_RANK)
-            X = _dual_coordinates(X, weight)
-        elif form == "low_rank":
-            check_memory(8 * n * min(rank, n), max_bytes, "the factor R", "lower rank")
-            X = _incomplete_cholesky(X, weight, rank)
-        elif form == "class_means":
-            check_memory(8 * n * min(k, d), max_bytes, "the projection", _LOW_RANK)
-            check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
-            X = _class_mean_coordinates(X, codes, weight, k)
-        elif form != "primal":
-            raise ValueError(
-                f"form must be 'auto', 'primal', 'dual', 'low_rank' or 'class_means', "
-                f"got {form!r}."
-            )
-        d = X.shape[1]
-        check_memory(8 * d * d, max_bytes, f"a dense {d} x {d} Gram", _LOW_RANK)
-        check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
-        self.weight = np.bincount(codes, weight, minlength=k)
-        self._one_pass(X, codes, weight)
-        self._rows = None
-        if keep_rows:
-            order = np.argsort(codes, kind="stable")
-            ptr = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=k))])
-            self._rows = X[order], np.sqrt(weight[order]), ptr
-
-    def _one_pass(self, X, codes, weight) -> None:
-        n, d = X.shape
-        k = self.weight.size
-        total = self.weight.sum()
-        if sp.issparse(X) and X.nnz < _SPARSE * n * d:
-            sums = _sum_by_class(X, codes, k, weight)
-            gram = _to_dense(X.T @ (sp.diags_array(weight) @ X))
-            shift = np.zeros(d)
-        else:
-            # A shift near the mean saves the digits that centring would lose where
-            # the mean is large against the spread.
-            shift = np.asarray(X[:_CHUNK].mean(axis=0), dtype=np.float64).ravel()
-            sums, gram = np.zeros((k, d)), np.zeros((d, d))
-            for lo in range(0, n, _CHUNK):
-                block = _to_dense(X[lo : lo + _CHUNK]) - shift
-                w = weight[lo : lo + _CHUNK]
-                sums += _sum_by_class(block, codes[lo : lo + _CHUNK], k, w)
-                block *= np.sqrt(w)[:, None]
-                gram += block.T @ block
-        mean = sums.sum(axis=0) / total
-        self.mean = shift + mean
-        self.class_sum = sums - self.weight[:, None] * mean
-        self.scatter = gram - total * np.outer(mean, mean)
-        self._whitened = None
-
-    @property
-    def n_classes(self) -> int:
-        return self.weight.size
-
-    @property
-    def class_mean(self) -> NDArray:
-        """Means of the classes minus the overall mean, (n_classes, n_columns)."""
-        return self.class_sum / self.weight[:, None]
-
-    def ridge(self, delta: float) -> float:
-        """`delta`, or the floor that keeps a singular Gram matrix definite."""
-        variance = np.trace(self.scatter) / max(self.scatter.shape[0], 1)
-        ridge = max(delta, _RIDGE_FLOOR * variance)
-        # Constant features: S = 0, so any positive ridge gives A = 0.
-        return ridge if ridge > 0 else 1.0
-
-    def whitened_means(self, delta: float = 1.0) -> NDArray:
-        r"""Centred class means in which the pooled within-class covariance is I.
-
-        Parameters
-        ----------
-        delta : float, default=1.0
-            Ridge >= 0 added to the within-class scatter.
-
-        Returns
-        -------
-        means : float64 ndarray of shape (n_classes, n_columns)
-            :math:`M L^{-\top}` with M the centred means, and
-            :math:`LL^\top = (W + \delta I) / n` with W the within-class scatter and n
-            the total weight.
-        """
-        if self._whitened is None or self._whitened[0] != delta:
-            mean = self.class_mean
-            within = self.scatter - self.class_sum.T @ mean
-            within.flat[:: within.shape[0] + 1] += self.ridge(delta)
-            within /= self.weight.sum()
-            factor = _cholesky(within, _RIDGE_FLOOR * max(np.trace(within), 1e-300))
-            white = scipy.linalg.solve_triangular(
-                factor, mean.T, lower=True, check_finite=False
-            )
-            self._whitened = delta, np.ascontiguousarray(white.T)
-        return self._whitened[1]
-
-    def proximity(
-        self,
-        members: ArrayLike | None = None,
-        *,
-        delta: float = 1.0,
-        gram: str = "pooled",
-        scatter: NDArray | None = None,
-    ) -> ClassProximity:
-        r"""Proximity of a subset of the classes, centred within the subset.
-
-        The ridge of a subset is :math:`\delta n_v / n`, with n_v the weight of its
-        samples: it shrinks as the Gram matrix does.
-
-        Parameters
-        ----------
-        members : array-like of int, default=None
-            Distinct indices into `classes_`; None means all.
-        delta : float, default=1.0
-            Ridge δ >= 0 for all classes, in units of the scatter (squared features
-            times weight).
-        gram : {"pooled", "exact", "root"}, default="pooled"
-            Where :math:`X_v^\top X_v` of the subset comes from: the within-class
-            scatter of **all** classes, scaled, plus the exact scatter of the members'
-            means ("pooled": no look at the data; equal to "exact" for all classes);
-            the members' own rows ("exact", needs ``keep_rows=True``); or that of all
-            classes unchanged ("root": the submatrix of Q, centred again).
-        scatter : ndarray of shape (n_columns, n_columns), default=None
-            ``subset_scatter(members)`` for "exact" where the caller has it already.
-
-        Returns
-        -------
-        proximity : ClassProximity
-
-        Raises
-        ------
-        ValueError
-            `members` that are none, repeated or out of range, a negative `delta`, an
-            unknown `gram`, "exact" without ``keep_rows=True``.
-        """
-        if not delta >= 0:
-            raise ValueError(f"delta must be >= 0, got {delta!r}.")
-        every = members is None
-        index = np.arange(self.n_classes) if every else self._check_members(members)
-        weight = self.weight[index]
-        share = weight.sum() / self.weight.sum()
-        classes = self.classes_[index]
-        if gram == "pooled":
-            means = self.whitened_means(delta)[index]
-            means = means - (weight @ means) / weight.sum()
-            u, s, _ = np.linalg.svd(
-                means * np.sqrt(weight)[:, None], full_matrices=False
-            )
-            # B = n_v I + PᵀP in whitened coordinates, P = N^(1/2) means = u s vᵀ.
-            a = u * (s / np.sqrt(weight.sum() + s**2))
-            return ClassProximity(classes, weight, a * np.sqrt(weight)[:, None])
-        if gram not in ("exact", "root"):
-            raise ValueError(f"gram must be 'pooled', 'exact' or 'root', got {gram!r}.")
-        sums = self.class_sum[index]
-        total = sums.sum(axis=0)
-        sums = sums - np.outer(weight / weight.sum(), total)
-        if gram == "root" or every:
-            b, share = self.scatter.copy(), 1.0
-        else:
-            b = self.subset_scatter(index) if scatter is None else scatter
-            b = b - np.outer(total, total / weight.sum())
-        b.flat[:: b.shape[0] + 1] += self.ridge(delta) * share
-        factor = _cholesky(b, _RIDGE_FLOOR * max(np.trace(b), 1e-300))
-        a = scipy.linalg.solve_triangular(
-            factor, sums.T, lower=True, check_finite=False
-        ).T
-        return ClassProximity(classes, weight, np.ascontiguousarray(a))
-
-    def subset_scatter(self, members: ArrayLike) -> NDArray:
-        """Weighted Gram of the members' rows, centred by the mean of **all** samples.
-
-        Parameters
-        ----------
-        members : array-like of int
-            Distinct indices into `classes_`.
-
-        Returns
-        -------
-        scatter : float64 ndarray of shape (n_columns, n_columns)
-
-        Raises
-        ------
-        ValueError
-            Without ``keep_rows=True``, or as `proximity` for `members`.
-        """
-        if self._rows is None:
-            raise ValueError("gram='exact' needs statistics with keep_rows=True.")
-        X, root_weight, ptr = self._rows
-        members = self._check_members(members)
-        rows = np.concatenate([np.arange(ptr[c], ptr[c + 1]) for c in members])
-        d = X.shape[1]
-        if sp.issparse(X) and X.nnz < _SPARSE * X.shape[0] * d:
-            part = sp.diags_array(root_weight[rows]) @ X[rows]
-            total = self.class_sum[members].sum(axis=0)
-            mass = self.weight[members].sum()
-            cross = np.outer(total + mass * self.mean, self.mean)
-            return (
-                _to_dense(part.T @ part)
-                - cross
-                - cross.T
-                + mass * np.outer(self.mean, self.mean)
-            )
-        gram = np.zeros((d, d))
-        for lo in range(0, rows.size, _CHUNK):
-            block = rows[lo : lo + _CHUNK]
-            part = _to_dense(X[block]) - self.mean
-            part *= root_weight[block, None]
-            gram += part.T @ part
-        return gram
-
-    def _check_members(self, members) -> NDArray:
-        index = np.asarray(members)
-        k = self.n_classes
-        if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
-            raise ValueError(
-                f"members must be a 1-D array of at least one integer, got shape "
-                f"{index.shape} and dtype {index.dtype}."
-            )
-        if index.min() < 0 or index.max() >= k:
-            raise ValueError(f"members must be from 0 to {k - 1}, got {index}.")
-        # Builders pass them sorted; only others pay for np.unique.
-        if (index[1:] <= index[:-1]).any() and np.unique(index).size < index.size:
-            raise ValueError(f"members must be distinct, got {index}.")
-        return index.astype(np.intp, copy=False)
+__all__ = ["ClassProximity"]
 
 
 class ClassProximity:
@@ -441,14 +34,16 @@ class ClassProximity:
     ----------
     classes : array-like of shape (n_classes,)
         Labels, or any other names of the rows.
+
     weight : array-like of shape (n_classes,)
         Total sample weight of each class, the diagonal of N.
+
     factor : array-like of shape (n_classes, rank)
         A.
 
     Attributes
     ----------
-    classes_, weight, factor : ndarray
+    classes, weight, factor : ndarray
         As given.
 
     References
@@ -459,60 +54,24 @@ class ClassProximity:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklstruct.taxonomy import ClassProximity
+    >>> from sklstruct.taxonomy import ClassStatistics
     >>> X, y = np.array([[0.0], [1.0], [10.0]]), ["a", "b", "c"]
-    >>> near = ClassProximity.from_data(X, y)
+    >>> near = ClassStatistics(X, y).proximity()
     >>> near.residual([1, 1, -1]) < near.residual([1, -1, 1])
     True
     """
 
     def __init__(self, classes: ArrayLike, weight: ArrayLike, factor: ArrayLike):
-        self.classes_ = np.asarray(classes)
+        self.classes = np.asarray(classes)
         self.weight = np.asarray(weight, dtype=np.float64)
         self.factor = np.asarray(factor, dtype=np.float64)
         k = self.weight.size
-        if self.factor.ndim != 2 or not self.factor.shape[0] == self.classes_.size == k:
+        if self.factor.ndim != 2 or not self.factor.shape[0] == self.classes.size == k:
             raise ValueError(
                 f"classes, weight and factor must have one entry per class, got "
-                f"shapes {self.classes_.shape}, {self.weight.shape} and "
-                f"{self.factor.shape}."
+                f"shapes {self.classes.shape}, {self.weight.shape} and "
+                f"{self.factor.shape}"
             )
-
-    @classmethod
-    def from_data(
-        cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        delta: float = 1.0,
-        form: str = "auto",
-        rank: int = 512,
-        max_bytes: int = _DEFAULT_BYTES,
-    ) -> ClassProximity:
-        """From samples.
-
-        Parameters
-        ----------
-        X, y, sample_weight, form, rank, max_bytes
-            See `ClassStatistics`. With many samples and features ``form="auto"`` is
-            "class_means", whose Q is that of samples projected on the class means.
-        delta : float, default=1.0
-            Ridge δ >= 0.
-
-        Returns
-        -------
-        proximity : ClassProximity
-
-        Raises
-        ------
-        ValueError, MemoryError
-            See `ClassStatistics`.
-        """
-        stats = ClassStatistics(
-            X, y, sample_weight, form=form, rank=rank, max_bytes=max_bytes
-        )
-        return stats.proximity(delta=delta)
 
     @property
     def n_classes(self) -> int:
@@ -524,9 +83,21 @@ class ClassProximity:
         return self.factor / np.sqrt(self.weight)[:, None]
 
     def matrix(
-        self, *, normalize: bool = False, max_bytes: int = _DEFAULT_BYTES
+        self, *, normalize: bool = False, max_bytes: int = DEFAULT_BYTES
     ) -> NDArray:
         r"""The dense matrix Q, or :math:`N^{-1/2} Q N^{-1/2}`.
+
+        Parameters
+        ----------
+        normalize : bool, default=False
+            Whether to scale by class size.
+
+        max_bytes : int, default=2**31
+            Largest size of the matrix.
+
+        Returns
+        -------
+        q : float64 ndarray of shape (n_classes, n_classes)
 
         Raises
         ------
@@ -546,135 +117,64 @@ class ClassProximity:
         return q
 
     def residual(self, z: ArrayLike, *, normalize: bool = False) -> float:
-        r""":math:`z^\top Q z` without Q, for any vector z over the classes."""
+        r""":math:`z^\top Q z` without Q.
+
+        Parameters
+        ----------
+        z : array-like of shape (n_classes,)
+            Any vector over the classes; signs are a split.
+
+        normalize : bool, default=False
+            Whether to take :math:`N^{-1/2} Q N^{-1/2}`.
+
+        Returns
+        -------
+        value : float
+        """
         z = np.asarray(z, dtype=np.float64)
         a = self.normalized_factor if normalize else self.factor
         diagonal = 1.0 if normalize else self.weight
         return float(np.sum(diagonal * z * z) - np.sum((z @ a) ** 2))
 
-    def merge(self, p: int, q: int) -> ClassProximity:
-        r"""Classes p and q as one, in the place of the former: exactly
-        :math:`U^\top Q U`, as if they had had one label all the time."""
-        k = self.n_classes
-        if p == q or not (0 <= p < k and 0 <= q < k):
-            raise ValueError(f"p and q must be two of 0 ... {k - 1}, got {p} and {q}.")
-        group = np.arange(k)
-        group[q] = p
-        return self.merge_groups(np.unique(group, return_inverse=True)[1])
+    def merge(self, group: ArrayLike) -> ClassProximity:
+        r"""Every group of classes as one; group g is row g of the result.
 
-    def merge_groups(self, group: ArrayLike) -> ClassProximity:
-        """Every group of classes as one; group g is row g of the result.
+        Exactly :math:`U^\top Q U` with U the indicators of the groups: the Q of samples
+        that had one label a group all the time.
 
         Parameters
         ----------
         group : array-like of int, shape (n_classes,)
             Group of each class, 0 ... n_groups - 1, none empty. A group is named by
             the label of its first class.
+
+        Returns
+        -------
+        proximity : ClassProximity
+
+        Raises
+        ------
+        ValueError
+            Groups that are not one integer >= 0 a class, or an empty group.
         """
-        group = np.asarray(group, dtype=np.intp)
+        group = np.asarray(group)
+        if group.shape != self.weight.shape or group.dtype.kind not in "iu":
+            raise ValueError(
+                f"group must be {self.n_classes} integers, got shape {group.shape} and "
+                f"dtype {group.dtype}"
+            )
+        if group.min() < 0 or group.max() >= self.n_classes:
+            raise ValueError(
+                f"group must be from 0 to {self.n_classes - 1}, got {group.min()} to "
+                f"{group.max()}"
+            )
         n_groups = int(group.max()) + 1
         first = np.full(n_groups, -1)
         first[group[::-1]] = np.arange(self.n_classes)[::-1]
         if (first < 0).any():
-            raise ValueError(f"group {np.argmin(first)} is empty.")
+            raise ValueError(f"group {np.argmin(first)} is empty")
         return ClassProximity(
-            self.classes_[first],
+            self.classes[first],
             np.bincount(group, self.weight, minlength=n_groups),
-            _sum_by_class(self.factor, group, n_groups),
+            sum_by_class(self.factor, group, n_groups),
         )
-
-
-_LOW_RANK = "use form='low_rank' with a smaller rank, or raise max_bytes"
-_FEWER = "reduce the features or raise max_bytes"
-
-
-def _to_dense(X) -> NDArray:
-    X = X.toarray() if sp.issparse(X) else X
-    return np.asarray(X, dtype=np.float64)
-
-
-def _sum_by_class(X, codes, n_classes, weight=None) -> NDArray:
-    """Weighted sums of the rows of each class, dense."""
-    n = codes.size
-    weight = np.ones(n) if weight is None else weight
-    indicator = sp.csr_array((weight, codes, np.arange(n + 1)), shape=(n, n_classes))
-    return _to_dense(indicator.T @ X)
-
-
-def _cholesky(matrix, step) -> NDArray:
-    """Lower factor; rounding that left the matrix indefinite is lifted by a ridge."""
-    for _ in range(12):
-        try:
-            return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            matrix = matrix + step * np.eye(matrix.shape[0])
-            step *= 10
-    raise np.linalg.LinAlgError(
-        "the Gram matrix is not positive definite; raise delta."
-    )
-
-
-def _weighted_mean(X, weight) -> NDArray:
-    return np.asarray(weight @ X, dtype=np.float64).ravel() / weight.sum()
-
-
-def _dual_coordinates(X, weight) -> NDArray:
-    """n × r coordinates of the centred rows, RRᵀ = XcXcᵀ."""
-    mean = _weighted_mean(X, weight)
-    if sp.issparse(X):
-        cross = X @ mean
-        gram = _to_dense(X @ X.T) - cross[:, None] - cross + mean @ mean
-    else:
-        centred = X.astype(np.float64) - mean
-        gram = centred @ centred.T
-    s2, u = np.linalg.eigh(gram)
-    keep = s2 > 1e-14 * max(s2[-1], 0) * len(s2)
-    if not keep.any():
-        return np.zeros((X.shape[0], 1))
-    return u[:, keep] * np.sqrt(s2[keep])
-
-
-def _incomplete_cholesky(X, weight, rank) -> NDArray:
-    """n × m factor R, m <= rank, of XcXcᵀ ≈ RRᵀ; the pivot has the largest residual.
-
-    A column of the Gram costs one product with X, so the n × n matrix is never made.
-    """
-    n = X.shape[0]
-    mean = _weighted_mean(X, weight)
-    cross = np.asarray(X @ mean).ravel()
-    square = (
-        X.astype(np.float64).power(2).sum(axis=1)
-        if sp.issparse(X)
-        else np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    )
-    left = np.asarray(square, dtype=np.float64).ravel() - 2 * cross + mean @ mean
-    tolerance = 1e-12 * max(left.sum(), 0)
-    rank = min(rank, n)
-    out = np.zeros((rank, n))  # rows are the columns of R: contiguous updates
-    for j in range(rank):
-        p = int(np.argmax(left))
-        if left[p] <= 0 or left.sum() <= tolerance:
-            out = out[: max(j, 1)]
-            break
-        row = _to_dense(X[[p]]).ravel()
-        column = np.asarray(X @ row).ravel() - cross - cross[p] + mean @ mean
-        column -= out[:j, p] @ out[:j]
-        column /= np.sqrt(left[p])
-        out[j] = column
-        left -= column**2
-        left[p] = 0.0
-        np.maximum(left, 0, out=left)
-    return np.ascontiguousarray(out.T)
-
-
-def _class_mean_coordinates(X, codes, weight, n_classes) -> NDArray:
-    """Coordinates of the rows in an orthonormal basis of the centred class means."""
-    sums = _sum_by_class(X, codes, n_classes, weight)
-    means = sums / np.bincount(codes, weight, minlength=n_classes)[:, None]
-    means -= means.mean(axis=0)
-    s2, u = np.linalg.eigh(means @ means.T)
-    keep = s2 > 1e-12 * max(s2[-1], 0)
-    if not keep.any():
-        return np.zeros((X.shape[0], 1))
-    basis = (means.T @ u[:, keep]) / np.sqrt(s2[keep])
-    return np.asarray(X @ basis, dtype=np.float64)

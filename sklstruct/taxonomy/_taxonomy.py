@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_MAX_NODES = 2**31 - 1
-# Deepest tree that export_text draws unasked: a chain of K levels takes 5 K²
-# characters, 5 MB here and 500 MB at 10 000.
-_MAX_TEXT_DEPTH = 1000
+from .._checks import INT32_MAX
+from ._io import (
+    Parts,
+    read_linkage,
+    read_nested,
+    read_parents,
+    read_paths,
+    reject_cycle,
+    write_nested,
+    write_networkx,
+    write_newick,
+    write_text,
+)
+from ._labels import as_labels, check_integer, listed
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["ClassSets", "Taxonomy"]
 
 
 class ClassSets(NamedTuple):
@@ -41,11 +56,14 @@ class Taxonomy:
         renumbered breadth-first, siblings in the order given. A node with a single
         child is collapsed with it: both stand for the same set of classes, and there
         is nothing to decide between them.
+
     leaf_of_class : array-like of int, shape (n_classes,)
         The leaf that holds each class.
+
     classes : array-like of shape (n_classes,), default=None
         Labels, distinct; None means 0 ... n_classes - 1. Sorted (with
         `leaf_of_class`) if they are not.
+
     names : sequence of length n_nodes, default=None
         Names of the nodes, None where a node has none. Used by `export_text`,
         `to_newick` and plots, no part of the comparison ``==``.
@@ -56,14 +74,19 @@ class Taxonomy:
         ``parent[0] == -1`` is the root. Nodes are numbered breadth-first, thus
         ``parent[v] < v``, `parent` is sorted, and siblings and levels are
         contiguous. All arrays are read-only.
+
     child_ptr : int32 ndarray of shape (n_nodes + 1,)
         Children of node v are the nodes ``child_ptr[v]:child_ptr[v + 1]``.
+
     level_ptr : int32 ndarray of shape (depth + 2,)
         Nodes of level k are ``level_ptr[k]:level_ptr[k + 1]``.
+
     leaf_of_class : int32 ndarray of shape (n_classes,)
         Leaf of each class.
-    classes_ : ndarray of shape (n_classes,)
+
+    classes : ndarray of shape (n_classes,)
         Sorted labels.
+
     names : tuple or None
         Names of the nodes.
 
@@ -80,7 +103,7 @@ class Taxonomy:
     Notes
     -----
     Nothing is recursive: trees 10 000 levels deep are as good as any other. The
-    pickle holds `parent`, `leaf_of_class`, `classes_` and `names` only.
+    pickle holds `parent`, `leaf_of_class`, `classes` and `names` only.
 
     Examples
     --------
@@ -96,7 +119,7 @@ class Taxonomy:
     |    |--- bus, tram
     >>> tree.parent
     array([-1,  0,  0,  2,  2], dtype=int32)
-    >>> tree.classes_[tree.leaf_order()]
+    >>> tree.classes[tree.leaf_order()]
     array(['cat', 'dog', 'car', 'bus', 'tram'], dtype='<U4')
     >>> tree.cut(1).to_nested()
     [['cat', 'dog'], ['bus', 'car', 'tram']]
@@ -114,30 +137,30 @@ class Taxonomy:
         leaf = _int_vector(leaf_of_class, "leaf_of_class")
         if leaf.size == 0:
             raise ValueError(
-                "leaf_of_class is empty; a taxonomy has at least one class."
+                "leaf_of_class is empty; a taxonomy has at least one class"
             )
         if classes is None:
             labels = np.arange(leaf.size)
         else:
-            labels = _label_array(classes)
+            labels = as_labels(classes)
             if labels.size != leaf.size:
                 raise ValueError(
                     f"classes has {labels.size} labels and leaf_of_class "
-                    f"{leaf.size} entries; there must be one leaf per class."
+                    f"{leaf.size} entries; there must be one leaf per class"
                 )
             order = np.argsort(labels, kind="stable")
             labels, leaf = labels[order], leaf[order]
             twice = np.flatnonzero(labels[1:] == labels[:-1])
             if twice.size:
                 raise ValueError(
-                    f"duplicate label {_some(labels[twice[:1]])}: every class has "
-                    f"exactly one leaf."
+                    f"duplicate label {listed(labels[twice[:1]])}: every class has "
+                    f"exactly one leaf"
                 )
         if names is not None:
             names = tuple(names)
             if len(names) != parent.size:
                 raise ValueError(
-                    f"names has {len(names)} entries for {parent.size} nodes."
+                    f"names has {len(names)} entries for {parent.size} nodes"
                 )
         self._set(*_breadth_first(parent, leaf, names), labels)
 
@@ -145,7 +168,7 @@ class Taxonomy:
         n = parent.size
         self.parent = parent
         self.leaf_of_class = leaf
-        self.classes_ = labels
+        self.classes = labels
         self.names = names
         # Breadth-first: `parent` is sorted, children follow those of smaller nodes.
         self.child_ptr = (
@@ -171,16 +194,18 @@ class Taxonomy:
 
     @classmethod
     def from_nested(
-        cls, nested: Sequence, classes: ArrayLike | None = None
+        cls, nested: Sequence | Mapping, classes: ArrayLike | None = None
     ) -> Taxonomy:
-        """Taxonomy of nested lists of labels.
+        """Taxonomy of nested lists of labels, or of nested mappings that name them.
 
         Parameters
         ----------
-        nested : list, tuple or ndarray
+        nested : list, tuple, ndarray or mapping
             A list of labels only is one leaf with these classes. Any other list is an
-            inner node: its lists are its children, and each label beside them is a
-            leaf of its own.
+            inner node: its lists and mappings are its children, and each label beside
+            them is a leaf of its own. A mapping is an inner node whose children have
+            names: each value is the list or mapping of the child called by its key.
+
         classes : array-like, default=None
             The labels that must be there, neither more nor fewer. None takes those
             found.
@@ -199,46 +224,17 @@ class Taxonomy:
         >>> from sklstruct.taxonomy import Taxonomy
         >>> Taxonomy.from_nested(["a", ["b", "c"]]).to_nested()
         [['a'], ['b', 'c']]
+        >>> tree = Taxonomy.from_nested(
+        ...     {"animal": ["cat", "dog"], "vehicle": {"rail": ["tram"],
+        ...                                            "road": ["bus", "car"]}})
+        >>> print(tree.export_text())
+        root
+        |--- animal: cat, dog
+        |--- vehicle (3 classes)
+        |    |--- tram
+        |    |--- road: bus, car
         """
-        if not _is_list(nested):
-            raise ValueError(
-                f"nested must be a list of labels and lists, got {nested!r}."
-            )
-        parent, labels, label_node = [-1], [], []
-        seen, open_ids = set(), {id(nested)}
-        stack = [(0, nested, iter(nested))]
-        if len(nested) == 0:
-            raise ValueError("empty node: nested holds no labels.")
-        while stack:
-            node, here, items = stack[-1]
-            item = next(items, _END)
-            if item is _END:
-                open_ids.discard(id(here))
-                stack.pop()
-                continue
-            child = len(parent)
-            parent.append(node)
-            if not _is_list(item):
-                label = _scalar(item)
-                if label in seen:
-                    raise ValueError(
-                        f"duplicate label {label!r}: every class has exactly one "
-                        f"place in the taxonomy."
-                    )
-                seen.add(label)
-                labels.append(label)
-                label_node.append(child)
-                continue
-            if id(item) in open_ids:
-                raise ValueError("cycle: a list of nested contains itself.")
-            if len(item) == 0:
-                raise ValueError(
-                    f"empty node: a list at depth {len(stack)} of nested holds no "
-                    f"labels."
-                )
-            open_ids.add(id(item))
-            stack.append((child, item, iter(item)))
-        return cls._assemble(parent, labels, label_node, None, classes)
+        return cls._from_parts(read_nested(nested), classes)
 
     @classmethod
     def from_parents(
@@ -253,6 +249,7 @@ class Taxonomy:
             that has no parent itself, is a root; several roots are put below one
             nameless root. Nodes without children are the class labels. An inner node
             whose children are all labels becomes one leaf with these classes.
+
         classes : array-like, default=None
             The labels that must be there, neither more nor fewer. None takes the
             nodes without children.
@@ -276,43 +273,7 @@ class Taxonomy:
         |--- animal: cat, dog
         |--- vehicle: bus, car
         """
-        if not isinstance(parents, Mapping):
-            raise ValueError(
-                f"parents must be a mapping from node to parent, got "
-                f"{type(parents).__name__}."
-            )
-        if not parents:
-            raise ValueError("empty node: parents holds no nodes.")
-        number: dict[Any, int] = {}
-        for child, above in parents.items():
-            number.setdefault(_scalar(child), len(number))
-            if above is not None:
-                number.setdefault(_scalar(above), len(number))
-        parent = [-1] * len(number)
-        for child, above in parents.items():
-            if above is not None:
-                parent[number[_scalar(child)]] = number[_scalar(above)]
-        name = list(number)
-        inner = set(parent)
-        label_node = [v for v in range(len(parent)) if v not in inner]
-        if classes is not None:
-            for label in _label_array(classes).tolist():
-                if label in number and number[label] in inner:
-                    raise ValueError(
-                        f"class {label!r} is an inner node of parents: classes are "
-                        f"leaves, add one below it with a name of its own."
-                    )
-        if not label_node:
-            raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}.")
-        roots = [v for v, p in enumerate(parent) if p < 0]
-        _reject_cycle(parent, label_node, roots, name)
-        if len(roots) > 1 or roots[0] in label_node:
-            for v in roots:
-                parent[v] = len(parent)
-            parent.append(-1)
-            name.append(None)
-        labels = [name[v] for v in label_node]
-        return cls._assemble(parent, labels, label_node, name, classes)
+        return cls._from_parts(read_parents(parents, classes), classes)
 
     @classmethod
     def from_paths(
@@ -328,6 +289,7 @@ class Taxonomy:
             group is known by its whole path: ``("a", "x")`` and ``("b", "x")`` are
             two. A group that holds labels only is one leaf; in a group with
             subgroups each label of its own is a leaf.
+
         classes : array-like, default=None
             The labels that must be there, neither more nor fewer.
 
@@ -347,39 +309,12 @@ class Taxonomy:
         ...                      4: ("even",)}).to_nested()
         [[1, 3], [[2], [4]]]
         """
-        if not isinstance(paths, Mapping):
-            raise ValueError(
-                f"paths must be a mapping from label to path, got "
-                f"{type(paths).__name__}."
-            )
-        if not paths:
-            raise ValueError("empty node: paths holds no labels.")
-        # Groups are found by (number of the group above, name), not by the tuple of
-        # the whole path, so that a path of length m costs O(m) and not O(m²).
-        group: dict[tuple[int, Any], int] = {}
-        parent, name, labels, label_node = [-1], [None], [], []
-        for label, path in paths.items():
-            if not isinstance(path, Iterable):
-                raise ValueError(
-                    f"the path of label {label!r} must be a sequence of groups, got "
-                    f"{path!r}."
-                )
-            node = 0
-            for step in [path] if isinstance(path, str) else path:
-                key = (node, _scalar(step))
-                if key not in group:
-                    group[key] = len(parent)
-                    parent.append(node)
-                    name.append(key[1])
-                node = group[key]
-            labels.append(_scalar(label))
-            label_node.append(len(parent))
-            parent.append(node)
-            name.append(None)
-        return cls._assemble(parent, labels, label_node, name, classes)
+        return cls._from_parts(read_paths(paths), classes)
 
     @classmethod
-    def from_linkage(cls, linkage: ArrayLike, classes: ArrayLike | None = None):
+    def from_linkage(
+        cls, linkage: ArrayLike, classes: ArrayLike | None = None
+    ) -> Taxonomy:
         """Taxonomy of a linkage matrix of SciPy.
 
         Parameters
@@ -387,6 +322,7 @@ class Taxonomy:
         linkage : array-like of shape (n_classes - 1, 2 or more)
             Row i merges the clusters in its first two columns into cluster
             n_classes + i; clusters below n_classes are the classes.
+
         classes : array-like of shape (n_classes,), default=None
             Labels; None means 0 ... n_classes - 1.
 
@@ -407,59 +343,18 @@ class Taxonomy:
         >>> Taxonomy.from_linkage(ward([[0.0], [5.0], [5.1]])).to_nested()
         [[0], [[1], [2]]]
         """
-        merges = np.asarray(linkage)
-        if merges.ndim != 2 or (merges.size and merges.shape[1] < 2):
-            raise ValueError(
-                f"linkage must be a 2-D array with at least 2 columns, got shape "
-                f"{merges.shape}."
-            )
-        m = len(merges)
-        pairs = merges[:, :2].astype(np.int64) if m else np.empty((0, 2), np.int64)
-        parent = np.full(2 * m + 1, -1, dtype=np.int64)
-        made = np.arange(m + 1, 2 * m + 1)
-        if m and (
-            (pairs < 0).any()
-            or (pairs >= made[:, None]).any()
-            or np.unique(pairs).size < 2 * m
-        ):
-            raise ValueError(
-                "linkage merges a cluster twice or before it exists; row i may use "
-                "each cluster below n_classes + i once in the whole matrix."
-            )
-        parent[pairs[:, 0]] = made
-        parent[pairs[:, 1]] = made
-        return cls(parent, np.arange(m + 1), classes)
+        return cls(*read_linkage(linkage), classes)
 
     @classmethod
     def flat(cls, classes: ArrayLike) -> Taxonomy:
         """The taxonomy of depth 0: the root is one leaf with all classes."""
-        labels = _label_array(classes)
+        labels = as_labels(classes)
         return cls([-1], np.zeros(labels.size, dtype=np.int32), labels)
 
     @classmethod
-    def _assemble(cls, parent, labels, label_node, names, classes):
-        """Every label is a node here; a node with labels only becomes their leaf."""
-        parent = np.asarray(parent, dtype=np.int64)
-        label_node = np.asarray(label_node, dtype=np.int64)
-        is_label = np.zeros(parent.size, dtype=bool)
-        is_label[label_node] = True
-        rest = ~is_label
-        rest_parent = parent[rest]
-        mixed = np.zeros(parent.size, dtype=bool)
-        mixed[rest_parent[rest_parent >= 0]] = True
-        above = parent[label_node]
-        own = mixed[above]
-        leaf = np.where(own, label_node, above)
-        keep = rest
-        keep[label_node[own]] = True
-        number = np.cumsum(keep) - 1
-        kept = parent[keep]
-        kept[kept >= 0] = number[kept[kept >= 0]]
-        if names is not None:
-            names = [names[v] for v in np.flatnonzero(keep)]
-            for v in number[label_node[own]]:
-                names[v] = None  # a leaf of one class is named by its label
-        taxonomy = cls(kept, number[leaf], labels, names=names)
+    def _from_parts(cls, parts: Parts, classes: ArrayLike | None) -> Taxonomy:
+        parent, leaf, labels, names = parts
+        taxonomy = cls(parent, leaf, labels, names=names)
         if classes is not None:
             taxonomy.check_classes(classes)
         return taxonomy
@@ -472,7 +367,7 @@ class Taxonomy:
 
     @property
     def n_classes(self) -> int:
-        return self.classes_.size
+        return self.classes.size
 
     @property
     def n_leaves(self) -> int:
@@ -494,11 +389,6 @@ class Taxonomy:
         sizes = np.diff(self.level_ptr)
         return np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
 
-    def levels(self) -> list[NDArray]:
-        """The nodes of each level, from the root down."""
-        nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return np.split(nodes, self.level_ptr[1:-1])
-
     def children(self, node: int) -> NDArray:
         """Children of a node from left to right, empty for a leaf."""
         node = self._check_node(node)
@@ -515,7 +405,7 @@ class Taxonomy:
         # An index of an array may be negative, a node may not.
         if not isinstance(node, Integral) or not 0 <= node < self.n_nodes:
             raise ValueError(
-                f"node must be an integer from 0 to {self.n_nodes - 1}, got {node!r}."
+                f"node must be an integer from 0 to {self.n_nodes - 1}, got {node!r}"
             )
         return int(node)
 
@@ -546,7 +436,7 @@ class Taxonomy:
         return self._sets
 
     def classes_below(self, node: int) -> NDArray:
-        """Indices (into `classes_`) of the classes below a node."""
+        """Indices (into `classes`) of the classes below a node."""
         node = self._check_node(node)
         order, start, stop = self.class_sets
         return order[start[node] : stop[node]]
@@ -580,7 +470,7 @@ class Taxonomy:
         >>> Taxonomy.from_nested([[[1], [2]], [3]]).cut(0).to_nested()
         [1, 2, 3]
         """
-        depth = _check_integer(depth, "depth", 0)
+        depth = check_integer(depth, "depth", 0)
         if depth >= self.depth:
             return self
         n = int(self.level_ptr[depth + 1])
@@ -590,7 +480,7 @@ class Taxonomy:
         return self._trusted(
             self.parent[:n].copy(),
             up[self.leaf_of_class],
-            self.classes_,
+            self.classes,
             self.names and self.names[:n],
         )
 
@@ -611,14 +501,14 @@ class Taxonomy:
         ValueError
             Unknown or duplicate labels, or none.
         """
-        labels = _label_array(classes)
-        known = np.isin(labels, self.classes_)
+        labels = as_labels(classes)
+        known = np.isin(labels, self.classes)
         if not known.all():
             raise ValueError(
-                f"unknown label {_some(labels[~known][:1])}: the taxonomy has no such "
-                f"class."
+                f"unknown label {listed(labels[~known][:1])}: the taxonomy has no such "
+                f"class"
             )
-        index = np.searchsorted(self.classes_, labels)
+        index = np.searchsorted(self.classes, labels)
         keep = np.zeros(self.n_nodes, dtype=bool)
         keep[self.leaf_of_class[index]] = True
         for lo, hi in zip(self.level_ptr[-2:0:-1], self.level_ptr[:1:-1]):
@@ -628,49 +518,6 @@ class Taxonomy:
         parent = np.where(self.parent < 0, -1, number[self.parent])[keep]
         names = self.names and [self.names[v] for v in np.flatnonzero(keep)]
         return Taxonomy(parent, number[self.leaf_of_class[index]], labels, names=names)
-
-    def graft(self, subtrees: Mapping[int, Taxonomy]) -> Taxonomy:
-        """Replace leaves by trees over the same classes.
-
-        Parameters
-        ----------
-        subtrees : mapping
-            Leaf to a taxonomy whose `classes_` are the labels of this leaf.
-
-        Returns
-        -------
-        taxonomy : Taxonomy
-
-        Raises
-        ------
-        ValueError
-            A key that is no leaf, a value that is no taxonomy, or one over other
-            classes than those of its leaf.
-        """
-        parent, leaf = [self.parent], self.leaf_of_class.copy()
-        names = list(self.names) if self.names is not None else [None] * self.n_nodes
-        n = self.n_nodes
-        for node, tree in subtrees.items():
-            if not self.is_leaf[self._check_node(node)]:
-                raise ValueError(f"subtrees: node {node} is not a leaf.")
-            if not isinstance(tree, Taxonomy):
-                raise ValueError(
-                    f"subtrees[{node}] must be a Taxonomy, got {type(tree).__name__}."
-                )
-            index = np.sort(self.classes_below(node))
-            tree.check_classes(self.classes_[index])
-            if tree.n_nodes == 1:
-                continue
-            # The root of the subtree is the leaf itself.
-            below = tree.parent[1:] + (n - 1)
-            below[tree.parent[1:] == 0] = node
-            leaf[index] = tree.leaf_of_class + (n - 1)
-            parent.append(below)
-            names.extend(tree.names[1:] if tree.names else [None] * (tree.n_nodes - 1))
-            n += tree.n_nodes - 1
-        if all(name is None for name in names):
-            names = None
-        return Taxonomy(np.concatenate(parent), leaf, self.classes_, names=names)
 
     def canonical(self) -> Taxonomy:
         """The same tree with siblings sorted by the first class below each."""
@@ -691,7 +538,7 @@ class Taxonomy:
         if self.names is not None:
             back = np.argsort(number)
             names = tuple(self.names[v] for v in back)
-        return self._trusted(out, number[self.leaf_of_class], self.classes_, names)
+        return self._trusted(out, number[self.leaf_of_class], self.classes, names)
 
     def check_classes(self, classes: ArrayLike) -> None:
         """Refuse labels other than those of the taxonomy.
@@ -707,18 +554,18 @@ class Taxonomy:
             A label without a place in the taxonomy, or a class of the taxonomy that
             is not among the labels.
         """
-        labels = np.unique(_label_array(classes))
-        extra = self.classes_[~np.isin(self.classes_, labels)]
-        missing = labels[~np.isin(labels, self.classes_)]
+        labels = np.unique(as_labels(classes))
+        extra = self.classes[~np.isin(self.classes, labels)]
+        missing = labels[~np.isin(labels, self.classes)]
         if missing.size:
             raise ValueError(
-                f"missing labels: the taxonomy has no place for {_some(missing)}."
+                f"missing labels: the taxonomy has no place for {listed(missing)}"
             )
         if extra.size:
             raise ValueError(
-                f"unknown labels: the taxonomy has {_some(extra)}, which "
+                f"unknown labels: the taxonomy has {listed(extra)}, which "
                 f"{'is' if extra.size == 1 else 'are'} not among the classes; "
-                f"`restrict` drops them."
+                f"`restrict` drops them"
             )
 
     # ----------------------------------------------------------------- output
@@ -726,18 +573,12 @@ class Taxonomy:
     def to_nested(self) -> list:
         """Nested lists: a leaf is the list of its labels, a node that of its children.
 
-        Labels are Python scalars. The inverse of `from_nested`.
+        Labels are Python scalars. The inverse of `from_nested`, but for names of nodes,
+        which lists do not have.
         """
-        labels = self.classes_.tolist()
-        lists: list[list] = [[] for _ in range(self.n_nodes)]
-        for k, v in enumerate(self.leaf_of_class.tolist()):
-            lists[v].append(labels[k])
-        for v, p in enumerate(self.parent.tolist()):
-            if p >= 0:
-                lists[p].append(lists[v])
-        return lists[0]
+        return write_nested(self)
 
-    def to_networkx(self):
+    def to_networkx(self) -> networkx.DiGraph:
         """A ``networkx.DiGraph`` with edges from parents to children.
 
         Nodes are 0 ... n_nodes - 1 with the attributes ``classes`` (labels of a leaf,
@@ -746,24 +587,10 @@ class Taxonomy:
         Raises
         ------
         ImportError
-            Without networkx: ``pip install networkx``.
+            Without networkx: ``pip install "sklstruct[plot]"`` or
+            ``pip install networkx``.
         """
-        try:
-            import networkx as nx
-        except ImportError as exc:
-            raise ImportError(
-                "to_networkx needs networkx: install it with `pip install networkx`."
-            ) from exc
-        held = self._labels_of_leaves()
-        graph = nx.DiGraph()
-        for v in range(self.n_nodes):
-            graph.add_node(
-                v, classes=held.get(v), name=self.names[v] if self.names else None
-            )
-        graph.add_edges_from(
-            (p, v) for v, p in enumerate(self.parent.tolist()) if p >= 0
-        )
-        return graph
+        return write_networkx(self)
 
     def export_text(self, *, max_depth: int | None = None, max_labels: int = 8) -> str:
         """A drawing in characters, one node per line.
@@ -774,6 +601,7 @@ class Taxonomy:
             Deepest level to show, >= 0. Truncated branches say how many classes they
             hold. None means all levels of a tree of at most 1000; the text grows with
             the square of the depth, so deeper trees need a number here.
+
         max_labels : int, default=8
             Labels to list per leaf, >= 1.
 
@@ -787,35 +615,7 @@ class Taxonomy:
             A tree of more than 1000 levels without `max_depth`; a parameter out of its
             range.
         """
-        if max_depth is not None:
-            max_depth = _check_integer(max_depth, "max_depth", 0)
-        elif self.depth > _MAX_TEXT_DEPTH:
-            raise ValueError(
-                f"the tree has {self.depth} levels, and the text grows with their "
-                f"square; give max_depth, the deepest level to show (None draws at "
-                f"most {_MAX_TEXT_DEPTH})."
-            )
-        max_labels = _check_integer(max_labels, "max_labels", 1)
-        held = self._labels_of_leaves()
-        sizes = self.class_sets.stop - self.class_sets.start
-        lines = []
-        for v, level in self._preorder():
-            if max_depth is not None and level > max_depth:
-                continue
-            name = None if self.names is None else self.names[v]
-            if v in held:
-                text = ", ".join(str(label) for label in held[v][:max_labels])
-                if len(held[v]) > max_labels:
-                    text += f", ... ({len(held[v])} classes)"
-                if name is not None and len(held[v]) > 1:
-                    text = f"{name}: {text}"
-            elif level == 0:
-                text = "root" if name is None else str(name)
-            else:
-                text = f"({sizes[v]} classes)"
-                text = text if name is None else f"{name} {text}"
-            lines.append("|    " * (level - 1) + "|--- " * (level > 0) + text)
-        return "\n".join(lines)
+        return write_text(self, max_depth, max_labels)
 
     def to_newick(self) -> str:
         """The tree in Newick format, e.g. ``((cat,dog),bus);``.
@@ -825,42 +625,7 @@ class Taxonomy:
         characters other than letters, digits and ``.+-`` are quoted: blanks, and
         underscores too, which unquoted stand for blanks.
         """
-        held = self._labels_of_leaves()
-        out: list[str] = []
-        close = []  # levels of open nodes
-        last_level = -1
-        for v, level in self._preorder():
-            while close and close[-1][0] >= level:
-                out.append(")" + close.pop()[1])
-            if out and level <= last_level:
-                out.append(",")
-            name = None if self.names is None else self.names[v]
-            name = "" if name is None else _newick_name(name)
-            if v in held:
-                text = ",".join(_newick_name(label) for label in held[v])
-                out.append(text if len(held[v]) == 1 else f"({text}){name}")
-            else:
-                out.append("(")
-                close.append((level, name))
-            last_level = level
-        out.extend(")" + name for _, name in reversed(close))
-        return "".join(out) + ";"
-
-    def _labels_of_leaves(self) -> dict[int, list]:
-        held: dict[int, list] = {}
-        labels = self.classes_.tolist()
-        for k, v in enumerate(self.leaf_of_class.tolist()):
-            held.setdefault(v, []).append(labels[k])
-        return held
-
-    def _preorder(self) -> Iterable[tuple[int, int]]:
-        """(node, level), parents first, from left to right."""
-        ptr = self.child_ptr.tolist()
-        stack = [(0, 0)]
-        while stack:
-            v, level = stack.pop()
-            yield v, level
-            stack.extend((c, level + 1) for c in range(ptr[v + 1] - 1, ptr[v] - 1, -1))
+        return write_newick(self)
 
     def __repr__(self) -> str:
         return (
@@ -873,7 +638,7 @@ class Taxonomy:
         if not isinstance(other, Taxonomy):
             return NotImplemented
         if self.n_nodes != other.n_nodes or not np.array_equal(
-            self.classes_, other.classes_
+            self.classes, other.classes
         ):
             return False
         a, b = self.canonical(), other.canonical()
@@ -886,62 +651,11 @@ class Taxonomy:
     def __reduce__(self):
         return (
             Taxonomy._trusted,
-            (self.parent, self.leaf_of_class, self.classes_, self.names),
+            (self.parent, self.leaf_of_class, self.classes, self.names),
         )
 
     def __sklearn_clone__(self) -> Taxonomy:
         return self  # never changes, thus shared by the clones of an estimator
-
-
-_END = object()
-
-
-def _is_list(item) -> bool:
-    return isinstance(item, list | tuple) or (
-        isinstance(item, np.ndarray) and item.ndim > 0
-    )
-
-
-def _scalar(label):
-    """NumPy scalars as Python scalars, so that equal labels are one dict key."""
-    label = label.item() if isinstance(label, np.generic) else label
-    try:
-        hash(label)
-    except TypeError:
-        raise ValueError(
-            f"labels and names of nodes must be hashable, got {label!r}."
-        ) from None
-    return label
-
-
-def _label_array(labels: ArrayLike) -> NDArray:
-    """1-D array of labels of one kind; strings and numbers together are refused."""
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS":
-        array = labels
-    else:
-        items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        text = [isinstance(item, str) for item in items]
-        if any(text) and not all(text):
-            odd = items[text.index(not text[0])]
-            raise ValueError(
-                f"labels must be all strings or all numbers, got {items[0]!r} and "
-                f"{odd!r}."
-            )
-        array = np.asarray(items)
-        if array.dtype.kind not in "biufUS" or array.ndim != 1:
-            raise ValueError(f"labels must be strings or numbers, got {_some(items)}.")
-    if array.ndim != 1:
-        raise ValueError(f"labels must be 1-D, got shape {array.shape}.")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError("labels must not be NaN.")
-    return array
-
-
-def _check_integer(value, name: str, least: int) -> int:
-    """`value` as an int; 2.0 is 2."""
-    if not isinstance(value, Real) or value % 1 != 0 or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
-    return int(value)
 
 
 def _int_vector(values: ArrayLike, name: str) -> NDArray:
@@ -949,79 +663,49 @@ def _int_vector(values: ArrayLike, name: str) -> NDArray:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
             f"{name} must be a 1-D array of integers, got shape {array.shape} and "
-            f"dtype {array.dtype}."
+            f"dtype {array.dtype}"
         )
-    if array.size > _MAX_NODES:
-        raise ValueError(f"{name} has {array.size} entries, at most {_MAX_NODES}.")
+    if array.size > INT32_MAX:
+        raise ValueError(f"{name} has {array.size} entries, at most {INT32_MAX}")
     return array.astype(np.int64)
-
-
-def _some(labels, most: int = 5) -> str:
-    text = ", ".join(repr(_scalar(label)) for label in list(labels)[:most])
-    more = len(labels) - most
-    return text + (f" and {more} more" if more > 0 else "")
-
-
-def _newick_name(name) -> str:
-    text = str(name)
-    plain = all(c.isalnum() or c in ".+-" for c in text) and text
-    return text if plain else "'" + text.replace("'", "''") + "'"
-
-
-def _reject_cycle(parent, leaves, roots, name) -> None:
-    """Every node above a leaf must reach a root, and every node must be above one."""
-    n = len(parent)
-    done = np.zeros(n, dtype=bool)
-    done[roots] = True
-    for start in [*leaves, *range(n)]:
-        trail, v = [], start
-        while not done[v]:
-            done[v] = True
-            trail.append(v)
-            v = parent[v]
-        # A node of this very walk was met again: the walk went round.
-        if trail and v in set(trail):
-            loop = [str(name[u]) for u in trail[trail.index(v) :]]
-            shown = " -> ".join([*loop[:5], *(["..."] if len(loop) > 5 else [])])
-            raise ValueError(f"cycle: {shown} -> {loop[0]}; every node needs a root.")
 
 
 def _breadth_first(parent, leaf, names):
     """Checked, collapsed and renumbered (parent, leaf_of_class, names), int32."""
     n = parent.size
     if n == 0:
-        raise ValueError("parent is empty; a taxonomy has at least a root.")
+        raise ValueError("parent is empty; a taxonomy has at least a root")
     if (parent >= n).any() or (parent < -1).any():
         bad = np.flatnonzero((parent >= n) | (parent < -1))[0]
         raise ValueError(
             f"parent must hold node numbers from 0 to {n - 1} or -1 for the root, got "
-            f"parent[{bad}] = {parent[bad]}."
+            f"parent[{bad}] = {parent[bad]}"
         )
     if leaf.min() < 0 or leaf.max() >= n:
         raise ValueError(
             f"leaf_of_class must hold node numbers from 0 to {n - 1}, got "
-            f"{leaf.min() if leaf.min() < 0 else leaf.max()}."
+            f"{leaf.min() if leaf.min() < 0 else leaf.max()}"
         )
     roots = np.flatnonzero(parent < 0)
     if roots.size > 1:
         raise ValueError(
-            f"parent has {roots.size} roots (-1), e.g. nodes {_some(roots)}; a "
-            f"taxonomy has one."
+            f"parent has {roots.size} roots (-1), e.g. nodes {listed(roots)}; a "
+            f"taxonomy has one"
         )
     if roots.size == 0:
-        raise ValueError("cycle: parent has no root (-1).")
-    _reject_cycle(parent.tolist(), [], roots, range(n))
+        raise ValueError("cycle: parent has no root (-1)")
+    reject_cycle(parent.tolist(), [], roots, range(n))
     n_children = np.bincount(parent[parent >= 0], minlength=n)
     n_classes = np.bincount(leaf, minlength=n)
     if (bad := np.flatnonzero((n_children > 0) & (n_classes > 0))).size:
         raise ValueError(
             f"leaf_of_class puts classes into the inner node {bad[0]}; classes are "
-            f"held by leaves only."
+            f"held by leaves only"
         )
     if (bad := np.flatnonzero((n_children == 0) & (n_classes == 0))).size:
         raise ValueError(
             f"empty node: leaf {bad[0]} of parent holds no class"
-            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}."
+            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}"
         )
     single = n_children == 1
     if not (

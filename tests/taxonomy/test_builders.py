@@ -16,7 +16,6 @@ from sklstruct import HierarchicalClassifier
 from sklstruct._compat import InvalidParameterError
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
-    ClassProximity,
     ClassStatistics,
     ConfusionSplit,
     CutSplit,
@@ -32,11 +31,14 @@ from sklstruct.taxonomy import (
     WardMerge,
     refine,
 )
-from sklstruct.taxonomy._builders import (
-    _clustering,
+from sklstruct.taxonomy.builders import (
+    _bottom_up,
+    _cut,
+    _diffrac,
     _greedy,
     _hungarian,
-    _maxcut,
+    _kmeans,
+    _signs,
     _spectral,
 )
 
@@ -95,9 +97,9 @@ SMALL = {
 
 def check_tree(tree, labels):
     assert isinstance(tree, Taxonomy)
-    assert_array_equal(tree.classes_, np.unique(labels))
+    assert_array_equal(tree.classes, np.unique(labels))
     # Valid through all checks, and the same again.
-    assert Taxonomy(tree.parent, tree.leaf_of_class, tree.classes_) == tree
+    assert Taxonomy(tree.parent, tree.leaf_of_class, tree.classes) == tree
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,7 +133,7 @@ def test_kinds_of_input_agree(name):
     for labels in (words[y], words[y].astype(object), words[y].tolist()):
         named = make(name).build(X, labels)
         assert_array_equal(named.leaf_of_class, expected.leaf_of_class)
-        assert_array_equal(named.classes_, words)
+        assert_array_equal(named.classes, words)
     read_only = X.copy()
     read_only.flags.writeable = False
     assert make(name).build(read_only, y) == expected
@@ -176,7 +178,7 @@ def test_weights_are_repetitions_and_zero_is_absence(name):
     weight = np.random.default_rng(0).integers(0, 4, len(y))
     weight[y == 5] = 0
     repeated = make(name).build(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert 5 not in repeated.classes_
+    assert 5 not in repeated.classes
     assert make(name).build(X, y, sample_weight=weight) == repeated
 
 
@@ -293,6 +295,7 @@ def test_parameters(name):
         "estimator": "ridge",
         "polish": "no",
         "dummy_cost": "low",
+        "n_rounds": -1,
     }
     assert set(builder.get_params(deep=False)) <= set(wrong)
     for key in builder.get_params(deep=False):
@@ -340,19 +343,19 @@ def best_by_brute_force(q):
 @pytest.mark.parametrize("delta", [1e-2, 10.0])
 def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
     X, y = SMALL[data]
-    near = ClassProximity.from_data(X, y, delta=delta)
+    near = ClassStatistics(X, y).proximity(delta=delta)
     factor = near.normalized_factor if normalize else near.factor
     best = best_by_brute_force(near.matrix(normalize=normalize))
     # The heuristics themselves, without the enumeration that small nodes get.
     found = {
-        "cut": _maxcut.sign_ascent(factor, 6),
-        "diff": DiffracSplit()._bisect(factor),
+        "cut": _cut.sign_ascent(factor, 6),
+        "diff": DiffracSplit()._bisect(factor, None),
     }
     for name, z in found.items():
         value = near.residual(z, normalize=normalize)
         assert best * (1 - 1e-9) <= value <= best * 1.02, name
     if len(factor) <= 10:
-        value = near.residual(CutSplit()._bisect(factor), normalize=normalize)
+        value = near.residual(CutSplit()._bisect(factor, None), normalize=normalize)
         assert_allclose(value, best, rtol=1e-9)
 
 
@@ -360,33 +363,33 @@ def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
 def test_no_flip_of_one_or_two_helps(seed):
     factor = np.random.default_rng(seed).normal(size=(60, 7))
     for z in (
-        _maxcut.sign_ascent(factor, 6),
-        DiffracSplit()._bisect(factor),
-        _maxcut.flip(factor, np.ones(60)),
+        _cut.sign_ascent(factor, 6),
+        DiffracSplit()._bisect(factor, None),
+        _signs.flip(factor, np.ones(60)),
     ):
-        value = _maxcut.objective(factor, z)
+        value = _signs.objective(factor, z)
         for i in range(60):
             for j in range(i + 1):  # i == j: one flip
                 other = z.copy()
                 other[[i, j]] = -other[[i, j]]
-                assert _maxcut.objective(factor, other) <= value * (1 + 1e-9)
+                assert _signs.objective(factor, other) <= value * (1 + 1e-9)
 
 
 def test_flips_without_the_gram_are_the_same(monkeypatch):
     factor = np.random.default_rng(0).normal(size=(60, 7))
-    monkeypatch.setattr(_maxcut, "_PAIRS", 10)
-    z = _maxcut.flip(factor, np.ones(60))
+    monkeypatch.setattr(_signs, "_PAIRS", 10)
+    z = _signs.flip(factor, np.ones(60))
     columns = np.ones((60, 1))
-    _maxcut.flip_columns(factor @ factor.T, columns)
+    _signs.flip_columns(factor @ factor.T, columns)
     assert_array_equal(columns[:, 0], z)
-    monkeypatch.setattr(_maxcut, "_DENSE_GRAM", 10)
-    assert_array_equal(_maxcut.flip(factor, np.ones(60)), z)
+    monkeypatch.setattr(_signs, "_DENSE_GRAM", 10)
+    assert_array_equal(_signs.flip(factor, np.ones(60)), z)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_relaxation_is_stationary_and_bounds_the_cut(seed):
     factor = np.random.default_rng(seed).normal(size=(12, 5))
-    v = _maxcut.relax(factor, 16, tol=1e-13, max_iter=20_000)
+    v = _diffrac.relax(factor, 16, tol=1e-13, max_iter=20_000)
     assert_allclose(np.linalg.norm(v, axis=1), 1.0)
     pull = factor @ (factor.T @ v)
     # Stationary on the product of spheres: every row points along its gradient.
@@ -404,14 +407,59 @@ def test_the_relaxation_is_stationary_and_bounds_the_cut(seed):
 @pytest.mark.parametrize("data", SMALL)
 def test_spec_is_the_smallest_eigenvector(data):
     X, y = SMALL[data]
-    near = ClassProximity.from_data(X, y)
+    near = ClassStatistics(X, y).proximity()
     _, vectors = np.linalg.eigh(near.matrix(normalize=True))
     side = vectors[:, 0] > 0
     tree = SpectralSplit(max_depth=1).build(X, y)
     expected = Taxonomy.from_nested([
-        near.classes_[side].tolist(), near.classes_[~side].tolist()
+        near.classes[side].tolist(), near.classes[~side].tolist()
     ])  # fmt: skip
     assert tree == expected
+
+
+@pytest.mark.parametrize("data", SMALL)
+@pytest.mark.parametrize("gram", ["pooled", "exact", "root"])
+@pytest.mark.parametrize("threshold", ["zero", "median"])
+def test_spec_without_normalisation_is_the_smallest_eigenvector_of_q(
+    data, gram, threshold
+):
+    """Classes of unequal size: the leading eigenvector of AAᵀ is another."""
+    X, y = SMALL[data]
+    weight = np.random.default_rng(0).uniform(0.2, 5.0, y.max() + 1)[y]
+    options = {"normalize": False, "gram": gram, "threshold": threshold}
+    tree = SpectralSplit(**options).build(X, y, weight)
+    stats = ClassStatistics(X, y, weight, keep_rows=True)
+    for v in np.flatnonzero(~tree.is_leaf):
+        members = np.sort(tree.classes_below(v))
+        if members.size == 2:
+            continue
+        near = stats.proximity(members, gram=gram)
+        q = near.matrix()
+        values, vectors = np.linalg.eigh(q)
+        z = _spectral.smallest_eigenvector(near.factor, near.weight)
+        assert_allclose(z @ q @ z, values[0] * (z @ z), rtol=1e-9)
+        score = _spectral.oriented(vectors[:, 0])
+        side = score > 0
+        if threshold == "median":
+            side = np.zeros(score.size, dtype=bool)
+            side[np.argsort(score, kind="stable")[: score.size // 2]] = True
+        found = {tuple(np.sort(tree.classes_below(c))) for c in tree.children(v)}
+        assert found == {tuple(members[side]), tuple(members[~side])}
+
+
+def test_smallest_eigenvector_of_many_classes(monkeypatch):
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        factor = np.random.default_rng(seed).normal(size=(60, 7))
+        diagonal = rng.uniform(1.0, 3.0, 60) + (factor**2).sum(axis=1)
+        dense = _spectral.smallest_eigenvector(factor, diagonal)
+        with monkeypatch.context() as patch:
+            patch.setattr(_spectral, "_DENSE", 10)
+            iterated = _spectral.smallest_eigenvector(factor, diagonal)
+        assert_allclose(abs(dense @ iterated), 1.0, rtol=1e-9)
+    same = _spectral.smallest_eigenvector(factor, np.full(60, 2.0))
+    q = 2.0 * np.eye(60) - factor @ factor.T
+    assert_allclose(same @ q @ same, np.linalg.eigvalsh(q)[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -457,7 +505,7 @@ def test_shared_grams_are_those_of_the_rows(name, sparse):
         if members.size == 2:
             continue
         near = stats.proximity(members, gram="exact")
-        left = builder._bisect(near.normalized_factor) > 0
+        left = builder._bisect(near.normalized_factor, np.ones(members.size)) > 0
         sides = {tuple(members[left]), tuple(members[~left])}
         assert sides == {
             tuple(np.sort(tree.classes_below(c))) for c in tree.children(v)
@@ -500,7 +548,7 @@ def merge_naively(q, size, normalize):
 @pytest.mark.parametrize("seed", range(8))
 def test_obyo_is_the_naive_merge(normalize, seed):
     X, y = gaussians(k=50, m=5, seed=seed, spread=[0.0, 0.3, 1, 3][seed % 4])
-    near = ClassProximity.from_data(X, y)
+    near = ClassStatistics(X, y).proximity()
     tree = GreedyMerge(normalize=normalize).build(X, y)
     found = {
         frozenset(tree.classes_below(v).tolist()) for v in np.flatnonzero(~tree.is_leaf)
@@ -515,10 +563,61 @@ def test_obyo_blocks_do_not_matter(monkeypatch):
     assert GreedyMerge().build(X, y) == expected
 
 
+BOTTOM_UP = ["hung", "obyo", "ward"]
+
+
+@pytest.mark.parametrize("name", BOTTOM_UP)
+@pytest.mark.parametrize("k", [2, 3, 24, 25])
+def test_rounds_keep_the_first_merges(name, k):
+    """Active nodes after d rounds stand below the root, as they are."""
+    X, y = gaussians(k=k, spread=1.0)
+    whole = make(name).build(X, y)
+    assert make(name, n_rounds=0).build(X, y) == Taxonomy.flat(range(k))
+    last = k
+    for n_rounds in range(1, 8):
+        tree = make(name, n_rounds=n_rounds).build(X, y)
+        check_tree(tree, y)
+        assert tree.n_leaves == k
+        # Every cluster made so far is one of the whole tree.
+        assert set(sets_of(tree)) <= set(sets_of(whole))
+        active = tree.children(0).size
+        if name != "hung":
+            assert active == max(-(-k // 2**n_rounds), 2)
+        assert 2 <= active <= last
+        last = active
+        if name == "hung":  # a round makes pairs of what was active
+            assert tree.depth <= n_rounds + 1
+        depth = make(name, n_rounds=n_rounds, max_depth=1).build(X, y)
+        assert depth == tree.cut(1)
+    assert make(name, n_rounds=30).build(X, y) == whole
+
+
+def test_rounds_of_hung_are_levels():
+    """Without dummies all but an odd one are paired in every round."""
+    X, y = gaussians(k=16, spread=1.0)
+    for n_rounds, active in ((1, 8), (2, 4), (3, 2), (4, 2)):
+        tree = HungarianMerge(n_rounds=n_rounds, dummy_fraction=0.0).build(X, y)
+        assert tree.children(0).size == active
+        sizes = [tree.classes_below(c).size for c in tree.children(0)]
+        assert sizes == [16 // active] * active
+
+
+def test_merges_in_rounds_halve_the_clusters():
+    for k in range(2, 70):
+        left, expected = k, []
+        for _ in range(8):
+            left -= left // 2
+            expected.append(k - left)
+        found = [_bottom_up.merges_in_rounds(k, d) for d in range(1, 9)]
+        assert found == expected
+        assert _bottom_up.merges_in_rounds(k, None) == k - 1
+        assert _bottom_up.merges_in_rounds(k, 10**9) == k - 1
+
+
 def test_obyo_chains_are_no_problem():
     k = 1500
     factor = np.ones((k, 1)) * np.arange(1, k + 1)[:, None]
-    merges = _greedy.merge_greedily(factor, np.ones(k), False)
+    merges = _greedy.merge_greedily(factor, np.ones(k), False, k - 1)
     assert len(merges) == k - 1
     linkage = np.array(merges, dtype=float)
     assert Taxonomy.from_linkage(linkage).depth == k - 1
@@ -565,7 +664,7 @@ def test_hung_levels():
     for fraction, cost in ((0.9, -1e9), (0.5, 0.0), (0.1, 1e9)):
         builder = HungarianMerge(dummy_fraction=fraction, dummy_cost=cost)
         check_tree(builder.build(X, y), y)
-    rows = ClassProximity.from_data(X, y).normalized_factor
+    rows = ClassStatistics(X, y).proximity().normalized_factor
     total = {}
     for fraction in (0.0, 0.5):
         pairs = _hungarian.pair_level(rows, fraction, 0.0)
@@ -597,7 +696,7 @@ def test_two_means_is_as_good_as_kmeans(seed):
         parts = points[side], points[~side]
         return sum(((p - p.mean(axis=0)) ** 2).sum() for p in parts)
 
-    side = _clustering.two_means(points, 20, np.random.RandomState(0))
+    side = _kmeans.two_means(points, 20, np.random.RandomState(0))
     model = KMeans(2, n_init=20, random_state=0).fit(points)
     assert inertia(side) <= model.inertia_ * 1.02
     # Lloyd's condition: every point is on the side of the nearer mean.
@@ -673,7 +772,7 @@ def test_conf_weights_its_surrogate():
 
 def sets_of(tree):
     return {
-        tuple(np.sort(tree.classes_[tree.classes_below(v)]).tolist())
+        tuple(np.sort(tree.classes[tree.classes_below(v)]).tolist())
         for v in range(tree.n_nodes)
     }
 
@@ -706,6 +805,17 @@ def test_refine_of_the_flat_tree_is_the_builder():
         assert refine(flat, X, y, builder=make(name)) == make(name).build(X, y)
 
 
+def test_refine_leaves_out_classes_without_samples():
+    X, y = gaussians()
+    more = Taxonomy.from_nested([list(range(12)), list(range(12, 30))])
+    weight = (y != 3).astype(float)
+    rest = more.restrict(np.delete(np.arange(24), 3))
+    assert refine(more, X, y, weight) == refine(rest, X[y != 3], y[y != 3])
+    assert refine([list(range(12)), list(range(12, 30))], X, y, weight) == refine(
+        more, X, y, weight
+    )
+
+
 def test_refine_splits_a_leaf_as_its_own_samples_say():
     X, y = gaussians(spread=1.0)
     given = Taxonomy.from_paths({k: f"group {k % 2}" for k in range(24)})
@@ -720,16 +830,12 @@ def test_refine_splits_a_leaf_as_its_own_samples_say():
 def test_refine_bad_input():
     X, y = gaussians()
     flat = Taxonomy.flat(range(24))
-    with pytest.raises(ValueError, match="from_nested"):
-        refine([[0], [1]], X, y)
-    with pytest.raises(ValueError, match=r"class 24 .* no samples.*restrict"):
-        refine(Taxonomy.flat(range(25)), X, y)
+    with pytest.raises(ValueError, match="taxonomy must be a Taxonomy, .* got int"):
+        refine(3, X, y)
     with pytest.raises(ValueError, match=r"missing labels.* 23"):
         refine(Taxonomy.flat(range(23)), X, y)
     with pytest.raises(ValueError, match="max_leaf_size"):
         refine(flat, X, y, max_leaf_size=0)
-    with pytest.raises(ValueError, match=r"class 3 .* no samples"):
-        refine(flat, X, y, sample_weight=(y != 3).astype(float))
     with pytest.raises(ValueError, match="NaN"):
         refine(flat, X * np.nan, y)
     with pytest.raises(ValueError, match="y is None"):
@@ -776,6 +882,10 @@ FORMS = {
         "odd": "root",
     },
     "paths": GIVEN,
+    "groups": {
+        "low": [{"even": list(range(0, 26, 2))}],
+        "odd": list(range(1, 26, 2)),
+    },
 }
 OVER_GIVEN = {
     "given": GivenTaxonomy,
@@ -806,7 +916,7 @@ def test_builders_over_a_given_tree(form, maker):
     for other in (rounded.astype(np.float32), sp.csr_array(rounded)):
         assert builder.build(other, y) == expected
     weight = np.where(y == 5, 0.0, 2.0)
-    assert 5 not in builder.build(X, y, weight).classes_
+    assert 5 not in builder.build(X, y, weight).classes
     assert clone(builder).set_params(max_depth=1).build(X, y) == tree.cut(1)
     assert builder.set_params(max_depth=0).build(X, y) == Taxonomy.flat(range(24))
     assert OVER_GIVEN[maker](FORMS[form]).build(X[:3], [4] * 3) == Taxonomy.flat([4])
@@ -829,6 +939,11 @@ def test_given_trees_that_are_none():
             ([[0], [0]], "duplicate label"),
             ({0: "a", "a": "b", "b": "a"}, "cycle"),
             ({0: ["g"], 1: None}, "path of label 1"),
+            ({"g": [0]}, "missing labels: .* no place for 1"),
+            ({"g": [5]}, "its values must hold the labels .groups., or its keys"),
+            ({"g": {"h": [0]}, "i": 1}, r"nested\['i'\] must be a list"),
+            ({"g": {"h": []}, "i": [1]}, "empty node: 'h'"),
+            ({0: [1], 1: [0]}, "every class among its keys and among its values"),
         ):
             with pytest.raises(ValueError, match=message):
                 maker(bad).build([[0.0], [1.0]], [0, 1])

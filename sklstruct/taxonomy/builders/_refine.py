@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from dataclasses import field
 from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from sklstruct._compat import HasMethods, Interval
-from sklstruct.taxonomy._builders._base import TaxonomyBuilder
-from sklstruct.taxonomy._builders._given import (
-    GivenTaxonomy,
-    as_taxonomy,
-    restrict_to,
-)
-from sklstruct.taxonomy._builders._maxcut import CutSplit
-from sklstruct.taxonomy._proximity import check_samples
-from sklstruct.taxonomy._taxonomy import Taxonomy, _check_integer, _label_array
+from ..._compat import HasMethods, Interval
+from .._given import as_taxonomy
+from .._labels import as_labels, check_integer
+from .._samples import check_samples
+from .._taxonomy import Taxonomy
+from ._base import TaxonomyBuilder
+from ._given import GivenTaxonomy
+from ._named import TAXONOMY_BUILDERS
 
 
 def _as_builder(builder, random_state):
     """A builder from a name, None or a builder; one without a seed gets this one."""
     if builder is None:
-        builder = CutSplit()
-    elif isinstance(builder, str):
-        from sklstruct.taxonomy._builders import TAXONOMY_BUILDERS  # imports us
-
+        builder = "cut"
+    if isinstance(builder, str):
         if builder not in TAXONOMY_BUILDERS:
             raise ValueError(
                 f"builder={builder!r} is not the name of a builder; there are "
-                f"{sorted(TAXONOMY_BUILDERS)}."
+                f"{sorted(TAXONOMY_BUILDERS)}"
             )
         builder = TAXONOMY_BUILDERS[builder]()
     elif inspect.isclass(builder) or not hasattr(builder, "build"):
         raise ValueError(
-            f"builder must be the name of a builder, a builder or None, got "
-            f"{builder!r}."
+            f"builder must be the name of a builder, a builder or None, got {builder!r}"
         )
     if random_state is not None and hasattr(builder, "get_params"):
         params = builder.get_params(deep=False)
@@ -49,7 +45,7 @@ def _as_builder(builder, random_state):
 
 
 def refine(
-    taxonomy: Taxonomy,
+    taxonomy: Any,
     X: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
@@ -69,20 +65,28 @@ def refine(
 
     Parameters
     ----------
-    taxonomy : Taxonomy
-        The tree to start from, e.g. an existing ontology.
+    taxonomy : Taxonomy, list, tuple, ndarray or mapping
+        The tree to start from, e.g. an existing ontology, in any form that
+        `as_taxonomy` takes.
+
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Features.
+
     y : array-like of shape (n_samples,)
-        Labels, each of the classes of `taxonomy` at least once.
+        Labels, all of which `taxonomy` has; other classes of its own are left out.
+
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights >= 0; every class needs a positive one.
+        Weights >= 0; samples of weight 0 count as absent.
+
     builder : TaxonomyBuilder or str, default=None
         Any builder, or its name in `TAXONOMY_BUILDERS`; None is ``CutSplit()``.
+
     max_leaf_size : int, default=1
         Leaves with more classes than this are split, >= 1.
+
     regroup : bool, default=True
         Whether to group the children of nodes that have more than two.
+
     random_state : int, RandomState or None, default=None
         Seed of a builder that draws numbers and has none of its own.
 
@@ -93,8 +97,8 @@ def refine(
     Raises
     ------
     ValueError
-        Labels in y without a place in the taxonomy, classes without samples, an
-        unknown builder, `max_leaf_size` below 1, or samples that no builder takes (see
+        Labels in y without a place in the taxonomy, an unknown builder,
+        `max_leaf_size` below 1, or samples that no builder takes (see
         `TaxonomyBuilder.build`).
 
     See Also
@@ -116,30 +120,18 @@ def refine(
     >>> refined.n_leaves > 2
     True
     """
-    if not isinstance(taxonomy, Taxonomy):
-        kind = "from_parents" if isinstance(taxonomy, Mapping) else "from_nested"
-        raise ValueError(
-            f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make one "
-            f"with Taxonomy.{kind}."
-        )
-    max_leaf_size = _check_integer(max_leaf_size, "max_leaf_size", 1)
+    max_leaf_size = check_integer(max_leaf_size, "max_leaf_size", 1)
     builder = _as_builder(builder, random_state)
     X, y, weight = check_samples(X, y, sample_weight)
-    labels = _label_array(y)
+    labels = as_labels(y)
     found = np.unique(labels)
-    absent = taxonomy.classes_[~np.isin(taxonomy.classes_, found)]
-    if absent.size:
-        raise ValueError(
-            f"class {absent[0].item()!r} of the taxonomy has no samples; drop it with "
-            f"taxonomy.restrict(np.unique(y)) first."
-        )
-    taxonomy.check_classes(found)
+    taxonomy = as_taxonomy(taxonomy, found)
 
     # Samples in the order of the leaves: the rows of every node are contiguous.
     sets = taxonomy.class_sets
     place = np.empty(taxonomy.n_classes, dtype=np.int64)
     place[sets.order] = np.arange(taxonomy.n_classes)
-    where = place[np.searchsorted(taxonomy.classes_, labels)]
+    where = place[np.searchsorted(taxonomy.classes, labels)]
     rows = np.argsort(where, kind="stable")
     where = where[rows]
 
@@ -175,7 +167,7 @@ def refine(
             # A child goes below the leaf that holds it; alone there, the two are one.
             for child, above in zip(children, number[tree.leaf_of_class]):
                 parent[child] = int(above)
-    return Taxonomy(parent, leaf, taxonomy.classes_, names=names)
+    return Taxonomy(parent, leaf, taxonomy.classes, names=names)
 
 
 class RefinedTaxonomy(TaxonomyBuilder):
@@ -192,15 +184,20 @@ class RefinedTaxonomy(TaxonomyBuilder):
     ----------
     taxonomy : Taxonomy, list, tuple, ndarray or mapping
         The tree to start from, in any form that `GivenTaxonomy` takes.
+
     builder : str, TaxonomyBuilder or None, default="cut"
         What decides, a name in `TAXONOMY_BUILDERS` or a builder with its own
         parameters (``builder__delta`` in a grid); None is "cut".
+
     max_leaf_size : int, default=1
         Leaves with more classes than this are split, >= 1.
+
     regroup : bool, default=True
         Whether to group the children of nodes that have more than two.
+
     max_depth : int, default=None
         Largest depth of the refined tree, >= 0; None is no limit.
+
     random_state : int, RandomState or None, default=None
         Seed of a `builder` that draws numbers and has none of its own.
 
@@ -232,7 +229,13 @@ class RefinedTaxonomy(TaxonomyBuilder):
     4
     """
 
-    _parameter_constraints: dict = {
+    taxonomy: Any = field(kw_only=False)
+    builder: Any = field(default="cut", kw_only=False)
+    max_leaf_size: int = 1
+    regroup: bool = True
+    random_state: int | RandomState | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
         **GivenTaxonomy._parameter_constraints,
         "builder": [str, HasMethods("build"), None],
         "max_leaf_size": [Interval(Integral, 1, None, closed="left")],
@@ -240,26 +243,9 @@ class RefinedTaxonomy(TaxonomyBuilder):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        taxonomy,
-        builder="cut",
-        *,
-        max_leaf_size=1,
-        regroup=True,
-        max_depth=None,
-        random_state=None,
-    ):
-        self.taxonomy = taxonomy
-        self.builder = builder
-        self.max_leaf_size = max_leaf_size
-        self.regroup = regroup
-        self.max_depth = max_depth
-        self.random_state = random_state
-
     def _tree(self, X, codes, weight, classes):
         return refine(
-            restrict_to(as_taxonomy(self.taxonomy), classes),
+            as_taxonomy(self.taxonomy, classes),
             X,
             classes[codes],
             weight,

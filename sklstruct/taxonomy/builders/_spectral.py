@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
 
-from sklstruct._compat import StrOptions
-from sklstruct.taxonomy._builders._base import TopDownBuilder, leading_vectors
+from ..._compat import StrOptions
+from ._top_down import TopDownBuilder, leading_vectors
 
+__all__ = ["SpectralSplit"]
+
+# Up to here Q is made and decomposed: 32 MB.
+_DENSE = 2048
 # Relative difference of entries of an eigenvector that may be rounding.
 _TIE = 1e-9
 
@@ -18,24 +27,31 @@ class SpectralSplit(TopDownBuilder):
 
         \min_z z^\top Q z \quad\text{s.t.}\quad z^\top z = K,
 
-    solved by the smallest eigenvector of Q = N - AAᵀ, i.e. the leading left singular
-    vector of :math:`N^{-1/2}A`, then cut at a threshold.
+    solved by the eigenvector of the smallest eigenvalue of Q = N - AAᵀ, then cut at a
+    threshold. With ``normalize=True`` it is that of :math:`N^{-1/2} Q N^{-1/2}`, i.e.
+    the leading left singular vector of :math:`N^{-1/2}A`.
 
     Parameters
     ----------
     threshold : {"zero", "median"}, default="zero"
         Where to cut the eigenvector; the median gives balanced trees. The largest entry
         of the eigenvector is made positive, and an odd class goes with the larger half.
+
     max_depth : int, default=None
         Largest depth, >= 0. Nodes there become leaves with several classes. None
         splits down to single classes.
+
     delta : float, default=1.0
         Ridge >= 0 of the proximity at the root; see `ClassStatistics.proximity`.
+
     normalize : bool, default=True
-        Use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size.
+        Use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size. False takes
+        Q, whose smallest eigenvector may be little more than the smallest class.
+
     gram : {"pooled", "exact", "root"}, default="pooled"
         Gram matrix below the root; see `ClassStatistics.proximity`. "exact" reads the
         rows again, once per level at most.
+
     form, rank, max_bytes
         See `ClassStatistics`.
 
@@ -56,36 +72,16 @@ class SpectralSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
-    _parameter_constraints: dict = {
+    name = "spec"
+    threshold: str = "zero"
+
+    _parameter_constraints: ClassVar[dict] = {
         **TopDownBuilder._parameter_constraints,
         "threshold": [StrOptions({"zero", "median"})],
     }
 
-    def __init__(
-        self,
-        *,
-        threshold="zero",
-        max_depth=None,
-        delta=1.0,
-        normalize=True,
-        gram="pooled",
-        form="auto",
-        rank=512,
-        max_bytes=2**31,
-    ):
-        super().__init__(
-            max_depth=max_depth,
-            delta=delta,
-            normalize=normalize,
-            gram=gram,
-            form=form,
-            rank=rank,
-            max_bytes=max_bytes,
-        )
-        self.threshold = threshold
-
-    def _bisect(self, factor):
-        score = oriented(leading_vectors(factor, 1)[0][:, 0])
+    def _bisect(self, factor, diagonal):
+        score = oriented(smallest_eigenvector(factor, diagonal))
         if self.threshold == "zero":
             return score
         # By rank, not by value: equal scores must not end up on one side.
@@ -94,7 +90,30 @@ class SpectralSplit(TopDownBuilder):
         return half
 
 
-def oriented(score):
+def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
+    """Of D - FFᵀ; where D is a multiple of the identity, the leading one of FFᵀ."""
+    if diagonal.min() == diagonal.max():
+        return leading_vectors(factor, 1)[0][:, 0]
+    k = diagonal.size
+    if k <= _DENSE:
+        q = -(factor @ factor.T)
+        q.flat[:: k + 1] += diagonal
+        vectors = scipy.linalg.eigh(q, subset_by_index=[0, 0], check_finite=False)[1]
+        return vectors[:, 0]
+    # The largest of FFᵀ + (max D - D), which is positive semidefinite.
+    rest = diagonal.max() - diagonal
+
+    def product(v: NDArray) -> NDArray:
+        v = v.ravel()
+        return factor @ (v @ factor) + rest * v
+
+    shifted = LinearOperator((k, k), matvec=product, dtype=np.float64)
+    # A start of its own: ARPACK would draw one.
+    start = np.cos(np.arange(k))
+    return eigsh(shifted, k=1, which="LA", v0=start, maxiter=100 * k)[1][:, 0]
+
+
+def oriented(score: NDArray) -> NDArray:
     """The eigenvector with its largest entry positive, whatever sign LAPACK chose.
 
     Where z and -z have the same largest entries, the first difference between their

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import ClassVar
 
-from sklstruct.taxonomy._builders._base import ProximityBuilder, parents_of_merges
-from sklstruct.taxonomy._proximity import check_memory
+import numpy as np
+from numpy.typing import NDArray
+
+from .._samples import check_memory
+from ._base import ProximityBuilder
+from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
+
+__all__ = ["GreedyMerge"]
 
 _BLOCK = 1024
 
@@ -23,6 +29,13 @@ class GreedyMerge(ProximityBuilder):
         Compare :math:`a_p^\top a_q / \sqrt{n_p n_q}`, with n the weights of the
         clusters. False compares the entries of Q as they are; large clusters then
         attract all others and trees are chains.
+
+    n_rounds : int, default=None
+        Depth counted from the leaves: merges stop after d rounds, >= 0, and the
+        clusters left become the children of the root. A round is as many merges as
+        halve the clusters, so :math:`\lceil K / 2^d \rceil` are left; 0 is the flat
+        tree. None merges to the end. (`max_depth` cuts from the root instead.)
+
     max_depth, delta, form, rank, max_bytes
         See `SpectralSplit`.
 
@@ -33,7 +46,8 @@ class GreedyMerge(ProximityBuilder):
 
     References
     ----------
-    Nelakanti (2014), thesis, section 4.2.4.
+    Nelakanti (2014), thesis, section 4.2.4 and algorithm 9; section 4.4 for rounds of
+    several merges.
 
     Examples
     --------
@@ -43,33 +57,27 @@ class GreedyMerge(ProximityBuilder):
     [[0], [[1], [2]]]
     """
 
-    def __init__(
-        self,
-        *,
-        max_depth=None,
-        delta=1.0,
-        normalize=True,
-        form="auto",
-        rank=512,
-        max_bytes=2**31,
-    ):
-        self.max_depth = max_depth
-        self.delta = delta
-        self.normalize = normalize
-        self.form = form
-        self.rank = rank
-        self.max_bytes = max_bytes
+    name = "obyo"
+    n_rounds: int | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ProximityBuilder._parameter_constraints,
+        "n_rounds": N_ROUNDS,
+    }
 
     def _parents(self, X, codes, weight, rng):
         near = self._statistics(X, codes, weight).proximity(delta=self.delta)
         k = near.n_classes
         check_memory(8 * _BLOCK * k, self.max_bytes, "a block of Q", "raise max_bytes")
-        merges = merge_greedily(near.factor, near.weight, self.normalize)
-        return parents_of_merges(merges, k)
+        n_merges = merges_in_rounds(k, self.n_rounds)
+        merges = merge_greedily(near.factor, near.weight, self.normalize, n_merges)
+        return parents_of_merges(merges, k, self.n_rounds)
 
 
-def merge_greedily(factor, weight, normalize):
-    """K - 1 pairs of cluster numbers; merge i makes cluster K + i."""
+def merge_greedily(
+    factor: NDArray, weight: NDArray, normalize: bool, n_merges: int
+) -> list[tuple[int, int]]:
+    """Pairs of cluster numbers; merge i makes cluster K + i."""
     k = weight.size
     rows, size = factor.copy(), weight.copy()
     name = np.arange(k)  # cluster in each slot
@@ -86,7 +94,7 @@ def merge_greedily(factor, weight, normalize):
     dead = np.zeros(k)  # -inf in the slots of clusters that are gone
     merges = []
     n_left = k
-    while n_left > 1:
+    while len(merges) < n_merges:
         p = int(np.argmax(bound))
         while not fresh[p]:
             score = scaled @ scaled[p] + dead

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+from numpy.random import RandomState
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from sklstruct._compat import HasMethods, Interval
-from sklstruct.taxonomy._builders._base import (
-    TaxonomyBuilder,
-    _sides,
-    split_top_down,
-)
-from sklstruct.taxonomy._proximity import check_memory
+from ..._compat import HasMethods, Interval
+from .._samples import check_memory
+from ._base import TaxonomyBuilder
+from ._top_down import sides, split_top_down
+
+__all__ = ["ConfusionSplit"]
 
 # Two eigenvalues closer than this share an arbitrary basis of eigenvectors.
 _DEGENERATE = 1e-9
@@ -43,14 +46,19 @@ class ConfusionSplit(TaxonomyBuilder):
         Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``. It gets
         the sample weights, unless its ``fit`` does not take them: then only the
         confusions are weighted.
+
     n_folds : int, default=3
         Folds of the held-out predictions, >= 2.
+
     smoothing : float, default=0.01
         Mass >= 0 spread evenly over each row.
+
     max_depth : int, default=None
         Largest depth of the tree, >= 0; None is no limit.
+
     max_bytes : int, default=2**31
         Largest dense array; K classes need 8 K² bytes.
+
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the random splits.
 
@@ -59,6 +67,7 @@ class ConfusionSplit(TaxonomyBuilder):
     n_random_splits_ : int
         Splits of the last `build` that fell back to random (pairs of classes, which
         there is only one way to split, not counted).
+
     n_splits_ : int
         All splits of the last `build`, pairs not counted.
 
@@ -82,7 +91,14 @@ class ConfusionSplit(TaxonomyBuilder):
     [[0], [[1], [2]]]
     """
 
-    _parameter_constraints: dict = {
+    name = "conf"
+    estimator: Any = field(default=None, kw_only=False)
+    n_folds: int = 3
+    smoothing: float = 0.01
+    max_bytes: int = 2**31
+    random_state: int | RandomState | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
         **TaxonomyBuilder._parameter_constraints,
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
@@ -90,23 +106,6 @@ class ConfusionSplit(TaxonomyBuilder):
         "max_bytes": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        estimator=None,
-        *,
-        n_folds=3,
-        smoothing=0.01,
-        max_depth=None,
-        max_bytes=2**31,
-        random_state=None,
-    ):
-        self.estimator = estimator
-        self.n_folds = n_folds
-        self.smoothing = smoothing
-        self.max_depth = max_depth
-        self.max_bytes = max_bytes
-        self.random_state = random_state
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
@@ -122,15 +121,15 @@ class ConfusionSplit(TaxonomyBuilder):
 
         def split(members, _):
             if members.size == 2:
-                return _sides(members, np.array([True, False]))
+                return sides(members, np.array([True, False]))
             self.n_splits_ += 1
             score = fiedler(affinity[np.ix_(members, members)])
             if score is None or (score > 0).all() or not (score > 0).any():
                 self.n_random_splits_ += 1
                 side = np.zeros(members.size, dtype=bool)
                 side[rng.permutation(members.size)[: members.size // 2]] = True
-                return _sides(members, side)
-            return _sides(members, score > 0)
+                return sides(members, side)
+            return sides(members, score > 0)
 
         return split_top_down(k, split, self.max_depth)
 
@@ -164,7 +163,7 @@ class ConfusionSplit(TaxonomyBuilder):
         return np.divide(confusion, total, out=confusion, where=total > 0)
 
 
-def fiedler(affinity):
+def fiedler(affinity: NDArray) -> NDArray | None:
     """Second eigenvector of the normalised Laplacian, or None where not unique."""
     k = affinity.shape[0]
     degree = affinity.sum(axis=1)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from sklstruct._compat import Interval
-from sklstruct.taxonomy._builders._base import ProximityBuilder, parents_of_merges
-from sklstruct.taxonomy._proximity import check_memory
+from ..._compat import Interval
+from .._samples import check_memory
+from ._base import ProximityBuilder
+from ._bottom_up import N_ROUNDS, parents_of_merges
+
+__all__ = ["HungarianMerge"]
 
 
 class HungarianMerge(ProximityBuilder):
@@ -30,8 +35,15 @@ class HungarianMerge(ProximityBuilder):
     ----------
     dummy_fraction : float, default=0.1
         φ in [0, 0.9]; φK is rounded down.
+
     dummy_cost : float, default=0.0
         γ; 0 is the cost of two classes that are neither close nor far.
+
+    n_rounds : int, default=None
+        Depth counted from the leaves: pairing stops after d rounds, >= 0, and the
+        clusters left become the children of the root; 0 is the flat tree. None pairs
+        to the end. (`max_depth` cuts from the root instead.)
+
     normalize, max_depth, delta, form, rank, max_bytes
         See `GreedyMerge`.
 
@@ -42,7 +54,8 @@ class HungarianMerge(ProximityBuilder):
 
     References
     ----------
-    Nelakanti (2014), thesis, section 4.2.4, equations 4.11 and 4.12.
+    Nelakanti (2014), thesis, section 4.2.4, equations 4.11 and 4.12, and
+    algorithm 9.
 
     Examples
     --------
@@ -52,32 +65,17 @@ class HungarianMerge(ProximityBuilder):
     10
     """
 
-    _parameter_constraints: dict = {
+    name = "hung"
+    dummy_fraction: float = 0.1
+    dummy_cost: float = 0.0
+    n_rounds: int | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
         **ProximityBuilder._parameter_constraints,
         "dummy_fraction": [Interval(Real, 0, 0.9, closed="both")],
         "dummy_cost": [Interval(Real, None, None, closed="neither"), Integral],
+        "n_rounds": N_ROUNDS,
     }
-
-    def __init__(
-        self,
-        *,
-        dummy_fraction=0.1,
-        dummy_cost=0.0,
-        max_depth=None,
-        delta=1.0,
-        normalize=True,
-        form="auto",
-        rank=512,
-        max_bytes=2**31,
-    ):
-        self.dummy_fraction = dummy_fraction
-        self.dummy_cost = dummy_cost
-        self.max_depth = max_depth
-        self.delta = delta
-        self.normalize = normalize
-        self.form = form
-        self.rank = rank
-        self.max_bytes = max_bytes
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
@@ -89,25 +87,27 @@ class HungarianMerge(ProximityBuilder):
             "take the builder 'cut' or 'obyo', or raise max_bytes",
         )
         near = self._statistics(X, codes, weight).proximity(delta=self.delta)
-        rows, size, name = near.factor, near.weight, np.arange(k)
-        merges = []
-        while size.size > 2:
-            scaled = rows / np.sqrt(size)[:, None] if self.normalize else rows
+        name, merges = np.arange(k), []
+        n_rounds = k if self.n_rounds is None else self.n_rounds
+        for _ in range(n_rounds):
+            m = near.n_classes
+            if m <= 2:
+                break
+            scaled = near.normalized_factor if self.normalize else near.factor
             pairs = pair_level(scaled, self.dummy_fraction, self.dummy_cost)
-            group = np.arange(size.size)
+            group = np.arange(m)
             for p, q in pairs:
                 merges.append((int(name[p]), int(name[q])))
                 name[p] = k + len(merges) - 1
                 group[q] = p
             kept, group = np.unique(group, return_inverse=True)
-            merged = np.zeros((kept.size, rows.shape[1]))
-            np.add.at(merged, group, rows)
-            rows, name = merged, name[kept]
-            size = np.bincount(group, size)
-        return parents_of_merges(merges, k)
+            near, name = near.merge(group), name[kept]
+        return parents_of_merges(merges, k, self.n_rounds)
 
 
-def pair_level(rows, dummy_fraction, dummy_cost):
+def pair_level(
+    rows: NDArray, dummy_fraction: float, dummy_cost: float
+) -> list[tuple[int, int]]:
     """Disjoint pairs, at least one, by an optimal assignment.
 
     The cost of a pair is the off-diagonal entry -a_pᵀa_q.
@@ -127,7 +127,7 @@ def pair_level(rows, dummy_fraction, dummy_cost):
     return pairs
 
 
-def pairs_of_assignment(to, cost):
+def pairs_of_assignment(to: NDArray, cost: NDArray) -> list[tuple[int, int]]:
     """Most pairs, then least cost, along the chains and cycles of i -> to[i]."""
     k = to.size
     entered = np.zeros(k, dtype=bool)

@@ -1,0 +1,130 @@
+"""A taxonomy in any of the forms that a parameter may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._io import is_nest
+from ._labels import as_labels, as_scalar, listed
+from ._taxonomy import Taxonomy
+
+__all__ = ["as_taxonomy"]
+
+# repr, clone and pickle recurse into nested lists, and Python stops at a thousand
+# calls, several for a level.
+_MAX_NESTING = 200
+
+
+def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
+    r"""The tree over exactly these classes, from any form of a given taxonomy.
+
+    With T the given tree, every set S of classes below a node becomes
+    :math:`S \cap C`, C the classes asked for; nodes that are left without classes are
+    dropped and nodes with a single child collapsed.
+
+    Parameters
+    ----------
+    taxonomy : Taxonomy, list, tuple, ndarray or mapping
+        - `Taxonomy`: as it is;
+        - nested lists or tuples of labels, or nested mappings that name the groups,
+          ``{"animal": ["dog", "cat"], "vehicle": {"road": ["bus"]}}``: see
+          `Taxonomy.from_nested`;
+        - a table of paths, ``{"dog": ("animal",), "bus": ("vehicle", "road")}``: see
+          `Taxonomy.from_paths`. Of two mappings to lists this is the one whose keys
+          are the classes;
+        - a map of nodes to parents, ``{"dog": "animal"}``: see
+          `Taxonomy.from_parents`.
+
+    classes : array-like of shape (n_classes,)
+        Labels that the tree must have; others of its own are left out.
+
+    Returns
+    -------
+    taxonomy : Taxonomy
+
+    Raises
+    ------
+    ValueError
+        Another kind of object, a tree that is none (see `Taxonomy`), a class without a
+        place in it, a mapping that is a tree both as groups and as paths, more than
+        200 lists inside each other.
+
+    Examples
+    --------
+    >>> from sklstruct.taxonomy import as_taxonomy
+    >>> as_taxonomy({"even": [0, 2, 4], "odd": [1, 3]}, [0, 1, 2, 3]).to_nested()
+    [[0, 2], [1, 3]]
+    """
+    classes = np.unique(as_labels(classes))
+    tree = taxonomy
+    if isinstance(taxonomy, Mapping):
+        tree = _from_mapping(taxonomy, classes)
+    elif isinstance(taxonomy, list | tuple | np.ndarray):
+        _check_nesting(taxonomy)
+        tree = Taxonomy.from_nested(taxonomy)
+    elif not isinstance(taxonomy, Taxonomy):
+        raise ValueError(
+            "taxonomy must be a Taxonomy, nested lists or mappings, a parent map or a "
+            "table of paths (or, in a classifier, a builder, its name, or a tuple of "
+            f"these), got {type(taxonomy).__name__}"
+        )
+    if np.array_equal(tree.classes, classes):
+        return tree
+    if not np.isin(classes, tree.classes).all():
+        tree.check_classes(classes)
+    return tree.restrict(classes)
+
+
+def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
+    """Groups, paths or parents?"""
+    nests = [value for value in given.values() if is_nest(value)]
+    if not nests:
+        return Taxonomy.from_parents(given)
+    deeper = any(isinstance(nest, Mapping) or any(map(is_nest, nest)) for nest in nests)
+    only_nests = len(nests) == len(given)
+    if not deeper:
+        wanted = set(classes.tolist())
+        labels = [as_scalar(item) for nest in nests for item in nest]
+        by_key = wanted & set(map(as_scalar, given))
+        by_value = wanted & set(labels)
+        distinct = len(set(labels)) == len(labels)
+        if only_nests and distinct and by_key == by_value == wanted:
+            raise ValueError(
+                "taxonomy has every class among its keys and among its values, so it "
+                "may be groups or a table of paths; say which with "
+                "Taxonomy.from_nested(taxonomy) or Taxonomy.from_paths(taxonomy)"
+            )
+        if not by_key and not by_value:
+            raise ValueError(
+                "missing labels: the taxonomy has no place for "
+                f"{listed(sorted(wanted))}; its values must hold the labels (groups), "
+                "or its keys must be the labels (paths)"
+            )
+        if not only_nests or not distinct or len(by_key) > len(by_value):
+            return Taxonomy.from_paths(given)
+    _check_nesting(given)
+    return Taxonomy.from_nested(given)
+
+
+def _check_nesting(given: Any) -> None:
+    level = [given]
+    for _ in range(_MAX_NESTING):
+        # by identity, for a list that holds itself twice grows without bound
+        level = list(
+            {
+                id(item): item
+                for nest in level
+                for item in (nest.values() if isinstance(nest, Mapping) else nest)
+                if isinstance(item, list | tuple | Mapping)
+            }.values()
+        )
+        if not level:
+            return
+    raise ValueError(
+        f"taxonomy is nested more than {_MAX_NESTING} lists deep, which a parameter "
+        "cannot be; pass Taxonomy.from_nested(taxonomy)"
+    )

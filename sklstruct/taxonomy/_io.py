@@ -1,0 +1,355 @@
+"""The forms of a taxonomy: readers into arrays, writers from the tree.
+
+A reader returns what the constructor of `Taxonomy` takes: parent, leaf_of_class,
+labels and names of nodes. Nothing here is recursive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._labels import as_labels, as_scalar, check_integer
+
+if TYPE_CHECKING:
+    import networkx
+
+Parts: TypeAlias = tuple[NDArray, NDArray, list, list | None]
+# A `Taxonomy`, which stands above this file.
+Tree: TypeAlias = Any
+
+# Deepest tree that is drawn in characters unasked: a chain of K levels takes 5 K²
+# characters, 5 MB here and 500 MB at 10 000.
+_MAX_TEXT_DEPTH = 1000
+_END = object()
+
+
+# ---------------------------------------------------------------------- readers
+
+
+def is_nest(item: Any) -> bool:
+    """Whether an item of nested labels is a node, not a label."""
+    return isinstance(item, list | tuple | Mapping) or (
+        isinstance(item, np.ndarray) and item.ndim > 0
+    )
+
+
+def read_nested(nested: Sequence | Mapping) -> Parts:
+    """Lists of labels and lists; mappings from names of nodes to these."""
+    if not is_nest(nested):
+        raise ValueError(
+            "nested must be a list of labels and lists, or a mapping from names to "
+            f"such, got {nested!r}"
+        )
+    if len(nested) == 0:
+        raise ValueError("nested holds no labels: empty node")
+    parent, names, labels, label_node = [-1], [None], [], []
+    seen, open_ids = set(), {id(nested)}
+    stack = [(0, nested, _children(nested))]
+    while stack:
+        node, here, items = stack[-1]
+        name, item = next(items, (None, _END))
+        if item is _END:
+            open_ids.discard(id(here))
+            stack.pop()
+            continue
+        child = len(parent)
+        parent.append(node)
+        names.append(name)
+        if not is_nest(item):
+            if isinstance(here, Mapping):
+                raise ValueError(
+                    f"nested[{name!r}] must be a list of labels or a mapping, got "
+                    f"{item!r}"
+                )
+            label = as_scalar(item)
+            if label in seen:
+                raise ValueError(
+                    f"duplicate label {label!r}: every class has exactly one place in "
+                    "the taxonomy"
+                )
+            seen.add(label)
+            labels.append(label)
+            label_node.append(child)
+            continue
+        if id(item) in open_ids:
+            raise ValueError("cycle: a list of nested contains itself")
+        if len(item) == 0:
+            what = f"a list at depth {len(stack)}" if name is None else repr(name)
+            raise ValueError(f"empty node: {what} of nested holds no labels")
+        open_ids.add(id(item))
+        stack.append((child, item, _children(item)))
+    named = any(name is not None for name in names)
+    return assemble(parent, labels, label_node, names if named else None)
+
+
+def _children(nest: Sequence | Mapping) -> Iterator[tuple[Any, Any]]:
+    if isinstance(nest, Mapping):
+        return ((as_scalar(name), item) for name, item in nest.items())
+    return ((None, item) for item in nest)
+
+
+def read_parents(
+    parents: Mapping[Hashable, Hashable], classes: ArrayLike | None = None
+) -> Parts:
+    """A map from each node to its parent."""
+    if not isinstance(parents, Mapping):
+        raise ValueError(
+            f"parents must be a mapping from node to parent, got "
+            f"{type(parents).__name__}"
+        )
+    if not parents:
+        raise ValueError("empty node: parents holds no nodes")
+    number: dict[Any, int] = {}
+    for child, above in parents.items():
+        number.setdefault(as_scalar(child), len(number))
+        if above is not None:
+            number.setdefault(as_scalar(above), len(number))
+    parent = [-1] * len(number)
+    for child, above in parents.items():
+        if above is not None:
+            parent[number[as_scalar(child)]] = number[as_scalar(above)]
+    name = list(number)
+    inner = set(parent)
+    label_node = [v for v in range(len(parent)) if v not in inner]
+    if classes is not None:
+        for label in as_labels(classes).tolist():
+            if label in number and number[label] in inner:
+                raise ValueError(
+                    f"class {label!r} is an inner node of parents: classes are "
+                    f"leaves, add one below it with a name of its own"
+                )
+    if not label_node:
+        raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}")
+    roots = [v for v, p in enumerate(parent) if p < 0]
+    reject_cycle(parent, label_node, roots, name)
+    if len(roots) > 1 or roots[0] in label_node:
+        for v in roots:
+            parent[v] = len(parent)
+        parent.append(-1)
+        name.append(None)
+    labels = [name[v] for v in label_node]
+    return assemble(parent, labels, label_node, name)
+
+
+def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
+    """A table from each label to its path of groups."""
+    if not isinstance(paths, Mapping):
+        raise ValueError(
+            f"paths must be a mapping from label to path, got {type(paths).__name__}"
+        )
+    if not paths:
+        raise ValueError("empty node: paths holds no labels")
+    # Groups are found by (number of the group above, name), not by the tuple of
+    # the whole path, so that a path of length m costs O(m) and not O(m²).
+    group: dict[tuple[int, Any], int] = {}
+    parent, name, labels, label_node = [-1], [None], [], []
+    for label, path in paths.items():
+        if not isinstance(path, Iterable) or isinstance(path, Mapping):
+            raise ValueError(
+                f"the path of label {label!r} must be a sequence of groups, got "
+                f"{path!r}"
+            )
+        node = 0
+        for step in [path] if isinstance(path, str) else path:
+            key = (node, as_scalar(step))
+            if key not in group:
+                group[key] = len(parent)
+                parent.append(node)
+                name.append(key[1])
+            node = group[key]
+        labels.append(as_scalar(label))
+        label_node.append(len(parent))
+        parent.append(node)
+        name.append(None)
+    return assemble(parent, labels, label_node, name)
+
+
+def read_linkage(linkage: ArrayLike) -> tuple[NDArray, NDArray]:
+    """Parents and leaves of a linkage matrix of SciPy."""
+    merges = np.asarray(linkage)
+    if merges.ndim != 2 or (merges.size and merges.shape[1] < 2):
+        raise ValueError(
+            f"linkage must be a 2-D array with at least 2 columns, got shape "
+            f"{merges.shape}"
+        )
+    m = len(merges)
+    pairs = merges[:, :2].astype(np.int64) if m else np.empty((0, 2), np.int64)
+    parent = np.full(2 * m + 1, -1, dtype=np.int64)
+    made = np.arange(m + 1, 2 * m + 1)
+    if m and (
+        (pairs < 0).any()
+        or (pairs >= made[:, None]).any()
+        or np.unique(pairs).size < 2 * m
+    ):
+        raise ValueError(
+            "linkage merges a cluster twice or before it exists; row i may use "
+            "each cluster below n_classes + i once in the whole matrix"
+        )
+    parent[pairs[:, 0]] = made
+    parent[pairs[:, 1]] = made
+    return parent, np.arange(m + 1)
+
+
+def assemble(
+    parent: ArrayLike, labels: list, label_node: ArrayLike, names: list | None
+) -> Parts:
+    """Every label is a node here; a node with labels only becomes their leaf."""
+    parent = np.asarray(parent, dtype=np.int64)
+    label_node = np.asarray(label_node, dtype=np.int64)
+    is_label = np.zeros(parent.size, dtype=bool)
+    is_label[label_node] = True
+    rest = ~is_label
+    rest_parent = parent[rest]
+    mixed = np.zeros(parent.size, dtype=bool)
+    mixed[rest_parent[rest_parent >= 0]] = True
+    above = parent[label_node]
+    own = mixed[above]
+    leaf = np.where(own, label_node, above)
+    keep = rest
+    keep[label_node[own]] = True
+    number = np.cumsum(keep) - 1
+    kept = parent[keep]
+    kept[kept >= 0] = number[kept[kept >= 0]]
+    if names is not None:
+        names = [names[v] for v in np.flatnonzero(keep)]
+        for v in number[label_node[own]]:
+            names[v] = None  # a leaf of one class is named by its label
+    return kept, number[leaf], labels, names
+
+
+def reject_cycle(
+    parent: Sequence[int],
+    leaves: Sequence[int],
+    roots: Sequence[int] | NDArray,
+    name: Sequence,
+) -> None:
+    """Every node above a leaf must reach a root, and every node must be above one."""
+    n = len(parent)
+    done = np.zeros(n, dtype=bool)
+    done[roots] = True
+    for start in [*leaves, *range(n)]:
+        trail, v = [], start
+        while not done[v]:
+            done[v] = True
+            trail.append(v)
+            v = parent[v]
+        # A node of this very walk was met again: the walk went round.
+        if trail and v in set(trail):
+            loop = [str(name[u]) for u in trail[trail.index(v) :]]
+            shown = " -> ".join([*loop[:5], *(["..."] if len(loop) > 5 else [])])
+            raise ValueError(f"cycle: {shown} -> {loop[0]}; every node needs a root")
+
+
+# ---------------------------------------------------------------------- writers
+
+
+def labels_of_leaves(tree: Tree) -> dict[int, list]:
+    """Leaf -> its labels, as Python scalars."""
+    held: dict[int, list] = {}
+    labels = tree.classes.tolist()
+    for k, v in enumerate(tree.leaf_of_class.tolist()):
+        held.setdefault(v, []).append(labels[k])
+    return held
+
+
+def preorder(tree: Tree) -> Iterable[tuple[int, int]]:
+    """(node, level), parents first, from left to right."""
+    ptr = tree.child_ptr.tolist()
+    stack = [(0, 0)]
+    while stack:
+        v, level = stack.pop()
+        yield v, level
+        stack.extend((c, level + 1) for c in range(ptr[v + 1] - 1, ptr[v] - 1, -1))
+
+
+def write_nested(tree: Tree) -> list:
+    labels = tree.classes.tolist()
+    lists: list[list] = [[] for _ in range(tree.n_nodes)]
+    for k, v in enumerate(tree.leaf_of_class.tolist()):
+        lists[v].append(labels[k])
+    for v, p in enumerate(tree.parent.tolist()):
+        if p >= 0:
+            lists[p].append(lists[v])
+    return lists[0]
+
+
+def write_networkx(tree: Tree) -> networkx.DiGraph:
+    try:
+        import networkx as nx
+    except ImportError as exc:
+        raise ImportError(
+            "to_networkx needs networkx: install it with `pip install networkx`"
+        ) from exc
+    held = labels_of_leaves(tree)
+    graph = nx.DiGraph()
+    for v in range(tree.n_nodes):
+        graph.add_node(
+            v, classes=held.get(v), name=tree.names[v] if tree.names else None
+        )
+    graph.add_edges_from((p, v) for v, p in enumerate(tree.parent.tolist()) if p >= 0)
+    return graph
+
+
+def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
+    if max_depth is not None:
+        max_depth = check_integer(max_depth, "max_depth", 0)
+    elif tree.depth > _MAX_TEXT_DEPTH:
+        raise ValueError(
+            f"the tree has {tree.depth} levels, and the text grows with their "
+            f"square; give max_depth, the deepest level to show (None draws at "
+            f"most {_MAX_TEXT_DEPTH})"
+        )
+    max_labels = check_integer(max_labels, "max_labels", 1)
+    held = labels_of_leaves(tree)
+    sizes = tree.class_sets.stop - tree.class_sets.start
+    lines = []
+    for v, level in preorder(tree):
+        if max_depth is not None and level > max_depth:
+            continue
+        name = None if tree.names is None else tree.names[v]
+        if v in held:
+            text = ", ".join(str(label) for label in held[v][:max_labels])
+            if len(held[v]) > max_labels:
+                text += f", ... ({len(held[v])} classes)"
+            if name is not None and len(held[v]) > 1:
+                text = f"{name}: {text}"
+        elif level == 0:
+            text = "root" if name is None else str(name)
+        else:
+            text = f"({sizes[v]} classes)"
+            text = text if name is None else f"{name} {text}"
+        lines.append("|    " * (level - 1) + "|--- " * (level > 0) + text)
+    return "\n".join(lines)
+
+
+def write_newick(tree: Tree) -> str:
+    held = labels_of_leaves(tree)
+    out: list[str] = []
+    close = []  # levels of open nodes
+    last_level = -1
+    for v, level in preorder(tree):
+        while close and close[-1][0] >= level:
+            out.append(")" + close.pop()[1])
+        if out and level <= last_level:
+            out.append(",")
+        name = None if tree.names is None else tree.names[v]
+        name = "" if name is None else _newick_name(name)
+        if v in held:
+            text = ",".join(_newick_name(label) for label in held[v])
+            out.append(text if len(held[v]) == 1 else f"({text}){name}")
+        else:
+            out.append("(")
+            close.append((level, name))
+        last_level = level
+    out.extend(")" + name for _, name in reversed(close))
+    return "".join(out) + ";"
+
+
+def _newick_name(name) -> str:
+    text = str(name)
+    plain = all(c.isalnum() or c in ".+-" for c in text) and text
+    return text if plain else "'" + text.replace("'", "''") + "'"

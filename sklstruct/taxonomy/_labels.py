@@ -1,0 +1,60 @@
+"""Labels of classes and names of nodes: what the files of taxonomies share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def as_scalar(label: Any) -> Any:
+    """NumPy scalars as Python scalars, so that equal labels are one dict key."""
+    label = label.item() if isinstance(label, np.generic) else label
+    try:
+        hash(label)
+    except TypeError:
+        raise ValueError(
+            f"labels and names of nodes must be hashable, got {label!r}"
+        ) from None
+    return label
+
+
+def as_labels(labels: ArrayLike) -> NDArray:
+    """1-D array of labels of one kind; strings and numbers together are refused."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS":
+        array = labels
+    else:
+        items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        text = [isinstance(item, str) for item in items]
+        if any(text) and not all(text):
+            odd = items[text.index(not text[0])]
+            raise ValueError(
+                f"labels must be all strings or all numbers, got {items[0]!r} and "
+                f"{odd!r}"
+            )
+        array = np.asarray(items)
+        if array.dtype.kind not in "biufUS" or array.ndim != 1:
+            raise ValueError(f"labels must be strings or numbers, got {listed(items)}")
+    if array.ndim != 1:
+        raise ValueError(f"labels must be 1-D, got shape {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError("labels must not be NaN")
+    return array
+
+
+def listed(labels: Iterable, most: int = 5) -> str:
+    """The first labels, for a message."""
+    labels = list(labels)
+    text = ", ".join(repr(as_scalar(label)) for label in labels[:most])
+    more = len(labels) - most
+    return text + (f" and {more} more" if more > 0 else "")
+
+
+def check_integer(value: Any, name: str, least: int) -> int:
+    """`value` as an int; 2.0 is 2."""
+    if not isinstance(value, Real) or value % 1 != 0 or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+    return int(value)

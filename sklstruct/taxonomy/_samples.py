@@ -1,0 +1,73 @@
+"""Checked samples, their classes, and sums over classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+
+from .._checks import check_sparse, check_squares
+from .._compat import _check_sample_weight
+from ._labels import as_labels
+
+DEFAULT_BYTES = 2**31
+
+
+def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> None:
+    """Raise a MemoryError that says what is too large, how large, and what to do."""
+    if n_bytes > max_bytes:
+        raise MemoryError(
+            f"{what} needs {n_bytes / 2**30:.3g} GiB, more than max_bytes = "
+            f"{max_bytes / 2**30:.3g} GiB; {remedy}"
+        )
+
+
+def check_samples(
+    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[Any, NDArray, NDArray]:
+    """Checked X, y and float64 weights without the samples of weight 0.
+
+    Nothing of an absent sample may enter, not even its label.
+    """
+    if y is None:
+        raise ValueError("y is None; a taxonomy needs the label of every sample")
+    check_sparse(X)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    check_consistent_length(X, y)
+    weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    check_squares(X, np.float64)
+    y = np.asarray(y)
+    if not (weight > 0).all():
+        used = np.flatnonzero(weight > 0)
+        X, y, weight = X[used], y[used], weight[used]
+    return X, y, weight
+
+
+def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
+    """Sorted labels and the int64 code of every sample."""
+    classes, codes = np.unique(as_labels(np.asarray(y)), return_inverse=True)
+    # Of the labels, each three times: the check warns of labels that hardly repeat,
+    # which many classes with few samples do not.
+    check_classification_targets(np.tile(classes, 3))
+    return classes, codes
+
+
+def to_dense(X: Any) -> NDArray:
+    X = X.toarray() if sp.issparse(X) else X
+    return np.asarray(X, dtype=np.float64)
+
+
+def sum_by_class(
+    X: Any, codes: NDArray, n_classes: int, weight: NDArray | None = None
+) -> NDArray:
+    """Weighted sums of the rows of each class, dense."""
+    n = codes.size
+    weight = np.ones(n) if weight is None else weight
+    indicator = sp.csr_array((weight, codes, np.arange(n + 1)), shape=(n, n_classes))
+    return to_dense(indicator.T @ X)

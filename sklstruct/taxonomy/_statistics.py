@@ -1,0 +1,465 @@
+"""What one pass over the samples keeps, for the proximity of any subset of classes.
+
+Data come in once (class weights, class sums, one Gram matrix), and every node of a
+taxonomy takes its `ClassProximity` from these statistics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from ._proximity import ClassProximity
+from ._samples import (
+    DEFAULT_BYTES,
+    check_memory,
+    check_samples,
+    encode_classes,
+    sum_by_class,
+    to_dense,
+)
+
+__all__ = ["ClassStatistics"]
+
+# Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
+_CHUNK = 4096
+# Below this density products of sparse matrices beat blocks made dense.
+_SPARSE = 0.1
+# Smallest ridge in units of the mean variance: keeps singular Grams definite, and is
+# far below any ridge that shows in Q at 1e-8.
+_RIDGE_FLOOR = 1e-10
+# Features from which "auto" leaves the d x d Gram: 2048² float64 is 32 MB, its
+# Cholesky factorisation 0.1 s.
+_MAX_PRIMAL = 2048
+
+
+class ClassStatistics:
+    r"""What one pass over the data keeps: class weights, class sums and a Gram matrix.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Finite features; sparse matrices are read as CSR and never made dense as a
+        whole.
+
+    y : array-like of shape (n_samples,)
+        Labels.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights >= 0; samples of weight 0 count as absent.
+
+    form : {"auto", "primal", "dual", "low_rank", "class_means"}, default="auto"
+        Coordinates in which the statistics are kept.
+
+        - "primal": the features; one d × d Gram matrix. O(nd²).
+        - "dual": an orthonormal basis of the n centred rows, from the eigenvectors of
+          the n × n Gram; the same Q, for n < d. O(n²d + n³).
+        - "low_rank": XcXcᵀ ≈ RRᵀ by an incomplete Cholesky factorisation with
+          pivoting, n × `rank`. O(n rank²).
+        - "class_means": features projected on the span of the class means: exact in
+          the sums, the Gram matrix of what lies in that span only. **Another Q** than
+          that of the other forms, see Notes. O(ndK).
+        - "auto": primal where d <= min(n, 2048), dual where n <= 2048, otherwise
+          class_means up to 512 classes and low_rank beyond.
+
+    rank : int, default=512
+        Largest number of pivots of "low_rank", >= 1.
+
+    keep_rows : bool, default=False
+        Keep the rows, sorted by class, so that Grams of subsets of classes can be
+        computed anew (``gram="exact"`` of `proximity`). The rows are a copy.
+
+    max_bytes : int, default=2**31
+        Largest size of one dense array.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Labels that have a positive weight, sorted.
+
+    weight : float64 ndarray of shape (n_classes,)
+        Total weight of every class.
+
+    mean : float64 ndarray of shape (n_columns,)
+        Mean of the features (in the coordinates of `form`).
+
+    class_sum : float64 ndarray of shape (n_classes, n_columns)
+        Weighted sums of the centred rows of every class.
+
+    scatter : float64 ndarray of shape (n_columns, n_columns)
+        Weighted Gram matrix of the centred rows.
+
+    form : str
+        The form taken.
+
+    Raises
+    ------
+    ValueError
+        Features that are NaN, infinite or so large that squares overflow (beyond
+        1.3e150), a malformed sparse matrix, lengths that differ, negative or NaN
+        weights, no positive weight.
+
+    MemoryError
+        A dense array beyond `max_bytes`; the message says how large.
+
+    Notes
+    -----
+    "primal" and "dual" give the same Q, up to rounding; "low_rank" approaches it as
+    `rank` grows. "class_means" does not: with P the projection on the span of the
+    centred class means, it has :math:`P (X_c^\top X_c) P + \delta P` in the place of
+    :math:`X_c^\top X_c + \delta I`, that is the Q of the projected samples. Features
+    whose within-class noise is correlated with that in the span cannot be used to
+    cancel it. The two are equal where the within-class scatter maps the span to itself,
+    as for spherical classes.
+
+    "auto" nevertheless takes it for up to 512 classes where n and d are beyond 2048:
+    its trees are about as good as those of the exact Q, at a fraction of the cost of
+    "low_rank" of the same quality. Beyond 512 classes the n × K coordinates are more
+    than those of "low_rank" with its default `rank`. For the Q of the formula itself
+    choose "primal" or "dual".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklstruct.taxonomy import ClassStatistics
+    >>> stats = ClassStatistics(*load_iris(return_X_y=True))
+    >>> stats.proximity().matrix().round(2)
+    array([[19.85,  9.06, 21.09],
+           [ 9.06, 41.73, -0.79],
+           [21.09, -0.79, 29.7 ]])
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        form: str = "auto",
+        rank: int = 512,
+        keep_rows: bool = False,
+        max_bytes: int = DEFAULT_BYTES,
+    ):
+        X, y, weight = check_samples(X, y, sample_weight)
+        if rank < 1:
+            raise ValueError(f"rank must be >= 1, got {rank!r}")
+        self.classes, codes = encode_classes(y)
+        self.max_bytes = max_bytes
+        n, d = X.shape
+        k = self.classes.size
+        if form == "auto":
+            if d <= min(n, _MAX_PRIMAL):
+                form = "primal"
+            elif n <= _MAX_PRIMAL:
+                form = "dual"
+            else:
+                form = "class_means" if k <= 512 else "low_rank"
+        self.form = form
+        if form == "dual":
+            check_memory(8 * n * n, max_bytes, f"a dense {n} x {n} Gram", _LOW_RANK)
+            X = _dual_coordinates(X, weight)
+        elif form == "low_rank":
+            check_memory(8 * n * min(rank, n), max_bytes, "the factor R", "lower rank")
+            X = _incomplete_cholesky(X, weight, rank)
+        elif form == "class_means":
+            check_memory(8 * n * min(k, d), max_bytes, "the projection", _LOW_RANK)
+            check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
+            X = _class_mean_coordinates(X, codes, weight, k)
+        elif form != "primal":
+            raise ValueError(
+                f"form must be 'auto', 'primal', 'dual', 'low_rank' or 'class_means', "
+                f"got {form!r}"
+            )
+        d = X.shape[1]
+        check_memory(8 * d * d, max_bytes, f"a dense {d} x {d} Gram", _LOW_RANK)
+        check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
+        self.weight = np.bincount(codes, weight, minlength=k)
+        self._one_pass(X, codes, weight)
+        self._rows = None
+        if keep_rows:
+            order = np.argsort(codes, kind="stable")
+            ptr = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=k))])
+            self._rows = X[order], np.sqrt(weight[order]), ptr
+
+    def _one_pass(self, X, codes, weight) -> None:
+        n, d = X.shape
+        k = self.weight.size
+        total = self.weight.sum()
+        if sp.issparse(X) and X.nnz < _SPARSE * n * d:
+            sums = sum_by_class(X, codes, k, weight)
+            gram = to_dense(X.T @ (sp.diags_array(weight) @ X))
+            shift = np.zeros(d)
+        else:
+            # A shift near the mean saves the digits that centring would lose where
+            # the mean is large against the spread.
+            shift = np.asarray(X[:_CHUNK].mean(axis=0), dtype=np.float64).ravel()
+            sums, gram = np.zeros((k, d)), np.zeros((d, d))
+            for lo in range(0, n, _CHUNK):
+                block = to_dense(X[lo : lo + _CHUNK]) - shift
+                w = weight[lo : lo + _CHUNK]
+                sums += sum_by_class(block, codes[lo : lo + _CHUNK], k, w)
+                block *= np.sqrt(w)[:, None]
+                gram += block.T @ block
+        mean = sums.sum(axis=0) / total
+        self.mean = shift + mean
+        self.class_sum = sums - self.weight[:, None] * mean
+        self.scatter = gram - total * np.outer(mean, mean)
+        self._whitened = None
+
+    @property
+    def n_classes(self) -> int:
+        return self.weight.size
+
+    @property
+    def class_mean(self) -> NDArray:
+        """Means of the classes minus the overall mean, (n_classes, n_columns)."""
+        return self.class_sum / self.weight[:, None]
+
+    def ridge(self, delta: float) -> float:
+        """`delta`, or the floor that keeps a singular Gram matrix definite."""
+        variance = np.trace(self.scatter) / max(self.scatter.shape[0], 1)
+        ridge = max(delta, _RIDGE_FLOOR * variance)
+        # Constant features: S = 0, so any positive ridge gives A = 0.
+        return ridge if ridge > 0 else 1.0
+
+    def whitened_means(self, delta: float = 1.0) -> NDArray:
+        r"""Centred class means in which the pooled within-class covariance is I.
+
+        Parameters
+        ----------
+        delta : float, default=1.0
+            Ridge >= 0 added to the within-class scatter.
+
+        Returns
+        -------
+        means : float64 ndarray of shape (n_classes, n_columns)
+            :math:`M L^{-\top}` with M the centred means, and
+            :math:`LL^\top = (W + \delta I) / n` with W the within-class scatter and n
+            the total weight.
+        """
+        if self._whitened is None or self._whitened[0] != delta:
+            mean = self.class_mean
+            within = self.scatter - self.class_sum.T @ mean
+            within.flat[:: within.shape[0] + 1] += self.ridge(delta)
+            within /= self.weight.sum()
+            factor = _cholesky(within, _RIDGE_FLOOR * max(np.trace(within), 1e-300))
+            white = scipy.linalg.solve_triangular(
+                factor, mean.T, lower=True, check_finite=False
+            )
+            self._whitened = delta, np.ascontiguousarray(white.T)
+        return self._whitened[1]
+
+    def proximity(
+        self,
+        members: ArrayLike | None = None,
+        *,
+        delta: float = 1.0,
+        gram: str = "pooled",
+        scatter: NDArray | None = None,
+    ) -> ClassProximity:
+        r"""Proximity of a subset of the classes, centred within the subset.
+
+        The ridge of a subset is :math:`\delta n_v / n`, with n_v the weight of its
+        samples: it shrinks as the Gram matrix does.
+
+        Parameters
+        ----------
+        members : array-like of int, default=None
+            Distinct indices into `classes`; None means all.
+
+        delta : float, default=1.0
+            Ridge δ >= 0 for all classes, in units of the scatter (squared features
+            times weight).
+
+        gram : {"pooled", "exact", "root"}, default="pooled"
+            Where :math:`X_v^\top X_v` of the subset comes from: the within-class
+            scatter of **all** classes, scaled, plus the exact scatter of the members'
+            means ("pooled": no look at the data; equal to "exact" for all classes);
+            the members' own rows ("exact", needs ``keep_rows=True``); or that of all
+            classes unchanged ("root": the submatrix of Q, centred again).
+
+        scatter : ndarray of shape (n_columns, n_columns), default=None
+            ``subset_scatter(members)`` for "exact" where the caller has it already.
+
+        Returns
+        -------
+        proximity : ClassProximity
+
+        Raises
+        ------
+        ValueError
+            `members` that are none, repeated or out of range, a negative `delta`, an
+            unknown `gram`, "exact" without ``keep_rows=True``.
+        """
+        if not delta >= 0:
+            raise ValueError(f"delta must be >= 0, got {delta!r}")
+        every = members is None
+        index = np.arange(self.n_classes) if every else self._check_members(members)
+        weight = self.weight[index]
+        share = weight.sum() / self.weight.sum()
+        classes = self.classes[index]
+        if gram == "pooled":
+            means = self.whitened_means(delta)[index]
+            means = means - (weight @ means) / weight.sum()
+            u, s, _ = np.linalg.svd(
+                means * np.sqrt(weight)[:, None], full_matrices=False
+            )
+            # B = n_v I + PᵀP in whitened coordinates, P = N^(1/2) means = u s vᵀ.
+            a = u * (s / np.sqrt(weight.sum() + s**2))
+            return ClassProximity(classes, weight, a * np.sqrt(weight)[:, None])
+        if gram not in ("exact", "root"):
+            raise ValueError(f"gram must be 'pooled', 'exact' or 'root', got {gram!r}")
+        sums = self.class_sum[index]
+        total = sums.sum(axis=0)
+        sums = sums - np.outer(weight / weight.sum(), total)
+        if gram == "root" or every:
+            b, share = self.scatter.copy(), 1.0
+        else:
+            b = self.subset_scatter(index) if scatter is None else scatter
+            b = b - np.outer(total, total / weight.sum())
+        b.flat[:: b.shape[0] + 1] += self.ridge(delta) * share
+        factor = _cholesky(b, _RIDGE_FLOOR * max(np.trace(b), 1e-300))
+        a = scipy.linalg.solve_triangular(
+            factor, sums.T, lower=True, check_finite=False
+        ).T
+        return ClassProximity(classes, weight, np.ascontiguousarray(a))
+
+    def subset_scatter(self, members: ArrayLike) -> NDArray:
+        """Weighted Gram of the members' rows, centred by the mean of **all** samples.
+
+        Parameters
+        ----------
+        members : array-like of int
+            Distinct indices into `classes`.
+
+        Returns
+        -------
+        scatter : float64 ndarray of shape (n_columns, n_columns)
+
+        Raises
+        ------
+        ValueError
+            Without ``keep_rows=True``, or as `proximity` for `members`.
+        """
+        if self._rows is None:
+            raise ValueError("gram='exact' needs statistics with keep_rows=True")
+        X, root_weight, ptr = self._rows
+        members = self._check_members(members)
+        rows = np.concatenate([np.arange(ptr[c], ptr[c + 1]) for c in members])
+        d = X.shape[1]
+        if sp.issparse(X) and X.nnz < _SPARSE * X.shape[0] * d:
+            part = sp.diags_array(root_weight[rows]) @ X[rows]
+            total = self.class_sum[members].sum(axis=0)
+            mass = self.weight[members].sum()
+            cross = np.outer(total + mass * self.mean, self.mean)
+            return (
+                to_dense(part.T @ part)
+                - cross
+                - cross.T
+                + mass * np.outer(self.mean, self.mean)
+            )
+        gram = np.zeros((d, d))
+        for lo in range(0, rows.size, _CHUNK):
+            block = rows[lo : lo + _CHUNK]
+            part = to_dense(X[block]) - self.mean
+            part *= root_weight[block, None]
+            gram += part.T @ part
+        return gram
+
+    def _check_members(self, members) -> NDArray:
+        index = np.asarray(members)
+        k = self.n_classes
+        if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be a 1-D array of at least one integer, got shape "
+                f"{index.shape} and dtype {index.dtype}"
+            )
+        if index.min() < 0 or index.max() >= k:
+            raise ValueError(f"members must be from 0 to {k - 1}, got {index}")
+        # Builders pass them sorted; only others pay for np.unique.
+        if (index[1:] <= index[:-1]).any() and np.unique(index).size < index.size:
+            raise ValueError(f"members must be distinct, got {index}")
+        return index.astype(np.intp, copy=False)
+
+
+_LOW_RANK = "use form='low_rank' with a smaller rank, or raise max_bytes"
+_FEWER = "reduce the features or raise max_bytes"
+
+
+def _cholesky(matrix, step) -> NDArray:
+    """Lower factor; rounding that left the matrix indefinite is lifted by a ridge."""
+    for _ in range(12):
+        try:
+            return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            matrix = matrix + step * np.eye(matrix.shape[0])
+            step *= 10
+    raise np.linalg.LinAlgError("the Gram matrix is not positive definite; raise delta")
+
+
+def _weighted_mean(X, weight) -> NDArray:
+    return np.asarray(weight @ X, dtype=np.float64).ravel() / weight.sum()
+
+
+def _dual_coordinates(X, weight) -> NDArray:
+    """n × r coordinates of the centred rows, RRᵀ = XcXcᵀ."""
+    mean = _weighted_mean(X, weight)
+    if sp.issparse(X):
+        cross = X @ mean
+        gram = to_dense(X @ X.T) - cross[:, None] - cross + mean @ mean
+    else:
+        centred = X.astype(np.float64) - mean
+        gram = centred @ centred.T
+    s2, u = np.linalg.eigh(gram)
+    keep = s2 > 1e-14 * max(s2[-1], 0) * len(s2)
+    if not keep.any():
+        return np.zeros((X.shape[0], 1))
+    return u[:, keep] * np.sqrt(s2[keep])
+
+
+def _incomplete_cholesky(X, weight, rank) -> NDArray:
+    """n × m factor R, m <= rank, of XcXcᵀ ≈ RRᵀ; the pivot has the largest residual.
+
+    A column of the Gram costs one product with X, so the n × n matrix is never made.
+    """
+    n = X.shape[0]
+    mean = _weighted_mean(X, weight)
+    cross = np.asarray(X @ mean).ravel()
+    square = (
+        X.astype(np.float64).power(2).sum(axis=1)
+        if sp.issparse(X)
+        else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    )
+    left = np.asarray(square, dtype=np.float64).ravel() - 2 * cross + mean @ mean
+    tolerance = 1e-12 * max(left.sum(), 0)
+    rank = min(rank, n)
+    out = np.zeros((rank, n))  # rows are the columns of R: contiguous updates
+    for j in range(rank):
+        p = int(np.argmax(left))
+        if left[p] <= 0 or left.sum() <= tolerance:
+            out = out[: max(j, 1)]
+            break
+        row = to_dense(X[[p]]).ravel()
+        column = np.asarray(X @ row).ravel() - cross - cross[p] + mean @ mean
+        column -= out[:j, p] @ out[:j]
+        column /= np.sqrt(left[p])
+        out[j] = column
+        left -= column**2
+        left[p] = 0.0
+        np.maximum(left, 0, out=left)
+    return np.ascontiguousarray(out.T)
+
+
+def _class_mean_coordinates(X, codes, weight, n_classes) -> NDArray:
+    """Coordinates of the rows in an orthonormal basis of the centred class means."""
+    sums = sum_by_class(X, codes, n_classes, weight)
+    means = sums / np.bincount(codes, weight, minlength=n_classes)[:, None]
+    means -= means.mean(axis=0)
+    s2, u = np.linalg.eigh(means @ means.T)
+    keep = s2 > 1e-12 * max(s2[-1], 0)
+    if not keep.any():
+        return np.zeros((X.shape[0], 1))
+    basis = (means.T @ u[:, keep]) / np.sqrt(s2[keep])
+    return np.asarray(X @ basis, dtype=np.float64)

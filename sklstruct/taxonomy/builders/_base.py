@@ -1,0 +1,147 @@
+"""The protocol of builders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from ..._compat import Interval, StrOptions
+from ..._parallel import single_blas_thread
+from .._samples import check_samples, encode_classes
+from .._statistics import ClassStatistics
+from .._taxonomy import Taxonomy
+
+# Parameters are the annotated attributes of a class and of those above it, and its
+# constructor is written from them.
+_with_parameters = dataclass(kw_only=True, repr=False, eq=False)
+
+
+@_with_parameters
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+class TaxonomyBuilder(BaseEstimator):
+    """Base of all builders.
+
+    A subclass that learns implements ``_parents(X, codes, weight, rng)``: float X
+    (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
+    weights, and a RandomState in; ``parent`` (n_nodes,) in any numbering and
+    ``leaf_of_class`` (K,) out. One that has a tree already returns it from
+    ``_tree(X, codes, weight, classes)``. Builders keep nothing of the data.
+
+    Parameters of a subclass are declared as annotated attributes with their defaults
+    (``threshold: str = "zero"``); they are keywords of the constructor, next to those
+    of the classes above. An attribute ``name`` puts it into `TAXONOMY_BUILDERS`.
+
+    Parameters
+    ----------
+    max_depth : int, default=None
+        Largest depth of the tree, >= 0; None is no limit.
+    """
+
+    name: ClassVar[str | None] = None
+    max_depth: int | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        "max_depth": [Interval(Integral, 0, None, closed="left"), None],
+    }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _with_parameters(cls)
+
+    def build(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Taxonomy:
+        """Learn a taxonomy of the classes in y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite features.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights >= 0; samples of weight 0 count as absent, and so does a class that
+            has no others.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+            Over the sorted labels in y, of depth `max_depth` at most.
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range; features that are NaN, infinite or so large
+            that squares overflow (beyond 1.3e150), a malformed sparse matrix,
+            continuous labels, lengths that differ, negative or NaN weights, no
+            positive weight.
+
+        MemoryError
+            A dense array beyond `max_bytes`, of builders that have this parameter; the
+            message says how large, and what to do.
+        """
+        self._validate_params()
+        X, y, weight = check_samples(X, y, sample_weight)
+        classes, codes = encode_classes(y)
+        taxonomy = self._tree(X, codes, weight, classes)
+        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
+
+    def _tree(
+        self, X: Any, codes: NDArray, weight: NDArray, classes: NDArray
+    ) -> Taxonomy:
+        if classes.size == 1 or self.max_depth == 0:
+            return Taxonomy.flat(classes)
+        rng = check_random_state(getattr(self, "random_state", None))
+        # A build is thousands of small products: handing them to threads of the BLAS
+        # takes longer than computing them.
+        with single_blas_thread():
+            parent, leaf = self._parents(X, codes, weight, rng)
+        return Taxonomy(parent, leaf, classes)
+
+    def _parents(
+        self, X: Any, codes: NDArray, weight: NDArray, rng: np.random.RandomState
+    ) -> tuple[NDArray, NDArray]:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ProximityBuilder(TaxonomyBuilder):
+    """Base of the builders that look at the factored proximity matrix."""
+
+    delta: float = 1.0
+    normalize: bool = True
+    form: str = "auto"
+    rank: int = 512
+    max_bytes: int = 2**31
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TaxonomyBuilder._parameter_constraints,
+        "delta": [Interval(Real, 0, None, closed="left")],
+        "normalize": ["boolean"],
+        "form": [StrOptions({"auto", "primal", "dual", "low_rank", "class_means"})],
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "max_bytes": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _statistics(self, X, codes, weight, **options) -> ClassStatistics:
+        return ClassStatistics(
+            X,
+            codes,
+            weight,
+            form=self.form,
+            rank=self.rank,
+            max_bytes=self.max_bytes,
+            **options,
+        )

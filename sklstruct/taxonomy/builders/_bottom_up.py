@@ -1,0 +1,46 @@
+"""What builders from the leaves share: rounds of merges, and their tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._compat import Interval
+
+N_ROUNDS = [Interval(Integral, 0, None, closed="left"), None]
+
+
+def merges_in_rounds(n_classes: int, n_rounds: int | None) -> int:
+    r"""Number of single merges that stand for so many rounds of pairing.
+
+    A round of pairs halves the clusters, so :math:`K - \lceil K / 2^d \rceil` merges
+    are d rounds; None is all of them.
+    """
+    if n_rounds is None or n_rounds >= n_classes.bit_length():
+        return n_classes - 1
+    return n_classes + (-n_classes >> n_rounds)
+
+
+def parents_of_merges(
+    merges: Sequence[Sequence[int]], n_classes: int, n_rounds: int | None
+) -> tuple[NDArray, NDArray]:
+    """`merges` lists the clusters joined, one entry per new cluster, from K on.
+
+    What is left without a parent stands below a root; with no round at all the root
+    is one leaf.
+    """
+    if n_rounds == 0:
+        return np.array([-1]), np.zeros(n_classes, dtype=np.int64)
+    n = n_classes + len(merges)
+    parent = np.full(n + 1, -1, dtype=np.int64)
+    for i, clusters in enumerate(merges):
+        parent[list(clusters)] = n_classes + i
+    top = np.flatnonzero(parent[:n] < 0)
+    if top.size == 1:
+        parent = parent[:n]
+    else:
+        parent[top] = n
+    return parent, np.arange(n_classes)

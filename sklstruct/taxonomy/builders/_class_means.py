@@ -1,0 +1,58 @@
+"""Builders that cluster class means: their parameters, and the means."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._compat import Interval
+from .._samples import check_memory, sum_by_class
+from .._statistics import ClassStatistics
+from ._base import TaxonomyBuilder
+
+
+class ClassMeansBuilder(TaxonomyBuilder):
+    """Base of the builders that cluster class means."""
+
+    whiten: bool = False
+    delta: float = 1.0
+    max_bytes: int = 2**31
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TaxonomyBuilder._parameter_constraints,
+        "whiten": ["boolean"],
+        "delta": [Interval(Real, 0, None, closed="left")],
+        "max_bytes": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _means(self, X: Any, codes: NDArray, weight: NDArray) -> NDArray:
+        return class_means(
+            X, codes, weight, self.max_bytes, whiten=self.whiten, delta=self.delta
+        )
+
+
+def class_means(
+    X: Any,
+    codes: NDArray,
+    weight: NDArray,
+    max_bytes: int,
+    *,
+    whiten: bool = False,
+    delta: float = 1.0,
+) -> NDArray:
+    """Dense class means, in the features or with the within-class covariance I."""
+    k = int(codes.max()) + 1
+    check_memory(
+        8 * k * X.shape[1],
+        max_bytes,
+        f"{k} x {X.shape[1]} class means",
+        "reduce the features or raise max_bytes",
+    )
+    if whiten:
+        stats = ClassStatistics(X, codes, weight, max_bytes=max_bytes)
+        return stats.whitened_means(delta)
+    total = np.bincount(codes, weight, minlength=k)[:, None]
+    return sum_by_class(X, codes, k, weight) / total

@@ -1,0 +1,48 @@
+"""RAND: a balanced random tree, the control."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from numpy.random import RandomState
+
+from ._base import TaxonomyBuilder
+from ._top_down import split_top_down
+
+__all__ = ["RandomSplit"]
+
+
+class RandomSplit(TaxonomyBuilder):
+    """Balanced random bisection ("rand"): the control.
+
+    Parameters
+    ----------
+    max_depth : int, default=None
+        Largest depth of the tree, >= 0; None is no limit.
+
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Examples
+    --------
+    >>> from sklstruct.taxonomy import RandomSplit
+    >>> tree = RandomSplit(random_state=0).build([[0.0]] * 8, range(8))
+    >>> tree.depth, tree.n_nodes
+    (3, 15)
+    """
+
+    name = "rand"
+    random_state: int | RandomState | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TaxonomyBuilder._parameter_constraints,
+        "random_state": ["random_state"],
+    }
+
+    def _parents(self, X, codes, weight, rng):
+        k = int(codes.max()) + 1
+        order = rng.permutation(k)
+        parent, leaf = split_top_down(
+            k, lambda m, _: (m[: m.size // 2], m[m.size // 2 :], None, None)
+        )
+        return parent, leaf[order]

@@ -1,0 +1,94 @@
+r"""Sign vectors that minimise :math:`z^\top Q z`, a maximum cut: rounding and flips.
+
+With Q = D - FFᵀ, D diagonal, the diagonal is the same for every sign vector, so what is
+maximised is the convex function ‖Fᵀz‖² over z ∈ {±1}^K.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._top_down import leading_vectors
+
+# Up to here FFᵀ is kept during flips: 32 MB.
+_DENSE_GRAM = 2048
+# Up to here every start is polished, and pairs of signs are flipped too: K² sums a
+# step. Without them the cut of well separated classes misses the best.
+_PAIRS = 256
+
+
+def objective(factor: NDArray, z: NDArray) -> float:
+    """‖Fᵀz‖², to be maximised."""
+    return float(np.sum((z @ factor) ** 2))
+
+
+def flip(factor: NDArray, z: NDArray) -> NDArray:
+    """Flip one sign after another, the best first, while ‖Fᵀz‖² grows.
+
+    Flipping i changes it by 4 (‖f_i‖² - z_i f_iᵀFᵀz). Where no single flip helps and
+    the node is small, the best pair is flipped, and so on until none helps either.
+    """
+    k = factor.shape[0]
+    gram = factor @ factor.T if k <= _DENSE_GRAM else None
+    z = z.copy()
+    square = np.einsum("ij,ij->i", factor, factor)
+    pull = factor @ (z @ factor)
+    tiny = 1e-12 * max(square.sum(), 1e-300)
+    for _ in range(10 * k):  # each flip grows the objective; the bound never binds
+        gain = square - z * pull
+        chosen = [int(np.argmax(gain))]
+        if gain[chosen[0]] <= tiny:
+            if k > _PAIRS:
+                break
+            both = gain[:, None] + gain + 2 * z[:, None] * z * gram
+            np.fill_diagonal(both, -np.inf)
+            chosen = list(np.unravel_index(np.argmax(both), both.shape))
+            if both[tuple(chosen)] <= tiny:
+                break
+        for i in chosen:
+            step = gram[i] if gram is not None else factor @ factor[i]
+            pull = pull - 2 * z[i] * step
+            z[i] = -z[i]
+    return z
+
+
+def flip_columns(gram: NDArray, z: NDArray) -> None:
+    """Single flips of every column of z at once, in place."""
+    square = np.diag(gram)[:, None]
+    pull = gram @ z
+    tiny = 1e-12 * max(square.sum(), 1e-300)
+    for _ in range(10 * len(gram)):
+        gain = square - z * pull
+        i = np.argmax(gain, axis=0)
+        on = np.flatnonzero(gain[i, np.arange(i.size)] > tiny)
+        if on.size == 0:
+            break
+        i = i[on]
+        pull[:, on] -= 2 * gram[:, i] * z[i, on]
+        z[i, on] = -z[i, on]
+
+
+def round_directions(factor: NDArray, n_directions: int) -> NDArray:
+    """Signs of the leading singular vectors, their sums and differences, (K, t²)."""
+    u, s = leading_vectors(factor, n_directions)
+    u = u * s
+    starts = [u]
+    pairs = list(combinations(range(u.shape[1]), 2))
+    if pairs:
+        i, j = np.array(pairs).T
+        starts += [u[:, i] + u[:, j], u[:, i] - u[:, j]]
+    return np.where(np.hstack(starts) >= 0, 1.0, -1.0)
+
+
+def best_polished(factor: NDArray, z: NDArray) -> NDArray:
+    """The best column of z after flips: of all where they are cheap, else of a few."""
+    k = factor.shape[0]
+    if k <= _PAIRS:
+        flip_columns(factor @ factor.T, z)
+    value = np.sum((factor.T @ z) ** 2, axis=0)
+    top = np.argsort(-value, kind="stable")[: 4 if k <= _DENSE_GRAM else 1]
+    polished = [flip(factor, z[:, t]) for t in top]
+    return max(polished, key=lambda z: objective(factor, z))

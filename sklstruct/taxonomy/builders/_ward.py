@@ -1,0 +1,75 @@
+"""WARD: Ward's clustering of the class means."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.cluster.hierarchy import ward
+
+from .._samples import check_memory
+from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
+from ._class_means import ClassMeansBuilder
+
+__all__ = ["WardMerge"]
+
+
+class WardMerge(ClassMeansBuilder):
+    """Ward's agglomerative clustering of the class means ("ward").
+
+    Merges the pair of clusters that adds least to the sum of squared distances of the
+    class means from the mean of their cluster.
+
+    Parameters
+    ----------
+    max_depth : int, default=None
+        Largest depth of the tree, >= 0; None is no limit.
+
+    n_rounds : int, default=None
+        Merges stop after this many rounds, >= 0: when at most :math:`K / 2^d` clusters
+        (rounded up) are left, which become the children of the root. None merges to
+        the end. See `GreedyMerge`.
+
+    whiten : bool, default=False
+        Measure distances with the inverse of the pooled within-class covariance
+        (plus ridge `delta`).
+
+    delta : float, default=1.0
+        Ridge >= 0 of the covariance. Without ``whiten=True`` it has no effect, nor
+        has the `delta` of a classifier whose taxonomy is "ward" or "kmeans".
+
+    max_bytes : int, default=2**31
+        Largest dense array; K classes need 8 K² bytes.
+
+    Raises
+    ------
+    MemoryError
+        From `build`: distances, class means or a Gram matrix beyond `max_bytes`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklstruct.taxonomy import WardMerge
+    >>> WardMerge().build(*load_iris(return_X_y=True)).to_nested()
+    [[0], [[1], [2]]]
+    """
+
+    name = "ward"
+    n_rounds: int | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ClassMeansBuilder._parameter_constraints,
+        "n_rounds": N_ROUNDS,
+    }
+
+    def _parents(self, X, codes, weight, rng):
+        k = int(codes.max()) + 1
+        check_memory(
+            8 * k * k,
+            self.max_bytes,
+            f"the distances of {k} classes in 'ward'",
+            "take the builder 'cut' or 'kmeans', or raise max_bytes",
+        )
+        merges = ward(self._means(X, codes, weight))[:, :2].astype(np.int64).tolist()
+        merges = merges[: merges_in_rounds(k, self.n_rounds)]
+        return parents_of_merges(merges, k, self.n_rounds)
