@@ -88,6 +88,16 @@ def first_words(sentences: Iterable[list[str]], n_words: int) -> list[list[str]]
     return kept
 
 
+def kenlm_model(path: str | Path) -> Any:
+    """KenLM's model of an ARPA file, read without its progress bar."""
+    import kenlm
+
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    return kenlm.Model(str(path), config)
+
+
 # ---------------------------------------------------------------------- timing
 
 

@@ -1,36 +1,81 @@
-"""Perplexity and number of parameters by order: the papers' figure 2, redone.
+"""Perplexity and number of parameters by order, penalty by penalty.
 
-    SKLSTRUCT_DATA=... python benchmarks/bench_orders.py [--splits N] [--output DIR]
+    SKLSTRUCT_DATA=... python benchmarks/bench_orders.py [--case tree_l2] [--quick]
 
-WikiText-2, 100 K words for training and 20 K for testing, words seen fewer than 3
-times mapped to the unknown word, orders 2 to 12. For each penalty lam (and alpha, in
-the weighted models) is chosen at order 4 on the 20 K words after the test part of the
-first split and then kept for all orders and splits. Perplexities count end marks and
-not the unknown word, as in the papers. Writes orders.tsv and orders.png.
+The design of figure 2 of Nelakanti et al. (2013) on another text: WikiText-2, 100 000
+words for training and 20 000 for testing, words seen fewer than 3 times mapped to the
+unknown word, orders 2 to 12. Perplexities count end marks and leave the unknown word
+out. `choose`: the grid of lam, and of lam and alpha in the models weighted by depth, at
+order 4 on the 20 000 words after the first split's test part; `CHOSEN` holds its best,
+kept for all orders and splits. `orders`: means over four splits (one with --quick).
+`sizes`: pairs of the trie and of the collapsed tree.
 """
 
-import argparse
-import csv
+from __future__ import annotations
+
 import itertools
-import time
-from pathlib import Path
 
 import numpy as np
-from _common import machine, wikitext
+from _common import main, options, wikitext
 
-from sklstruct import SuffixTreeVectorizer
+from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import StructuredLogLinearLM
-from sklstruct.smoothing import KneserNeyLM
 
 ORDERS = range(2, 13)
+N_SPLITS = 4
 GRID = {
     "l1": ([0.3, 0.5, 0.7, 1.0, 1.4], [0.5, 0.6, 0.7, 0.8]),
     "l2": ([0.1, 0.2, 0.4, 0.8, 1.6], [0.5, 0.6, 0.7, 0.8]),
     "tree_l2": ([0.35, 0.5, 0.7, 1.0, 1.4], [0.7, 0.8, 0.9, 1.1]),
     "tree_linf": ([0.35, 0.5, 0.7, 1.0, 1.4], [0.7, 0.8, 0.85, 0.9]),
 }
+# penalty -> lam; (lam, alpha) weighted by depth: the best of the cases `choose`
+CHOSEN = {
+    "l1": (1.4, (0.5, 0.6)),
+    "l2": (0.8, (0.2, 0.7)),
+    "tree_l2": (0.7, (0.5, 0.8)),
+    "tree_linf": (0.7, (0.7, 0.9)),
+}
+
+
+def estimators():
+    """name -> estimator of the cases `orders`."""
+    out = {
+        "Kneser-Ney": KneserNeyLM(discount="single"),
+        "modified Kneser-Ney": KneserNeyLM(),
+    }
+    for penalty, (lam, weighted) in CHOSEN.items():
+        out[penalty] = StructuredLogLinearLM(penalty=penalty, lam=lam)
+        out[f"weighted {penalty}"] = StructuredLogLinearLM(
+            penalty=penalty, lam=weighted[0], alpha=weighted[1]
+        )
+    return out
+
+
+def cases():
+    out = [
+        {"section": "orders", "model": name, "order": order}
+        | ({"slow": True} if order not in (3, 5) else {})
+        for name in estimators()
+        for order in ORDERS
+    ]
+    out += [
+        {"section": "sizes", "order": order} | ({"slow": True} if order > 6 else {})
+        for order in ORDERS
+    ]
+    out += [
+        {
+            "section": "choose",
+            "penalty": penalty,
+            "lam": lam,
+            "alpha": alpha,
+            "slow": True,
+        }
+        for penalty, (lams, alphas) in GRID.items()
+        for lam, alpha in itertools.product(lams, [1.0, *alphas])
+    ]
+    return out
 
 
 def cut(sentences, start, n_words):
@@ -42,139 +87,51 @@ def cut(sentences, start, n_words):
     return sentences[start:stop], stop
 
 
-def make_splits(n_splits):
-    sentences = wikitext("train")
-    position, splits = 0, []
+def splits(n_splits):
+    """(training, test, validation) sentences, one split after the other."""
+    sentences, position = wikitext("train"), 0
     for _ in range(n_splits):
         train, position = cut(sentences, position, 100_000)
         test, position = cut(sentences, position, 20_000)
         valid, position = cut(sentences, position, 20_000)
-        splits.append((train, test, valid))
-    return splits
+        yield train, test, valid
 
 
-def fit(estimator, train, depth):
-    return LanguageModel(estimator, max_depth=depth, min_count=3).fit(train)
-
-
-def perplexity(lm, test):
+def perplexity(estimator, order, train, test):
+    lm = LanguageModel(estimator, max_depth=order - 1, min_count=3).fit(train)
     return lm.perplexity(test, include_unknown=False)
 
 
-def choose(penalty, train, valid):
-    """Best lam unweighted, best (lam, alpha) weighted, by validation at order 4."""
-    lams, alphas = GRID[penalty]
-    scores = {}
-    for lam, alpha in itertools.product(lams, [1.0, *alphas]):
-        if (lam, alpha) in scores:
-            continue
-        model = StructuredLogLinearLM(penalty=penalty, lam=lam, alpha=alpha)
-        scores[lam, alpha] = perplexity(fit(model, train, 3), valid)
-    plain = min((s, k) for k, s in scores.items() if k[1] == 1.0)[1]
-    return plain, min((s, k) for k, s in scores.items())[1]
-
-
-def tree_sizes(train, depth):
-    """(trie pairs, collapsed tree pairs) at a depth."""
+def sizes(train, depth):
+    """(pairs of the trie, pairs of the collapsed tree) at a depth."""
     w = context_windows(train, depth)
     keep = w.sample_weight > 0
-    sizes = []
     for collapse in (False, True):
         vectorizer = SuffixTreeVectorizer(depth, padding=-1, collapse=collapse)
-        paths = vectorizer.fit_transform(w.contexts[keep])
-        entries = paths.tocoo()
-        key = entries.col.astype(np.int64) * w.vocabulary.size
-        key += w.targets[keep][entries.row]
-        sizes.append(np.unique(key).size)
-    return sizes
+        paths = vectorizer.fit_transform(w.contexts[keep]).tocoo()
+        key = paths.col.astype(np.int64) * w.vocabulary.size
+        key += w.targets[keep][paths.row]
+        yield np.unique(key).size
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--splits", type=int, default=1, help="1 to 4 (papers: 4)")
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/output"))
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    print(machine())
-    splits = make_splits(options.splits)
-    models = {"Kneser-Ney": KneserNeyLM(discount="single")}
-    models["modified Kneser-Ney"] = KneserNeyLM()
-    for penalty in GRID:
-        plain, weighted = choose(penalty, splits[0][0], splits[0][2])
-        print(
-            f"{penalty}: lam {plain[0]}; weighted: lam {weighted[0]}, alpha "
-            f"{weighted[1]}",
-            flush=True,
+def run(case):
+    if case["section"] == "sizes":
+        train = next(splits(1))[0]
+        trie, tree = sizes(train, case["order"] - 1)
+        return {"trie_pairs": trie, "tree_pairs": tree}
+    if case["section"] == "choose":
+        train, _, valid = next(splits(1))
+        model = StructuredLogLinearLM(
+            penalty=case["penalty"], lam=case["lam"], alpha=case["alpha"]
         )
-        for label, (lam, alpha) in (
-            (penalty, plain),
-            (f"weighted {penalty}", weighted),
-        ):
-            models[label] = StructuredLogLinearLM(penalty=penalty, lam=lam, alpha=alpha)
-    rows = []
-    for order in ORDERS:
-        depth = order - 1
-        trie, tree = tree_sizes(splits[0][0], depth)
-        row = {"order": order, "trie pairs": trie, "tree pairs": tree}
-        start = time.perf_counter()
-        for name, estimator in models.items():
-            scores = [perplexity(fit(estimator, a, depth), b) for a, b, _ in splits]
-            row[name] = round(float(np.mean(scores)), 2)
-        row["seconds"] = round(time.perf_counter() - start, 1)
-        rows.append(row)
-        print(row, flush=True)
-    with open(options.output / "orders.tsv", "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], delimiter="\t")
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(rows, list(models), options.output / "orders.png")
-    print(f"wrote {options.output / 'orders.tsv'} and orders.png")
-
-
-def plot(rows, names, path):
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit('the plot needs matplotlib: pip install ".[plot]"') from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.8), layout="constrained")
-    orders = [r["order"] for r in rows]
-    colours = {"l1": "C0", "l2": "C1", "tree_l2": "C2", "tree_linf": "C3"}
-    curves = [n for n in names if not n.startswith("weighted ")]
-    for axis, weighted in zip(axes, (False, True)):
-        for name in curves:
-            column = f"weighted {name}" if weighted and name in colours else name
-            axis.plot(
-                orders,
-                [r[column] for r in rows],
-                "--" if name == "Kneser-Ney" else "-",
-                marker="o",
-                markersize=3,
-                color=colours.get(name, "0.3"),
-                label=name,
-            )
-        axis.set_title("weighted by depth" if weighted else "unweighted")
-        axis.set(xlabel="order (words)", ylabel="test perplexity")
-    low = min(a.get_ylim()[0] for a in axes[:2])
-    high = max(a.get_ylim()[1] for a in axes[:2])
-    for axis in axes[:2]:
-        axis.set_ylim(low, high)
-        axis.grid(axis="y", alpha=0.3)
-    for name, label in (("trie pairs", "trie"), ("tree pairs", "collapsed tree")):
-        values = [r[name] / 1e3 for r in rows]
-        axes[2].plot(orders, values, marker="o", markersize=3, label=label)
-    axes[2].set_title("size of the model")
-    axes[2].set(xlabel="order (words)", ylabel="(context, word) pairs, thousands")
-    axes[2].set_ylim(bottom=0)
-    axes[2].grid(axis="y", alpha=0.3)
-    for axis in axes[1:]:
-        axis.legend(
-            loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=3, frameon=False
-        )
-    figure.savefig(path, dpi=110)
+        return {"validation": perplexity(model, 4, train, valid)}
+    model = estimators()[case["model"]]
+    found = [
+        perplexity(model, case["order"], train, test)
+        for train, test, _ in splits(1 if options.quick else N_SPLITS)
+    ]
+    return {"test": np.mean(found), "deviation": np.std(found), "splits": len(found)}
 
 
 if __name__ == "__main__":
-    main()
+    main(cases, run)
