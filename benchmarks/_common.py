@@ -242,16 +242,24 @@ def show(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Rows of equal keys under one head; another set of keys begins a new table."""
+def print_table(rows: Sequence[dict[str, Any]], width: int = 110) -> None:
+    """Rows of equal keys under one head, or side by side where they are too wide."""
     tables: dict[tuple[str, ...], list[list[str]]] = {}
     for row in rows:
         tables.setdefault(tuple(row), []).append([show(v) for v in row.values()])
     for head, body in tables.items():
-        width = [max(map(len, column)) for column in zip(head, *body)]
-        print()
-        for line in (head, *body):
-            print("  ".join(f"{cell:>{w}}" for cell, w in zip(line, width)).rstrip())
+        lines = aligned([list(head), *body])
+        if len(lines[0]) > width:
+            lines = aligned(list(map(list, zip(head, *body))))
+        print("\n" + "\n".join(lines))
+
+
+def aligned(cells: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    return [
+        "  ".join(f"{cell:>{w}}" for cell, w in zip(line, widths)).rstrip()
+        for line in cells
+    ]
 
 
 # ------------------------------------------------------------------------ main
