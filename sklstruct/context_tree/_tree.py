@@ -295,6 +295,13 @@ class ContextTree:
         """
         indptr, indices, data = _path_arrays(X)
         n_columns = X.shape[1]
+        # A column is a context of training, and what follows takes memory for each.
+        if n_columns > 10_000_000 + 100 * data.size:
+            raise ValueError(
+                f"X has {n_columns} columns for {data.size} entries: a path matrix has "
+                "one for each context that occurs; fit SuffixTreeVectorizer on these "
+                "samples themselves"
+            )
         parent = np.full(n_columns, -2, dtype=np.int32)
         value = np.zeros(n_columns)
         terminal = np.empty(X.shape[0], dtype=np.int32)

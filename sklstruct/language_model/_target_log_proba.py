@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._checks import check_sparse
 from .._parallel import rows_per_block
 from ..context_tree._symbols import encode_labels
 
@@ -43,6 +44,7 @@ def target_log_proba(estimator, X, y):
     searches are looked through); else its rows of `predict_log_proba` or
     `predict_proba`, a bounded number at a time, aligned by ``classes_``.
     """
+    check_sparse(X)
     estimator, X = last_step(estimator, X)
     if hasattr(estimator, "target_log_proba"):
         return estimator.target_log_proba(X, y)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklstruct.hierarchical import HierarchicalClassifier
 
+from .._checks import check_sparse
 from ._pyplot import import_pyplot
 
 _ROW_INCHES = 0.13  # height of a label of 6 points, with room
@@ -176,6 +177,7 @@ class TaxonomyDisplay:
             raise ValueError(
                 f"tree must be from 0 to {len(model.taxonomies_) - 1}, got {tree!r}"
             )
+        check_sparse(X)
         check_consistent_length(X, y)
         y = np.asarray(y)
         known = np.flatnonzero(np.isin(y, model.classes_))
@@ -453,6 +455,7 @@ class DepthTradeoffDisplay:
             training samples.
         """
         taxonomy = _classifier_of(estimator).taxonomy
+        check_sparse(X)
         check_consistent_length(X, y)
         y, take = np.asarray(y), _rows_of(X)
         if depths is not None:
