@@ -11,16 +11,14 @@ import os
 import re
 import time
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-import joblib
 import numpy as np
 import scipy.sparse as sp
-from _common import best_time, data_folder
+from _common import data_folder, timed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import randomized_svd
@@ -203,6 +201,15 @@ def gaussian_hierarchy(n_classes, per_class, d, levels):
 
 
 GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
+# Where a fit takes minutes: what the first splits chose, and its neighbours.
+GRIDS = {
+    "words": (0.01, 0.03, 0.1),
+    "words_d300": (0.01, 0.03, 0.1),
+    "words1000": (0.01, 0.03, 0.1),
+    "words5000": (0.03,),
+    "words10000": (0.03,),
+    "gauss10000": (0.1, 1.0),
+}
 
 SECTIONS = {
     "ws50": clustered("WS50"),
@@ -223,6 +230,12 @@ SECTIONS = {
 }
 
 
+@cache
+def parts_of(section, number):
+    """(training, validation, test) of a split, read once a process."""
+    return SECTIONS[section](number)
+
+
 # -------------------------------------------------------------------- measuring
 
 
@@ -235,31 +248,16 @@ def target_log_proba(model, X, y):
 
 
 def fit(model, X, y):
-    """(fitted model, seconds)"""
-    start = time.perf_counter()
+    """(fitted model, CPU seconds)"""
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
-    return model, time.perf_counter() - start
+    return model, time.process_time() - start
 
 
-def flat(section, seed, parts, C, max_iter=1000, tol=1e-4, folder=None):
-    """(fitted LogisticRegression, seconds), from `folder` if it is kept there.
-
-    2 000 classes take minutes for each C; the file holds the seconds of the fit.
-    """
-    kept = folder and Path(folder) / f"{section}-{seed}-{C:g}-{tol:g}.joblib"
-    if kept and kept.exists():
-        return joblib.load(kept)
-    found = fit(LogisticRegression(C=C, max_iter=max_iter, tol=tol), *parts[0])
-    if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        joblib.dump(found, kept)
-    return found
-
-
-def measure(fitted, parts, repeat=5):
-    """The best of (C, model, seconds of the fit) on the test part: a dict of numbers.
+def measure(fitted, parts):
+    """The best of (C, model, seconds of the fit) on the test part: a dict of figures.
 
     The best by validation log-loss, or accuracy if a model gives no probabilities.
     """
@@ -277,21 +275,13 @@ def measure(fitted, parts, repeat=5):
         fitted[0] if len(fitted) == 1 else min(fitted, key=lambda f: loss_of(f[1]))
     )
     with threadpool_limits(1):  # as the trees, which use one BLAS thread
-        predict = best_time(lambda: model.predict(Z), repeat)
+        predict = timed(model.predict, Z)
+    figures = {"C": C, "accuracy": (predict.result == target).mean()}
     if has_proba:
         loss = -target_log_proba(model, Z, target)
-    else:
-        loss = np.full(target.size, np.nan)
+        figures |= {"nll": loss.mean(), "median": np.median(loss)}
     if hasattr(model, "n_dot_products"):
-        dots = model.n_dot_products(Z).mean()
-    else:
-        dots = model.classes_.size if has_proba else np.nan
-    return {
-        "C": C,
-        "accuracy": (model.predict(Z) == target).mean(),
-        "nll": loss.mean(),
-        "median": np.median(loss),
-        "dots": dots,
-        "fit": seconds,
-        "predict": predict,
-    }
+        figures["dots"] = model.n_dot_products(Z).mean()
+    elif has_proba:
+        figures["dots"] = model.classes_.size
+    return figures | {"fit": seconds, "predict": predict.cpu}

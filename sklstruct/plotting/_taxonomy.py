@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
-from sklearn.base import clone
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from sklstruct.hierarchical import HierarchicalClassifier
-
 from .._checks import check_sparse
+from ..hierarchical import HierarchicalClassifier
+from ..taxonomy import Taxonomy
 from ._pyplot import import_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
 _ROW_INCHES = 0.13  # height of a label of 6 points, with room
 _LEAST_POINTS = 2.5  # smaller letters are not drawn
+_DEPTH = "depth"  # marks the texts that are depths
+# Offsets of a depth from its point, with the alignment of the text.
+_CORNERS = (
+    ((3, 3), ("left", "bottom")),
+    ((3, -3), ("left", "top")),
+    ((-3, 3), ("right", "bottom")),
+    ((-3, -3), ("right", "top")),
+    ((0, 5), ("center", "bottom")),
+    ((0, -5), ("center", "top")),
+)
 
 
-def _classifier_of(estimator) -> HierarchicalClassifier:
+def _classifier_of(estimator: BaseEstimator) -> HierarchicalClassifier:
     """The classifier itself, or that at the end of a pipeline."""
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(model, HierarchicalClassifier):
@@ -31,7 +48,7 @@ def _classifier_of(estimator) -> HierarchicalClassifier:
     return model
 
 
-def _rows_of(X):
+def _rows_of(X: Any) -> Callable[[NDArray], Any]:
     """Function of row numbers to rows of X; sparse matrices of any format, lists."""
     if hasattr(X, "iloc"):
         return lambda rows: X.iloc[rows]
@@ -42,7 +59,9 @@ def _rows_of(X):
     return X.__getitem__
 
 
-def _node_accuracy(taxonomy, proba, code):
+def _node_accuracy(
+    taxonomy: Taxonomy, proba: NDArray, code: NDArray
+) -> tuple[NDArray, NDArray]:
     """(share of right decisions, number of samples) of every node of a taxonomy.
 
     A decision of node v is right when the child that the probabilities favour holds
@@ -119,23 +138,45 @@ class TaxonomyDisplay:
         Names of the classes, from top to bottom; empty where letters would be too
         small to be seen.
 
+    names_ : list of matplotlib Text
+        Names of the nodes that have one, in the order of the nodes; empty under the
+        same condition.
+
     Examples
     --------
     >>> from sklstruct.taxonomy import Taxonomy
     >>> from sklstruct.plotting import TaxonomyDisplay
-    >>> tree = Taxonomy.from_nested([["cat", "dog"], ["car", ["bus", "tram"]]])
+    >>> tree = Taxonomy.from_nested(
+    ...     {"animal": ["cat", "dog"], "vehicle": {"road": ["bus"], "rail": ["tram"]}})
     >>> display = TaxonomyDisplay(tree).plot()
     >>> [text.get_text() for text in display.labels_]
-    ['cat', 'dog', 'car', 'bus', 'tram']
+    ['cat', 'dog', 'bus', 'tram']
+    >>> [text.get_text() for text in display.names_]
+    ['animal', 'vehicle', 'road', 'rail']
     """
 
-    def __init__(self, taxonomy, *, node_accuracy=None, node_count=None):
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        *,
+        node_accuracy: ArrayLike | None = None,
+        node_count: ArrayLike | None = None,
+    ):
         self.taxonomy = taxonomy
         self.node_accuracy = node_accuracy
         self.node_count = node_count
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, tree=0, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        tree: int = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> TaxonomyDisplay:
         """Dendrogram of a fitted classifier, with its accuracy on test data.
 
         Parameters
@@ -189,7 +230,15 @@ class TaxonomyDisplay:
         return cls.from_predictions(taxonomy, proba, code, ax=ax, **kwargs)
 
     @classmethod
-    def from_predictions(cls, taxonomy, proba, code, *, ax=None, **kwargs):
+    def from_predictions(
+        cls,
+        taxonomy: Taxonomy,
+        proba: ArrayLike,
+        code: ArrayLike,
+        *,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> TaxonomyDisplay:
         """Dendrogram with the accuracy of given probabilities.
 
         Parameters
@@ -239,7 +288,14 @@ class TaxonomyDisplay:
         display = cls(taxonomy, node_accuracy=accuracy, node_count=count)
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, labels: ArrayLike | None = None, cmap="RdYlGn"):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        labels: ArrayLike | None = None,
+        node_names: bool = True,
+        cmap: str | Colormap = "RdYlGn",
+    ) -> TaxonomyDisplay:
         """Draw the dendrogram.
 
         Parameters
@@ -250,6 +306,10 @@ class TaxonomyDisplay:
 
         labels : array-like of shape (n_classes,), default=None
             Names to write instead of the labels, in the order of its classes.
+
+        node_names : bool, default=True
+            Whether to write the names of the nodes that have one (see `Taxonomy`) on
+            the branches that lead to them.
 
         cmap : str or Colormap, default="RdYlGn"
             Colours of the accuracy.
@@ -301,7 +361,9 @@ class TaxonomyDisplay:
         self.nodes_ = None
         if self.node_accuracy is not None:
             self.nodes_ = self._draw_nodes(ax, x, y, cmap)
-        self.labels_ = self._draw_labels(ax, names[tree.leaf_order()], right)
+        size = _letter_size(ax, K)
+        self.labels_ = self._draw_labels(ax, names[tree.leaf_order()], right, size)
+        self.names_ = self._draw_names(ax, x, y, size) if node_names else []
         ticks = MaxNLocator(10, integer=True).tick_values(0, max(tree.depth, 1))
         ax.set_xticks(ticks[(ticks >= 0) & (ticks <= tree.depth)])
         ax.set_yticks([])
@@ -311,7 +373,7 @@ class TaxonomyDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _layout(self):
+    def _layout(self) -> tuple[NDArray, NDArray, NDArray]:
         """x and y of nodes, and the row of each class."""
         tree = self.taxonomy
         row_of_class = np.empty(tree.n_classes)
@@ -345,16 +407,39 @@ class TaxonomyDisplay:
         bar.set_label("accuracy of the node")
         return nodes
 
-    def _draw_labels(self, ax, names, right):
-        box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
-        points = 72 * box.height / max(len(names), 1)
-        size = min(9.0, 0.85 * points)
-        if size < _LEAST_POINTS:
+    def _draw_labels(self, ax, names, right, size):
+        if not size:
             return []
         return [
             ax.text(right + 0.15, row, str(name), size=size, va="center", clip_on=False)
             for row, name in enumerate(names)
         ]
+
+    def _draw_names(self, ax, x, y, size):
+        names = self.taxonomy.names
+        if not size or names is None:
+            return []
+        # On the branch, so that it hides neither the dots nor the lines of others.
+        style = {"size": size, "style": "italic", "va": "bottom", "zorder": 4}
+        return [
+            ax.annotate(
+                str(name),
+                (x[v], y[v]),
+                xytext=(-4 if v else 4, 1),
+                textcoords="offset points",
+                ha="right" if v else "left",
+                **style,
+            )
+            for v, name in enumerate(names)
+            if name is not None
+        ]
+
+
+def _letter_size(ax: Axes, n_rows: int) -> float:
+    """Points of letters that fit into a row, 0 if they cannot be read."""
+    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    size = min(9.0, 0.85 * 72 * box.height / max(n_rows, 1))
+    return size if size >= _LEAST_POINTS else 0.0
 
 
 class DepthTradeoffDisplay:
@@ -401,7 +486,15 @@ class DepthTradeoffDisplay:
     'accuracy'
     """
 
-    def __init__(self, depths, n_dots, accuracy, log_loss, *, name=None):
+    def __init__(
+        self,
+        depths: ArrayLike,
+        n_dots: ArrayLike,
+        accuracy: ArrayLike,
+        log_loss: ArrayLike,
+        *,
+        name: str | None = None,
+    ):
         self.depths = depths
         self.n_dots = n_dots
         self.accuracy = accuracy
@@ -410,8 +503,16 @@ class DepthTradeoffDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, depths=None, cv=None, name=None, ax=None
-    ):
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        depths: ArrayLike | None = None,
+        cv: Any = None,
+        name: str | None = None,
+        ax: ArrayLike | None = None,
+    ) -> DepthTradeoffDisplay:
         """Fit a classifier at several depths and plot what they cost and gain.
 
         The taxonomies are built once for each split of `cv` and cut at each depth.
@@ -506,8 +607,10 @@ class DepthTradeoffDisplay:
             name = taxonomy
         return cls(depths, *values, name=name).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: ArrayLike | None = None) -> DepthTradeoffDisplay:
         """Draw the two curves.
+
+        The depth stands at a point where there is room for it.
 
         Parameters
         ----------
@@ -555,16 +658,70 @@ class DepthTradeoffDisplay:
                 axes.annotate(
                     str(depth),
                     (at, height),
-                    xytext=(3, 3),
                     textcoords="offset points",
                     size=7,
+                    color=line.get_color(),
+                    gid=_DEPTH,
                 )
             axes.set_xscale("log")
+            _plain_ticks(axes)
             axes.set_xlabel("products per sample (depth at the points)")
             axes.set_ylabel(text)
             axes.grid(alpha=0.3)
             self.lines_.append(line)
         if self.name is not None:
-            ax[0].legend()
+            # Above the axes: inside it would hide points of one curve or another.
+            ax[0].legend(
+                loc="lower left",
+                bbox_to_anchor=(0.0, 1.0),
+                ncols=5,
+                frameon=False,
+                borderaxespad=0.0,
+            )
         self.ax_, self.figure_ = ax, ax[0].figure
+        self.figure_.draw_without_rendering()  # places the axes
+        for axes in ax:
+            _make_room(axes)
         return self
+
+
+def _plain_ticks(axes: Axes) -> None:
+    """1, 2, 5, 10 on a logarithmic axis, and more of them where it is short."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.dataLim.intervalx
+    steps = range(1, 10) if high < 8 * low else (1, 2, 5) if high < 300 * low else (1,)
+    axes.xaxis.set_major_locator(LogLocator(subs=tuple(steps)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _make_room(axes: Axes) -> None:
+    """Move the depths at the points apart; those without room are not shown.
+
+    Looks at the depths of all curves that share the axes.
+    """
+    taken = [np.array(box) for box in _marker_boxes(axes)]
+    for text in axes.texts:
+        if text.get_gid() != _DEPTH:
+            continue
+        text.set_visible(True)
+        for where, (right, top) in _CORNERS:
+            text.set(position=where, ha=right, va=top)
+            box = text.get_window_extent().padded(1.0).extents
+            if not any(_meet(box, other) for other in taken):
+                taken.append(box)
+                break
+        else:
+            text.set_visible(False)
+
+
+def _marker_boxes(axes: Axes) -> Iterator[tuple[float, float, float, float]]:
+    for line in axes.lines:
+        if line.get_marker() not in ("", " ", "None", None):
+            for x, y in axes.transData.transform(line.get_xydata()):
+                yield x - 3, y - 3, x + 3, y + 3
+
+
+def _meet(a: NDArray, b: NDArray) -> bool:
+    return bool(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])
