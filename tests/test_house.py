@@ -38,7 +38,6 @@ PENDING: dict[str, set[str]] = {
     "relative_imports": {
         "backoff/__init__.py",
         "backoff/_model.py",
-        "plotting/_taxonomy.py",
         "prox/__init__.py",
         "prox/_tree_prox.py",
     },
@@ -75,7 +74,6 @@ PENDING: dict[str, set[str]] = {
         "metrics/_likelihood.py",
         "plotting/_perplexity.py",
         "plotting/_pyplot.py",
-        "plotting/_taxonomy.py",
         "smoothing/_additive.py",
         "smoothing/_base.py",
         "smoothing/_discount.py",
@@ -100,7 +98,6 @@ PENDING: dict[str, set[str]] = {
         "loglinear/_sweeps.py",
         "metrics/_likelihood.py",
         "plotting/_perplexity.py",
-        "plotting/_taxonomy.py",
         "prox/_tree_prox.py",
         "smoothing/_base.py",
         "smoothing/_discount.py",

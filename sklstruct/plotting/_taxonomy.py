@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -658,8 +659,9 @@ class DepthTradeoffDisplay:
                 axes.annotate(
                     str(depth),
                     (at, height),
+                    xytext=(3, 3),
                     textcoords="offset points",
-                    size=7,
+                    size=8,
                     color=line.get_color(),
                     gid=_DEPTH,
                 )
@@ -699,29 +701,43 @@ def _plain_ticks(axes: Axes) -> None:
 def _make_room(axes: Axes) -> None:
     """Move the depths at the points apart; those without room are not shown.
 
-    Looks at the depths of all curves that share the axes.
+    Looks at the depths of all curves that share the axes. Curves that meet in a point,
+    as in the flat model, have its depth once.
     """
-    taken = [np.array(box) for box in _marker_boxes(axes)]
+    taken, shown = [*_boxes_of_curves(axes)], set()
     for text in axes.texts:
         if text.get_gid() != _DEPTH:
             continue
         text.set_visible(True)
+        known = (text.get_text(), *np.round(axes.transData.transform(text.xy)))
+        if known in shown:
+            text.set_visible(False)
+            continue
         for where, (right, top) in _CORNERS:
             text.set(position=where, ha=right, va=top)
-            box = text.get_window_extent().padded(1.0).extents
+            box = text.get_window_extent().extents
             if not any(_meet(box, other) for other in taken):
                 taken.append(box)
+                shown.add(known)
                 break
         else:
             text.set_visible(False)
 
 
-def _marker_boxes(axes: Axes) -> Iterator[tuple[float, float, float, float]]:
-    for line in axes.lines:
-        if line.get_marker() not in ("", " ", "None", None):
-            for x, y in axes.transData.transform(line.get_xydata()):
-                yield x - 3, y - 3, x + 3, y + 3
+def _boxes_of_curves(axes: Axes) -> Iterator[tuple[float, float, float, float]]:
+    """Small boxes (x0, y0, x1, y1) in pixels at the points, along curves and bars."""
+    paths = [line.get_xydata() for line in axes.lines]
+    for path in map(axes.transData.transform, paths):
+        for x, y in path:
+            yield x - 3, y - 3, x + 3, y + 3
+    for bars in axes.collections:
+        paths += bars.get_segments() if hasattr(bars, "get_segments") else []
+    for path in map(axes.transData.transform, paths):
+        for start, end in pairwise(path):
+            n = int(np.hypot(*(end - start)) / 3) + 2
+            for x, y in np.linspace(start, end, n):
+                yield x - 1, y - 1, x + 1, y + 1
 
 
-def _meet(a: NDArray, b: NDArray) -> bool:
+def _meet(a: ArrayLike, b: ArrayLike) -> bool:
     return bool(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])

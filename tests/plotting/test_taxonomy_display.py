@@ -277,3 +277,70 @@ def test_depth_tradeoff_bad_arguments():
         DepthTradeoffDisplay([0, 1], [[1], [2]], [[1]], [[1], [2]]).plot()
     with pytest.raises(ValueError, match="two axes"):
         DepthTradeoffDisplay([0], [[1]], [[1]], [[1]]).plot(ax=[None])
+
+
+def test_names_of_groups_are_drawn():
+    nested = {
+        "animal": {"mammal": ["cat", "dog"], "bird": ["duck"]},
+        "vehicle": {"road": ["bus", "car"]},
+    }
+    tree = Taxonomy.from_nested(nested)
+    display = TaxonomyDisplay(tree).plot()
+    found = {text.get_text(): text.xy for text in display.names_}
+    # a chain is one node, called by the lowest name
+    assert set(found) == {"animal", "mammal", "bird", "road"}
+    x, y, _ = display._layout()
+    for name, at in found.items():
+        v = tree.names.index(name)
+        assert at == (x[v], y[v])
+    assert TaxonomyDisplay(tree).plot(node_names=False).names_ == []
+    assert TaxonomyDisplay(Taxonomy.from_nested(NESTED)).plot().names_ == []
+    # names do not meet each other nor the labels
+    display.figure_.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in (*display.names_, *display.labels_)]
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+
+
+def shown_depths(ax):
+    return [text for text in ax.texts if text.get_visible()]
+
+
+@pytest.mark.parametrize("high", [9.0, 40.0, 2000.0])
+def test_depths_do_not_overlap_and_ticks_are_plain(high):
+    rng = np.random.default_rng(0)
+    depths = np.arange(8)
+    axes = None
+    for name in ("cut", "ward", "rand"):
+        dots = np.sort(np.exp(rng.uniform(np.log(4.0), np.log(high), 8)))[::-1, None]
+        accuracy = 0.9 + 0.02 * rng.random((8, 1)) + np.zeros((8, 3))
+        display = DepthTradeoffDisplay(depths, dots, accuracy, -np.log(accuracy))
+        display.name = name
+        display.plot(ax=axes)
+        axes = display.ax_
+    display.figure_.draw_without_rendering()
+    for ax in axes:
+        texts = shown_depths(ax)
+        assert len(texts) >= 8
+        boxes = [text.get_window_extent() for text in texts]
+        for i, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:i])
+        low, top = ax.get_xlim()
+        ticks = [
+            text.get_text()
+            for at, text in zip(ax.get_xticks(), ax.get_xticklabels())
+            if low <= at <= top
+        ]
+        assert 2 <= len(ticks) <= 9
+        assert all(float(text) > 0 and "\times" not in text for text in ticks)
+        assert not any(t.get_text() for t in ax.xaxis.get_minorticklabels())
+
+
+def test_the_flat_model_has_its_depth_once():
+    rows = [[10], [6]], [[0.95], [0.94]], [[0.2], [0.3]]
+    first = DepthTradeoffDisplay([0, 1], *rows).plot()
+    other = [[10], [5]], [[0.95], [0.9]], [[0.2], [0.5]]
+    second = DepthTradeoffDisplay([0, 1], *other).plot(ax=first.ax_)
+    for ax in second.ax_:
+        found = [text.get_text() for text in shown_depths(ax)]
+        assert sorted(found) == ["0", "1", "1"]
