@@ -32,6 +32,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
+from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
 from sklstruct.language_model import LanguageModel
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.smoothing import (
@@ -134,13 +135,17 @@ TABLE = [
     hierarchical(taxonomy="conf", draws=True, suite=False),
     hierarchical(taxonomy="ward", n_taxonomies=2, prediction="best_first", draws=True),
     hierarchical(regularization="indep", max_depth=1, draws=True, fails=_DRAWS),
-    hierarchical(regularization="gamma", prediction="greedy", fails=_GREEDY),
+    hierarchical(regularization=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
+    hierarchical(regularization="gamma", draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
 ]
 
 # Public classes with parameters that do not take a 2-D array, so that scikit-learn's
 # checks cannot reach them: where they are tested instead.
 ELSEWHERE = {
+    **dict.fromkeys(
+        REGULARIZATIONS.values(), "tests/hierarchical (parameters that solve)"
+    ),
     TaxonomyBuilder: "tests/taxonomy (builders build from (X, y) and do not fit)",
     **dict.fromkeys(
         [*TAXONOMY_BUILDERS.values(), GivenTaxonomy, RefinedTaxonomy],

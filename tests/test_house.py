@@ -46,7 +46,6 @@ PENDING: dict[str, set[str]] = {
         "backoff/_model.py",
         "context_tree/_tree.py",
         "datasets/_clustered.py",
-        "hierarchical/_problems.py",
         "loglinear/_estimator.py",
         "loglinear/_solvers/_fista.py",
         "prox/_tree_prox.py",
@@ -59,8 +58,6 @@ PENDING: dict[str, set[str]] = {
         "context_tree/_symbols.py",
         "context_tree/_tree.py",
         "context_tree/_vectorizer.py",
-        "hierarchical/_classifier.py",
-        "hierarchical/_problems.py",
         "language_model/_language_model.py",
         "language_model/_target_log_proba.py",
         "language_model/_text.py",
@@ -86,8 +83,6 @@ PENDING: dict[str, set[str]] = {
         "context_tree/_tree.py",
         "context_tree/_vectorizer.py",
         "datasets/_clustered.py",
-        "hierarchical/_classifier.py",
-        "hierarchical/_problems.py",
         "language_model/_language_model.py",
         "language_model/_text.py",
         "loglinear/_estimator.py",
@@ -104,7 +99,6 @@ PENDING: dict[str, set[str]] = {
     },
     "one_largest_id": {
         "backoff/_model.py",
-        "hierarchical/_classifier.py",
         "prox/_tree_prox.py",
     },
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import numbers
+import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from contextlib import suppress
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
@@ -32,132 +33,21 @@ from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
-    _check_method_params,
     _check_sample_weight,
     _fit_context,
     _routing_enabled,
 )
-from .._parallel import rows_per_block, single_blas_thread
-from ..taxonomy import TAXONOMY_BUILDERS, GivenTaxonomy, Taxonomy, as_taxonomy
-from . import _classifier_fast as kernels
+from .._parallel import ThreadMap
+from .._progress import Progress
+from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ._forest import Forest, outcome_bounds
+from ._nodes import EstimatorNodes, LogisticNodes, Samples
 from ._problems import NodeProblems, warn_not_converged
+from ._regularization import REGULARIZATIONS, Regularization, as_regularization
+from ._sources import sources
 
-# Samples that one thread searches in a row: enough to hide the start of a thread.
-_SEARCH_ROWS = 4096
-
-# A sample saves what it takes to copy about nine rows of weights to single precision:
-# with fewer samples than rows / 8 the search goes without the copy.
-_ROWS_A_SAMPLE = 8
-
-
-class _Forest(NamedTuple):
-    """The nodes of all trees in one numbering; see `_classifier_fast`.
-
-    A leaf with several classes has these as children, so that every class has one
-    terminal node.
-    """
-
-    tree_ptr: np.ndarray  # (n_trees + 1,)
-    parent: np.ndarray  # (n_nodes,), -1 for roots
-    first_child: np.ndarray
-    n_child: np.ndarray
-    row: np.ndarray  # first row of coef_
-    node_class: np.ndarray  # class of a terminal node, -1 otherwise
-    terminal: np.ndarray  # (n_trees, n_classes)
-
-    @property
-    def n_rows(self):
-        return int(_rows_of(self.n_child).sum())
-
-    @classmethod
-    def from_taxonomies(cls, taxonomies):
-        parts = [_tree_arrays(taxonomy) for taxonomy in taxonomies]
-        sizes = [part[0].size for part in parts]
-        if sum(sizes) >= 2**31:
-            raise ValueError(
-                "the taxonomies have more than 2^31 - 1 nodes in all; use fewer "
-                "(n_taxonomies)"
-            )
-        tree_ptr = np.concatenate([[0], np.cumsum(sizes)])
-        parent, first, n_child, node_class, terminal = zip(*parts)
-        parent = [np.where(p < 0, -1, p + o) for p, o in zip(parent, tree_ptr)]
-        n_child = np.concatenate(n_child)
-        rows = _rows_of(n_child)
-        return cls(
-            *(
-                np.ascontiguousarray(a, dtype=np.int32)
-                for a in (
-                    tree_ptr,
-                    np.concatenate(parent),
-                    np.concatenate([f + o for f, o in zip(first, tree_ptr)]),
-                    n_child,
-                    np.cumsum(rows) - rows,
-                    np.concatenate(node_class),
-                    np.array([t + o for t, o in zip(terminal, tree_ptr)]),
-                )
-            )
-        )
-
-
-def _rows_of(n_child):
-    """Weight vectors of a node: one for two children, none for fewer."""
-    return np.where(n_child <= 1, 0, np.where(n_child == 2, 1, n_child))
-
-
-def _tree_arrays(taxonomy):
-    n = taxonomy.n_nodes
-    order, start, stop = taxonomy.class_sets
-    held = np.where(taxonomy.is_leaf, stop - start, 0)
-    wide = np.flatnonzero(held > 1)
-    extra = held[wide]
-    n_child = np.concatenate([np.diff(taxonomy.child_ptr), np.zeros(extra.sum(), int)])
-    first = np.concatenate([taxonomy.child_ptr[:-1], np.zeros(extra.sum(), int)])
-    n_child[wide] = extra
-    first[wide] = n + np.cumsum(extra) - extra
-    parent = np.concatenate([taxonomy.parent, np.repeat(wide, extra)])
-    node_class = np.full(parent.size, -1)
-    single = np.flatnonzero(held == 1)
-    node_class[single] = order[start[single]]
-    # the classes of wide leaves, leaf by leaf
-    node_class[n:] = order[np.repeat(start[wide] - first[wide] + n, extra) + np.arange(
-        extra.sum()
-    )]  # fmt: skip
-    terminal = np.empty(taxonomy.n_classes, dtype=np.int64)
-    known = node_class >= 0
-    terminal[node_class[known]] = np.flatnonzero(known)
-    return parent, first, n_child, node_class, terminal
-
-
-def _node_bounds(forest, tree, counts):
-    """Sample boundaries of the outcomes of each modelled node of a tree.
-
-    counts: samples of each class. Samples are sorted by the position of their class
-    in the tree, thus classes below a node are a range and their samples too.
-    Returns the order of the classes, the modelled nodes, and their boundaries.
-    """
-    lo, hi = forest.tree_ptr[tree : tree + 2]
-    parent = (forest.parent[lo:hi] - lo).tolist()
-    n_child = forest.n_child[lo:hi]
-    first = forest.first_child[lo:hi] - lo
-    node_class = forest.node_class[lo:hi]
-    size = (n_child == 0).astype(np.int64).tolist()
-    for v in range(hi - lo - 1, 0, -1):
-        size[parent[v]] += size[v]
-    start, free = [0] * len(size), [0] * len(size)
-    for v in range(1, len(size)):
-        p = parent[v]
-        start[v] = free[v] = free[p]
-        free[p] += size[v]
-    start = np.array(start, dtype=np.int64)
-    leaves = np.flatnonzero(n_child == 0)
-    order = node_class[leaves[np.argsort(start[leaves], kind="stable")]]
-    ends = np.concatenate([[0], np.cumsum(counts[order])])
-    nodes = np.flatnonzero(n_child >= 2)
-    bounds = [
-        ends[np.append(start[first[v] : first[v] + n_child[v]], start[v] + size[v])]
-        for v in nodes.tolist()
-    ]
-    return order, nodes + lo, bounds
+# Trees beyond it add nothing to a mean but hours.
+_MOST_TREES = 10_000
 
 
 class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -205,41 +95,28 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         "best_first": the same class, found by a bounded search that looks into
         few branches; "joint" searches too with the default node model, and
         evaluates everything with an `estimator`. "greedy": the class at the end of
-        the path of most probable children, which may not be the most probable (of
-        several trees' answers, the most probable). With an `estimator` and
-        `n_taxonomies` > 1 all three evaluate all classes.
+        the path of most probable children, which may not be the most probable; for
+        one tree only, because the probabilities in the other trees cost more than the
+        exact search. With an `estimator` and `n_taxonomies` > 1 "best_first" evaluates
+        all classes.
 
-    regularization : {"single", "indep", "gamma"}, default="single"
-        "single": the same C at every node. "indep": for each node the value among
-        the candidates with the smallest log-loss on held-out folds. "gamma": a Gamma
-        prior on the strength :math:`\lambda_v` of the penalty :math:`\lambda_v
-        \|w_v\|^2`, alternating between the weights and :math:`\lambda_v = (a - 1) /
-        (b + \|w_v\|^2)` with a = `gamma_shape`, b = `gamma_rate`.
+    regularization : {"single", "indep", "gamma"} or object, default="single"
+        How the strengths of the penalties of the nodes are chosen. "single" or
+        `SingleC`: C at every node. "indep" or `PerNodeC`: for each node the candidate
+        with the smallest log-loss on held-out folds. "gamma" or `GammaPrior`: a Gamma
+        prior on the strengths, its two numbers by cross-validation. An object has
+        parameters of its own.
 
-    C : float or array-like of shape (n_candidates,), default=1.0
+    C : float, default=1.0
         Inverse of the regularisation strength, positive, as in
-        `sklearn.linear_model.LogisticRegression`. An array gives the candidates of
-        "indep"; with a number these are C times 0.01, 0.1, 1, 10, 100. "gamma"
-        starts from it.
-
-    delta : float, default=None
-        Ridge :math:`\delta > 0` of the builder given by name, if it has one (see
-        `ClassProximity`). None: the builder's default.
+        `sklearn.linear_model.LogisticRegression`. The candidates of "indep" are around
+        it, "gamma" starts from it.
 
     n_taxonomies : int, default=1
-        Number of trees whose probabilities are averaged, at least 1. A builder that
+        Number of trees whose probabilities are averaged, 1 to 10 000. A builder that
         comes again (same class and parameters) gets another seed, a bootstrap sample
         of the data and a random half of the features; a tuple of different builders
         averages trees that differ more.
-
-    n_folds : int, default=3
-        Folds of "indep", at least 2.
-
-    gamma_shape : float, default=2.0
-        Shape a > 1 of the Gamma prior.
-
-    gamma_rate : float, default=1.0
-        Rate b > 0 of the Gamma prior.
 
     fit_intercept : bool, default=True
         Whether node models have (unpenalised) intercepts.
@@ -286,13 +163,16 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     coef_ : ndarray of shape (n_rows, n_features)
         Weight vectors of all nodes, in the order of ``forest_.row``; of the dtype of
-        X. Only with ``estimator=None``, as the next four.
+        X. Only with ``estimator=None``, as the next five.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
 
     C_ : ndarray of shape (n_models,)
         C of each node that has a model.
+
+    regularizations_ : list
+        `regularization` as fitted to each tree, with what it chose.
 
     n_iter_ : int
         Largest of ``node_n_iter_``.
@@ -306,6 +186,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     model_nodes_ : ndarray of shape (n_models,)
         Node of ``forest_`` that each model stands at.
+
+    nodes_ : LogisticNodes or EstimatorNodes
+        The models of all nodes, which hold the arrays and estimators above.
 
     forest_ : named tuple of ndarrays
         The nodes of all trees as flat arrays: ``tree_ptr``, ``parent``,
@@ -360,58 +243,46 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             tuple,
             Mapping,
         ],
-        "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
+        "max_depth": [Interval(Integral, 0, None, closed="left"), None],
         "estimator": [HasMethods(["fit", "predict_proba"]), None],
         "prediction": [StrOptions({"joint", "greedy", "best_first"})],
-        "regularization": [StrOptions({"single", "indep", "gamma"})],
-        "C": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
-        "delta": [Interval(numbers.Real, 0, None, closed="neither"), None],
-        "n_taxonomies": [Interval(numbers.Integral, 1, None, closed="left")],
-        "n_folds": [Interval(numbers.Integral, 2, None, closed="left")],
-        "gamma_shape": [Interval(numbers.Real, 1, None, closed="neither")],
-        "gamma_rate": [Interval(numbers.Real, 0, None, closed="neither")],
+        "regularization": [StrOptions(set(REGULARIZATIONS)), Regularization],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "n_taxonomies": [Interval(Integral, 1, _MOST_TREES, closed="both")],
         "fit_intercept": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
-        "n_jobs": [numbers.Integral, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        taxonomy="cut",
+        taxonomy: Any = "cut",
         *,
-        max_depth=None,
-        estimator=None,
-        prediction="joint",
-        regularization="single",
-        C=1.0,
-        delta=None,
-        n_taxonomies=1,
-        n_folds=3,
-        gamma_shape=2.0,
-        gamma_rate=1.0,
-        fit_intercept=True,
-        class_weight=None,
-        tol=1e-4,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        max_depth: int | None = None,
+        estimator: BaseEstimator | None = None,
+        prediction: str = "joint",
+        regularization: str | Regularization = "single",
+        C: float = 1.0,
+        n_taxonomies: int = 1,
+        fit_intercept: bool = True,
+        class_weight: dict | str | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.taxonomy = taxonomy
         self.max_depth = max_depth
         self.estimator = estimator
         self.prediction = prediction
         self.regularization = regularization
         self.C = C
-        self.delta = delta
         self.n_taxonomies = n_taxonomies
-        self.n_folds = n_folds
-        self.gamma_shape = gamma_shape
-        self.gamma_rate = gamma_rate
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.tol = tol
@@ -424,17 +295,26 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None, **fit_params) -> HierarchicalClassifier:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> HierarchicalClassifier:
         """Build the taxonomies and fit the model of every node.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Features; float32 stays float32.
+
         y : array-like of shape (n_samples,)
             Labels.
+
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.
+
         **fit_params : dict
             Parameters of the `fit` of `estimator`; those with one entry per sample
             are split over the nodes. With metadata routing, what `estimator` requests.
@@ -457,61 +337,50 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             If the weights of a node diverge.
         """
         self._check_params(fit_params)
-        X, code, weight, factor, index = self._read_training(X, y, sample_weight)
+        samples, factor = self._read_training(X, y, sample_weight)
+        self._check_size(samples)
         rng = check_random_state(self.random_state)
-        sources = self._sources(rng)
+        trees = sources(
+            self.taxonomy, self.n_taxonomies, self.classes_, self.max_depth, rng
+        )
         if self.estimator is None:
-            n_subtasks = (
-                1
-                + {
-                    "single": 1,
-                    "indep": self.n_folds + 1,
-                    "gamma": _GAMMA_ROUNDS,
-                }[self.regularization]
+            nodes = LogisticNodes(
+                self.regularization,
+                self.C,
+                {
+                    "fit_intercept": self.fit_intercept,
+                    "tol": self.tol,
+                    "max_iter": self.max_iter,
+                },
             )
+            n_steps = 1 + as_regularization(self.regularization).n_solves()
         else:
             params = self._routed(sample_weight, factor, fit_params)
-            n_subtasks = None  # one for each node of a tree not built yet
-        callbacks = self._init_callback_context(max_subtasks=self.n_taxonomies)
-        callbacks.call_on_fit_task_begin(estimator=self)
-        taxonomies, fits = [], []
-        for t, source in enumerate(sources):
-            task = callbacks.subcontext(task_name="taxonomy", max_subtasks=n_subtasks)
-            task.call_on_fit_task_begin(estimator=self)
-            report = _Report(self, task, t)
-            taxonomy = self._build_taxonomy(source, X, code, weight)
-            report("build", repr(taxonomy))
-            if self.estimator is None:
-                fit = self._fit_logistic(taxonomy, X, code, weight, rng, report)
-            else:
-                fit = self._fit_estimators(
-                    taxonomy, X, code, params, factor.size, index, rng, report
-                )
-            taxonomies.append(taxonomy)
-            fits.append(fit)
-            if task.call_on_fit_task_end(estimator=self):
-                break
-        self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
-        self.builders_ = [
-            None if isinstance(source, Taxonomy) else source[0]
-            for source in sources[: len(taxonomies)]
-        ]
-        self.forest_ = _Forest.from_taxonomies(taxonomies)
-        nodes, *fits = zip(*fits)
-        self.model_nodes_ = np.concatenate(
-            [v + first for v, first in zip(nodes, self.forest_.tree_ptr)]
-        ).astype(np.int32)
-        for name in _MODEL_ATTRIBUTES:
-            vars(self).pop(name, None)
+            nodes = EstimatorNodes(self.estimator, params, self.n_jobs)
+            n_steps = None  # one for each node of a tree not built yet
+        taxonomies = []
+        with (
+            Progress.of_fit(self, self.n_taxonomies) as progress,
+            ThreadMap(self.n_jobs) as parallel,
+        ):
+            for t, source in enumerate(trees):
+                task = progress.task("taxonomy", n_steps, f"tree {t + 1}: ")
+                with task:
+                    taxonomy = source.tree(samples, self.classes_, self.max_depth)
+                    task.step(repr(taxonomy), "build")
+                    problems, rows = _problems_of(taxonomy, samples)
+                    nodes.fit(problems, rows, samples, rng, task, parallel)
+                    taxonomies.append(taxonomy)
+                if task.stopped:
+                    break
+            self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
+            self.builders_ = [source.builder for source in trees[: len(taxonomies)]]
+            self.forest_ = Forest.from_taxonomies(taxonomies)
+            self.model_nodes_ = self.forest_.model_nodes
+            nodes.join(self.forest_)
+            self.nodes_ = nodes
         if self.estimator is None:
-            coef, intercept, C, n_iter, status = (_joined(part) for part in fits)
-            self.coef_, self.intercept_, self.C_ = coef, intercept, C
-            self.node_n_iter_ = n_iter
-            self.n_iter_ = int(n_iter.max(initial=0))
-            warn_not_converged(status, self.max_iter, stacklevel=4)
-        else:
-            self.estimators_ = [model for part in fits[0] for model in part]
-        callbacks.call_on_fit_task_end(estimator=self)
+            warn_not_converged(nodes.status, self.max_iter, stacklevel=4)
         return self
 
     def _check_params(self, fit_params):
@@ -527,14 +396,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 'model; with an estimator of your own use regularization="single" and '
                 "the estimator's own parameters"
             )
-        C = np.asarray(self.C, dtype=np.float64)
-        if not (np.isfinite(C).all() and (C > 0).all()) or C.ndim > 1 or C.size == 0:
-            raise ValueError(f"C must be positive and finite, got {self.C!r}")
-        if C.ndim == 1 and self.regularization != "indep":
-            raise ValueError(
-                'an array of C is for regularization="indep"; with '
-                f"regularization={self.regularization!r} C must be a number"
-            )
+        as_regularization(self.regularization).check()
         if isinstance(self.class_weight, Mapping):
             values = np.array(list(self.class_weight.values()), dtype=np.float64)
             if not (np.isfinite(values) & (values >= 0)).all():
@@ -550,10 +412,34 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 f"tree, but n_taxonomies={self.n_taxonomies}. Write nested labels "
                 "as lists, or increase n_taxonomies"
             )
+        self._check_prediction(self.n_taxonomies)
+
+    def _check_prediction(self, n_trees):
+        if self.prediction == "greedy" and n_trees > 1:
+            raise ValueError(
+                'prediction="greedy" follows the best children of one tree, and '
+                f"there are {n_trees}: their answers would have to be compared in all "
+                'trees, which costs more than the exact search. Use "best_first", or '
+                "n_taxonomies=1"
+            )
+
+    def _check_size(self, samples):
+        """Refuse weights that this machine cannot hold before the first is fitted."""
+        if self.estimator is not None:
+            return
+        n_features, n_classes = samples.X.shape[1], self.classes_.size
+        # the fewest that a tree over these classes can have, that of binary splits
+        needed = 8 * float(self.n_taxonomies) * (n_classes - 1) * (n_features + 1)
+        if needed > _memory():
+            raise MemoryError(
+                f"n_taxonomies={self.n_taxonomies} trees of {n_classes} classes with "
+                f"{n_features} features have at least {_size(needed)} of weights, more "
+                f"than this machine's memory of {_size(_memory())}; use fewer trees or "
+                "features"
+            )
 
     def _read_training(self, X, y, sample_weight):
-        """X, class numbers and weights of the samples of positive weight; the class
-        weights of all samples, and the numbers of those kept."""
+        """(Samples, class weight of every sample that was passed)."""
         if y is None:
             raise ValueError(
                 "This HierarchicalClassifier estimator requires y to be passed, but "
@@ -585,7 +471,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )  # fmt: skip
             at = np.minimum(np.searchsorted(present, y), present.size - 1)
             factor = by_class[at]
-            weight = weight * factor
+            with np.errstate(over="ignore"):
+                weight = weight * factor
         if not (weight > 0).all():
             index = np.flatnonzero(weight > 0)
             if index.size == 0:
@@ -594,90 +481,10 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                     "nothing to learn from"
                 )
             X, y, weight = X[index], y[index], weight[index]
+        _check_weight(weight, X)
         self.classes_, code = np.unique(y, return_inverse=True)
-        return X, code, np.ascontiguousarray(weight), factor, index
-
-    def _sources(self, rng):
-        """For each tree the given Taxonomy, or (builder, rng of its view of the data).
-
-        All are checked before any is built, and seeded before any draw of the fits:
-        how node models are fitted does not change the trees.
-        """
-        specs = self.taxonomy if isinstance(self.taxonomy, tuple) else (self.taxonomy,)
-        sources, seen = [], []
-        for t in range(self.n_taxonomies):
-            spec = specs[t % len(specs)]
-            built = isinstance(spec, str) or hasattr(spec, "build")
-            spec = self._builder(spec) if built else as_taxonomy(spec, self.classes_)
-            again = any(_same(spec, other) for other in seen)
-            seen.append(spec)
-            if again and isinstance(spec, GivenTaxonomy | Taxonomy):
-                raise ValueError(
-                    "n_taxonomies averages different trees, but this one is given and "
-                    "would come twice; give a tuple of n_taxonomies trees or builders"
-                )
-            if built:
-                # a seed of the user's would give the same tree again
-                builder = _seeded(clone(spec, safe=False), rng, replace=again)
-                view = np.random.RandomState(rng.randint(2**31 - 1)) if again else None
-                sources.append((builder, view))
-                continue
-            sources.append(spec)
-        return sources
-
-    def _builder(self, spec):
-        if not isinstance(spec, str):
-            return spec
-        if spec not in TAXONOMY_BUILDERS:
-            raise ValueError(
-                f"taxonomy={spec!r} is not the name of a builder; there are "
-                f"{sorted(TAXONOMY_BUILDERS)}"
-            )
-        make = TAXONOMY_BUILDERS[spec]
-        takes = inspect.signature(make).parameters
-        options = {}
-        if "max_depth" in takes:
-            options["max_depth"] = self.max_depth  # no splits that are cut off after
-        if "delta" in takes and self.delta is not None:
-            options["delta"] = float(self.delta)
-        return make(**options)
-
-    def _build_taxonomy(self, source, X, code, weight):
-        """A taxonomy over exactly `classes_`."""
-        if isinstance(source, Taxonomy):
-            taxonomy = source
-        elif self.classes_.size == 1:
-            return Taxonomy.flat(self.classes_)
-        else:
-            builder, view = source
-            if view is not None:
-                X, code, weight = _another_view(X, code, weight, view)
-            taxonomy = builder.build(X, self.classes_[code], sample_weight=weight)
-        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
-
-    def _sorted_problems(self, taxonomy, X, code, weight):
-        """NodeProblems of a tree, its modelled nodes, the order of the samples."""
-        forest = _Forest.from_taxonomies([taxonomy])
-        counts = np.bincount(code, minlength=self.classes_.size)
-        order, nodes, bounds = _node_bounds(forest, 0, counts)
-        position = np.empty(order.size, dtype=np.int64)
-        position[order] = np.arange(order.size)
-        rows = np.argsort(position[code], kind="stable")
-        return NodeProblems(X[rows], weight[rows], bounds), nodes, rows
-
-    def _fit_logistic(self, taxonomy, X, code, weight, rng, report):
-        """(nodes, coef, intercept, C, n_iter, status) of one tree."""
-        problems, nodes, rows = self._sorted_problems(taxonomy, X, code, weight)
-        options = {
-            "fit_intercept": self.fit_intercept,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "n_jobs": self.n_jobs,
-        }
-        fit = _POLICIES[self.regularization]
-        coef, intercept, *rest = fit(self, problems, code[rows], options, rng, report)
-        # rows of coef_ follow the nodes, within a tree and from tree to tree
-        return nodes, coef.astype(X.dtype, copy=False), intercept.astype(X.dtype), *rest
+        weight = np.ascontiguousarray(weight)
+        return Samples(X, code, weight, index, factor.size), factor
 
     def _routed(self, sample_weight, factor, fit_params):
         """Parameters of the `fit` of `estimator`, for all samples."""
@@ -703,242 +510,51 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
         return params
 
-    def _fit_estimators(self, taxonomy, X, code, params, n_samples, index, rng, report):
-        """(nodes, models) of one tree. index: the kept of the n_samples samples."""
-        problems, nodes, rows = self._sorted_problems(
-            taxonomy, X, code, np.ones(X.shape[0])
-        )
-        jobs = []
-        for v in range(nodes.size):
-            bound = problems.bounds[problems.ptr[v] : problems.ptr[v + 1]]
-            outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
-            model = _seeded(clone(self.estimator), rng)
-            jobs.append((model, rows[bound[0] : bound[-1]], outcome))
-
-        def fit(model, rows, outcome):
-            # cut once, from what was passed: a list that is not per sample may have
-            # as many entries as samples are kept
-            mine = _check_method_params(range(n_samples), params, index[rows])
-            return model.fit(X[rows], outcome, **mine)
-
-        models = []
-        for model in Parallel(
-            n_jobs=self.n_jobs, prefer="threads", return_as="generator"
-        )(delayed(fit)(*job) for job in jobs):
-            node, outcome = nodes[len(models)], jobs[len(models)][2]
-            if len(model.classes_) != outcome[-1] + 1:
-                raise ValueError(
-                    f"the estimator of node {node} kept {len(model.classes_)} of "
-                    f"{outcome[-1] + 1} outcomes"
-                )
-            models.append(model)
-            report("node", f"node {node} fitted to {outcome.size} samples")
-        return nodes, models
-
     # --------------------------------------------------------------- prediction
 
+    coef_ = property(lambda self: self.nodes_.coef)
+    intercept_ = property(lambda self: self.nodes_.intercept)
+    C_ = property(lambda self: self.nodes_.C)
+    regularizations_ = property(lambda self: self.nodes_.regularizations)
+    node_n_iter_ = property(lambda self: self.nodes_.n_iter)
+    n_iter_ = property(lambda self: int(self.nodes_.n_iter.max(initial=0)))
+    estimators_ = property(lambda self: self.nodes_.estimators)
+
     def _read(self, X):
-        check_is_fitted(self, "forest_")
+        check_is_fitted(self, "nodes_")
         check_sparse(X)
-        dtype = [np.float64, np.float32] if hasattr(self, "estimators_") else (
-            self.coef_.dtype
-        )  # fmt: skip
+        dtype = self.nodes_.dtype
         return validate_data(
-            self, X, accept_sparse="csr", dtype=dtype, order="C", reset=False
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=list(dtype) if isinstance(dtype, tuple) else dtype,
+            order="C",
+            reset=False,
         )
 
-    def _parts(self, n, step):
-        """Slices of at most `step` rows, run in threads; results do not matter."""
-        parts = [slice(a, min(a + step, n)) for a in range(0, n, step)]
-
-        def run(function):
-            if len(parts) == 1 or effective_n_jobs(self.n_jobs) == 1:
-                for part in parts:
-                    function(part)
-            else:
-                Parallel(n_jobs=self.n_jobs, backend="threading")(
-                    delayed(function)(part) for part in parts
-                )
-
-        return run
-
-    def _log_proba_into(self, X, use):
-        """Call use(slice, log-probabilities of these rows) for blocks of rows."""
-        forest = self.forest_
-        n_classes = self.classes_.size
-        width = forest.parent.size + 2 * forest.n_rows + n_classes
-        step = rows_per_block(width)
-        if hasattr(self, "estimators_"):
-
-            def block(part):
-                use(part, self._log_proba_by_estimators(X[part]))
-        else:
-            arrays = kernels.ForestArrays(*forest)
-            # Small blocks: several passes over them that stay in the cache, and arrays
-            # that the allocator keeps. At 2 000 classes 26 rows a block took 35 µs a
-            # row, 100 rows 58, 800 rows 42.
-            step = rows_per_block(32 * width)
-            # SciPy copies a transposed matrix for every product with a sparse one
-            weights = self.coef_.T
-            if sp.issparse(X):
-                weights = np.ascontiguousarray(weights)
-
-            def block(part):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    scores = X[part] @ weights
-                    if sp.issparse(scores):
-                        scores = scores.toarray()
-                    # in double from here on, so that rows of float32 sum to 1 too
-                    scores = np.ascontiguousarray(scores, dtype=np.float64)
-                    scores += self.intercept_
-                    soft = np.abs(scores)
-                    np.negative(soft, out=soft)
-                    np.log1p(np.exp(soft, out=soft), out=soft)
-                out = np.empty((scores.shape[0], n_classes))
-                work = np.empty(forest.parent.size + forest.terminal.size)
-                _check_scores(kernels.full_rows(arrays, scores, soft, work, out))
-                use(part, out)
-
-        with single_blas_thread():
-            self._parts(X.shape[0], step)(block)
-
-    def _conditional(self, model, X):
-        """Conditional log-probabilities of the children by a model of the user's."""
-        p = np.asarray(model.predict_proba(X), dtype=np.float64)
-        total = p.sum(axis=1, keepdims=True)
-        if not ((p >= 0).all() and (total > 0).all() and np.isfinite(total).all()):
-            raise ValueError(
-                f"predict_proba of the node model {model!r} gave a row that is no "
-                "distribution (not a number, negative, or all zeros). Scale X as in "
-                "training, or take another estimator"
+    def _full_rows(self, X, finish):
+        """finish(log-probabilities) for all rows, block by block."""
+        needed = 8.0 * X.shape[0] * self.classes_.size
+        out = None
+        if needed <= _memory():
+            with suppress(MemoryError):
+                out = np.empty((X.shape[0], self.classes_.size))
+        if out is None:
+            raise MemoryError(
+                f"X has {X.shape[0]} rows and there are {self.classes_.size} classes: "
+                f"the matrix of all probabilities takes {_size(needed)}. Call "
+                "target_log_proba, predict_top_k or predict, which do without it, or "
+                "pass blocks of rows"
             )
-        with np.errstate(divide="ignore"):
-            return np.log(p / total)
-
-    def _log_proba_by_estimators(self, X):
-        forest = self.forest_
-        n_trees = forest.terminal.shape[0]
-        total = np.zeros((X.shape[0], forest.parent.size))
-        of_node = dict(zip(self.model_nodes_.tolist(), self.estimators_))
-        for v in np.flatnonzero(forest.n_child).tolist():
-            a = forest.first_child[v]
-            children = slice(a, a + forest.n_child[v])
-            total[:, children] = total[:, [v]]
-            if v in of_node:
-                total[:, children] += self._conditional(of_node[v], X)
-        out = total[:, forest.terminal[0]]
-        for t in range(1, n_trees):
-            out = np.logaddexp(out, total[:, forest.terminal[t]])
-        return out - np.log(n_trees) if n_trees > 1 else out
-
-    def _search(self, X, k=1, greedy=False, only_best=False, target=None):
-        """(best classes, log-probabilities, dot products) without full rows."""
-        n = X.shape[0]
-        best = np.zeros((n, k), dtype=np.int32)
-        log_proba = np.empty((n, k))
-        n_dots = np.zeros(n, dtype=np.int64)
-        target = np.empty(0, np.int32) if target is None else target.astype(np.int32)
-        arrays = kernels.ForestArrays(*self.forest_)
-        # a pointer to the first entry is taken even when one class leaves no rows
-        coef, intercept = self.coef_, self.intercept_
-        if coef.shape[0] == 0:
-            coef = np.zeros((1, X.shape[1]), dtype=X.dtype)
-            intercept = np.zeros(1, dtype=X.dtype)
-        narrow = None
-        if only_best and not sp.issparse(X) and n >= coef.shape[0] // _ROWS_A_SAMPLE:
-            narrow = kernels.narrow_rows(coef, intercept)
-
-        def block(part):
-            result = (
-                coef,
-                intercept,
-                np.empty(coef.shape[0], dtype=X.dtype),
-                greedy,
-                only_best,
-                target[part] if target.size else target,
-                best[part],
-                log_proba[part],
-                n_dots[part],
-            )
-            if sp.issparse(X):
-                rows = X[part]
-                data, indices = rows.data, rows.indices
-                if data.size == 0:
-                    data, indices = np.zeros(1, X.dtype), np.zeros(1, indices.dtype)
-                good = kernels.search_sparse(
-                    arrays, data, indices, rows.indptr, *result
-                )
-            else:
-                good = kernels.search_dense(arrays, X[part], *result, narrow)
-            _check_scores(good)
-
-        step = _SEARCH_ROWS
-        if only_best and effective_n_jobs(self.n_jobs) == 1:
-            # each block makes tables of bounds, which take as long as 100 samples
-            step *= 16
-        with single_blas_thread():
-            self._parts(n, step)(block)
-        return best, log_proba, n_dots
-
-    def _greedy_by_estimators(self, X):
-        """The best of the answers of several trees, by the averaged probability."""
-        n_trees = len(self.taxonomies_)
-        answers = [self._search_by_estimators(X, t, True)[0] for t in range(n_trees)]
-        code = np.column_stack(answers)
-        code.sort(axis=1)  # ties go to the first class
 
         def use(part, log_proba):
-            values = np.take_along_axis(log_proba, code[part], axis=1)
-            code[part, 0] = code[part][np.arange(len(values)), values.argmax(axis=1)]
+            finish(log_proba, out=out[part])
 
-        self._log_proba_into(X, use)
-        return code[:, 0], np.full(len(code), self.forest_.n_rows, dtype=np.int64)
+        self.nodes_.rows(X, use, self.n_jobs)
+        return out
 
-    def _search_by_estimators(self, X, tree, greedy):
-        """(classes, dot products) of one tree with models of the user's.
-
-        In rounds: every sample names the node it expands next, and each model sees
-        the samples of its node in one call.
-        """
-        forest = self.forest_
-        of_node = dict(zip(self.model_nodes_.tolist(), self.estimators_))
-        code = np.empty(X.shape[0], dtype=np.int64)
-        n_dots = np.zeros(X.shape[0], dtype=np.int64)
-        root = forest.tree_ptr[tree]
-
-        def block(part):
-            rows_of_X, count = X[part], n_dots[part]
-            n = rows_of_X.shape[0]
-            reached = np.full((n, forest.parent.size), -np.inf)
-            reached[:, root] = 0.0
-            at = np.full(n, root, dtype=np.int64)
-            active = np.arange(n)
-            while active.size:
-                active = active[forest.node_class[at[active]] < 0]
-                for v in np.unique(at[active]).tolist():
-                    rows = active[at[active] == v]
-                    a = forest.first_child[v]
-                    children = slice(a, a + forest.n_child[v])
-                    here = reached[rows, v][:, None]
-                    if v in of_node:
-                        here = here + self._conditional(of_node[v], rows_of_X[rows])
-                        count[rows] += _rows_of(forest.n_child[v])
-                    if greedy:
-                        reached[rows] = -np.inf
-                    reached[rows, v] = -np.inf
-                    reached[rows, children] = here
-                # node numbers of terminals do not follow those of classes, thus ties
-                # are left to the smallest class explicitly
-                top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
-                key = np.where(forest.node_class < 0, -1, forest.node_class)
-                tied = np.where(reached[active] == top, key, forest.parent.size)
-                at[active] = tied.argmin(axis=1)
-            code[part] = forest.node_class[at]
-
-        self._parts(X.shape[0], rows_per_block(2 * forest.parent.size))(block)
-        return code, n_dots
-
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y \mid x)` for every class.
 
         Parameters
@@ -952,12 +568,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba` and `predict_top_k`, which never make this matrix.
         """
-        X = self._read(X)
-        out = np.empty((X.shape[0], self.classes_.size))
-        self._log_proba_into(X, out.__setitem__)
-        return out
+        return self._full_rows(self._read(X), np.positive)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         r""":math:`P(y \mid x)` for every class.
 
         Parameters
@@ -970,10 +583,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of ``classes_``.
         """
-        log_proba = self.predict_log_proba(X)
-        return np.exp(log_proba, out=log_proba)
+        return self._full_rows(self._read(X), np.exp)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The class of each sample, found as `prediction` says.
 
         Parameters
@@ -991,27 +603,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def _predict_code(self, X):
         """(class numbers, dot products)."""
-        n = X.shape[0]
-        greedy = self.prediction == "greedy"
-        if not hasattr(self, "estimators_"):
-            # The full rows would cost an exponential and a logarithm per class on
-            # top of the products (93 against 0.6 µs per sample at 2 000 classes).
-            best, _, n_dots = self._search(X, greedy=greedy, only_best=True)
-            return best[:, 0], n_dots
-        if self.prediction != "joint":
-            if len(self.taxonomies_) == 1:
-                return self._search_by_estimators(X, 0, greedy)
-            if greedy:
-                return self._greedy_by_estimators(X)
-        code = np.empty(n, dtype=np.int64)
+        self._check_prediction(len(self.taxonomies_))
+        return self.nodes_.best(X, self.prediction, self.n_jobs)
 
-        def use(part, log_proba):
-            code[part] = log_proba.argmax(axis=1)
-
-        self._log_proba_into(X, use)
-        return code, np.full(n, self.forest_.n_rows, dtype=np.int64)
-
-    def predict_top_k(self, X, k=5, *, return_log_proba=False):
+    def predict_top_k(
+        self, X: ArrayLike, k: int = 5, *, return_log_proba: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The k most probable classes, most probable first.
 
         With the default node model found by best-first search, without the matrix of
@@ -1021,8 +618,10 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Features.
+
         k : int, default=5
             Number of classes, from 1 to n_classes.
+
         return_log_proba : bool, default=False
             Whether to return natural log-probabilities too.
 
@@ -1030,30 +629,21 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         -------
         labels : ndarray of shape (n_samples, k)
             Ties go to the class that comes first in ``classes_``.
+
         log_proba : ndarray of shape (n_samples, k)
             With ``return_log_proba=True`` only.
         """
         X = self._read(X)
         n_classes = self.classes_.size
-        if not isinstance(k, numbers.Integral) or not 1 <= k <= n_classes:
+        if not isinstance(k, Integral) or not 1 <= k <= n_classes:
             raise ValueError(
                 f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}"
             )
-        if hasattr(self, "estimators_"):
-            best = np.empty((X.shape[0], k), dtype=np.int64)
-            log_proba = np.empty((X.shape[0], k))
-
-            def use(part, rows):
-                best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-                log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
-
-            self._log_proba_into(X, use)
-        else:
-            best, log_proba, _ = self._search(X, k=int(k))
+        best, log_proba = self.nodes_.search(X, int(k), self.n_jobs)
         labels = self.classes_[best]
         return (labels, log_proba) if return_log_proba else labels
 
-    def target_log_proba(self, X, y):
+    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
 
         Only the nodes on the path of y are evaluated; the matrix of all classes is
@@ -1063,6 +653,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Features.
+
         y : array-like of shape (n_samples,)
             Labels.
 
@@ -1082,19 +673,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         known = np.isin(y, self.classes_)
         code = np.zeros(y.shape[0], dtype=np.int64)
         code[known] = np.searchsorted(self.classes_, y[known])
-        if hasattr(self, "estimators_"):
-            out = np.empty(y.shape[0])
-
-            def use(part, rows):
-                out[part] = np.take_along_axis(rows, code[part, None], axis=1)[:, 0]
-
-            self._log_proba_into(X, use)
-        else:
-            out = self._search(X, target=code)[1][:, 0]
+        out = self.nodes_.target(X, code, self.n_jobs)
         out[~known] = np.nan
         return out
 
-    def decision_path(self, X):
+    def decision_path(self, X: ArrayLike) -> sp.csr_matrix:
         """The nodes of the taxonomies above the predicted class of each sample.
 
         Parameters
@@ -1125,7 +708,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             shape=(code.size, offset),
         )
 
-    def n_dot_products(self, X):
+    def n_dot_products(self, X: ArrayLike) -> np.ndarray:
         """Products of x with a weight vector that `predict` makes for each sample.
 
         A node with two children counts 1, one with m > 2 children m; the flat model of
@@ -1147,7 +730,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     # ------------------------------------------------------------ scikit-learn
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Metadata routing: `sample_weight` here, the rest to `estimator`.
 
         Returns
@@ -1168,204 +751,44 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return tags
 
 
-# ------------------------------------------------------------------- policies
-# Each takes (classifier, problems, class numbers, solver options, rng, report) and
-# returns (coef, intercept, C, n_iter, status).
-
-# Rounds of the alternation of "gamma". It decreases the joint objective; on the data
-# tried, C changes by less than a hundredth before the tenth.
-_GAMMA_ROUNDS = 10
-
-
-# Only with the default node model, or only with an `estimator`.
-_MODEL_ATTRIBUTES = (
-    "coef_", "intercept_", "C_", "node_n_iter_", "n_iter_", "estimators_"
-)  # fmt: skip
-
-
-class _Report:
-    """One callback subtask, and a line if verbose, for each piece of work of a tree.
-
-    True if a callback asks to stop the loop of such pieces.
-    """
-
-    def __init__(self, model, task, tree):
-        self.model, self.task, self.tree = model, task, tree
-
-    def __call__(self, name, text):
-        if self.model.verbose:
-            print(f"[HierarchicalClassifier] tree {self.tree + 1}: {text}")
-        step = self.task.subcontext(task_name=name)
-        step.call_on_fit_task_begin(estimator=self.model)
-        return bool(step.call_on_fit_task_end(estimator=self.model))
-
-    def solved(self, text, n_iter):
-        return self(
-            "solve",
-            f"{text}, {n_iter.size} nodes, at most {n_iter.max(initial=0)} iterations",
-        )
+def _problems_of(taxonomy, samples):
+    """(NodeProblems of a tree, the numbers of their rows)."""
+    counts = np.bincount(samples.code, minlength=taxonomy.n_classes)
+    position = np.empty(taxonomy.n_classes, dtype=np.int64)
+    position[taxonomy.leaf_order()] = np.arange(taxonomy.n_classes)
+    rows = np.argsort(position[samples.code], kind="stable")
+    problems = NodeProblems(
+        samples.X[rows],
+        samples.weight[rows],
+        outcome_bounds(taxonomy, counts),
+        samples.code[rows],
+    )
+    return problems, rows
 
 
-def _fit_single(model, problems, code, options, rng, report):
-    C = np.full(problems.n_nodes, float(model.C))
-    coef, intercept, n_iter, status = problems.fit(C, **options)
-    report.solved("fitted", n_iter)
-    return coef, intercept, C, n_iter, status
-
-
-def _fit_gamma(model, problems, code, options, rng, report):
-    """λ_v = (a - 1) / (b + ||w_v||²), penalty λ_v ||w_v||², thus C_v = 1 / (2 λ_v)."""
-    n_nodes = problems.n_nodes
-    C = np.full(n_nodes, float(model.C))
-    node_of_row = np.repeat(np.arange(n_nodes), problems.n_rows)
-    total_iter, status = np.zeros((2, n_nodes), dtype=np.int32)
-    moving, start = np.arange(n_nodes), None
-    for round_ in range(_GAMMA_ROUNDS):
-        coef, intercept, n_iter, last = problems.fit(
-            C, start=start, nodes=moving, **options
-        )
-        total_iter += n_iter
-        status[moving] = last[moving]
-        stop = report.solved(f"round {round_ + 1}", n_iter[moving])
-        if stop or round_ == _GAMMA_ROUNDS - 1:
-            break
-        square = np.bincount(node_of_row, np.einsum("ij,ij->i", coef, coef), n_nodes)
-        new = (model.gamma_rate + square) / (2 * (model.gamma_shape - 1))
-        # each node on its own: what it ends with does not depend on the others
-        moving = moving[np.abs(new - C)[moving] > 1e-2 * C[moving]]
-        if moving.size == 0:
-            break
-        C[moving], start = new[moving], (coef, intercept)
-    return coef, intercept, C, total_iter, status
-
-
-def _fit_indep(model, problems, code, options, rng, report):
-    candidates = np.unique(np.asarray(model.C, dtype=np.float64).ravel())
-    if np.ndim(model.C) == 0:
-        candidates = float(model.C) * 10.0 ** np.arange(-2, 3)
-    fold = _folds(code, model.n_folds, rng)
-    loss = np.zeros((candidates.size, problems.n_nodes))
-    for f in range(model.n_folds):
-        held = np.flatnonzero(fold == f)
-        train = _subset(problems, np.flatnonzero(fold != f))
-        start, n_iter = None, 0
-        for c, C in enumerate(candidates):
-            # ascending C, each started from the one before
-            *start, moved, _ = train.fit(
-                np.full(train.n_nodes, C), start=start, **options
-            )
-            n_iter = n_iter + moved
-            loss[c] += _held_out_loss(problems, held, *start)
-        if report.solved(f"fold {f + 1}", n_iter):
-            break  # the folds so far choose
-    # argmin takes the smallest C, the simplest model, where there is no held-out loss
-    C = candidates[loss.argmin(axis=0)]
-    coef, intercept, n_iter, status = problems.fit(C, **options)
-    report.solved("fitted", n_iter)
-    return coef, intercept, C, n_iter, status
-
-
-_POLICIES = {"single": _fit_single, "indep": _fit_indep, "gamma": _fit_gamma}
-
-
-def _folds(code, n_folds, rng):
-    """Fold of each sample, stratified by class; -1, always training, for the only
-    sample of a class, so that no outcome of a node is ever empty."""
-    shuffled = rng.permutation(code.size)
-    order = shuffled[np.argsort(code[shuffled], kind="stable")]
-    counts = np.bincount(code)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    rank = np.arange(code.size) - first
-    fold = np.empty(code.size, dtype=np.int64)
-    fold[order] = (rank + rng.randint(n_folds)) % n_folds
-    fold[counts[code] == 1] = -1
-    return fold
-
-
-def _subset(problems, rows):
-    """The problems on some of their rows; outcomes stay non-empty by `_folds`."""
-    before = np.searchsorted(rows, problems.bounds)
-    bounds = [
-        before[problems.ptr[v] : problems.ptr[v + 1]] for v in range(problems.n_nodes)
-    ]
-    return NodeProblems(problems.X[rows], problems.weight[rows], bounds)
-
-
-def _held_out_loss(problems, held, coef, intercept):
-    """Total loss of held-out samples at each node."""
-    loss = np.zeros(problems.n_nodes)
-    lo = np.searchsorted(held, problems.first)
-    hi = np.searchsorted(held, problems.last)
-    with single_blas_thread():
-        for v in np.flatnonzero(hi > lo).tolist():
-            rows = held[lo[v] : hi[v]]
-            bound = problems.bounds[problems.ptr[v] : problems.ptr[v + 1]]
-            outcome = np.searchsorted(bound, rows, side="right") - 1
-            a, b = problems.row_ptr[v], problems.row_ptr[v + 1]
-            z = problems.X[rows] @ coef[a:b].T.astype(problems.X.dtype)
-            z = np.asarray(z.toarray() if sp.issparse(z) else z) + intercept[a:b]
-            if z.shape[1] == 1:
-                z = np.hstack([np.zeros_like(z), z])
-            top = z.max(axis=1)
-            log_total = np.log(np.exp(z - top[:, None]).sum(axis=1))
-            loss[v] = problems.weight[rows] @ (
-                log_total + (top - z[np.arange(rows.size), outcome])
-            )
-    return loss
-
-
-def _another_view(X, code, weight, rng):
-    """A bootstrap sample, within classes so that none is lost, and half the columns.
-
-    What a builder that comes again sees. Rows alone change a tree too little: on PO50
-    the mean of three trees then has accuracy 0.779, with half the columns 0.845 (one
-    tree 0.750, flat 0.831). Node models are fitted to all of X.
-    """
-    order = np.argsort(code, kind="stable")
-    counts = np.bincount(code)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    drawn = (rng.random_sample(code.size) * np.repeat(counts, counts)).astype(np.int64)
-    times = np.bincount(order[first + drawn], minlength=code.size)
-    rows = np.flatnonzero(times)
-    columns = np.sort(rng.permutation(X.shape[1])[: (X.shape[1] + 1) // 2])
-    return X[rows][:, columns], code[rows], weight[rows] * times[rows]
-
-
-def _check_scores(good):
+def _check_weight(weight, X):
+    """Raise ValueError if sums of weighted squares leave the range of float64."""
+    data = X.data if sp.issparse(X) else X
+    top = max(1.0, float(data.max(initial=0)), -float(data.min(initial=0)))
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+        # digits are left for sums over features, and for normal numbers
+        good = total >= 1e-280 and total * top**2 <= 1e290
     if not good:
         raise ValueError(
-            "X holds values so large that a score is not a number; scale it as the "
-            "training data, for example by StandardScaler in a Pipeline"
+            f"sample_weight, times class_weight, has the total {total:.2g}; with X of "
+            f"entries up to {top:.2g}, weighted squares leave the range of float64. "
+            "Scale the weights to a mean of 1, and C by the same factor, or scale X"
         )
 
 
-# -------------------------------------------------------------------- parameters
+def _memory() -> float:
+    """Bytes of this machine's memory; infinite where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return np.inf
 
 
-def _same(a, b):
-    """Whether two parameters, with their own parameters, are equal."""
-    if a is b or type(a) is not type(b):
-        return a is b
-    if not hasattr(a, "get_params"):
-        return np.array_equal(a, b)
-    a, b = a.get_params(deep=False), b.get_params(deep=False)
-    return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-
-
-def _seeded(estimator, rng, replace=False):
-    """The estimator, each random_state that is None (replace: all) now an integer."""
-    if hasattr(estimator, "get_params"):
-        params = estimator.get_params(deep=True)
-        seeds = {
-            key: int(rng.randint(2**31 - 1))
-            for key in sorted(params)
-            if key.split("__")[-1] == "random_state"
-            and (replace or params[key] is None)
-        }
-        if seeds:
-            estimator.set_params(**seeds)
-    return estimator
-
-
-def _joined(parts):
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:.3g} GiB"

@@ -1,6 +1,6 @@
 """Logistic regressions of all nodes of a tree in one call.
 
-A scikit-learn fit has a floor of about 3 ms, which a tree of a thousand small nodes
+A scikit-learn fit has a floor of milliseconds, which a tree of a thousand small nodes
 pays a thousand times. Here the samples are sorted by the leaf order of the tree,
 every node is a range of rows, and a compiled loop (`_logistic_fast`) fits nodes one
 after the other without returning to Python; joblib threads share the nodes out.
@@ -13,19 +13,7 @@ formulas are in `_logistic_fast`): moments and eigenvectors take n d² + d³, in
 and NumPy's BLAS, one node at a time. `NodeProblems._pays` asks for it where that is
 estimated at five iterations or less and n >= 4 d (below, samples are separable and the
 products with the eigenvectors are no longer small beside those with X), and `SPREAD`
-drops it where the curvatures hardly differ. Times of one core over those of the plain
-metric, tol 1e-4, made-up Gaussian outcomes:
-
-    features        d    n       outcomes  C = 0.03   C = 1   C = 100
-    variance 1 / j  100   3 000   10       0.48       0.43    0.41
-    variance 1 / j  100   3 000  300       0.92       0.56    0.79
-    variance 1 / j  100  30 000   10       0.35       0.39    0.36
-    variance 1 / j  100  30 000   50       0.36       0.41    0.36
-    white           100   1 000   10       1.25       1.19    1.23
-    white           200   3 000   50       1.13       1.01    1.28
-
-Of 1 000 words (30 000 samples, d = 100, C = 0.03) the flat model takes 86 iterations
-and 40 s instead of 269 and 146 s.
+drops it where the curvatures hardly differ.
 """
 
 from __future__ import annotations
@@ -34,10 +22,10 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._parallel import single_blas_thread
+from .._parallel import ThreadMap, single_blas_thread
 from . import _logistic_fast as kernels
 
 NO_METRIC = np.empty((0, 0)), np.empty(0), np.empty(0)
@@ -47,7 +35,9 @@ NO_METRIC = np.empty((0, 0)), np.empty(0), np.empty(0)
 SPREAD = 1.6
 
 
-def moments(X, weight, centre, step=4096):
+def moments(
+    X: NDArray, weight: NDArray, centre: bool, step: int = 4096
+) -> tuple[NDArray, NDArray]:
     """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
 
     About the mean if `centre`, else about 0, which is then the mean that is returned.
@@ -68,7 +58,7 @@ def moments(X, weight, centre, step=4096):
     return moment, mean
 
 
-def spread(moment, share, lam):
+def spread(moment: NDArray, share: NDArray, lam: float) -> float:
     """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
 
     Of v, the eigenvalues of `moment`, it needs two sums, which are a trace and a norm.
@@ -88,15 +78,27 @@ class NodeProblems:
     ----------
     X : C-contiguous ndarray or CSR matrix of shape (n_samples, n_features)
         float32 or float64, rows sorted so that every outcome of every node is a range.
+
     weight : ndarray of shape (n_samples,)
         Positive sample weights.
+
     bounds : list of ndarray
         For each node its m + 1 boundaries, m >= 2: outcome k has the rows
         ``bounds[v][k]`` to ``bounds[v][k + 1]``. No outcome is empty.
+
+    code : ndarray of shape (n_samples,), default=None
+        Class of each row, for folds that are stratified by class.
     """
 
-    def __init__(self, X, weight, bounds):
+    def __init__(
+        self,
+        X: NDArray | sp.csr_matrix,
+        weight: NDArray,
+        bounds: list[NDArray],
+        code: NDArray | None = None,
+    ) -> None:
         self.X = X
+        self.code = code
         self.weight = np.ascontiguousarray(weight, dtype=np.float64)
         sizes = np.array([b.size for b in bounds], dtype=np.int64)
         self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -112,10 +114,41 @@ class NodeProblems:
             self.indptr = X.indptr.astype(np.int64)
 
     @property
-    def n_nodes(self):
+    def n_nodes(self) -> int:
         return self.ptr.size - 1
 
-    def empty_coef(self):
+    def bounds_of(self, v: int) -> NDArray:
+        """The boundaries of the outcomes of a node."""
+        return self.bounds[self.ptr[v] : self.ptr[v + 1]]
+
+    def subset(self, rows: NDArray) -> NodeProblems:
+        """The problems on some of their rows, which must leave no outcome empty."""
+        before = np.searchsorted(rows, self.bounds)
+        bounds = [before[a:b] for a, b in zip(self.ptr[:-1], self.ptr[1:])]
+        return NodeProblems(self.X[rows], self.weight[rows], bounds)
+
+    def loss(self, held: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
+        """Total loss of the rows `held` (ascending) at each node."""
+        loss = np.zeros(self.n_nodes)
+        lo = np.searchsorted(held, self.first)
+        hi = np.searchsorted(held, self.last)
+        with single_blas_thread():
+            for v in np.flatnonzero(hi > lo).tolist():
+                rows = held[lo[v] : hi[v]]
+                outcome = np.searchsorted(self.bounds_of(v), rows, side="right") - 1
+                a, b = self.row_ptr[v], self.row_ptr[v + 1]
+                z = self.X[rows] @ coef[a:b].T.astype(self.X.dtype)
+                z = np.asarray(z.toarray() if sp.issparse(z) else z) + intercept[a:b]
+                if z.shape[1] == 1:
+                    z = np.hstack([np.zeros_like(z), z])
+                top = z.max(axis=1)
+                log_total = np.log(np.exp(z - top[:, None]).sum(axis=1))
+                loss[v] = self.weight[rows] @ (
+                    log_total + (top - z[np.arange(rows.size), outcome])
+                )
+        return loss
+
+    def empty_coef(self) -> tuple[NDArray, NDArray]:
         """Weights (n_rows, n_features) and intercepts (n_rows,), all 0."""
         n = int(self.row_ptr[-1])
         return np.zeros((n, self.X.shape[1])), np.zeros(n)
@@ -227,16 +260,16 @@ class NodeProblems:
 
     def fit(
         self,
-        C,
+        C: NDArray,
         *,
-        fit_intercept=True,
-        tol=1e-4,
-        max_iter=1000,
-        start=None,
-        nodes=None,
-        n_jobs=None,
-        curved=None,
-    ):
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        start: tuple[NDArray, NDArray] | None = None,
+        nodes: NDArray | None = None,
+        parallel: ThreadMap | None = None,
+        curved: bool | None = None,
+    ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """Fit every node, or some.
 
         Parameters
@@ -244,10 +277,16 @@ class NodeProblems:
         C : ndarray of shape (n_nodes,)
             Inverse of the regularisation strength of each node, as in
             `sklearn.linear_model.LogisticRegression`.
+
         start : tuple (coef, intercept), default=None
             Values to start from; overwritten.
+
         nodes : ndarray of int, default=None
             The nodes to fit; the others keep `start`. None: all.
+
+        parallel : ThreadMap, default=None
+            Threads over nodes; None: the calling one.
+
         curved : bool, default=None
             Whether L-BFGS starts from the metric of the features' second moments at
             dense nodes of three outcomes and more. None: where it pays.
@@ -255,8 +294,11 @@ class NodeProblems:
         Returns
         -------
         coef : ndarray of shape (n_rows, n_features)
+
         intercept : ndarray of shape (n_rows,)
+
         n_iter : ndarray of shape (n_nodes,)
+
         status : ndarray of shape (n_nodes,)
             0 converged, 1 stopped at max_iter, 3 no step found although the
             objective can be lowered: features of too different scales.
@@ -273,41 +315,33 @@ class NodeProblems:
         warm = start is not None
         options = bool(fit_intercept), warm, float(tol), int(max_iter), curved
         arguments = C, coef, intercept, n_iter, status, options
-        chunks = self._chunks(effective_n_jobs(n_jobs), nodes)
-
-        def run(chunk):
-            self._solve(chunk, *arguments)
-
+        parallel = ThreadMap(1) if parallel is None else parallel
         with single_blas_thread():
-            if effective_n_jobs(n_jobs) == 1 or len(chunks) == 1:
-                for chunk in chunks:
-                    run(chunk)
-            else:
-                # the kernel releases the GIL; threads share X and coef
-                Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(
-                    delayed(run)(chunk) for chunk in chunks
-                )
+            parallel(
+                lambda chunk: self._solve(chunk, *arguments),
+                self._chunks(parallel.n_threads, nodes),
+            )
         if (status == 2).any():
             raise FloatingPointError(
                 f"the weights of {int((status == 2).sum())} nodes diverged: the "
                 "objective is no longer finite. Scale the features (StandardScaler) "
-                "or use a smaller C."
+                "or use a smaller C"
             )
         return coef, intercept, n_iter, status
 
-    def _chunks(self, n_jobs, nodes):
-        """Nodes by falling cost, in shares of at most about 1 / (8 n_jobs)."""
+    def _chunks(self, n_threads, nodes):
+        """Nodes by falling cost, in shares of at most about 1 / (8 n_threads)."""
         nodes = np.arange(self.n_nodes) if nodes is None else nodes
         if nodes.size == 0:
             return []
         cost = self._costs()[nodes]
         order = np.argsort(-cost, kind="stable")
-        share = np.cumsum(cost[order]) * (8 * n_jobs) // (cost.sum() + 1)
+        share = np.cumsum(cost[order]) * (8 * n_threads) // (cost.sum() + 1)
         cuts = np.flatnonzero(np.diff(share)) + 1
         return np.split(nodes[order], cuts)
 
 
-def warn_not_converged(status, max_iter, stacklevel):
+def warn_not_converged(status: NDArray, max_iter: int, stacklevel: int) -> None:
     """One warning for all nodes."""
     slow, failed = int((status == 1).sum()), int((status == 3).sum())
     texts = []

@@ -1,5 +1,6 @@
 """HierarchicalClassifier: oracles, invariants, scikit-learn's checks, bad input."""
 
+import copy
 import pickle
 import warnings
 from itertools import pairwise
@@ -21,7 +22,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import (
+    GammaPrior,
+    HierarchicalClassifier,
+    PerNodeC,
+    SingleC,
+)
+from sklstruct.hierarchical._regularization import folds
+from sklstruct.hierarchical._sources import another_view
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     Taxonomy,
@@ -188,10 +196,10 @@ def test_best_first_is_the_joint_argmax(n_taxonomies, max_depth):
         assert_array_equal(model.predict(Z), joint)
         products = model.n_dot_products(Z)
         assert (products <= model.coef_.shape[0]).all()
-    greedy = model.set_params(prediction="greedy").predict(Z)
-    fewest = model.n_dot_products(Z)
-    assert (greedy != joint).any()  # the search is needed
     if n_taxonomies == 1:
+        greedy = model.set_params(prediction="greedy").predict(Z)
+        fewest = model.n_dot_products(Z)
+        assert (greedy != joint).any()  # the search is needed
         assert fewest.mean() < products.mean() < model.coef_.shape[0]
 
 
@@ -225,8 +233,8 @@ def test_joint_where_classes_are_near_each_other(scale, dtype, as_sparse):
         model = HierarchicalClassifier(taxonomy, random_state=0, max_iter=5)
         with pytest.warns(ConvergenceWarning):
             model.fit(X, y)
-        model.coef_ *= dtype(scale)
-        model.intercept_ *= dtype(scale)
+        model.nodes_.coef *= dtype(scale)
+        model.nodes_.intercept *= dtype(scale)
         Q = sp.csr_matrix(Z) if as_sparse else Z
         log_proba = model.predict_log_proba(Q)
         found = model.predict(Q)
@@ -257,10 +265,10 @@ def random_weights(request):
     model = HierarchicalClassifier(SHAPES[request.param], random_state=0, max_iter=1)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
-    model.coef_ = rng.normal(size=model.coef_.shape) * rng.exponential(
+    model.nodes_.coef = rng.normal(size=model.coef_.shape) * rng.exponential(
         size=(model.coef_.shape[0], 1)
     )
-    model.intercept_ = rng.normal(size=model.intercept_.shape)
+    model.nodes_.intercept = rng.normal(size=model.intercept_.shape)
     return model
 
 
@@ -286,8 +294,7 @@ def test_predict_is_exact_at_every_scale(random_weights, scale):
 
 @pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12])
 def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
-    model = clone(random_weights)
-    vars(model).update(vars(random_weights))
+    model = copy.deepcopy(random_weights)
     forest = model.forest_
     two = np.flatnonzero(forest.n_child == 2)
     first = forest.first_child[two]
@@ -295,7 +302,6 @@ def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
     rows = forest.row[two[classes]]
     if rows.size == 0:
         pytest.skip("no node with two classes")
-    model.coef_, model.intercept_ = model.coef_.copy(), model.intercept_.copy()
     model.coef_[rows] *= gap
     model.intercept_[rows] = 0
     Z = np.random.default_rng(2).normal(size=(3000, 40))
@@ -307,12 +313,11 @@ def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
 
 def test_small_weights_are_pruned(random_weights):
     """Nodes none of whose classes can win, by their weights, are not opened."""
-    model = clone(random_weights)
-    vars(model).update(vars(random_weights))
+    model = copy.deepcopy(random_weights)
     forest = model.forest_
     if forest.n_child.max() > 2:
         pytest.skip("nodes of many classes have no bound")
-    model.coef_ = model.coef_ * 0.03
+    model.nodes_.coef *= 0.03
     Z = np.random.default_rng(3).normal(size=(2000, 40))
     with_bounds = model.n_dot_products(Z)
     without = np.array([model.n_dot_products(z[None])[0] for z in Z[:200]])
@@ -339,15 +344,16 @@ def test_scores_that_are_not_numbers_are_refused(train):
     Z = np.where(np.arange(X.shape[1]) % 2, 1.5e308, -1.5e308)[None]
     for options in ({}, {"max_depth": 0}, {"n_taxonomies": 2, "random_state": 0}):
         model = HierarchicalClassifier(**options).fit(X, y)
-        model.coef_ = (
+        model.nodes_.coef = (
             np.where(np.arange(X.shape[1]) % 2, 3.0, -3.0)
             * np.array([[1.0], [-1.0]] * model.coef_.shape[0])[: model.coef_.shape[0]]
         )
         model.coef_[:, ::3] *= -1
-        for prediction in ("joint", "greedy"):
+        for prediction in ("joint", "greedy")[: 2 // len(model.taxonomies_)]:
             model.set_params(prediction=prediction)
             with pytest.raises(ValueError, match="a score is not a number"):
                 model.predict(Z)
+        model.set_params(prediction="joint")
         for call in (model.predict_proba, model.predict_top_k):
             with pytest.raises(ValueError, match="a score is not a number"):
                 call(Z)
@@ -390,8 +396,10 @@ def test_node_model_without_a_distribution(train, prediction, answer, monkeypatc
         model.predict(np.vstack([X[:5], np.full((1, X.shape[1]), 1e7)]))
 
 
-@pytest.mark.parametrize("prediction", ["joint", "best_first", "greedy"])
-@pytest.mark.parametrize("n_taxonomies", [1, 2])
+@pytest.mark.parametrize(
+    ("prediction", "n_taxonomies"),
+    [("joint", 1), ("best_first", 1), ("greedy", 1), ("joint", 2), ("best_first", 2)],
+)
 def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies):
     """scikit-learn's LogisticRegression as node model finds the same as ours."""
     options = {
@@ -479,7 +487,9 @@ def test_one_class(train, test):
     X, _ = train
     for options in ({}, {"taxonomy": [[7]]}, {"n_taxonomies": 2}):
         model = HierarchicalClassifier(**options).fit(X, np.full(len(X), 7))
-        for prediction in ("joint", "best_first", "greedy"):
+        for prediction in ("joint", "best_first", "greedy")[
+            : 4 - len(model.taxonomies_)
+        ]:
             model.set_params(prediction=prediction)
             assert (model.predict(test[0]) == 7).all()
             assert (model.n_dot_products(test[0]) == 0).all()
@@ -546,12 +556,12 @@ def test_csr_is_dense(train, test):
         Z = sp.csr_matrix(test[0])
         assert_allclose(sparse.predict_proba(Z), dense.predict_proba(test[0]),
                         atol=1e-5)  # fmt: skip
-        for prediction in ("best_first", "greedy"):
+        for prediction in ("best_first", "greedy")[: 3 - len(dense.taxonomies_)]:
             dense.set_params(prediction=prediction)
             sparse.set_params(prediction=prediction)
             assert_array_equal(sparse.predict(Z), dense.predict(test[0]))
         assert_allclose(
-            sparse.target_log_proba(Z, test[1]),
+            sparse.set_params(prediction="joint").target_log_proba(Z, test[1]),
             dense.target_log_proba(test[0], test[1]),
             atol=1e-4,
         )
@@ -608,16 +618,16 @@ def test_pandas(train, test):
 # ----------------------------------------------------------------- weights, jobs
 
 
-@pytest.mark.parametrize("regularization", ["single", "gamma"])
+@pytest.mark.parametrize("regularization", ["single", GammaPrior(2, 1)])
 def test_weights_are_repetitions(train, test, regularization):
     X, y = train
     weight = np.random.default_rng(0).integers(0, 4, y.size)
     model = HierarchicalClassifier(NESTED, tol=1e-9, regularization=regularization)
     weighted = clone(model).fit(X, y, sample_weight=weight)
     repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    # "gamma" lets C grow to thousands, where the solvers stop at 64 ulp of the loss and
-    # scores are 1e-2 from the optimum
-    atol = 3e-3 if regularization == "gamma" else 1e-3
+    # this prior lets C grow to thousands, where the solvers stop at 64 ulp of the loss
+    # and scores are 1e-2 from the optimum
+    atol = 3e-3 if regularization != "single" else 1e-3
     assert_allclose(
         weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=atol
     )
@@ -651,7 +661,7 @@ def test_n_jobs_does_not_change_the_answer(train, test):
     assert_array_equal(one.coef_, two.coef_)
     assert_array_equal(one.C_, two.C_)
     X = np.tile(test[0], (20, 1))
-    for prediction in ("joint", "best_first", "greedy"):
+    for prediction in ("joint", "best_first"):
         one.set_params(prediction=prediction)
         two.set_params(prediction=prediction)
         assert_array_equal(one.predict(X), two.predict(X))
@@ -682,28 +692,26 @@ def test_pickle_is_small_and_whole(train, test):
 def test_indep_chooses_a_candidate_for_each_node(train):
     C = [0.003, 0.1, 30.0]
     model = HierarchicalClassifier(
-        NESTED, regularization="indep", C=C, random_state=0
+        NESTED, regularization=PerNodeC(C), random_state=0
     ).fit(*train)
     assert set(model.C_) <= set(C)
     assert model.C_.size == model.model_nodes_.size
-    only = HierarchicalClassifier(NESTED, regularization="indep", C=[0.1]).fit(*train)
+    only = HierarchicalClassifier(NESTED, regularization=PerNodeC([0.1])).fit(*train)
     single = HierarchicalClassifier(NESTED, C=0.1).fit(*train)
     assert_allclose(only.coef_, single.coef_)
 
 
 def test_indep_chooses_by_held_out_loss():
     """One node: scikit-learn's own cross-validation over the same folds agrees."""
-    from sklstruct.hierarchical._classifier import _folds
-
     X, y = clouds(2, 60, d=30, spread=0.25)
     C = np.array([1e-4, 1e-2, 1.0, 100.0])
     model = HierarchicalClassifier(
-        regularization="indep", C=C, n_folds=4, random_state=0, tol=1e-8,
+        regularization=PerNodeC(C, n_folds=4), random_state=0, tol=1e-8,
         taxonomy=[[0], [1]],
     ).fit(X, y)  # fmt: skip
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
-    fold = _folds(y, 4, np.random.RandomState(0))
+    fold = folds(y, 4, np.random.RandomState(0))
     loss = np.zeros(C.size)
     for f in range(4):
         for i, c in enumerate(C):
@@ -716,10 +724,8 @@ def test_indep_chooses_by_held_out_loss():
 
 
 def test_folds_keep_every_class_in_training():
-    from sklstruct.hierarchical._classifier import _folds
-
     code = np.repeat(np.arange(6), [1, 2, 3, 7, 1, 40])
-    fold = _folds(code, 3, np.random.RandomState(0))
+    fold = folds(code, 3, np.random.RandomState(0))
     assert (fold[[0, 13]] == -1).all()
     for f in range(3):
         assert set(code[fold != f]) == set(range(6))
@@ -730,7 +736,7 @@ def test_folds_keep_every_class_in_training():
 def test_gamma_is_a_fixed_point(train):
     a, b = 3.0, 2.0
     model = HierarchicalClassifier(
-        NESTED, regularization="gamma", gamma_shape=a, gamma_rate=b, tol=1e-7
+        NESTED, regularization=GammaPrior(a, b), tol=1e-7
     ).fit(*train)
     row = model.forest_.row[model.model_nodes_]
     ends = np.append(row[1:], model.coef_.shape[0])
@@ -764,13 +770,11 @@ def test_repeated_builders_differ(train):
 
 
 def test_another_view_keeps_classes_and_total_weight():
-    from sklstruct.hierarchical._classifier import _another_view
-
     rng = np.random.RandomState(0)
     code = np.repeat([2, 0, 1, 3], [5, 1, 8, 2])
     X = np.arange(code.size)[:, None] * np.ones(7)
     for kind in (np.asarray, sp.csr_matrix):
-        part, labels, weight = _another_view(kind(X), code, np.ones(code.size), rng)
+        part, labels, weight = another_view(kind(X), code, np.ones(code.size), rng)
         assert part.shape == (labels.size, 4)
         rows = np.asarray(part[:, [0]].todense() if sp.issparse(part) else part)[:, 0]
         assert_array_equal(code[rows.astype(int)], labels)
@@ -978,10 +982,17 @@ def test_degenerate_data(name, case):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"C": [0.1, 1.0]}, "indep"),
-        ({"C": [0.1, -1.0], "regularization": "indep"}, "positive"),
-        ({"C": np.inf}, "C"),
-        ({"C": []}, "positive"),
+        ({"C": [0.1, 1.0]}, "'C' parameter"),
+        ({"C": np.inf}, "'C' parameter"),
+        ({"regularization": PerNodeC([0.1, -1.0])}, "candidates must be positive"),
+        ({"regularization": PerNodeC([])}, "candidates must be"),
+        ({"regularization": PerNodeC(n_folds=1)}, "'n_folds' parameter of PerNodeC"),
+        ({"regularization": GammaPrior(1.0)}, "shape"),
+        ({"regularization": GammaPrior([2, 1])}, "shape must be greater than 1"),
+        ({"regularization": GammaPrior(2, np.nan)}, "rate"),
+        ({"regularization": GammaPrior(2, [["a"]])}, "rate must be"),
+        ({"regularization": "none"}, "'regularization' parameter"),
+        ({"n_taxonomies": 10**7}, "'n_taxonomies' parameter"),
         ({"class_weight": {99: 1.0}}, "class"),
     ],
 )
@@ -1049,3 +1060,134 @@ def test_forest_estimator_in_threads(train, test):
         NESTED, estimator=RandomForestClassifier(5, random_state=0), n_jobs=2
     ).fit(*train)
     assert model.score(*test) > 0.8
+
+
+# ------------------------------------------------------------------ regularisations
+
+
+def test_regularizations_are_parameters(train):
+    """clone, get_params, set_params and a grid search reach into the objects."""
+    model = HierarchicalClassifier(NESTED, regularization=PerNodeC([0.1, 1.0]))
+    other = clone(model).set_params(regularization__n_folds=2)
+    assert other.get_params()["regularization__n_folds"] == 2
+    assert model.regularization.n_folds == 3
+    assert "n_folds=2" in repr(other)
+    search = GridSearchCV(
+        HierarchicalClassifier(NESTED, regularization=GammaPrior(2, 1)),
+        {"regularization__rate": [0.001, 10.0]},
+        cv=2,
+        scoring="neg_log_loss",
+    ).fit(*train)
+    assert search.best_params_ == {"regularization__rate": 10.0}
+    search = GridSearchCV(
+        HierarchicalClassifier(NESTED, random_state=0),
+        {"regularization": ["single", SingleC(), PerNodeC(n_folds=2), "gamma"]},
+        cv=2,
+    ).fit(*train)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] == scores[1]
+    assert scores.min() > 0.8
+
+
+def test_fit_leaves_the_regularization_alone(train):
+    prior = GammaPrior([2, 101], 10.0)
+    model = HierarchicalClassifier(
+        ("cut", "ward"), n_taxonomies=2, regularization=prior, random_state=0
+    ).fit(*train)
+    assert not hasattr(prior, "shape_")
+    assert len(model.regularizations_) == 2
+    for fitted in model.regularizations_:
+        assert fitted.shape_ in (2.0, 101.0) and fitted.rate_ == 10.0
+
+
+def test_gamma_chooses_by_held_out_loss():
+    """One node: the definition, with scikit-learn's models, over the same folds."""
+    X, y = clouds(2, 60, d=30, spread=0.25)
+    shapes, rates = [2.0, 30.0], [0.3, 3.0, 300.0]
+    prior = GammaPrior(shapes, rates, n_folds=4)
+    model = HierarchicalClassifier(
+        [[0], [1]], regularization=prior, random_state=0, tol=1e-8
+    ).fit(X, y)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    fold = folds(y, 4, np.random.RandomState(0))
+    loss = {(a, b): 0.0 for a in shapes for b in rates}
+    for f in range(4):
+        for a, b in loss:
+            C = 1.0
+            for _ in range(10):
+                flat = LogisticRegression(C=C, tol=1e-8, max_iter=10_000)
+                flat.fit(X[fold != f], y[fold != f])
+                new = (b + (flat.coef_**2).sum()) / (2 * (a - 1))
+                if abs(new - C) <= 1e-2 * C:
+                    break
+                C = new
+            with np.errstate(divide="ignore"):
+                p = flat.predict_log_proba(X[fold == f])
+            loss[a, b] -= p[np.arange(len(p)), y[fold == f]].sum()
+    chosen = model.regularizations_[0]
+    assert (chosen.shape_, chosen.rate_) == min(loss, key=loss.get)
+    fixed = clone(model).set_params(
+        regularization=GammaPrior(chosen.shape_, chosen.rate_)
+    )
+    assert_array_equal(fixed.fit(X, y).coef_, clone(model).fit(X, y).coef_)
+
+
+def test_gamma_is_as_good_as_a_single_strength(digits):
+    """On new data, where its defaults may not be far worse than a good C."""
+    X, y = digits
+    loss = {}
+    for name in ("single", "gamma"):
+        model = HierarchicalClassifier(
+            NESTED, C=0.1, regularization=name, random_state=0
+        )
+        model.fit(X[:450], y[:450])
+        loss[name] = -model.target_log_proba(X[450:], y[450:]).mean()
+    assert loss["gamma"] < 1.3 * loss["single"]
+
+
+# ------------------------------------------------------------- impossible requests
+
+
+def test_greedy_is_for_one_tree(train):
+    model = HierarchicalClassifier(n_taxonomies=2, prediction="greedy")
+    with pytest.raises(ValueError, match="prediction=.*one tree"):
+        model.fit(*train)
+    model.set_params(prediction="joint").fit(*train).set_params(prediction="greedy")
+    for call in (model.predict, model.n_dot_products, model.decision_path):
+        with pytest.raises(ValueError, match="prediction=.*best_first"):
+            call(train[0])
+    assert model.predict_proba(train[0]).shape == (600, 10)
+
+
+def test_requests_that_no_machine_can_hold(train, monkeypatch):
+    from sklstruct.hierarchical import _classifier
+
+    X, y = train
+    model = HierarchicalClassifier(NESTED).fit(X, y)
+    monkeypatch.setattr(_classifier, "_memory", lambda: 8.0 * 10 * 100)
+    assert model.predict_proba(X[:100]).shape == (100, 10)
+    for call in (model.predict_proba, model.predict_log_proba):
+        with pytest.raises(MemoryError, match=r"101 rows.*GiB.*target_log_proba"):
+            call(X[:101])
+    assert model.predict(X).shape == y.shape
+    with pytest.raises(MemoryError, match="n_taxonomies=5 trees of 10 classes"):
+        HierarchicalClassifier(n_taxonomies=5).fit(X, y)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_weights_beyond_the_range_of_floats(train, scale, class_weight):
+    X, y = train
+    model = HierarchicalClassifier(class_weight=class_weight)
+    with pytest.raises(ValueError, match="^sample_weight, times class_weight"):
+        model.fit(X * 1e60, y, sample_weight=np.full(y.size, scale))
+
+
+def test_scale_of_the_weights_is_that_of_C(train):
+    X, y = train
+    plain = HierarchicalClassifier(NESTED, tol=1e-8).fit(X, y)
+    for scale in (1e-80, 1e80):
+        model = HierarchicalClassifier(NESTED, C=1 / scale, tol=1e-8)
+        model.fit(X, y, sample_weight=np.full(y.size, scale))
+        assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier
 from sklstruct.taxonomy import (
     ConfusionSplit,
     CutSplit,
@@ -231,9 +231,10 @@ def test_aliased_sample_weight(train, class_weight):
 
 def test_gamma_of_a_node_does_not_depend_on_others(train):
     X, y = train
-    model = HierarchicalClassifier(NESTED, regularization="gamma").fit(X, y)
+    prior = GammaPrior(2, 1)
+    model = HierarchicalClassifier(NESTED, regularization=prior).fit(X, y)
     part = np.isin(y, [4, 5, 6, 7])
-    alone = HierarchicalClassifier(NESTED[2], regularization="gamma")
+    alone = HierarchicalClassifier(NESTED[2], regularization=prior)
     alone.fit(X[part], y[part])
     node = np.flatnonzero(np.isclose(model.C_[:, None], alone.C_).any(axis=1))
     assert node.size == alone.C_.size
@@ -270,7 +271,8 @@ class StopAfter:
 
 
 @pytest.mark.parametrize(
-    ("regularization", "n_solves"), [("single", 1), ("gamma", 1), ("indep", 2)]
+    ("regularization", "n_solves"),
+    [("single", 1), (GammaPrior(2, 1), 1), ("gamma", 2), ("indep", 2)],
 )
 def test_callback_stops_rounds_and_folds(train, regularization, n_solves):
     callback = StopAfter("solve")

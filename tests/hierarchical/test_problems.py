@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from sklstruct._parallel import ThreadMap
 from sklstruct.hierarchical._problems import NodeProblems, warn_not_converged
 
 
@@ -148,7 +149,8 @@ def test_threads_do_not_change_a_bit(digits, kind):
     bounds = [class_bounds(y)[cuts] for cuts in OUTCOMES] * 5
     problems = NodeProblems(CONVERTERS[kind](X), np.ones(y.size), bounds)
     one = problems.fit(np.full(20, 0.5))
-    two = problems.fit(np.full(20, 0.5), n_jobs=2)
+    with ThreadMap(2) as parallel:
+        two = problems.fit(np.full(20, 0.5), parallel=parallel)
     for a, b in zip(one, two):
         assert_array_equal(a, b)
 

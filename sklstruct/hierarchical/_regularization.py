@@ -1,0 +1,399 @@
+"""How the strengths of the penalties of all nodes are chosen.
+
+Node v minimises its total loss plus :math:`\\lambda_v \\|w_v\\|^2`, which in
+scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A regularisation is an object
+with its own parameters and a method ``solve(problems, C, fit, rng, progress)`` that
+returns a `NodeFit`: `problems` the `NodeProblems` of a tree, `C` the number that the
+classifier was given, `fit` its solver (`NodeProblems.fit` with its options bound, C
+first), `rng` a RandomState and `progress` the `Progress` of the tree. A new one is a
+class here and a line in `REGULARIZATIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+
+from .._compat import Interval
+from .._progress import Progress
+from ._problems import NodeProblems
+
+# Rounds of the alternation of `GammaPrior`. It decreases the joint objective, and few
+# nodes still move after the tenth.
+_ROUNDS = 10
+
+# Relative change of C below which a node is at rest.
+_AT_REST = 1e-2
+
+# Candidates of `GammaPrior`. At w = 0 they make C = rate / (2 (shape - 1)) from 5e-4 to
+# 500, each with several rates, that is, sizes of the weights at which the prior changes
+# from a quadratic to a logarithmic penalty.
+_SHAPES = 2.0, 11.0, 101.0, 1001.0
+_RATES = 1.0, 10.0, 100.0, 1000.0
+
+
+class NodeFit(NamedTuple):
+    """What the nodes of one tree were fitted to."""
+
+    coef: NDArray  # (n_rows, n_features)
+    intercept: NDArray  # (n_rows,)
+    C: NDArray  # (n_models,)
+    n_iter: NDArray  # (n_models,)
+    status: NDArray  # (n_models,), of `NodeProblems.fit`
+
+
+class Regularization(BaseEstimator):
+    """Base of the regularisations."""
+
+    _parameter_constraints: dict = {}
+
+    def n_solves(self) -> int:
+        """Largest number of steps that `solve` reports."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise ValueError for parameters out of their range."""
+        self._validate_params()
+
+    def solve(
+        self,
+        problems: NodeProblems,
+        C: float,
+        fit: Callable,
+        rng: RandomState,
+        progress: Progress,
+    ) -> NodeFit:
+        """Choose the strengths of the nodes of one tree, and fit them."""
+        raise NotImplementedError
+
+
+class SingleC(Regularization):
+    r"""One C at all nodes.
+
+    .. math::
+        \lambda_v = 1 / (2 C)
+
+    The simplest policy; in the thesis it did as well as the others. The C is that of
+    the classifier, to be chosen by a grid search over it.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, section 4.3, "single".
+
+    Examples
+    --------
+    >>> from sklstruct.hierarchical import HierarchicalClassifier, SingleC
+    >>> HierarchicalClassifier(regularization=SingleC(), C=0.1)
+    HierarchicalClassifier(C=0.1, regularization=SingleC())
+    """
+
+    def n_solves(self) -> int:
+        return 1
+
+    def solve(
+        self,
+        problems: NodeProblems,
+        C: float,
+        fit: Callable,
+        rng: RandomState,
+        progress: Progress,
+    ) -> NodeFit:
+        each = np.full(problems.n_nodes, float(C))
+        coef, intercept, n_iter, status = fit(each)
+        _solved(progress, "fitted", n_iter)
+        return NodeFit(coef, intercept, each, n_iter, status)
+
+
+class PerNodeC(Regularization):
+    r"""A C of its own at every node, by cross-validation.
+
+    .. math::
+        C_v = \arg\min_{C} \sum_{f} \sum_{i \in f} s_i
+        \bigl(-\ln P_{C, -f}(v(y_i) \mid x_i)\bigr)
+
+    over the candidates, f the folds, stratified by class; :math:`P_{C, -f}` is the
+    model of the node fitted without fold f, and the sum is over the samples below the
+    node. The only sample of a class stays in training. Nodes are chosen
+    independently, which maximises the held-out likelihood of the whole tree, for it
+    is their product.
+
+    Parameters
+    ----------
+    candidates : array-like of shape (n_candidates,), default=None
+        Values of C, positive. None: C of the classifier times 0.01, 0.1, 1, 10, 100.
+
+    n_folds : int, default=3
+        Number of folds, at least 2.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, section 4.3, "indep".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklstruct.hierarchical import HierarchicalClassifier, PerNodeC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> each = PerNodeC([0.01, 0.1, 1], n_folds=2)
+    >>> model = HierarchicalClassifier(regularization=each, random_state=0)
+    >>> bool(set(model.fit(X / 16, y).C_) <= {0.01, 0.1, 1})
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "candidates": ["array-like", None],
+        "n_folds": [Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(self, candidates: ArrayLike | None = None, *, n_folds: int = 3):
+        self.candidates = candidates
+        self.n_folds = n_folds
+
+    def n_solves(self) -> int:
+        return self.n_folds + 1
+
+    def check(self) -> None:
+        super().check()
+        if self.candidates is not None:
+            _numbers(self.candidates, "candidates", 0)
+
+    def solve(
+        self,
+        problems: NodeProblems,
+        C: float,
+        fit: Callable,
+        rng: RandomState,
+        progress: Progress,
+    ) -> NodeFit:
+        if self.candidates is None:
+            candidates = float(C) * 10.0 ** np.arange(-2, 3)
+        else:
+            # ascending, each fit started from the one before
+            candidates = np.unique(_numbers(self.candidates, "candidates", 0))
+        fold = folds(problems.code, self.n_folds, rng)
+        loss = np.zeros((candidates.size, problems.n_nodes))
+        for f in range(self.n_folds):
+            held = np.flatnonzero(fold == f)
+            train = problems.subset(np.flatnonzero(fold != f))
+            start, n_iter = None, 0
+            for c, value in enumerate(candidates):
+                *start, moved, _ = fit(
+                    np.full(train.n_nodes, value), start=start, problems=train
+                )
+                n_iter = n_iter + moved
+                loss[c] += problems.loss(held, *start)
+            if _solved(progress, f"fold {f + 1}", n_iter):
+                break  # the folds so far choose
+        # argmin takes the smallest C, the simplest model, where nothing is held out
+        each = candidates[loss.argmin(axis=0)]
+        coef, intercept, n_iter, status = fit(each)
+        _solved(progress, "fitted", n_iter)
+        return NodeFit(coef, intercept, each, n_iter, status)
+
+
+class GammaPrior(Regularization):
+    r"""A Gamma prior on the strengths of the nodes, with cross-validated parameters.
+
+    The strengths are drawn from :math:`P(\lambda) \propto \lambda^{a - 1} e^{-b
+    \lambda}`, and
+
+    .. math::
+        \min_{w, \lambda} \sum_v L_v(w_v) + \lambda_v \|w_v\|^2
+        - (a - 1) \ln \lambda_v + b \lambda_v
+
+    is lowered by turns: node models for given strengths, and :math:`\lambda_v = (a -
+    1) / (b + \|w_v\|^2)`, ten rounds at most, from the C of the classifier. It has
+    local minima. The larger b, the closer the policy is to one :math:`C = b / (2 (a -
+    1))` at all nodes; the smaller, the more a node with large weights is let go.
+    (a, b) are common to all nodes of a tree and have, among the candidates, the
+    smallest log-loss of the tree on held-out folds.
+
+    Parameters
+    ----------
+    shape : float or array-like, default=None
+        Shape a > 1, or its candidates. None: 2, 11, 101, 1001.
+
+    rate : float or array-like, default=None
+        Rate b > 0, or its candidates. None: 1, 10, 100, 1000. Two numbers for `shape`
+        and `rate` need no cross-validation.
+
+    n_folds : int, default=3
+        Number of folds, at least 2.
+
+    Attributes
+    ----------
+    shape_ : float
+        Of the tree; ``regularizations_`` of the classifier holds a fitted copy for
+        each.
+
+    rate_ : float
+        Of the tree.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, section 4.3, "gamma"; C. B. Do, C.-S. Foo, A. Y. Ng,
+    "Efficient multiple hyperparameter learning for log-linear models", NIPS 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> prior = GammaPrior(shape=101, rate=[1, 10, 100])
+    >>> model = HierarchicalClassifier(regularization=prior, random_state=0)
+    >>> model.fit(X / 16, y).regularizations_[0].shape_
+    101.0
+    """
+
+    _parameter_constraints: dict = {
+        "shape": [Interval(Real, 1, None, closed="neither"), "array-like", None],
+        "rate": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "n_folds": [Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        shape: float | ArrayLike | None = None,
+        rate: float | ArrayLike | None = None,
+        *,
+        n_folds: int = 3,
+    ):
+        self.shape = shape
+        self.rate = rate
+        self.n_folds = n_folds
+
+    def _grid(self) -> list[tuple[float, float]]:
+        shapes = _SHAPES if self.shape is None else self.shape
+        rates = _RATES if self.rate is None else self.rate
+        return [
+            (float(a), float(b))
+            for a in np.unique(_numbers(shapes, "shape", 1))
+            for b in np.unique(_numbers(rates, "rate", 0))
+        ]
+
+    def check(self) -> None:
+        super().check()
+        self._grid()
+
+    def n_solves(self) -> int:
+        return _ROUNDS + (self.n_folds if len(self._grid()) > 1 else 0)
+
+    def solve(
+        self,
+        problems: NodeProblems,
+        C: float,
+        fit: Callable,
+        rng: RandomState,
+        progress: Progress,
+    ) -> NodeFit:
+        grid, best = self._grid(), 0
+        if len(grid) > 1:
+            fold = folds(problems.code, self.n_folds, rng)
+            loss = np.zeros(len(grid))
+            for f in range(self.n_folds):
+                held = np.flatnonzero(fold == f)
+                train = problems.subset(np.flatnonzero(fold != f))
+                # the first round is that of C, whatever the prior
+                first = fit(np.full(train.n_nodes, float(C)), problems=train)
+                n_iter = first[2].copy()
+                for g, prior in enumerate(grid):
+                    found = _alternate(train, C, prior, fit, first)
+                    loss[g] += problems.loss(held, found.coef, found.intercept).sum()
+                    n_iter += found.n_iter - first[2]
+                if _solved(progress, f"fold {f + 1}", n_iter):
+                    break  # the folds so far choose
+            best = int(loss.argmin())
+        self.shape_, self.rate_ = grid[best]
+        first = fit(np.full(problems.n_nodes, float(C)))
+        return _alternate(problems, C, grid[best], fit, first, progress)
+
+
+REGULARIZATIONS = {"single": SingleC, "indep": PerNodeC, "gamma": GammaPrior}
+
+
+def as_regularization(given: str | Regularization) -> Regularization:
+    """An object of its own, to be fitted to one tree."""
+    if isinstance(given, str):
+        return REGULARIZATIONS[given]()
+    return clone(given)
+
+
+def _alternate(
+    problems: NodeProblems,
+    C: float,
+    prior: tuple[float, float],
+    fit: Callable,
+    first: tuple[NDArray, ...],
+    progress: Progress | None = None,
+) -> NodeFit:
+    """The alternation from the weights `first` at one C; see `GammaPrior`."""
+    shape, rate = prior
+    n_nodes = problems.n_nodes
+    node_of_row = np.repeat(np.arange(n_nodes), problems.n_rows)
+    coef, intercept, n_iter, status = (array.copy() for array in first)
+    each, moving = np.full(n_nodes, float(C)), np.arange(n_nodes)
+    stop = progress is not None and _solved(progress, "round 1", n_iter)
+    for round_ in range(2, _ROUNDS + 1):
+        if stop:
+            break
+        square = np.bincount(node_of_row, np.einsum("ij,ij->i", coef, coef), n_nodes)
+        new = (rate + square) / (2 * (shape - 1))
+        # each node on its own: what it ends with does not depend on the others
+        moving = moving[np.abs(new - each)[moving] > _AT_REST * each[moving]]
+        if moving.size == 0:
+            break
+        each[moving] = new[moving]
+        coef, intercept, moved, last = fit(
+            each, start=(coef, intercept), nodes=moving, problems=problems
+        )
+        n_iter += moved
+        status[moving] = last[moving]
+        if progress is not None:
+            stop = _solved(progress, f"round {round_}", moved[moving])
+    return NodeFit(coef, intercept, each, n_iter, status)
+
+
+def _solved(progress: Progress, text: str, n_iter: NDArray) -> bool:
+    most = n_iter.max(initial=0)
+    return progress.step(
+        f"{text}, {n_iter.size} nodes, at most {most} iterations", "solve"
+    )
+
+
+def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
+    """A number or a list of them as an array, all finite and above a bound."""
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must be a finite number or a list of such, got {values!r}"
+        )
+    if not (array > above).all():
+        bound = f"greater than {above}" if above else "positive"
+        raise ValueError(f"{name} must be {bound}, got {values!r}")
+    return array
+
+
+def folds(code: NDArray, n_folds: int, rng: RandomState) -> NDArray:
+    """Fold of each sample, stratified by class.
+
+    -1, always training, for the only sample of a class, so that no outcome of a node
+    is ever empty.
+    """
+    shuffled = rng.permutation(code.size)
+    order = shuffled[np.argsort(code[shuffled], kind="stable")]
+    counts = np.bincount(code)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    rank = np.arange(code.size) - first
+    fold = np.empty(code.size, dtype=np.int64)
+    fold[order] = (rank + rng.randint(n_folds)) % n_folds
+    fold[counts[code] == 1] = -1
+    return fold
