@@ -1,0 +1,380 @@
+"""Files are written whole or not at all; compression goes by name and by content."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import signal
+import stat
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from sklstruct import _files
+from sklstruct._files import DamagedData, open_read, open_write
+
+DATA = np.random.default_rng(0).integers(0, 64, 300_000).astype(np.uint8).tobytes()
+UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
+UNPACK[".xz"] = lzma.decompress
+PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+HAS_ZSTD = sys.version_info >= (3, 14) and find_spec("compression.zstd") is not None
+# Child processes import the file alone, which starts faster than the package.
+HERE = os.path.dirname(_files.__file__)
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files and signals")
+
+
+def put(target, data=DATA):
+    with open_write(target) as file:
+        for i in range(0, len(data), 10_000):
+            file.write(data[i : i + 10_000])
+
+
+def get(source):
+    out = []
+    with open_read(source) as (file, _):
+        while chunk := file.read(7_000):
+            out.append(chunk)
+    return b"".join(out)
+
+
+# ------------------------------------------------------------------ compression
+
+
+@pytest.mark.parametrize("suffix", UNPACK)
+def test_suffix_compresses_and_content_tells(suffix, tmp_path):
+    path = tmp_path / f"data{suffix}"
+    put(path)
+    stored = path.read_bytes()
+    assert UNPACK[suffix](stored) == DATA
+    assert (len(stored) < len(DATA)) == (suffix != "")
+    assert get(path) == get(str(path)) == DATA
+    # Neither the name nor the time is in the bytes, and the name says nothing.
+    other = tmp_path / f"other{suffix.upper()}"
+    put(other)
+    assert other.read_bytes() == stored
+    renamed = tmp_path / "renamed.txt"
+    os.replace(other, renamed)
+    assert get(renamed) == get(io.BytesIO(stored)) == DATA
+    assert sorted(os.listdir(tmp_path)) == sorted([path.name, "renamed.txt"])
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("data", [b"", b"x", DATA])
+def test_files_of_other_programs(suffix, data, tmp_path):
+    packed = PACK[suffix](data)
+    assert get(io.BytesIO(packed)) == data
+    assert get(io.BytesIO(packed + packed)) == 2 * data  # one member after the other
+
+
+def test_zstd(tmp_path):
+    path = tmp_path / "data.zst"
+    if HAS_ZSTD:
+        put(path)
+        assert path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+        assert get(path) == DATA
+        return
+    with pytest.raises(ValueError, match=r"data.zst.*zstd.*no module compression"):
+        put(path)
+    assert not path.exists()
+    with pytest.raises(ValueError, match=r"data asks for zstd.*no module compression"):
+        get(io.BytesIO(b"\x28\xb5\x2f\xfd" + DATA))
+
+
+@pytest.mark.parametrize(
+    "suffix", [".Z", ".zip", ".lz4", ".7z", ".lzma", ".br", ".tgz", ".tar", ".zstd"]
+)
+def test_other_compressions_are_refused_by_name(suffix, tmp_path):
+    path = tmp_path / f"data{suffix}"
+    message = f"path_or_file=.*data{suffix}.*cannot be written; use one of .gz, .bz2"
+    with pytest.raises(ValueError, match=message):
+        put(path)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [(b"PK\x03\x04", "zip"), (b"\x1f\x9d\x90", "compress"), (b"LZIP\x01", "lzip")],
+)
+def test_other_compressions_are_refused_by_content(head, name):
+    with pytest.raises(ValueError, match=f"data is packed as {name}.*unpack it first"):
+        get(io.BytesIO(head + DATA))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("damage", ["cut", "changed", "head only"])
+def test_damaged_data(suffix, damage):
+    packed = bytearray(PACK[suffix](DATA))
+    if damage == "cut":
+        del packed[len(packed) // 2 :]
+    elif damage == "head only":
+        del packed[6:]
+    else:
+        for at in range(1000, 1100):
+            packed[at] ^= 0x55
+    with pytest.raises(DamagedData, match=r"broken (gzip|bzip2|xz) data: "):
+        get(io.BytesIO(bytes(packed)))
+
+
+# ---------------------------------------------------------------- file objects
+
+
+def test_file_objects_are_plain_and_stay_open():
+    file = io.BytesIO()
+    file.name = "data.gz"
+    put(file)
+    assert file.getvalue() == DATA
+    file.seek(0)
+    assert get(file) == DATA and not file.closed
+
+
+class Reluctant(io.RawIOBase):
+    """Takes and gives a few bytes at a time, and cannot seek."""
+
+    def __init__(self, data=b"", step=1000):
+        self.data, self.step = bytearray(data), step
+
+    def writable(self):
+        return True
+
+    def readable(self):
+        return True
+
+    def write(self, data):
+        taken = bytes(data[: self.step])
+        self.data += taken
+        return len(taken)
+
+    def read(self, size=-1):
+        size = min(self.step, len(self.data) if size < 0 else size)
+        out = bytes(self.data[:size])
+        del self.data[:size]
+        return out
+
+
+def test_streams_that_take_and_give_parts():
+    stream = Reluctant(step=333)
+    put(stream)
+    assert bytes(stream.data) == DATA
+    for step in (1, 5, 1000):
+        short = DATA[:5000]
+        assert get(Reluctant(short, step)) == short
+        assert get(Reluctant(gzip.compress(short), step)) == short
+        assert get(Reluctant(lzma.compress(short), step)) == short
+    with pytest.raises(OSError, match="took none"):
+        put(Reluctant(step=0))
+
+    class Waits(Reluctant):
+        def write(self, data):
+            return None
+
+    with pytest.raises(OSError, match="took none"):
+        put(Waits())
+
+
+def test_writers_that_do_not_count():
+    class Wrapper:
+        def __init__(self):
+            self.parts = []
+
+        def write(self, data):
+            self.parts.append(bytes(data))
+
+    wrapper = Wrapper()
+    put(wrapper)
+    assert b"".join(wrapper.parts) == DATA
+
+
+def test_text_files_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"path_or_file is open as text.*BytesIO"):
+        put(io.StringIO())
+    with pytest.raises(ValueError, match=r"data is open as text.*BytesIO"):
+        get(io.StringIO("text"))
+    path = tmp_path / "text"
+    with open(path, "w") as file, pytest.raises(ValueError, match="open as text"):
+        put(file)
+    path.write_text("something")
+    with open(path) as file, pytest.raises(ValueError, match="text is open as text"):
+        get(file)
+
+
+@pytest.mark.parametrize("value", [None, 7, b"bytes", ["list"]])
+def test_neither_path_nor_file(value):
+    for use in (put, get):
+        with pytest.raises(ValueError, match="path_or_file must be a path or a binary"):
+            use(value)
+
+
+def test_reader_that_gives_no_bytes():
+    class Nothing:
+        def read(self, size):
+            return None
+
+    with pytest.raises(ValueError, match="data must give bytes when it is read"):
+        get(Nothing())
+
+
+# ---------------------------------------------------------------- whole or not
+
+
+class Stop(BaseException):
+    """Like KeyboardInterrupt, no Exception."""
+
+
+@pytest.mark.parametrize("suffix", UNPACK)
+@pytest.mark.parametrize("error", [ValueError, Stop, KeyboardInterrupt])
+@pytest.mark.parametrize("old", [True, False])
+def test_an_exception_leaves_the_old_file(suffix, error, old, tmp_path):
+    path = tmp_path / f"data{suffix}"
+    if old:
+        path.write_bytes(b"old")
+    with pytest.raises(error), open_write(path) as file:
+        file.write(DATA)
+        raise error
+    assert os.listdir(tmp_path) == ([path.name] if old else [])
+    if old:
+        assert path.read_bytes() == b"old"
+
+
+FULL = """
+import resource, sys
+sys.path.insert(0, sys.argv[2])
+from _files import open_write
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    with open_write(sys.argv[1]) as file:
+        for i in range(100):
+            file.write(bytes(range(256)) * 40)
+            file.write(str(hash((i, "salt"))).encode() * 500)
+        # what packs well comes out when the file is closed
+        import random
+        file.write(random.Random(0).randbytes(200_000))
+except OSError as exc:
+    print("OSError", exc.errno)
+"""
+
+
+@posix
+@pytest.mark.parametrize("suffix", UNPACK)
+def test_a_full_disk_leaves_the_old_file(suffix, tmp_path):
+    path = tmp_path / f"data{suffix}"
+    put(path)
+    before = path.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", FULL, path, HERE],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("OSError"), done
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [path.name]
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+from _files import open_write
+with open_write(sys.argv[1]) as file:
+    file.write(bytes(1_000_000))
+    print("written", flush=True)
+    time.sleep(60)
+"""
+
+
+@posix
+@pytest.mark.parametrize("suffix", UNPACK)
+def test_a_killed_process_leaves_the_old_file(suffix, tmp_path):
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(b"old")
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", KILLED, path, HERE], stdout=subprocess.PIPE
+    )
+    assert child.stdout.readline() == b"written\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert path.read_bytes() == b"old"
+    left = [name for name in os.listdir(tmp_path) if name != path.name]
+    assert all(name.startswith(".") and name.endswith(".tmp") for name in left)
+    put(path)  # what was left behind is in nobody's way
+    assert get(path) == DATA
+
+
+@posix
+def test_mode_and_links_stay(tmp_path):
+    path, link = tmp_path / "data", tmp_path / "link"
+    old = os.umask(0o027)
+    try:
+        put(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    finally:
+        os.umask(old)
+    path.chmod(0o604)
+    link.symlink_to(path.name)
+    put(link, b"new")
+    assert link.is_symlink() and path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to("target")
+    put(dangling, b"made")
+    assert dangling.is_symlink() and (tmp_path / "target").read_bytes() == b"made"
+
+
+@posix
+def test_devices_and_pipes_are_written_in_place(tmp_path):
+    put(os.devnull)
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    if os.path.exists("/dev/full"):
+        with pytest.raises(OSError, match="No space"):
+            put("/dev/full")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    child = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    put(pipe, DATA[:5000])
+    assert child.communicate()[0] == DATA[:5000]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_places_where_no_file_can_be(tmp_path):
+    with pytest.raises(OSError, match="tmp|directory"):
+        put(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no new file can be made"):
+        put(tmp_path / "no folder" / "data")
+    with pytest.raises(FileNotFoundError):
+        get(tmp_path / "none")
+    assert not os.listdir(tmp_path)
+
+
+def test_read_only_files_and_folders(tmp_path, monkeypatch):
+    """As any user but root meets them."""
+    path = tmp_path / "data"
+    put(path, b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(PermissionError, match="may not be written"):
+            put(path)
+
+    def refuse(path, *_):
+        raise PermissionError(13, "Permission denied", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(PermissionError, match=r"no new file.*folder.*data'$"):
+            put(path)
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["data"]
+
+
+def test_two_writers_at_once(tmp_path):
+    """Each writes its own file aside; the last to finish gives the content."""
+    path = tmp_path / "data"
+    with open_write(path) as one:
+        one.write(b"one")
+        with open_write(path) as two:
+            two.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"one"
+    assert os.listdir(tmp_path) == ["data"]
