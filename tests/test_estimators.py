@@ -34,6 +34,17 @@ from sklstruct import (
 )
 from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
 from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import (
+    L1,
+    L2,
+    DiagonalSolver,
+    ElasticNet,
+    FistaSolver,
+    Penalty,
+    Solver,
+    TreeL2,
+    TreeLinf,
+)
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
@@ -150,6 +161,20 @@ ELSEWHERE = {
     **dict.fromkeys(
         [*TAXONOMY_BUILDERS.values(), GivenTaxonomy, RefinedTaxonomy],
         "tests/taxonomy (as TaxonomyBuilder)",
+    ),
+    **dict.fromkeys(
+        [
+            L1,
+            L2,
+            ElasticNet,
+            TreeL2,
+            TreeLinf,
+            Penalty,
+            DiagonalSolver,
+            FistaSolver,
+            Solver,
+        ],
+        "tests/loglinear (parts of StructuredLogLinearLM)",
     ),
     LanguageModel: "tests/language_model (its X are sentences)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",

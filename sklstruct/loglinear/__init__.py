@@ -1,5 +1,29 @@
 """Log-linear language models with structured penalties."""
 
 from ._estimator import StructuredLogLinearLM
+from ._penalties import (
+    L1,
+    L2,
+    BoundPenalty,
+    ElasticNet,
+    Penalty,
+    ProximalPenalty,
+    TreeL2,
+    TreeLinf,
+)
+from ._solvers import DiagonalSolver, FistaSolver, Solver
 
-__all__ = ["StructuredLogLinearLM"]
+__all__ = [
+    "L1",
+    "L2",
+    "BoundPenalty",
+    "DiagonalSolver",
+    "ElasticNet",
+    "FistaSolver",
+    "Penalty",
+    "ProximalPenalty",
+    "Solver",
+    "StructuredLogLinearLM",
+    "TreeL2",
+    "TreeLinf",
+]

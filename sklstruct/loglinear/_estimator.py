@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,8 +18,13 @@ from .._parallel import ThreadMap
 from .._progress import Progress
 from ..backoff._estimator import BackoffClassifier
 from ._loss import LogLinearLoss
-from ._penalties import PENALTIES
-from ._solvers import SOLVERS
+from ._penalties import PENALTIES, Penalty
+from ._problem import Problem
+from ._solvers import SOLVERS, Solver
+
+# Largest strength and feature weight: squares of products of the two, times a count,
+# stay far inside the range of floating point numbers.
+LARGEST = 1e50
 
 
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
@@ -43,33 +52,35 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Longest context m, at least 0. None: as long as the windows, or the paths,
         of X.
 
-    penalty : {"tree_l2", "tree_linf", "l1", "l2", "elastic_net"}, default="tree_l2"
+    penalty : {"tree_l2", "tree_linf", "l1", "l2", "elastic_net"} or Penalty, \
+            default="tree_l2"
         :math:`\Omega`. With q over the pairs and subtree(q) the pairs of the same
         symbol whose context extends that of q into the past, q included:
 
-        - "tree_l2": :math:`\sum_q \|w_{subtree(q)}\|_2`,
-        - "tree_linf": :math:`\sum_q \max w_{subtree(q)}`,
-        - "l1": :math:`\sum_q |w_q|`,
-        - "l2": :math:`\frac12 \sum_q w_q^2`,
-        - "elastic_net": :math:`\sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`.
+        - "tree_l2" or `TreeL2()`: :math:`\sum_q \|w_{subtree(q)}\|_2`,
+        - "tree_linf" or `TreeLinf()`: :math:`\sum_q \max w_{subtree(q)}`,
+        - "l1" or `L1()`: :math:`\sum_q |w_q|`,
+        - "l2" or `L2()`: :math:`\frac12 \sum_q w_q^2`,
+        - "elastic_net" or `ElasticNet(gamma=1.0)`:
+          :math:`\sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`.
+
+        A name stands for the object with its defaults. Parameters of an object are
+        set and searched as ``penalty__gamma``.
 
     lam : float, default=0.5
-        Strength :math:`\lambda \ge 0`. The loss is a total over the samples, so `lam`
-        is in counts, like an absolute discount: one value serves all
+        Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
+        so `lam` is in counts, like an absolute discount: one value serves all
         corpus sizes. Papers that divide the loss by W tokens have lam / W.
 
     alpha : float or array-like of shape (depth + 1,), default=0.9
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or
-        the :math:`\beta_k` themselves, in order of depth; positive. 1 is
-        unweighted. Smaller values charge deep contexts more.
+        the :math:`\beta_k` themselves, in order of depth; positive, and no
+        :math:`\beta_k` above 1e50. 1 is unweighted. Smaller values charge deep
+        contexts more.
 
     depth_weight : float or array-like of shape (depth + 1,), default=1.0
         Weight of the penalty's terms by depth: factor :math:`d^k` of `lam` for a
-        number d, or the factors themselves; non-negative.
-
-    gamma : float, default=1.0
-        Share of the squared term of "elastic_net", :math:`\gamma \ge 0`; other
-        penalties ignore it.
+        number d, or the factors themselves; non-negative, none above 1e50.
 
     positive : bool, default=True
         Whether weights are non-negative.
@@ -77,17 +88,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     penalize_root : bool, default=True
         Whether the weights of the empty context (the unigrams) are penalised.
 
-    solver : {"auto", "fista"}, default="auto"
-        "auto" is accelerated proximal gradient in a diagonal metric, for every
-        penalty. "fista" has one step size for all weights: a slow reference.
+    solver : {"auto", "fista"} or Solver, default="auto"
+        "auto" or `DiagonalSolver()` is accelerated proximal gradient in a diagonal
+        metric, for every penalty. "fista" or `FistaSolver()` has one step size for
+        all weights: a slow reference.
 
     tol : float, default=1e-2
-        Stop when the optimality residual, ``optimality_``, is at most `tol`. On text,
-        1e-2 leaves the objective within 1e-3 of its minimum, relatively (measured:
-        3e-4 for l2, 2e-5 for tree_l2 on 2 M words).
+        Stop when the optimality residual, ``optimality_``, is at most `tol`; at
+        least 0. A solver object with a `tol` of its own uses that.
 
     max_iter : int, default=300
-        Largest number of iterations; a ConvergenceWarning when it is reached.
+        Largest number of iterations, at least 1; a ConvergenceWarning when it is
+        reached. A solver object with a `max_iter` of its own uses that.
 
     warm_start : bool, default=False
         Start from the weights of the previous `fit` when the pairs are the same
@@ -103,10 +115,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     n_jobs : int, default=None
         Number of threads for the sweeps. None is 1 unless in a
-        `joblib.parallel_config` context. Results do not depend on it.
-
-    random_state : int, RandomState instance or None, default=None
-        Reserved for solvers that draw samples; "auto" and "fista" do not.
+        `joblib.parallel_config` context, -1 all processors. Results do not depend on
+        it; a tree with few pairs is fitted in one thread.
 
     verbose : int, default=0
         Print objective and residual every `verbose` iterations; 0 is silent.
@@ -128,8 +138,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Evaluations of loss and gradient.
 
     objective_ : ndarray of shape (`n_iter_`,)
-        Penalised loss at each iteration, in nats, total over the samples; the last
-        is that of the fitted weights.
+        Penalised loss of the best weights after each iteration, in nats, total over
+        the samples; the first is that of the start, the last that of the fitted
+        weights.
 
     optimality_ : float
         Optimality residual :math:`\sqrt{\sum_p r_p^2 / c_p \,/\, \sum_i \omega_i}`,
@@ -158,8 +169,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     -----
     With `collapse=True` in the vectorizer, merged suffixes share one weight. For
     "l1", "l2", "elastic_net" and "tree_linf" with alpha = 1 and depth_weight = 1 the
-    optimum is that of the trie; "tree_l2" does not keep equal weights equal and is
-    refused.
+    optimum is that of the trie. With other values it is another model, whose
+    probabilities can differ much: a UserWarning says so. "tree_l2" does not keep equal
+    weights equal and is refused.
+
+    The optimum of "tree_linf" (and of "l1") need not be unique: two solutions with
+    the same objective agree on the training samples and may differ at contexts that
+    were not seen whole. See `TreeLinf`.
 
     References
     ----------
@@ -181,21 +197,19 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
-        "penalty": [StrOptions(set(PENALTIES))],
+        "penalty": [StrOptions(set(PENALTIES)), Penalty],
         "lam": [Interval(numbers.Real, 0, None, closed="left")],
         "alpha": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
         "depth_weight": [Interval(numbers.Real, 0, None, closed="left"), "array-like"],
-        "gamma": [Interval(numbers.Real, 0, None, closed="left")],
         "positive": ["boolean"],
         "penalize_root": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions(set(SOLVERS)), Solver],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
-        "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
@@ -203,31 +217,28 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     def __init__(
         self,
-        max_depth=None,
+        max_depth: int | None = None,
         *,
-        penalty="tree_l2",
-        lam=0.5,
-        alpha=0.9,
-        depth_weight=1.0,
-        gamma=1.0,
-        positive=True,
-        penalize_root=True,
-        solver="auto",
-        tol=1e-2,
-        max_iter=300,
-        warm_start=False,
-        padding=None,
-        classes=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        penalty: str | Penalty = "tree_l2",
+        lam: float = 0.5,
+        alpha: float | ArrayLike = 0.9,
+        depth_weight: float | ArrayLike = 1.0,
+        positive: bool = True,
+        penalize_root: bool = True,
+        solver: str | Solver = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 300,
+        warm_start: bool = False,
+        padding: Any = None,
+        classes: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.max_depth = max_depth
         self.penalty = penalty
         self.lam = lam
         self.alpha = alpha
         self.depth_weight = depth_weight
-        self.gamma = gamma
         self.positive = positive
         self.penalize_root = penalize_root
         self.solver = solver
@@ -237,11 +248,15 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
-        self.random_state = random_state
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None) -> StructuredLogLinearLM:
+    def fit(
+        self,
+        X: ArrayLike | sp.spmatrix,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> StructuredLogLinearLM:
         """Fit the weights.
 
         Parameters
@@ -249,8 +264,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Dense: context windows, one symbol a column, the last column the most
             recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
+
         y : array-like of shape (n_samples,)
             The symbol that followed each context.
+
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, fractional or not; weight 0 is as if absent, weight
             2 as a repetition.
@@ -262,37 +279,72 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """
         return self._fit(X, y, sample_weight)
 
+    def _penalty(self) -> Penalty:
+        is_name = isinstance(self.penalty, str)
+        return PENALTIES[self.penalty]() if is_name else self.penalty
+
+    def _solver(self) -> Solver:
+        """A solver that has no tol or max_iter of its own gets those of the model."""
+        if isinstance(self.solver, str):
+            return SOLVERS[self.solver](tol=self.tol, max_iter=self.max_iter)
+        solver = clone(self.solver)
+        for name in ("tol", "max_iter"):
+            if getattr(solver, name, 0) is None:
+                solver.set_params(**{name: getattr(self, name)})
+        return solver
+
     def _check_params(self):
-        if not SOLVERS[self.solver].supports(PENALTIES[self.penalty]):
+        penalty, solver = self._penalty(), self._solver()
+        for part in (penalty, solver):
+            part._validate_params()
+        missing = solver.missing(penalty)
+        if missing:
+            solvers = [s for s in SOLVERS if not SOLVERS[s]().missing(penalty)]
+            penalties = [p for p in PENALTIES if not solver.missing(PENALTIES[p])]
             raise ValueError(
-                f"solver={self.solver!r} cannot fit penalty={self.penalty!r}; use "
-                'solver="auto"'
+                f"solver={self.solver!r} cannot fit penalty={self.penalty!r}: it needs "
+                f"the methods {list(solver.needs)} of the bound penalty, and "
+                f"{penalty.bound.__name__} has no {' and no '.join(missing)}. Solvers "
+                f"that can fit this penalty: {solvers}; penalties that this solver can "
+                f"fit: {penalties}"
             )
-        for name in ("lam", "alpha", "depth_weight", "gamma"):
+        for name in ("lam", "alpha", "depth_weight"):
             value = np.asarray(getattr(self, name), dtype=np.float64)
             if not np.isfinite(value).all():
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)!r}")
+        if self.lam > LARGEST:
+            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
 
     def _by_depth(self, name, depth, positive):
         """The values of `alpha` or `depth_weight` for depths 0 ... depth."""
-        value = np.asarray(getattr(self, name), dtype=np.float64)
-        if value.ndim == 0:
-            return float(value) ** np.arange(depth + 1, dtype=np.float64)
-        if value.ndim != 1 or value.size <= depth:
+        parameter = np.asarray(getattr(self, name), dtype=np.float64)
+        if parameter.ndim == 0:
+            with np.errstate(over="ignore", under="ignore"):
+                values = float(parameter) ** np.arange(depth + 1, dtype=np.float64)
+        else:
+            if parameter.ndim != 1 or parameter.size <= depth:
+                raise ValueError(
+                    f"{name} must be a number or give one value for each depth 0 ... "
+                    f"{depth} of the contexts, got shape {parameter.shape}"
+                )
+            if (parameter < 0).any() or (positive and (parameter == 0).any()):
+                raise ValueError(
+                    f"{name} must be {'positive' if positive else 'non-negative'} at "
+                    f"every depth, got {parameter.tolist()}"
+                )
+            values = np.ascontiguousarray(parameter[: depth + 1])
+        if values.max() > LARGEST:
+            k = int(np.argmax(values > LARGEST))
             raise ValueError(
-                f"{name} must be a number or give one value for each depth 0 ... "
-                f"{depth} of the contexts, got shape {value.shape}"
+                f"{name}={getattr(self, name)!r} weighs contexts of {k} symbols by "
+                f"{values[k]:.3g}, and weights must be at most {LARGEST:g}; use a "
+                "value of at most 1, or a smaller max_depth"
             )
-        if (value < 0).any() or (positive and (value == 0).any()):
-            raise ValueError(
-                f"{name} must be {'positive' if positive else 'non-negative'} at "
-                f"every depth, got {value.tolist()}"
-            )
-        return np.ascontiguousarray(value[: depth + 1])
+        return values
 
     def _fit_tree(self, tree):
-        penalty_class = PENALTIES[self.penalty]
-        if tree.span is not None and not penalty_class.collapsible:
+        penalty, solver = self._penalty(), self._solver()
+        if tree.span is not None and not penalty.collapsible:
             raise ValueError(
                 f"penalty={self.penalty!r} does not keep the weights of merged "
                 "suffixes equal, so it cannot be fitted on a collapsed tree; use "
@@ -300,11 +352,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         beta = self._by_depth("alpha", self.depth_, positive=True)
         depth_weight = self._by_depth("depth_weight", self.depth_, positive=False)
+        if tree.span is not None:
+            _warn_collapsed(beta, depth_weight)
         if not self.penalize_root:
             depth_weight[0] = 0.0
-        w = self._start(tree)
         with (
-            Progress.of_fit(self, max_subtasks=self.max_iter) as progress,
+            Progress.of_fit(self, getattr(solver, "max_iter", None)) as progress,
             ThreadMap(self.n_jobs) as parallel,
         ):
 
@@ -314,67 +367,65 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                     f"{optimality:.2g}"
                 )
 
-            loss = LogLinearLoss(tree, beta, parallel=parallel)
-            extra = {"gamma": self.gamma} if self.penalty == "elastic_net" else {}
-            penalty = penalty_class(
-                loss, self.lam, depth_weight, self.positive, **extra
-            ).prepare()
-            solver = SOLVERS[self.solver](self.tol, self.max_iter)
-            result = solver.solve(loss, penalty, w, report)
-            if not np.isfinite(result.objective) or not np.isfinite(result.w).all():
-                raise FloatingPointError(
-                    "the weights diverged: the objective is no longer finite. The "
-                    "penalty is too weak for the data; use a larger lam."
+            problem = Problem(
+                tree, beta, self.lam * depth_weight, positive=self.positive,
+                parallel=parallel,
+            )  # fmt: skip
+            if not problem.total_weight <= LARGEST**2:
+                raise ValueError(
+                    f"sample_weight must sum to at most {LARGEST**2:g}, got "
+                    f"{problem.total_weight:g}"
                 )
-            self.coef_ = result.w
-            trie, index = tree.expand()
-            if tree.span is not None:
-                loss = LogLinearLoss(trie, beta, parallel=parallel)
-            scores = _expand_weights(tree, trie, index, result.w)
-            _, es, z = loss.value_and_scores(scores)
-            log_prob = np.log(es) - np.repeat(np.log(z), np.diff(trie.pair_ptr))
-            log_backoff = np.zeros(trie.n_nodes)
-            log_backoff[1:] = np.log(z[trie.parent[1:]]) - np.log(z[1:])
+            loss = LogLinearLoss(problem)
+            # Steps that overflow are seen and taken again.
+            with np.errstate(over="ignore", invalid="ignore"):
+                w = self._start(problem, loss)
+                result = solver.solve(loss, penalty.bind(problem), w, report)
+            trie, w = problem.expand(result.w)
+            if trie is not problem:
+                loss = LogLinearLoss(trie)
+            log_prob, log_backoff = loss.backoff(w)
+        self.coef_ = result.w
         self.n_iter_ = len(result.history)
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_parameters_ = int(np.count_nonzero(result.w))
         if result.status == "max_iter":
             warnings.warn(
-                f"the solver stopped at max_iter={self.max_iter} with an optimality "
-                f"residual of {result.optimality:.2g} > tol={self.tol:g}. Increase "
+                f"the solver stopped at max_iter={self.n_iter_} with an optimality "
+                f"residual of {result.optimality:.2g} > tol={solver.tol:g}. Increase "
                 "max_iter or tol"
-                + (
-                    ", or lam: unpenalised weights may have no finite optimum."
-                    * (self.lam == 0)
-                    or "."
-                ),
+                + ", or lam: unpenalised weights may have no finite optimum"
+                * (self.lam == 0),
                 ConvergenceWarning,
                 stacklevel=4,
             )
         return log_prob, log_backoff
 
-    def _start(self, tree):
-        """Zero, or the previous weights where their pairs are those of the tree."""
-        previous = getattr(self, "coef_", None)
-        if self.warm_start and previous is not None and previous.size == tree.n_pairs:
-            old = self.backoff_model_
-            trie, _ = tree.expand()
-            if (
-                np.array_equal(old.pair_ptr, trie.pair_ptr)
-                and np.array_equal(old.target, trie.target)
-                and np.array_equal(old.parent, trie.parent)
-            ):
-                return np.maximum(previous, 0.0) if self.positive else previous.copy()
-        return np.zeros(tree.n_pairs)
+    def _start(self, problem, loss):
+        """Zero, or the previous weights where they fit.
+
+        They do if their pairs are those of the tree and the loss is finite there: it
+        need not be after a change of `alpha`.
+        """
+        zero = np.zeros(problem.n_pairs)
+        if not self.warm_start or getattr(self, "coef_", zero[:0]).size != zero.size:
+            return zero
+        if not problem.same_pairs(self.backoff_model_):
+            return zero
+        w = np.maximum(self.coef_, 0.0) if self.positive else self.coef_.copy()
+        return w if np.isfinite(loss.value(w)) else zero
 
 
-def _expand_weights(tree, trie, index, w):
-    """Weights of the trie's pairs: merged suffixes share theirs."""
-    if tree.span is None:
-        return w
-    source = np.empty(trie.n_nodes, dtype=np.int32)
-    source[index] = np.repeat(np.arange(tree.n_nodes, dtype=np.int32), tree.span)
-    sizes = np.diff(trie.pair_ptr)
-    shift = tree.pair_ptr[source] - trie.pair_ptr[:-1]
-    return w[np.arange(trie.n_pairs) + np.repeat(shift, sizes)]
+def _warn_collapsed(beta, depth_weight):
+    # The root is never merged.
+    for name, values in (("alpha", beta[1:]), ("depth_weight", depth_weight[1:])):
+        if values.size and (values != values[0]).any():
+            warnings.warn(
+                f"{name} differs between depths, and on a collapsed tree merged "
+                "suffixes of different depths share one weight: this is another model "
+                f"than without collapse. Use {name}=1, or collapse=False in "
+                "SuffixTreeVectorizer",
+                UserWarning,
+                stacklevel=5,
+            )

@@ -1,5 +1,6 @@
 """StructuredLogLinearLM as its users meet it: parameters, errors, pipelines."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -13,6 +14,18 @@ from sklearn.pipeline import make_pipeline
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.context_tree import context_windows
 from sklstruct.exchange import write
+from sklstruct.loglinear import (
+    L1,
+    L2,
+    BoundPenalty,
+    DiagonalSolver,
+    ElasticNet,
+    FistaSolver,
+    Penalty,
+    Solver,
+    TreeL2,
+    TreeLinf,
+)
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
 
@@ -77,7 +90,7 @@ def test_scaling_alpha_is_scaling_the_penalty(penalty):
     lam = 0.25 if square else 0.5
     if penalty == "elastic_net":
         # l1 halves, the square quarters.
-        tight["gamma"] = 0.5
+        tight["penalty"] = ElasticNet(gamma=0.5)
     b = fit(StructuredLogLinearLM(lam=lam, alpha=np.full(4, 0.5), **tight), w)
     # l1 has nearly flat directions between a weight and its parent's.
     np.testing.assert_allclose(2.0 * a.coef_, b.coef_, atol=2e-2)
@@ -178,8 +191,19 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"depth_weight": -1.0}, "depth_weight"),
         ({"depth_weight": [1, 1, -1, 1]}, "depth_weight.*non-negative"),
         ({"depth_weight": [1, np.nan, 1, 1]}, "depth_weight.*finite"),
-        ({"gamma": -1.0}, "gamma"),
+        ({"lam": 1e51}, "lam must be at most"),
+        ({"alpha": 1e20}, r"alpha=1e\+20 weighs contexts of 3 symbols"),
+        ({"alpha": [1.0, 1.0, 1e60, 1.0]}, "alpha.*contexts of 2 symbols"),
+        ({"depth_weight": 1e300}, r"depth_weight=1e\+300 weighs contexts of 1"),
+        ({"penalty": ElasticNet(gamma=-1.0)}, "'gamma' parameter of ElasticNet"),
+        ({"penalty": ElasticNet(gamma=np.inf)}, "gamma"),
+        ({"penalty": ElasticNet(gamma=np.nan)}, "gamma"),
         ({"penalty": "l0"}, "penalty"),
+        ({"penalty": L1}, "penalty"),
+        ({"penalty": FistaSolver()}, "penalty"),
+        ({"solver": FistaSolver}, "solver"),
+        ({"solver": DiagonalSolver(kappa=0.0)}, "'kappa' parameter of DiagonalSolver"),
+        ({"solver": FistaSolver(tol=-1.0)}, "'tol' parameter of FistaSolver"),
         ({"solver": "newton"}, "solver"),
         ({"max_depth": -1}, "max_depth"),
         ({"max_iter": 0}, "max_iter"),
@@ -193,17 +217,102 @@ def test_bad_parameters(params, words):
         fit(StructuredLogLinearLM(**params), corpus())
 
 
-def test_an_unsupported_pair_is_refused_before_fitting(monkeypatch):
-    from sklstruct.loglinear import _estimator
+def test_an_unsupported_pair_is_refused_before_any_work():
+    class BoundValueOnly(BoundPenalty):
+        def value(self, w):
+            return 0.0
 
-    class Needy:
-        @staticmethod
-        def supports(penalty_class):
-            return False
+    class ValueOnly(Penalty):
+        bound = BoundValueOnly
 
-    monkeypatch.setitem(_estimator.SOLVERS, "fista", Needy)
-    with pytest.raises(ValueError, match="'fista'.*'l1'.*auto"):
-        StructuredLogLinearLM(penalty="l1", solver="fista").fit("nonsense", None)
+        def definition(self, w, groups):
+            return 0.0
+
+    class NeedsMuch(Solver):
+        needs = ("prox", "hessian")
+
+        def solve(self, loss, penalty, w, report): ...
+
+    def message(**params):
+        with pytest.raises(ValueError) as error:
+            StructuredLogLinearLM(**params).fit("nonsense", None)
+        return str(error.value)
+
+    text = message(penalty=ValueOnly(), solver="fista")
+    assert "solver='fista' cannot fit penalty=ValueOnly()" in text
+    assert "BoundValueOnly has no prox" in text
+    assert "can fit this penalty: []" in text
+    assert "this solver can fit: ['l1', 'l2', 'elastic_net', 'tree_l2'" in text
+    text = message(penalty="l1", solver=NeedsMuch())
+    assert "has no hessian" in text and "has no prox" not in text
+    assert "can fit this penalty: ['auto', 'fista']" in text
+
+
+# ---------------------------------------------------------------------- objects
+
+
+def test_names_and_objects_are_the_same():
+    w = corpus()
+    for name, penalty in [
+        ("l1", L1()), ("l2", L2()), ("elastic_net", ElasticNet()),
+        ("tree_l2", TreeL2()), ("tree_linf", TreeLinf()),
+    ]:  # fmt: skip
+        a = fit(StructuredLogLinearLM(penalty=name), w)
+        b = fit(StructuredLogLinearLM(penalty=penalty, solver=DiagonalSolver()), w)
+        assert np.array_equal(a.coef_, b.coef_)
+    a = fit(StructuredLogLinearLM(penalty="l1"), w)
+    b = fit(StructuredLogLinearLM(penalty=ElasticNet(gamma=0)), w)
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-12)
+
+
+def test_a_solver_takes_tol_and_max_iter_from_the_model_unless_it_has_its_own():
+    w = corpus()
+
+    def n_iter(solver, **params):
+        model = StructuredLogLinearLM(penalty="l2", solver=solver, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return fit(model, w).n_iter_
+
+    assert n_iter(DiagonalSolver(), tol=1e-6) == n_iter("auto", tol=1e-6)
+    assert n_iter(DiagonalSolver(tol=1e-6)) == n_iter("auto", tol=1e-6)
+    assert n_iter(DiagonalSolver(max_iter=5), tol=1e-6) == 5
+    assert n_iter(DiagonalSolver(), tol=0, max_iter=7) == 7
+    solver = DiagonalSolver()
+    n_iter(solver)
+    assert solver.get_params() == DiagonalSolver().get_params()  # not touched
+
+
+def test_objects_in_clone_search_repr_pickle_and_params():
+    w = corpus(n_sentences=60)
+    model = StructuredLogLinearLM(
+        penalty=ElasticNet(gamma=0.3), solver=DiagonalSolver(kappa=0.7), padding=-1
+    )
+    assert "ElasticNet(gamma=0.3)" in repr(model)
+    assert model._repr_html_()
+    twin = clone(model)
+    assert twin.penalty is not model.penalty and twin.penalty.gamma == 0.3
+    assert model.get_params()["penalty__gamma"] == 0.3
+    twin.set_params(penalty__gamma=0.5, solver__kappa=1.0)
+    assert (twin.penalty.gamma, twin.solver.kappa) == (0.5, 1.0)
+    assert model.penalty.gamma == 0.3
+    fit(twin, w)
+    again = pickle.loads(pickle.dumps(twin))
+    assert again.penalty.gamma == 0.5
+    X = w.contexts[:9]
+    assert np.array_equal(again.predict_proba(X), twin.predict_proba(X))
+
+    keep = w.sample_weight > 0
+    search = GridSearchCV(
+        model,
+        [
+            {"penalty": [L2(), "tree_l2"]},
+            {"penalty": [ElasticNet()], "penalty__gamma": [0.1, 1.0]},
+        ],
+        cv=2,
+    )
+    search.fit(w.contexts[keep], w.targets[keep])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def paths_and_targets():
@@ -269,6 +378,70 @@ def test_collapsed_tree_and_tree_l2():
     paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
     with pytest.raises(ValueError, match=r"tree_l2.*collapse=False"):
         StructuredLogLinearLM().fit(paths, y)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "tree_linf"])
+def test_collapse_warns_where_it_changes_the_model(penalty):
+    # "c" is always preceded by "b", so that the contexts (c) and (b, c) are merged.
+    X = np.array([["b", "c"]] * 6 + [["a", "b"]] * 4)
+    y = np.array(["x"] * 5 + ["y"] + ["z"] * 4)
+    paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
+    plain = SuffixTreeVectorizer().fit_transform(X)
+    model = StructuredLogLinearLM(penalty=penalty, tol=1e-7, max_iter=5000)
+    for params, name in (
+        ({"alpha": 0.5}, "alpha"),
+        ({"alpha": 1.0, "depth_weight": [1.0, 1.0, 3.0]}, "depth_weight"),
+    ):
+        with pytest.warns(
+            UserWarning, match=f"{name} differs between depths.*collapse"
+        ):
+            changed = clone(model).set_params(**params).fit(paths, y)
+        trie = clone(model).set_params(**params).fit(plain, y)
+        assert changed.objective_[-1] > trie.objective_[-1] * (1 + 1e-6)
+    same = {"alpha": 1.0, "penalize_root": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        merged = clone(model).set_params(**same).fit(paths, y)
+        trie = clone(model).set_params(**same).fit(plain, y)
+    assert merged.objective_[-1] == pytest.approx(trie.objective_[-1], rel=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize(
+    "params", [{"lam": 1e50}, {"alpha": 1e-200}, {"depth_weight": 1e16}]
+)
+def test_extreme_weights_stay_finite(penalty, params):
+    w = corpus()
+    model = fit(StructuredLogLinearLM(penalty=penalty, **params), w)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_).all()
+    proba = model.predict_proba(w.contexts)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_alpha_that_overflows_at_great_depth():
+    text = np.random.default_rng(0).integers(0, 2, 2100)
+    windows = np.lib.stride_tricks.sliding_window_view(text, 2001)[:20]
+    X, y = windows[:, :-1], windows[:, -1]
+    for name in ("alpha", "depth_weight"):
+        with pytest.raises(ValueError, match=f"{name}=1.1 weighs contexts of 1208"):
+            StructuredLogLinearLM(**{name: 1.1}).fit(X, y)
+    model = StructuredLogLinearLM(alpha=0.5).fit(X, y)  # underflows: no harm
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_total_weight_that_overflows():
+    with pytest.raises(ValueError, match="sample_weight must sum"):
+        StructuredLogLinearLM().fit([[0], [1], [1]], [0, 1, 0], [1e308, 1e308, 1e308])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_warm_start_from_weights_that_overflow():
+    w = corpus()
+    model = StructuredLogLinearLM(penalty="l2", lam=1e-3, warm_start=True)
+    fit(model, w)
+    fit(model.set_params(alpha=1e10, lam=1.0), w)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_).all()
 
 
 def test_paths_longer_than_max_depth():

@@ -1,12 +1,10 @@
-"""Solvers of the penalised log-linear model.
+"""Solvers of the penalised log-linear model: one idea a file, objects with `solve`."""
 
-A solver is a class with `supports(penalty_class)` and `solve(loss, penalty, w,
-on_iteration)`; a new one is a file here and an entry in ``SOLVERS``.
-"""
-
+from ._base import Result, Solver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
 
-SOLVERS = {"auto": DiagonalSolver, "fista": FistaSolver}
+# The names that the estimator's parameter takes.
+SOLVERS: dict[str, type[Solver]] = {"auto": DiagonalSolver, "fista": FistaSolver}
 
-__all__ = ["SOLVERS"]
+__all__ = ["SOLVERS", "DiagonalSolver", "FistaSolver", "Result", "Solver"]

@@ -1,40 +1,128 @@
-"""What the solvers share."""
+"""What a solver is, and what solvers share."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import numbers
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from .. import _solver_fast as _fast
-from .._sweeps import sum_over
+from ..._compat import Interval
+
+if TYPE_CHECKING:
+    from .._loss import LogLinearLoss
+    from .._penalties import BoundPenalty, Penalty
+    from .._problem import Problem
+
+# Called with (iteration, objective, optimality) after each; True stops the fit.
+Report = Callable[[int, float, float], bool]
 
 
 class Result(NamedTuple):
     """What a solver found; objective and optimality are those of `w`."""
 
     w: np.ndarray
-    history: list  # objective at each evaluation
+    history: list[float]  # best objective so far, at each evaluation
     objective: float
     optimality: float
     status: str  # "converged", "max_iter" or "stopped" (by a callback)
 
 
-def extrapolate(loss, momentum, positive, y, y_prev, w, new):
-    """y_prev <- y, y <- new + momentum (new - w), w <- new."""
+class Solver(BaseEstimator, metaclass=ABCMeta):
+    r"""Base of the solvers of `StructuredLogLinearLM`.
 
-    def run(k, lo, hi):
-        _fast.extrapolate(lo, hi, momentum, positive, y, y_prev, w, new)
+    A solver of your own is a subclass with `needs` and `solve`; its parameters are
+    those of ``__init__``, as for any scikit-learn object.
 
-    sum_over(loss.map, run, loss.ranges.groups)
+    Attributes
+    ----------
+    needs : tuple of str
+        The methods of a bound penalty that it calls. A penalty that lacks one is
+        refused before any work.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    _parameter_constraints: ClassVar[dict] = {
+        "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    }
+
+    @abstractmethod
+    def solve(
+        self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
+    ) -> Result:
+        """Minimise from w, which is overwritten.
+
+        Parameters
+        ----------
+        loss : LogLinearLoss
+            ``value_and_gradient(w, grad)``, ``value(w)``.
+
+        penalty : BoundPenalty
+            The methods that `needs` names.
+
+        w : float64 ndarray of shape (n_pairs,)
+            Start; 0 at classes never seen, and not negative where weights are not.
+
+        report : callable
+            Called with (iteration, objective, optimality); True stops the fit.
+
+        Returns
+        -------
+        result : Result
+            Its objective is not above that of the start.
+        """
+
+    def missing(self, penalty: type[Penalty] | Penalty) -> list[str]:
+        """The methods that it needs and bound penalties of this kind lack."""
+        return [name for name in self.needs if not hasattr(penalty.bound, name)]
 
 
-def next_momentum(t):
+class Best:
+    """The best of the points that a solver has evaluated.
+
+    Momentum and smoothing make the objective rise now and then, and an iteration that
+    is stopped there should not return it. The point is copied only when the next one
+    is worse, so that a descent costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self.start = self.objective = self.optimality = np.inf
+        self._w: np.ndarray | None = None  # None: the point of the last update
+        self.history: list[float] = []
+
+    def update(self, objective: float, optimality: float, before: np.ndarray) -> None:
+        """A new point; `before` is the one of the last update."""
+        if not self.history:
+            self.start = objective
+        if objective <= self.objective or not self.history:
+            self.objective, self.optimality, self._w = objective, optimality, None
+        elif self._w is None:
+            self._w = before.copy()
+        self.history.append(self.objective)
+
+    def rose(self, objective: float) -> bool:
+        """Whether a point is worse than the start, by more than rounding."""
+        return not objective <= self.start + 1e-12 * abs(self.start)
+
+    def point(self, last: np.ndarray) -> np.ndarray:
+        """The best point; `last` is that of the last update."""
+        return last if self._w is None else self._w
+
+    def result(self, last: np.ndarray, status: str) -> Result:
+        w = self.point(last)
+        return Result(w, self.history, self.objective, self.optimality, status)
+
+
+def next_momentum(t: float) -> tuple[float, float]:
     """(momentum, next t) of Nesterov's sequence."""
     t_next = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
     return (t - 1.0) / t_next, t_next
 
 
-def relative_residual(squared, loss):
+def relative_residual(squared: float, problem: Problem) -> float:
     """The optimality residual: root of sum r_p^2 / c_p over the total weight."""
-    return float(np.sqrt(squared / loss.tree.node_weight.sum()))
+    return float(np.sqrt(squared / problem.total_weight))

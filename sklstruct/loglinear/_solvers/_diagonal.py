@@ -9,98 +9,138 @@ scale of every pair.
 
 from __future__ import annotations
 
+import numbers
+from typing import TYPE_CHECKING, ClassVar
+
 import numpy as np
 
+from ..._compat import Interval
 from .. import _solver_fast as _fast
-from .._sweeps import sum_over
-from ._base import Result, extrapolate, next_momentum, relative_residual
+from ._base import (
+    Best,
+    Report,
+    Result,
+    Solver,
+    next_momentum,
+    relative_residual,
+)
 
-# kappa = 0.6 was stable from w = 0 for every penalty and depth tried on
-# WikiText-2; 0.4 diverged for l2 (alpha 0.7, depth 4) and 1.0 needs a fifth more
-# iterations. Where 0.6 is too small the curvature test raises it.
-KAPPA = 0.6
+if TYPE_CHECKING:
+    from .._loss import LogLinearLoss
+    from .._penalties import BoundPenalty
 
 # Smoothing of the group norms: from EPSILON, times EPSILON_DECAY an iteration, down
-# to EPSILON_MIN (weights are of order 1), then 0.
+# to EPSILON_MIN (weights are of order 1), then 0. At once 0 where the smoothed norms,
+# whose sum is up to epsilon a group larger, have led above the start: a smaller epsilon
+# would hold weights of 0 in place there.
 EPSILON, EPSILON_DECAY, EPSILON_MIN = 0.3, 0.7, 1e-5
 
 
-class DiagonalSolver:
-    """FISTA in the metric kappa * scale * count, with restarts.
+class DiagonalSolver(Solver):
+    r"""FISTA in the diagonal metric kappa * scale * count, with restarts.
 
     - kappa is raised whenever the loss curves more between two successive points
       than the metric allows (the Bregman distance, free once both gradients are
       known).
-    - The momentum restarts when it points uphill (O'Donoghue & Candes 2015).
+    - The momentum restarts when it points uphill [1]_.
     - A smoothed penalty (tree_l2) is first majorised with a smoothing epsilon that
       is driven down; once that has converged the steps are exact (epsilon = 0), so
       that zeros are exact and the residual is that of the penalty itself.
+    - A point above the start is refused: the next step leaves from the best point,
+      without smoothing or with a larger kappa. The best point is what is returned
+      when the iterations end early.
 
     Parameters
     ----------
-    tol : float
-        Tolerance on the optimality residual.
-    max_iter : int
-        Maximum number of evaluations of loss and gradient.
+    tol : float, default=None
+        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+
+    max_iter : int, default=None
+        Largest number of evaluations of loss and gradient, at least 1. None:
+        `max_iter` of the model.
+
+    kappa : float, default=0.6
+        Start of the metric's factor, positive. Below about 0.5 the first steps may
+        overshoot and are taken again; larger values need more iterations.
+
+    References
+    ----------
+    .. [1] B. O'Donoghue, E. Candes, "Adaptive Restart for Accelerated Gradient
+       Schemes", Foundations of Computational Mathematics 15, 2015.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import DiagonalSolver, StructuredLogLinearLM
+    >>> model = StructuredLogLinearLM(solver=DiagonalSolver(tol=1e-4, kappa=1.0))
     """
 
-    def __init__(self, tol, max_iter):
+    needs = ("step",)
+    _parameter_constraints: ClassVar[dict] = {
+        **Solver._parameter_constraints,
+        "kappa": [Interval(numbers.Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        kappa: float = 0.6,
+    ) -> None:
         self.tol = tol
         self.max_iter = max_iter
+        self.kappa = kappa
 
-    @staticmethod
-    def supports(penalty_class):
-        return hasattr(penalty_class, "step")
-
-    def solve(self, loss, penalty, w, on_iteration):
-        """Minimise from w, which is overwritten.
-
-        Parameters
-        ----------
-        loss : LogLinearLoss
-        penalty : Penalty
-        w : float64 ndarray of shape (n_pairs,)
-        on_iteration : callable
-            Called with (iteration, objective, optimality); True stops the fit.
-
-        Returns
-        -------
-        result : Result
-        """
+    def solve(
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+    ) -> Result:
+        problem = loss.problem
         y, y_prev = w.copy(), w.copy()
         g, new = np.empty_like(w), np.empty_like(w)
-        kappa, t = KAPPA, 1.0
+        kappa, t = float(self.kappa), 1.0
         epsilon = EPSILON if penalty.smoothed else 0.0
-        f_prev = np.inf
+        f_prev = None  # loss at y_prev, None where y is no step from there
         exact = not penalty.smoothed  # whether y comes from an exact step
-        history = []
-        status = "max_iter"
+        best = Best()
         for iteration in range(self.max_iter):
-            f, _ = loss.value_and_gradient(y, g)
-            if iteration:
-                raised = self._raise_kappa(loss, kappa, f, f_prev, y, y_prev, g)
-                if raised > kappa:
-                    kappa, t = raised, 1.0
-                    if not np.isfinite(f):  # back to the last sane point
-                        y[:], w[:] = y_prev, y_prev
-                        f, _ = loss.value_and_gradient(y, g)
-            squared, value = penalty.step(kappa, y, g, new, epsilon)
-            optimality = relative_residual(squared, loss)
-            history.append(f + value)
-            stop = on_iteration(iteration, f + value, optimality)
+            f = loss.value_and_gradient(y, g)
+            raised = kappa
+            if f_prev is not None:
+                raised = _raise_kappa(problem, kappa, f, f_prev, y, y_prev, g)
+            if raised > kappa:
+                kappa, t = raised, 1.0
+            objective = optimality = np.inf
+            if np.isfinite(f):
+                squared, value = penalty.step(kappa, y, g, new, epsilon)
+                objective, optimality = f + value, relative_residual(squared, problem)
+            best.update(objective, optimality, y_prev)
+            stop = report(iteration, best.objective, optimality)
+            if best.rose(objective):
+                if stop:
+                    return best.result(y, "stopped")
+                point = best.point(y)
+                y[:], w[:], t, f_prev = point, point, 1.0, None
+                exact = not penalty.smoothed
+                if epsilon > 0.0:
+                    epsilon = 0.0
+                elif raised == kappa:
+                    kappa *= 2.0
+                continue
 
             small = optimality <= self.tol and epsilon <= EPSILON_MIN
             # Without momentum the residual is that of the answer y itself.
             if small and exact and np.array_equal(y, w):
-                status = "converged"
-                break
+                best.history[-1] = objective
+                return Result(y, best.history, objective, optimality, "converged")
             if stop:
-                status = "stopped"
-                break
+                return best.result(y, "stopped")
             if iteration == self.max_iter - 1:
                 break  # y is the point that was evaluated
             f_prev = f
-            if small or self._uphill(loss, y, w, new):
+            if small or _uphill(problem, y, w, new):
                 t = 1.0
             momentum, t = (0.0, 1.0) if small else next_momentum(t)
             exact = epsilon == 0.0
@@ -108,36 +148,47 @@ class DiagonalSolver:
                 epsilon = 0.0
             elif epsilon > 0.0:
                 epsilon = max(EPSILON_MIN, EPSILON_DECAY * epsilon)
-            extrapolate(loss, momentum, penalty.positive, y, y_prev, w, new)
-        return Result(y, history, history[-1], optimality, status)
+            _extrapolate(problem, momentum, y, y_prev, w, new)
+        return best.result(y, "max_iter")
 
-    def _raise_kappa(self, loss, kappa, f, f_prev, y, y_prev, g):
-        """kappa, or a larger one where the metric is below the curvature.
 
-        The metric majorises between y_prev and y iff the Bregman distance
-        f(y_prev) - f(y) - g(y) (y_prev - y) is at most D (y_prev - y)^2 / 2.
-        """
-        if not np.isfinite(f):
-            return 4.0 * kappa
-        count = loss.tree.count
+def _extrapolate(problem, momentum, y, y_prev, w, new):
+    """y_prev <- y, y <- new + momentum (new - w), w <- new."""
 
-        def run(k, lo, hi):
-            sums = np.zeros(2)
-            _fast.curvature(lo, hi, loss.metric_scale(k), count, y, y_prev, g, sums)
-            return sums
+    def run(k, lo, hi):
+        _fast.extrapolate(lo, hi, momentum, problem.positive, y, y_prev, w, new)
 
-        linear, square = sum_over(loss.map, run, loss.ranges.groups)
-        # Differences of f below its rounding prove nothing.
-        bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
-        allowed = 0.5 * kappa * square
-        if bregman <= allowed:
-            return kappa
-        return kappa * 1.05 * (min(bregman / allowed, 2.0) if allowed > 0 else 2.0)
+    problem.sum_over(run)
 
-    def _uphill(self, loss, y, w, new):
-        count = loss.tree.count
 
-        def run(k, lo, hi):
-            return _fast.restart_test(lo, hi, loss.metric_scale(k), count, y, w, new)
+def _raise_kappa(problem, kappa, f, f_prev, y, y_prev, g):
+    """kappa, or a larger one where the metric is below the curvature.
 
-        return sum_over(loss.map, run, loss.ranges.groups) > 0
+    The metric majorises between y_prev and y iff the Bregman distance
+    f(y_prev) - f(y) - g(y) (y_prev - y) is at most D (y_prev - y)^2 / 2.
+    """
+    if not np.isfinite(f):
+        return 4.0 * kappa
+    count, scale = problem.count, problem.scale
+
+    def run(k, lo, hi):
+        sums = np.zeros(2)
+        _fast.curvature(lo, hi, scale.at(k), count, y, y_prev, g, sums)
+        return sums
+
+    linear, square = problem.sum_over(run)
+    # Differences of f below its rounding prove nothing.
+    bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
+    allowed = 0.5 * kappa * square
+    if bregman <= allowed:
+        return kappa
+    return kappa * 1.05 * (min(bregman / allowed, 2.0) if allowed > 0 else 2.0)
+
+
+def _uphill(problem, y, w, new):
+    count, scale = problem.count, problem.scale
+
+    def run(k, lo, hi):
+        return _fast.restart_test(lo, hi, scale.at(k), count, y, w, new)
+
+    return problem.sum_over(run) > 0

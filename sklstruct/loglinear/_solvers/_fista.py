@@ -7,41 +7,69 @@ data. On text it crawls: one step size must suit the most frequent word.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .._penalties import proximal_step
-from ._base import Result, next_momentum, relative_residual
+from ._base import (
+    Best,
+    Report,
+    Result,
+    Solver,
+    next_momentum,
+    relative_residual,
+)
+
+if TYPE_CHECKING:
+    from .._loss import LogLinearLoss
+    from .._penalties import BoundPenalty
 
 
-class FistaSolver:
-    """Proximal gradient in the metric L * identity, L found by backtracking.
+class FistaSolver(Solver):
+    r"""FISTA in the metric L * identity, with L found by backtracking [1]_.
 
     Parameters
     ----------
-    tol : float
-        Tolerance on the optimality residual.
-    max_iter : int
-        Maximum number of iterations (each evaluates the loss at least twice).
+    tol : float, default=None
+        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+
+    max_iter : int, default=None
+        Largest number of iterations, at least 1; each evaluates the loss at least
+        twice. None: `max_iter` of the model.
+
+    References
+    ----------
+    .. [1] A. Beck, M. Teboulle, "A Fast Iterative Shrinkage-Thresholding Algorithm for
+       Linear Inverse Problems", SIAM Journal on Imaging Sciences 2, 2009.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import FistaSolver, StructuredLogLinearLM
+    >>> model = StructuredLogLinearLM(solver=FistaSolver(max_iter=2000))
     """
 
-    def __init__(self, tol, max_iter):
+    needs = ("value", "prox")
+
+    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
         self.tol = tol
         self.max_iter = max_iter
 
-    @staticmethod
-    def supports(penalty_class):
-        return hasattr(penalty_class, "prox")
-
-    def solve(self, loss, penalty, w, on_iteration):
-        """See `DiagonalSolver.solve`."""
-        y = w.copy()
+    def solve(
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+    ) -> Result:
+        problem = loss.problem
+        y = before = w.copy()
         g, new = np.empty_like(w), np.empty_like(w)
         lipschitz, t = 1.0, 1.0
         metric = np.full(w.size, lipschitz)
-        history = []
-        status = "max_iter"
+        best = Best()
         for iteration in range(self.max_iter):
-            f, _ = loss.value_and_gradient(y, g)
+            f = loss.value_and_gradient(y, g)
             value = penalty.value(y)
             while True:
                 squared = proximal_step(penalty, metric, y, g, new)
@@ -52,30 +80,35 @@ class FistaSolver:
                 lipschitz *= 2.0
                 if not np.isfinite(lipschitz):
                     raise FloatingPointError(
-                        "no step size decreases the loss; the weights have left the "
-                        "range of floating point numbers. Use lam > 0."
+                        "solver: no step size of FistaSolver decreases the loss, whose "
+                        "values have left the range of floating point numbers; use "
+                        'solver="auto", a larger lam, or alpha <= 1'
                     )
                 metric.fill(lipschitz)
-            optimality = relative_residual(squared, loss)
-            history.append(f + value)
-            stop = on_iteration(iteration, f + value, optimality)
-            plain = np.array_equal(y, w)
-            if optimality <= self.tol and plain:
-                status = "converged"
-                break
+            objective, optimality = f + value, relative_residual(squared, problem)
+            best.update(objective, optimality, before)
+            before = y
+            stop = report(iteration, best.objective, optimality)
+            if best.rose(objective):
+                # The momentum has led above the start: a plain step from the best.
+                y, t = best.point(y).copy(), 1.0
+                w[:] = y
+            elif optimality <= self.tol and np.array_equal(y, w):
+                best.history[-1] = objective
+                return Result(y, best.history, objective, optimality, "converged")
+            elif stop or iteration == self.max_iter - 1:
+                pass  # y is the point that was evaluated
+            elif optimality <= self.tol:
+                y, t = new.copy(), 1.0
+                w[:] = new
+            else:
+                if (y - new) @ (new - w) > 0:
+                    t = 1.0
+                momentum, t = next_momentum(t)
+                y = new + momentum * (new - w)
+                if problem.positive:
+                    np.maximum(y, 0.0, out=y)
+                w[:] = new
             if stop:
-                status = "stopped"
-                break
-            if iteration == self.max_iter - 1:
-                break  # y is the point that was evaluated
-            if optimality <= self.tol:
-                y[:], w[:], t = new, new, 1.0
-                continue
-            if (y - new) @ (new - w) > 0:
-                t = 1.0
-            momentum, t = next_momentum(t)
-            y = new + momentum * (new - w)
-            if penalty.positive:
-                np.maximum(y, 0.0, out=y)
-            w[:] = new
-        return Result(y, history, history[-1], optimality, status)
+                return best.result(before, "stopped")
+        return best.result(before, "max_iter")

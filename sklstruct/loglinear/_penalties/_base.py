@@ -1,0 +1,162 @@
+"""What a penalty is: an object with parameters, bound to a problem by a solver's fit.
+
+A `Penalty` is what users hold: its own parameters, nothing of the data. Bound to a
+`Problem` it becomes a `BoundPenalty`, which has the strengths, the sign of the
+weights and the working arrays, and offers some of
+
+``value(w)``
+    strength times Omega(w).
+``step(kappa, y, g, out, epsilon)``
+    The proximal step from y in the diagonal metric D = kappa * scale * count, exact
+    or (``smoothed``, epsilon > 0) that of a majoriser tangent at y.
+``prox(v, metric, out)``
+    The exact proximal operator in a metric that suits it.
+
+A solver names what it needs of them; a pair that does not fit is refused before any
+work. A new penalty is a file with two classes, and is passed as an object; an entry
+in ``PENALTIES`` gives it a name.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .. import _solver_fast as _fast
+
+if TYPE_CHECKING:
+    from .._problem import Problem
+
+
+class BoundPenalty(metaclass=ABCMeta):
+    r"""A penalty with the strengths of one problem.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Gives the parameters.
+
+    problem : Problem
+        Gives pairs, strengths by depth (``problem.strength``), the sign of the
+        weights and the walks over the pairs.
+    """
+
+    smoothed = False  # whether `step` begins with a smoothed majoriser
+
+    def __init__(self, penalty: Penalty, problem: Problem) -> None:
+        self.penalty = penalty
+        self.problem = problem
+
+    @abstractmethod
+    def value(self, w: np.ndarray) -> float:
+        """The penalty at w, strengths included."""
+
+
+class ProximalPenalty(BoundPenalty):
+    """A penalty whose proximal operator is exact in any diagonal metric."""
+
+    _metric: tuple[float | None, Any] = (None, None)
+
+    @abstractmethod
+    def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """out = argmin over u of sum metric (u - v)^2 / 2 + value(u); v may be out.
+
+        Where weights are non-negative, v is.
+        """
+
+    def step(
+        self,
+        kappa: float,
+        y: np.ndarray,
+        g: np.ndarray,
+        out: np.ndarray,
+        epsilon: float = 0.0,
+    ) -> tuple[float, float]:
+        """out = the proximal step; (squared residual over count, value at y)."""
+        if self._metric[0] != kappa:
+            self._metric = (kappa, self.problem.metric(kappa))
+        value = self.value(y)
+        return proximal_step(self, self._metric[1], y, g, out), value
+
+
+class Penalty(BaseEstimator, metaclass=ABCMeta):
+    r"""Base of the penalties :math:`\Omega` of `StructuredLogLinearLM`.
+
+    A penalty of your own is a subclass with a `bound` class: its parameters are those
+    of ``__init__``, as for any scikit-learn object, so that it can be cloned,
+    searched over (``penalty__gamma``) and pickled. The strength of its terms (`lam`,
+    `depth_weight`, `penalize_root`) and the sign of the weights are the model's and
+    come with the problem.
+
+    Attributes
+    ----------
+    bound : type
+        Class of the bound penalty, a subclass of `BoundPenalty`.
+
+    collapsible : bool
+        Whether the pairs that a collapsed tree merges have equal weights at an
+        optimum.
+    """
+
+    bound: ClassVar[type[BoundPenalty]]
+    collapsible: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict] = {}
+
+    def bind(self, problem: Problem) -> BoundPenalty:
+        """This penalty on the pairs of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Pairs, counts, strengths.
+
+        Returns
+        -------
+        bound : BoundPenalty
+            What a solver calls.
+        """
+        return self.bound(self, problem)
+
+    @abstractmethod
+    def definition(self, w: np.ndarray, groups: Any) -> float:
+        r"""Strength times :math:`\Omega(w)`, written out, for tests on small trees.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_pairs,)
+            Weights.
+
+        groups : object
+            Its ``subtree[q]`` are the pairs at and below pair q (same class, longer
+            contexts), ``context[n]`` the pairs of node n, ``strength[q]`` the
+            strength at the depth of pair q.
+
+        Returns
+        -------
+        value : float
+        """
+
+
+def proximal_step(
+    penalty: ProximalPenalty,
+    metric: np.ndarray,
+    y: np.ndarray,
+    g: np.ndarray,
+    out: np.ndarray,
+) -> float:
+    """out = prox(y - g / D); returns sum (D (y - out))^2 / count."""
+    problem = penalty.problem
+    count = problem.count
+
+    def forward(k, lo, hi):
+        _fast.gradient_step(lo, hi, metric, y, g, problem.positive, out)
+
+    def residual(k, lo, hi):
+        return _fast.mapping_residual(lo, hi, metric, count, y, out)
+
+    problem.sum_over(forward)
+    penalty.prox(out, metric, out)
+    return problem.sum_over(residual)

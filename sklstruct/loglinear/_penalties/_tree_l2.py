@@ -1,0 +1,181 @@
+"""The sum of Euclidean norms over subtrees of the pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...prox import _tree_prox_fast as _prox
+from .. import _solver_fast as _fast
+from ._base import BoundPenalty, Penalty
+from ._separable import separable_step
+
+if TYPE_CHECKING:
+    from .._problem import Problem
+
+_ONE = np.ones(1)
+_ZERO = np.zeros(1)
+
+# Norms below it take the exact operator in the last phase; weights are of order 1.
+THRESHOLD = 1e-2
+
+
+class BoundTreeL2(BoundPenalty):
+    r"""The exact operator needs one metric value a word, which is useless on text.
+
+    Instead, :math:`\|v\| \le \tfrac12 (\|v\|^2/\eta + \eta)`, tight at
+    :math:`\eta = \|v\|`, makes groups separable with the quadratic weight
+    :math:`\rho_p = \sum_{g \ni p} \lambda_g / \eta_g`:
+
+    - with epsilon > 0, for all groups, :math:`\eta_g^2 = \|y_g\|^2 +
+      \varepsilon^2`. The groups of the deepest level are single weights and keep
+      their exact norm (soft threshold), so most zeros are exact from the start;
+    - with epsilon = 0, for the groups with :math:`\|y_g\|` above a threshold,
+      where the norm is smooth. The subtrees below it are near zero, one metric
+      value suits each, and the exact operator decides which vanish. A fixed point
+      of this step is a minimum of the penalised loss itself.
+    """
+
+    smoothed = True
+
+    def __init__(self, penalty: Penalty, problem: Problem) -> None:
+        super().__init__(penalty, problem)
+        self._square = np.empty(problem.n_pairs)
+        self._exact = None  # working arrays of the exact step
+
+    def _strength(self, level):
+        return float(self.problem.strength.at(level)[0])
+
+    def _leaf_l1(self, level):
+        last = self.problem.n_levels - 1
+        return self.problem.strength.at(level) if level == last else _ZERO
+
+    def step(
+        self,
+        kappa: float,
+        y: np.ndarray,
+        g: np.ndarray,
+        out: np.ndarray,
+        epsilon: float = 0.0,
+    ) -> tuple[float, float]:
+        value = self.value(y)  # leaves the squared norms in _square
+        if epsilon == 0.0:
+            return self._exact_step(kappa, y, g, out), value
+        problem, square = self.problem, self._square
+        last = problem.n_levels - 1
+
+        def down(k, lo, hi):
+            _fast.group_weights(
+                lo, hi, self._strength(k), k < last, epsilon, problem.pair_parent,
+                square,
+            )  # fmt: skip
+
+        problem.downward(down)
+        squared, _ = separable_step(
+            problem, self._leaf_l1, lambda _: _ZERO, kappa, y, g, square, out
+        )
+        return squared, value
+
+    def _exact_step(self, kappa, y, g, out):
+        """The step from the squared norms of y; its squared residual."""
+        problem = self.problem
+        parent, count = problem.pair_parent, problem.count
+        if self._exact is None:
+            self._exact = (
+                np.empty(y.size), np.empty(y.size), np.empty(y.size, dtype=np.int32)
+            )  # fmt: skip
+        rho = self._square
+        metric, group_kappa, cut = self._exact
+
+        def split(k, lo, hi):
+            _fast.split_groups(
+                lo, hi, kappa, problem.scale.at(k), self._strength(k), THRESHOLD,
+                parent, count, rho, metric, group_kappa, cut,
+            )  # fmt: skip
+
+        def centres(k, lo, hi):
+            _fast.forest_centres(
+                lo, hi, problem.positive, rho, metric, y, g, group_kappa, out
+            )
+
+        def residual(k, lo, hi):
+            return _fast.mapping_residual(lo, hi, metric, count, y, out)
+
+        problem.downward(split)
+        problem.sum_over(centres)
+        self._shrink(cut, group_kappa, out)
+        return problem.sum_over(residual)
+
+    def _shrink(self, parent, kappa, out):
+        """The exact operator on a forest, in place."""
+        state = self._square
+
+        def up(k, lo, hi, push):
+            _prox.tree_l2_up(parent, kappa, _ONE, out, state, lo, hi, push)
+
+        def push(lo, hi):
+            _prox.tree_l2_push(parent, kappa, state, lo, hi)
+
+        def down(k, lo, hi):
+            _prox.tree_l2_down(parent, kappa, out, state, lo, hi)
+
+        self.problem.upward(up, push, clear=state)
+        self.problem.downward(down)
+
+    def value(self, w: np.ndarray) -> float:
+        problem, state = self.problem, self._square
+        parent = problem.pair_parent
+
+        def up(k, lo, hi, push):
+            return _prox.tree_l2_norm_up(
+                parent, problem.strength.at(k), _ONE, w, state, lo, hi, push
+            )
+
+        def push(lo, hi):
+            _prox.tree_l2_norm_push(parent, state, lo, hi)
+
+        return problem.upward(up, push, clear=state)
+
+    def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Exact where the metric is the same for all pairs of a class."""
+        if out is not v:
+            out[:] = v
+        kappa = np.empty_like(metric)
+
+        def divide(k, lo, hi):
+            np.divide(
+                self.problem.strength.of(lo, hi, k), metric[lo:hi], out=kappa[lo:hi]
+            )
+
+        self.problem.sum_over(divide)
+        self._shrink(self.problem.pair_parent, kappa, out)
+        return out
+
+
+class TreeL2(Penalty):
+    r""":math:`\Omega(w) = \sum_q \|w_{subtree(q)}\|_2`, q over the pairs.
+
+    subtree(q) are the pairs of the same class whose context extends that of q into
+    the past, q included. Subtrees vanish as a whole, and deep weights, which lie in
+    more groups, are charged more. It does not keep the weights of merged suffixes
+    equal, so it cannot be fitted on a collapsed tree.
+
+    References
+    ----------
+    .. [1] A. Nelakanti, C. Archambeau, J. Mairal, F. Bach, G. Bouchard, "Structured
+       Penalties for Log-linear Language Models", EMNLP 2013, section 3.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import StructuredLogLinearLM, TreeL2
+    >>> model = StructuredLogLinearLM(penalty=TreeL2(), lam=0.5)
+    """
+
+    bound = BoundTreeL2
+    collapsible = False
+
+    def definition(self, w: np.ndarray, groups: Any) -> float:
+        return sum(
+            s * np.linalg.norm(w[q]) for s, q in zip(groups.strength, groups.subtree)
+        )

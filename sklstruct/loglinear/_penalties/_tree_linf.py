@@ -1,0 +1,94 @@
+"""The sum of maxima over subtrees of the pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...prox import _tree_prox_fast as _prox
+from ._base import Penalty, ProximalPenalty
+
+if TYPE_CHECKING:
+    from .._problem import Problem
+
+
+class BoundTreeLinf(ProximalPenalty):
+    """Its operator clips subtrees to a common level, which composes over nested
+    groups in any diagonal metric."""
+
+    def __init__(self, penalty: Penalty, problem: Problem) -> None:
+        super().__init__(penalty, problem)
+        self._slots = _prox.tree_linf_slots(problem.n_pairs)
+        self._state = np.empty(problem.n_pairs)
+
+    def value(self, w: np.ndarray) -> float:
+        problem, state = self.problem, self._state
+        parent = problem.pair_parent
+
+        def up(k, lo, hi, push):
+            return _prox.tree_linf_norm_up(
+                parent, problem.strength.at(k), w, state, lo, hi, push
+            )
+
+        def push(lo, hi):
+            _prox.tree_linf_norm_push(parent, state, lo, hi)
+
+        return problem.upward(up, push, clear=state)
+
+    def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
+        problem, slots = self.problem, self._slots
+        parent = problem.pair_parent
+        if out is not v:
+            out[:] = v
+
+        def up(k, lo, hi, push):
+            _prox.tree_linf_up(
+                parent, problem.strength.at(k), metric, out, slots, lo, hi, push
+            )
+
+        def push(lo, hi):
+            _prox.tree_linf_push(parent, slots, lo, hi)
+
+        def down(k, lo, hi):
+            _prox.tree_linf_down(parent, out, slots, lo, hi)
+
+        problem.upward(up, push)
+        problem.downward(down)
+        return out
+
+
+class TreeLinf(Penalty):
+    r""":math:`\Omega(w) = \sum_q \max |w_{subtree(q)}|`, q over the pairs.
+
+    subtree(q) are the pairs of the same class whose context extends that of q into
+    the past, q included. Below the largest weight of its group a weight costs nothing
+    there: weights grow to the level of their group and stay.
+
+    Notes
+    -----
+    The optimum need not be unique. Where a context is always preceded by one symbol,
+    it and the longer context have the same samples. Then weight may move from the
+    longer to the shorter, at no cost while it stays below the largest weight of the
+    groups around: two such solutions have the same objective and give the same
+    probabilities to the training samples, but not to the shorter context preceded by
+    something else, which was never seen. What is returned is the one that the solver
+    reaches from its start.
+
+    References
+    ----------
+    .. [1] A. Nelakanti, C. Archambeau, J. Mairal, F. Bach, G. Bouchard, "Structured
+       Penalties for Log-linear Language Models", EMNLP 2013, section 3.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import StructuredLogLinearLM, TreeLinf
+    >>> model = StructuredLogLinearLM(penalty=TreeLinf(), lam=0.5, alpha=0.8)
+    """
+
+    bound = BoundTreeLinf
+
+    def definition(self, w: np.ndarray, groups: Any) -> float:
+        return sum(
+            s * np.abs(w[q]).max() for s, q in zip(groups.strength, groups.subtree)
+        )

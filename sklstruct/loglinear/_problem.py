@@ -1,0 +1,335 @@
+"""The problem that is minimised: pairs, counts, features, strengths, and walks.
+
+    F(w) = loss(w) + sum over the groups q of strength_q omega(w_q)
+
+Loss and penalty are made from one `Problem`: it is the only place that knows how
+the tree stores its pairs, how they are cut for caches and threads, and whether a
+number belongs to a level (trie) or to a pair (collapsed tree).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._parallel import ThreadMap, serial_map
+
+if TYPE_CHECKING:
+    from ..backoff import BackoffModel
+    from ..context_tree import ContextTree
+
+# Pairs in one block of branches. Its working set (w, es, gradient, counts, parents:
+# about 40 bytes a pair) should stay in a core's cache between the forward and the
+# backward sweep (`benchmarks/bench_loss.py --block` prints a table).
+BLOCK_PAIRS = 1 << 16
+
+# Pairs in one chunk of a vector pass: its operands (about 60 bytes a pair) stay
+# in a core's L2 cache between the passes of one step.
+CHUNK_PAIRS = 1 << 14
+
+# Shards are the units of parallel work. Their number is fixed, not taken from
+# n_jobs, so that sums over shards have one order and n_jobs never changes results.
+N_SHARDS = 8
+
+# With fewer pairs a sweep is too short for a second thread to pay
+# (`benchmarks/bench_threads.py`).
+THREAD_PAIRS = 1 << 18
+
+
+class PerLevel:
+    r"""A number for each depth, spread over nodes and pairs.
+
+    On a trie all nodes of a level have one depth, and one number a level is kept. A
+    node of a collapsed tree stands for several suffixes that share a weight: it has
+    the sum of their numbers, and each of its pairs has a copy.
+
+    Parameters
+    ----------
+    by_depth : array-like of shape (depth + 1,)
+        Depths beyond those of the tree are ignored.
+
+    tree : ContextTree
+        With pairs.
+
+    Attributes
+    ----------
+    of_nodes : ndarray of shape (n_levels,) or (n_nodes,)
+        For kernels that look it up by level or by node.
+
+    a_level : bool
+        Whether there is one number a level.
+    """
+
+    def __init__(self, by_depth: ArrayLike, tree: ContextTree) -> None:
+        by_depth = np.ascontiguousarray(by_depth, dtype=np.float64)
+        if tree.span is None:
+            self.of_nodes = np.ascontiguousarray(by_depth[: tree.n_levels])
+            self._values, self.a_level = self.of_nodes, True
+        else:
+            below = tree.depths() + 1
+            total = np.concatenate([[0.0], np.cumsum(by_depth[: below.max()])])
+            self.of_nodes = total[below] - total[below - tree.spans()]
+            self._values = np.repeat(self.of_nodes, np.diff(tree.pair_ptr))
+            self.a_level = False
+
+    def __mul__(self, factor: float) -> PerLevel:
+        product = object.__new__(PerLevel)
+        product.of_nodes, product.a_level = self.of_nodes * factor, self.a_level
+        product._values = self._values * factor
+        return product
+
+    def of(self, lo: int, hi: int, level: int) -> np.ndarray:
+        """The numbers of the pairs lo ... hi - 1, all of one level: one entry, or
+        hi - lo."""
+        return self.at(level) if self.a_level else self._values[lo:hi]
+
+    def at(self, level: int) -> np.ndarray:
+        """For kernels that index by pair: one entry, or one for every pair."""
+        return self._values[level : level + 1] if self.a_level else self._values
+
+
+class Problem:
+    """Pairs with counts, what their features and groups weigh, and ways to walk.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        With pairs and counts.
+
+    beta : array-like of shape (depth + 1,)
+        Weight of the features of each depth, non-negative.
+
+    strength : array-like of shape (depth + 1,), default=None
+        Weight of the penalty's groups of each depth, in counts, non-negative. None:
+        no penalty.
+
+    positive : bool, default=True
+        Whether weights are non-negative.
+
+    parallel : ThreadMap, default=None
+        None: one thread. Results are the same.
+
+    n_shards : int, default=8
+        Number of units of parallel work.
+
+    Attributes
+    ----------
+    count : ndarray of shape (n_pairs,)
+        Weight of the samples at or below each pair.
+
+    node_weight : ndarray of shape (n_nodes,)
+        Weight of the samples that end at each node.
+
+    pair_ptr, parent, pair_parent : ndarray of int32
+        First pair of each node, parents of nodes and of pairs.
+
+    unseen : ndarray of bool of shape (n_classes,)
+        Root pairs of classes that never occur; they keep weight 0.
+
+    beta, strength, scale : PerLevel
+        `scale` is the factor of the counts in a diagonal metric that majorises the
+        Hessian. By Cauchy's inequality (sum_k beta_k v_k)^2 <= (sum_k beta_k) sum_k
+        beta_k v_k^2 over the active features of a sample, so the Hessian is below
+        (sum_k beta_k) diag(beta_p E_p), and near the optimum E_p is close to c_p.
+
+    levels : list of (lo, hi)
+        Pairs of each level.
+
+    chunks : list of lists of (level, lo, hi)
+        Small ranges that cover all pairs in order, each within one level and none
+        with a part of a context only, in groups: the units of parallel work.
+
+    node_blocks : list of lists of (lo, hi)
+        Branches of the tree in blocks that fit a cache, in shards: int64 arrays of
+        node ranges by level (entry 0 unused).
+
+    pair_blocks : list of lists of (lo, hi)
+        The pairs of these blocks: lists by level.
+    """
+
+    def __init__(
+        self,
+        tree: ContextTree,
+        beta: ArrayLike,
+        strength: ArrayLike | None = None,
+        *,
+        positive: bool = True,
+        parallel: ThreadMap | None = None,
+        n_shards: int = N_SHARDS,
+    ) -> None:
+        self.tree = tree
+        self.count, self.node_weight = tree.count, tree.node_weight
+        self.pair_ptr, self.pair_parent = tree.pair_ptr, tree.pair_parent
+        self.parent, self.level_ptr = tree.parent, tree.level_ptr
+        self.n_nodes, self.n_levels = tree.n_nodes, tree.n_levels
+        self.n_pairs, self.n_classes = tree.n_pairs, tree.n_classes
+
+        beta = np.asarray(beta, dtype=np.float64)
+        deepest = int(tree.depths().max()) + 1
+        self.beta_by_depth = beta
+        self.beta = PerLevel(beta, tree)
+        self.scale = self.beta * beta[:deepest].sum()
+        if strength is None:
+            strength = np.zeros(deepest)
+        self.strength = PerLevel(strength, tree)
+        self.positive = bool(positive)
+        self.unseen = self.count[: self.n_classes] == 0
+        self.total_weight = float(self.node_weight.sum())
+
+        use_threads = parallel is not None and self.n_pairs >= THREAD_PAIRS
+        self.map = parallel if use_threads else serial_map
+        ptr = self.pair_ptr
+        self.levels = list(pairwise(ptr[self.level_ptr].tolist()))
+        self.chunks = self._cut_chunks(n_shards)
+        self.node_blocks = self._cut_blocks(n_shards)
+        self.pair_blocks = [
+            [(ptr[lo].tolist(), ptr[hi].tolist()) for lo, hi in shard]
+            for shard in self.node_blocks
+        ]
+
+    def _cut_chunks(self, n_groups: int) -> list[list[tuple[int, int, int]]]:
+        chunks = []
+        for k, nodes in enumerate(pairwise(self.level_ptr.tolist())):
+            start = self.pair_ptr[slice(*nodes)]
+            owner = (start - start[:1]) // CHUNK_PAIRS
+            cuts = start[np.flatnonzero(np.diff(owner, prepend=-1))].tolist()
+            cuts.append(self.levels[k][1])
+            chunks += [(k, lo, hi) for lo, hi in pairwise(cuts) if lo < hi]
+        # Groups of about equal numbers of pairs: chunks of large contexts are larger.
+        ends = np.array([hi for _, _, hi in chunks])
+        group = (ends - 1) * n_groups // max(self.n_pairs, 1)
+        bounds = np.searchsorted(group, np.arange(n_groups + 1))
+        return [chunks[a:b] for a, b in pairwise(bounds) if a < b]
+
+    def _cut_blocks(self, n_shards: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+        tree = self.tree
+        n_levels = self.n_levels
+        first = np.arange(*tree.level_ptr[1:3]) if n_levels > 1 else np.arange(0)
+        # Node ranges of every branch, level by level: the children of a range
+        # of siblings are a range.
+        lo, hi = [np.zeros_like(first)], [np.zeros_like(first)]
+        start, stop = first, first + 1
+        pairs = np.zeros(first.size, dtype=np.int64)
+        for _ in range(1, n_levels):
+            lo.append(start)
+            hi.append(stop)
+            pairs += self.pair_ptr[stop] - self.pair_ptr[start]
+            start, stop = (tree.child_ptr[v].astype(np.int64) for v in (start, stop))
+        lo, hi = np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64)
+
+        # Cut where the running sum passes a multiple of the block size; a branch
+        # larger than that is a block by itself.
+        total = np.cumsum(pairs)
+        owner = (total - 1) // BLOCK_PAIRS
+        cut = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
+        blocks, ends = [], []
+        for a, b in pairwise(cut):
+            block = np.ascontiguousarray(lo[:, a]), np.ascontiguousarray(hi[:, b - 1])
+            blocks.append(block)
+            ends.append(total[b - 1])
+        shard = (np.array(ends) - 1) * n_shards // max(total[-1], 1) if ends else []
+        shards = (np.flatnonzero(shard == s) for s in range(n_shards))
+        return [[blocks[i] for i in of] for of in shards if len(of)]
+
+    def expand(self, w: np.ndarray) -> tuple[Problem, np.ndarray]:
+        """The problem on the trie, and w there: merged suffixes share their weights."""
+        tree = self.tree
+        if tree.span is None:
+            return self, w
+        trie, index = tree.expand()
+        source = np.empty(trie.n_nodes, dtype=np.int32)
+        source[index] = np.repeat(np.arange(tree.n_nodes, dtype=np.int32), tree.span)
+        shift = tree.pair_ptr[source] - trie.pair_ptr[:-1]
+        spread = w[np.arange(trie.n_pairs) + np.repeat(shift, np.diff(trie.pair_ptr))]
+        threads = self.map if isinstance(self.map, ThreadMap) else None
+        return Problem(
+            trie, self.beta_by_depth, positive=self.positive, parallel=threads
+        ), spread
+
+    def same_pairs(self, model: BackoffModel) -> bool:
+        """Whether the pairs of a fitted model are those of (the trie of) the tree."""
+        trie, _ = self.tree.expand()
+        return (
+            np.array_equal(model.pair_ptr, trie.pair_ptr)
+            and np.array_equal(model.target, trie.target)
+            and np.array_equal(model.parent, trie.parent)
+        )
+
+    # ------------------------------------------------------------------- walks
+
+    def sum_over(self, function: Callable[[int, int, int], Any]) -> Any:
+        """Sum of function(level, lo, hi) over all chunks, in a fixed order."""
+
+        def run(chunks):
+            return [function(*chunk) for chunk in chunks]
+
+        total = 0.0
+        for part in self.map(run, self.chunks):
+            for value in part:
+                if value is not None:
+                    total = total + value
+        return total
+
+    def upward(
+        self,
+        up: Callable[[int, int, int, bool], float | None],
+        push: Callable[[int, int], Any],
+        clear: np.ndarray | None = None,
+    ) -> float:
+        """Bottom-up over the pair forest: blocks in parallel, then the root.
+
+        up(level, lo, hi, push_now) handles a range and returns a number or None;
+        push(lo, hi) hands the results of level 1 to the root's pairs, in one
+        thread, as the branches share those. `clear` is an array of the pairs that is
+        set to 0 beforehand. Returns the sum of the numbers.
+        """
+        if clear is not None:
+            clear[: self.n_classes] = 0.0
+
+        def run(blocks):
+            total = 0.0
+            for lo, hi in blocks:
+                if clear is not None:
+                    for k in range(1, len(lo)):
+                        clear[lo[k] : hi[k]] = 0.0
+                for k in range(len(lo) - 1, 0, -1):
+                    total += up(k, lo[k], hi[k], k > 1) or 0.0
+            return total
+
+        total = sum(self.map(run, self.pair_blocks))
+        if self.n_levels > 1:
+            push(*self.levels[1])
+        return total + (up(0, *self.levels[0], False) or 0.0)
+
+    def downward(self, down: Callable[[int, int, int], Any]) -> None:
+        """Top-down over the pair forest: the root, then blocks in parallel."""
+        down(0, *self.levels[0])
+
+        def run(blocks):
+            for lo, hi in blocks:
+                for k in range(1, len(lo)):
+                    down(k, lo[k], hi[k])
+
+        self.map(run, self.pair_blocks)
+
+    # ------------------------------------------------------------------ metric
+
+    def metric(self, kappa: float) -> np.ndarray:
+        """kappa * scale * count of every pair; 1 where that is 0.
+
+        It is 0 where the gradient is 0 too, for classes never seen and for features
+        whose weight has underflowed: any metric keeps such a weight where it is.
+        """
+        out = np.empty(self.n_pairs)
+
+        def run(k, lo, hi):
+            np.multiply(self.count[lo:hi], kappa * self.scale.of(lo, hi, k),
+                        out=out[lo:hi])  # fmt: skip
+            out[lo:hi][out[lo:hi] == 0.0] = 1.0
+
+        self.sum_over(run)
+        return out

@@ -1,0 +1,70 @@
+"""Small trees with pairs and counts, and dense views of them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sklstruct.context_tree import ContextTree
+from sklstruct.context_tree._tree import Histories
+from sklstruct.loglinear._problem import Problem
+
+N_CLASSES = 5  # one class more than the targets use
+
+
+def samples(seed, n=70, n_symbols=3):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, n_symbols, size=(n, 6)).astype(np.int32)
+    X[rng.random(X.shape) < 0.1] = -1
+    y = rng.integers(0, N_CLASSES - 1, n).astype(np.int32)
+    return X, y, rng.random(n) + 0.1
+
+
+def make_tree(seed, m, collapse=False, n=70, n_symbols=3):
+    """(tree with counts, node of each sample, targets, weights)."""
+    X, y, weight = samples(seed, n, n_symbols)
+    tree, terminal = ContextTree.from_histories(
+        Histories.from_windows(X, m), n_symbols, collapse=collapse
+    )
+    tree.count_pairs(terminal, y, N_CLASSES, weight)
+    return tree, terminal, y, weight
+
+
+def make_problem(
+    m=3, seed=0, collapse=False, positive=True, lam=0.4, depth_weight=1.3, **size
+):
+    tree, *_ = make_tree(seed, m, collapse, **size)
+    depths = np.arange(m + 1.0)
+    return Problem(tree, 0.8**depths, lam * depth_weight**depths, positive=positive)
+
+
+def problem_of(X, y, beta, strength):
+    """The problem of given windows and targets."""
+    windows = Histories.from_windows(X.astype(np.int32), X.shape[1])
+    tree, terminal = ContextTree.from_histories(windows, int(X.max()) + 1)
+    tree.count_pairs(terminal, y.astype(np.int32), int(y.max()) + 1)
+    return Problem(tree, beta, strength)
+
+
+def weights_for(problem, seed, positive=True):
+    w = np.random.default_rng(seed).random(problem.n_pairs)
+    if not positive:
+        w -= 0.5
+    w[:N_CLASSES][problem.unseen] = 0.0
+    return w
+
+
+def dense_groups(problem, lam=0.4, depth_weight=1.3):
+    """What `Penalty.definition` is written in, of a trie."""
+    parent = problem.pair_parent
+    subtree = [[] for _ in range(problem.n_pairs)]
+    for p in range(problem.n_pairs):
+        q = p
+        while q >= 0:
+            subtree[q].append(p)
+            q = parent[q]
+    node = np.repeat(np.arange(problem.n_nodes), np.diff(problem.pair_ptr))
+    context = [np.flatnonzero(node == n) for n in range(problem.n_nodes)]
+    depth = problem.tree.levels()[node]
+    return SimpleNamespace(
+        subtree=subtree, context=context, strength=lam * depth_weight**depth
+    )
