@@ -1,7 +1,9 @@
 """ARPA files: against the kenlm module, round trips, and malformed files."""
 
+import bz2
 import gzip
 import io
+import lzma
 from collections import Counter
 
 import numpy as np
@@ -581,6 +583,194 @@ def test_integer_symbols_and_unknown_context_symbols():
     numbers = BackoffModel(*arrays, symbols=np.arange(100, 100 + n))
     again = read(written(numbers))
     assert {"100", "0", "1", "<s>"} <= {*again.symbols_}
+
+
+# -------------------------------------------------------------- other programs
+
+
+def test_every_line_below_the_highest_order_has_a_back_off_weight():
+    """As lmplz writes it: decoders count lines of three columns only."""
+    for seed in range(6):
+        model = random_model(seed, 1 + seed % 3, closed=seed % 2 == 0)
+        sections = written(model).decode().split("-grams:\n")[1:]
+        for order, section in enumerate(sections, 1):
+            lines = section.split("\n\n")[0].splitlines()
+            n_columns = {line.count("\t") + 1 for line in lines}
+            assert n_columns == ({3} if order < len(sections) else {2})
+            assert {len(line.split("\t")[1].split()) for line in lines} == {order}
+
+
+def test_decoders_find_every_word(tmp_path):
+    """ctc-beam-decoder takes the words it can decode from the unigrams of the file."""
+    decoder = pytest.importorskip("ctc_beam_decoder")
+    pytest.importorskip("kenlm")
+    # "b" is never a context: its back-off weight is 1, and no n-gram follows it.
+    model = BackoffModel(
+        [-1, 0],
+        [-1, 0],
+        [0, 1, 2],
+        [1, 2, 2],
+        [0, 4, 5],
+        [0, 1, 2, 3, 2],
+        np.log([0.2, 0.3, 0.4, 0.1, 0.9]),
+        np.log([1, 0.1 / 0.6]),
+        classes=["</s>", "a", "b", "<unk>"],
+        symbols=["a"],
+        end="</s>",
+        unknown="<unk>",
+    )
+    path = tmp_path / "model.arpa"
+    exchange.write(model, path)
+    assert set(decoder._unigrams_from_arpa(path)) >= {"a", "b"}
+    # Two frames that say "b" or, a little less, "ab", which is no word.
+    labels = ["", "a", "b", " "]
+    frames = np.log(
+        [[0.01, 0.4, 0.58, 0.01], [0.58, 0.01, 0.4, 0.01], [0.97, 0.01, 0.01, 0.01]]
+    ).astype(np.float32)
+    decode = decoder.build_ctcdecoder(labels, kenlm_model_path=str(path)).decode
+    assert decode(frames) == "b"
+
+
+# ----------------------------------------------------------- what cannot be read
+
+
+def test_count_of_thousands_of_digits_names_file_and_line(tmp_path):
+    path = tmp_path / "long.arpa"
+    for old, new, line, message in (
+        ("2=6", "2=" + "9" * 5000, 3, "more than 2.31 - 1"),
+        ("ngram 2=6", "ngram " + "9" * 5000 + "=6", 3, "count of 2-grams was exp"),
+    ):
+        path.write_text(swap(old, new))
+        with pytest.raises(
+            ValueError, match=f"long.arpa, line {line}: .*{message}"
+        ) as e:
+            exchange.read(path)
+        assert len(str(e.value)) < 300
+    zeros = swap("2=6", "2=" + "0" * 5000 + "6").replace("ngram 1", "ngram 0001")
+    assert read(zeros) == read(PRUNED)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\xef\xbb\xbf" + b"\\data\\\nngram 1=1\n", "a UTF-8 byte order mark"),
+        ("\ufeff\\data\\\n".encode("utf-16-le"), "mark of UTF-16"),
+        ("\ufeff\\data\\\n".encode("utf-16-be"), "mark of UTF-16"),
+    ],
+)
+def test_byte_order_marks_are_named(data, name):
+    for packed in (data, gzip.compress(data)):
+        with pytest.raises(ValueError, match=f"line 1: .*{name}; save it as UTF-8"):
+            read(packed)
+
+
+class Endless(io.RawIOBase):
+    """A head, then the same bytes again and again; counts what was taken."""
+
+    def __init__(self, head, again):
+        self.rest, self.again, self.taken = head, again, 0
+
+    def read(self, size=-1):
+        assert size >= 0
+        if len(self.rest) < size:
+            self.rest += self.again * (size // len(self.again) + 1)
+        out, self.rest = self.rest[:size], self.rest[size:]
+        self.taken += size
+        return out
+
+
+BEFORE_ROWS = PRUNED[: PRUNED.index("-99")].encode()
+FIRST_ROWS = PRUNED[: PRUNED.index("-1.0\tc")].encode()
+
+
+@pytest.mark.parametrize(
+    ("head", "again", "message"),
+    [
+        (b"", b"\0", "line 1: the line is longer than 16 MiB"),
+        (b"", b"x", "line 1: the line is longer than 16 MiB"),
+        (b"", b"\n", "more than 1 MiB of text without an n-gram"),
+        (b"", b"made by some tool\n", "more than 1 MiB of text without an n-gram"),
+        (b"\\data\\\n", b"\n", "more than 1 MiB of text without an n-gram"),
+        (b"\\data\\\nngram 1=", b"1", "the line is longer than 16 MiB"),
+        (BEFORE_ROWS, b"\n \n", "more than 1 MiB of text without an n-gram"),
+        (BEFORE_ROWS, b"9", "the line is longer than 16 MiB"),
+        (FIRST_ROWS, b"\n\n", "more than 1 MiB of text without an n-gram"),
+        (FIRST_ROWS + b"-1 ", b"w", "the line is longer than 16 MiB"),
+        (FIRST_ROWS + b"-1 c ", b"w ", "the line is longer than 16 MiB"),
+    ],
+)
+def test_files_without_end_are_refused_early(head, again, message):
+    file = Endless(head, again)
+    with pytest.raises(ValueError, match=message):
+        exchange.read(file)
+    assert file.taken < 4 * _arpa_read._LONGEST_LINE
+
+
+def test_small_packed_file_that_unpacks_to_gigabytes():
+    zeros = bytes(1 << 20)
+    for module in (gzip, bz2, lzma):
+        packed = module.compress(zeros) * 4096  # members are unpacked one by one
+        with pytest.raises(ValueError, match="line 1: the line is longer than 16 MiB"):
+            read(packed)
+
+
+@pytest.mark.parametrize("module", [bz2, lzma])
+def test_other_compressions_by_content_and_by_name(module, tmp_path):
+    suffix = {bz2: ".bz2", lzma: ".xz"}[module]
+    assert read(module.compress(PRUNED.encode())) == read(PRUNED)
+    path = tmp_path / f"model.arpa{suffix}"
+    exchange.write(read(PRUNED), path)
+    assert module.decompress(path.read_bytes()) == written(read(PRUNED))
+    assert exchange.read(path) == read(written(read(PRUNED)))
+    cut = module.compress(PRUNED.encode())[:-20]
+    with pytest.raises(ValueError, match=r"ARPA data, line \d+: at or after.*broken"):
+        read(cut)
+
+
+def test_back_off_weights_that_no_file_can_hold():
+    with pytest.raises(ValueError, match=rf"line {at('-0.9')}: .*1e300' is above 900"):
+        read(swap("b\t-0.15", "b\t1e300"))
+    assert written(read(swap("b\t-0.15", "b\t900")))  # as large as can be written
+
+
+def test_parameters():
+    model = read(PRUNED)
+    for use in (
+        lambda **options: read(PRUNED, **options),
+        lambda **options: written(model, **options),
+    ):
+        with pytest.raises(ValueError, match="format must be one of 'arpa', got 'att'"):
+            use(format="att")
+    with pytest.raises(ValueError, match="start, end and unknown must differ"):
+        read(PRUNED, start="x", end="x")
+    with pytest.raises(ValueError, match="model must be a BackoffModel, got str"):
+        written("model")
+
+
+# ------------------------------------------------------------- old and new files
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.arpa"
+    exchange.write(read(PRUNED), path)
+    before = path.read_bytes()
+    bad = read(PRUNED, start="a b", end="c d")
+    with pytest.raises(ValueError, match="neither a class nor"):
+        exchange.write(bad, path, unknown="nothing")
+    with pytest.raises(ValueError, match="open as text"):
+        exchange.write(bad, io.StringIO())
+    with pytest.raises(ValueError, match=r"'.zip' cannot be written"):
+        exchange.write(bad, tmp_path / "model.zip")
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_names_of_the_marks_are_not_written():
+    """They may hold what a word of a file cannot."""
+    model = read(PRUNED, start="a start", end="", unknown="\t")
+    plain = read(PRUNED)
+    assert sorted(written(model).splitlines()) == sorted(written(plain).splitlines())
+    with pytest.raises(ValueError, match=r"'\\t' cannot be written.*white space"):
+        written(model, unknown="d")  # now the tab is a word like any other
 
 
 # ------------------------------------------------------------ malformed files
