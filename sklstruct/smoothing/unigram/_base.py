@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _num_samples,
     check_is_fitted,
-    column_or_1d,
     validate_data,
 )
 
@@ -362,7 +361,8 @@ def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndar
         i = int(np.argmin(counts >= 0))
         name = i if labels is None else repr(labels.tolist()[i])
         raise ValueError(f"counts[{name}] = {counts[i]:g}: counts must not be negative")
-    total = counts.sum()
+    with np.errstate(over="ignore"):
+        total = counts.sum()
     if total == 0:
         raise ValueError("counts are all zero: there is nothing to learn from")
     if not total < np.inf:
@@ -379,6 +379,16 @@ def is_series(counts: Any) -> bool:
     )
 
 
+def label_array(labels: ArrayLike, name: str) -> np.ndarray:
+    """Labels as an array of shape (n,)."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{name} must be 1-dimensional, one label a class, got shape {labels.shape}"
+        )
+    return labels
+
+
 def label_column(labels: Any) -> np.ndarray:
     """Labels as an array of shape (n,), strings or numbers."""
     labels = list(labels)
@@ -388,12 +398,12 @@ def label_column(labels: Any) -> np.ndarray:
         # NumPy would make strings of them all.
         kinds = sorted({type(label).__name__ for label in labels})
         raise TypeError(f"counts must have labels of one kind, got {kinds}")
-    return column_or_1d(np.asarray(labels))
+    return label_array(labels, "labels of counts")
 
 
 def read_labels(labels: np.ndarray, classes: ArrayLike) -> tuple[np.ndarray, Any]:
     """(place of each label among the classes, the classes)."""
-    classes = column_or_1d(np.asarray(classes))
+    classes = label_array(classes, "classes")
     code, found = encode_labels(classes)
     if (code < 0).any() or found.size != classes.size:
         sort_classes(np.ones(classes.size), classes)  # says what is wrong
@@ -413,7 +423,7 @@ def sort_classes(
     counts: np.ndarray, classes: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """(counts, classes, whether they came in order), both in the order of classes."""
-    classes = column_or_1d(np.asarray(classes))
+    classes = label_array(classes, "classes")
     if classes.size != counts.size:
         raise ValueError(f"there are {counts.size} counts for {classes.size} classes")
     try:

@@ -184,7 +184,8 @@ class GraphDiffusionUnigram(UnigramSmoother):
             proba = graph.normalized(start, self.self_weight, self.n_steps)
         else:
             time = self._find_time(graph)
-            self.t_ = float(np.ldexp(time, -graph.exponent))
+            with np.errstate(over="ignore"):  # weights of 1e-320: inf is the nearest
+                self.t_ = float(np.ldexp(time, -graph.exponent))
             proba = graph.kernel(start, time, self.n_terms)
         if not isinstance(graph, CountGraph):
             np.maximum(proba, 0.0, out=proba)  # rounding of 1 - t d / s = 0

@@ -160,7 +160,7 @@ class GoodTuringUnigram(UnigramSmoother):
             once = r[1]
             if once <= 0 and line is not None:
                 once = min(np.exp(line[1]), 0.5 * n)
-            left = min(once, (1 - 1e-3) * n) / n
+            left = min(once / n, 1 - 1e-3)
         proba = np.interp(counts, k, table)
         large = counts > M
         proba[large] = counts[large]
@@ -183,6 +183,7 @@ def _log_linear(counts):
     if value.size < 2:
         return None
     below = np.concatenate([[0.0], value[:-1]])
-    above = np.concatenate([value[1:], [2 * value[-1] - below[-1]]])
-    slope, intercept = np.polyfit(np.log(value), np.log(2 * size / (above - below)), 1)
+    half_gap = value - below
+    half_gap[:-1] = 0.5 * value[1:] - 0.5 * below[:-1]
+    slope, intercept = np.polyfit(np.log(value), np.log(size / half_gap), 1)
     return slope, intercept

@@ -231,7 +231,8 @@ class SparseGraph:
         alone = degree == 0
         degree = np.where(alone, 1.0, degree)
         matrix = self.matrix
-        walk = degree.min() < 1e-290  # 1 / d may be infinite where w / d is not
+        # u / d may leave the range of numbers where w / d does not.
+        walk = degree.min() < 1e-290 or degree.max() > 1e150
         if walk:
             data = matrix.data / degree[matrix.indices]
             matrix = sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
@@ -283,7 +284,10 @@ def exponential(
     out = np.zeros(u.size)
     for k in range(last + 1):
         if k:
-            u = step(u, 1.0 / bound)
+            before, u = u, step(u, 1.0 / bound)
+            # Nothing moves any more, to the last digit: nor will it.
+            if k % 16 == 0 and np.array_equal(u, before):
+                return out + weight[max(k, first) :].sum() * u
         if k >= first:
             out += weight[k] * u
     return out
@@ -356,15 +360,16 @@ def scale_weights(matrix: sp.csr_array, self_weight: float) -> tuple[sp.csr_arra
     Sums of weights of 1e308 overflow, and the inverses of 1e-320. What matters is their
     ratios, which a power of 2 does not touch.
     """
-    top = max(float(matrix.data.max(initial=0.0)), float(self_weight))
-    if top == 0 or 1e-150 < top < 1e150:
+    top = float(matrix.data.max(initial=0.0))
+    if 1e-150 < top < 1e150 or top <= min(self_weight, 1e-150):
         return matrix, 0
-    exponent = int(np.frexp(top)[1])
+    exponent = int(np.frexp(max(top, self_weight))[1])
     data = np.ldexp(matrix.data, -exponent)
     low = data[matrix.data > 0].min(initial=1.0)
     if low < np.finfo(np.float64).tiny:
+        least = matrix.data[matrix.data > 0].min()
         raise ValueError(
-            f"graph has weights from {matrix.data[matrix.data > 0].min():g} to {top:g} "
-            "(self_weight counts too): their ratios leave the range of float64"
+            f"graph has weights from {least:g} to {top:g}: their ratios leave the range "
+            "of float64"
         )
     return sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape), exponent

@@ -94,6 +94,74 @@ def test_normalized_count_graph_equals_the_explicit_one(counts, self_weight, bas
     )
 
 
+@counts_of
+@pytest.mark.parametrize("n_steps", [2, 5])
+@pytest.mark.parametrize("self_weight", [0.0, 1.0])
+@pytest.mark.parametrize("base", BASES)
+def test_several_steps_are_powers_of_the_matrix(counts, n_steps, self_weight, base):
+    base = BASES[base](counts.size)
+    start = counts / counts.sum()
+    if base is not None:
+        start = base.from_counts(None, None).proba_
+    n = counts.size
+    graphs = {
+        "counts": count_graph(counts),
+        "complete": np.ones((n, n)) - np.eye(n),
+    }
+    graphs["matrix"] = graphs["counts"]
+    for graph, w in graphs.items():
+        expected = start
+        for _ in range(n_steps):
+            expected = normalized(w, expected, self_weight)
+        model = GraphDiffusionUnigram(
+            graph=sp.csr_array(w) if graph == "matrix" else graph,
+            n_steps=n_steps,
+            self_weight=self_weight,
+            base=base,
+        )
+        np.testing.assert_allclose(
+            model.from_counts(counts).proba_, expected, rtol=1e-12, atol=1e-17
+        )
+
+
+def test_fractional_counts_one_apart_by_hand():
+    # In floating point 2.3 - 1.3 < 1 < 1.3 - 0.3 + 1e-15: all are neighbours.
+    model = GraphDiffusionUnigram().from_counts([2.3, 1.3, 1.3, 0.3, 0.3, 0.3])
+    a = (2.3 / 3 + 2.6 / 6) / 5.8
+    b = (2.3 / 3 + 2.6 / 6 + 0.9 / 5) / 5.8
+    c = (2.6 / 6 + 0.9 / 5) / 5.8
+    np.testing.assert_allclose(model.proba_, [a, b, b, c, c, c], rtol=1e-14)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3, 7])
+def test_decimal_counts_are_neighbours_as_their_integers_say(digits):
+    unit = 10**digits
+    rng = np.random.default_rng(digits)
+    # Many that differ by exactly 1, and some that nearly do.
+    low = rng.integers(0, 3 * unit, 12)
+    integer = np.concatenate([low, low + unit, low + unit + 1, low + unit - 1])
+    integer = np.concatenate([integer, [7 * unit, 8 * unit, 10**6 * unit]])
+    w = (np.abs(integer[:, None] - integer) <= unit).astype(float)
+    np.fill_diagonal(w, 0.0)
+    counts = integer / unit
+    for start in (None, Fixed(counts.size)):
+        model = GraphDiffusionUnigram(base=start).from_counts(counts)
+        first = (
+            counts / counts.sum() if start is None else start.from_counts(0, 0).proba_
+        )
+        np.testing.assert_allclose(
+            model.proba_, normalized(w, first, 1.0), rtol=1e-11, atol=1e-16
+        )
+
+
+def test_large_integers_stay_apart():
+    counts = np.array([2.0**52, 2.0**52 + 1, 2.0**52 + 3, 1, 3, 4])
+    w = count_graph(counts)
+    model = GraphDiffusionUnigram().from_counts(counts)
+    expected = normalized(w, counts / counts.sum(), 1.0)
+    np.testing.assert_allclose(model.proba_, expected, rtol=1e-14)
+
+
 def test_closed_form_of_the_paper():
     """Equation 15 of Jedynak and Karakos."""
     counts = np.array(COUNTS["gaps"])
@@ -153,6 +221,63 @@ def test_exact_kernel_with_large_times():
         np.testing.assert_allclose(
             model.from_counts(counts).proba_, expected, rtol=1e-8, atol=1e-14
         )
+
+
+def test_exact_kernel_that_comes_to_rest():
+    # All counts differ and all words are neighbours: at rest long before the last term.
+    counts = np.random.default_rng(0).random(300)
+    for t in (0.001, 0.02, 3.0):
+        model = GraphDiffusionUnigram("kernel", t=t, n_terms="exact")
+        keep = np.exp(-300 * t)
+        expected = keep * counts / counts.sum() + (1 - keep) / 300
+        np.testing.assert_allclose(
+            model.from_counts(counts).proba_, expected, rtol=1e-12
+        )
+
+
+# Weights of any size: all that counts is their ratio, and with it t.
+SIZES = [2.0**1000, 2.0**1021, 2.0**-1000, 2.0**-1060]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_graphs_of_any_size_of_weights(size):
+    rng = np.random.default_rng(0)
+    w = rng.integers(1, 4, (6, 6)) * (rng.random((6, 6)) < 0.6)
+    w = (w + w.T).astype(float)
+    counts = [5, 3, 1, 1, 0, 0]
+    for make in (
+        lambda w, u: GraphDiffusionUnigram(graph=w, self_weight=0.0),
+        lambda w, u: GraphDiffusionUnigram(graph=w, self_weight=3.0 * u, n_steps=2),
+        lambda w, u: GraphDiffusionUnigram("kernel", graph=w),
+        lambda w, u: GraphDiffusionUnigram("kernel", graph=w, n_terms="exact"),
+        lambda w, u: GraphSpreadUnigram(w, base=AdditiveUnigram()),
+    ):
+        expected = make(w, 1.0).from_counts(counts).proba_
+        got = make(w * size, size).from_counts(counts).proba_
+        np.testing.assert_allclose(got, expected, rtol=1e-13)
+    t = 0.01 / size
+    if 0 < t < np.inf:
+        expected = GraphDiffusionUnigram("kernel", graph=w, t=0.01).from_counts(counts)
+        model = GraphDiffusionUnigram("kernel", graph=w * size, t=t).from_counts(counts)
+        np.testing.assert_allclose(model.proba_, expected.proba_, rtol=1e-12)
+        assert model.t_ == t
+
+
+def test_a_word_whose_weights_are_all_tiny_walks_all_the_same():
+    w = np.zeros((4, 4))
+    w[0, 1] = w[1, 0] = 1.0
+    w[2, 3] = w[3, 2] = 5e-324
+    model = GraphDiffusionUnigram(graph=w, self_weight=0.0).from_counts([1, 0, 3, 0])
+    np.testing.assert_allclose(model.proba_, [0, 0.25, 0, 0.75])
+    # Next to a weight of 1 to itself it stays where it is.
+    model = GraphDiffusionUnigram(graph=w).from_counts([1, 0, 3, 0])
+    np.testing.assert_allclose(model.proba_, [0.125, 0.125, 0.75, 0], atol=1e-300)
+    model = GraphDiffusionUnigram(graph=w, self_weight=1e308).from_counts([1, 0, 3, 0])
+    np.testing.assert_allclose(model.proba_, [0.25, 0, 0.75, 0], atol=1e-300)
+    with pytest.raises(ValueError, match="graph has weights from 1 to 1e\\+308"):
+        w[0, 1] = w[1, 0] = 1e308
+        w[2, 3] = w[3, 2] = 1.0
+        GraphDiffusionUnigram(graph=w).from_counts([1, 0, 3, 0])
 
 
 @pytest.mark.parametrize("beta", [0.5, 3.0])
@@ -371,6 +496,42 @@ def test_bad_counts(counts, classes, match):
     for model in (GraphDiffusionUnigram(), AdditiveUnigram()):
         with pytest.raises(ValueError, match=match):
             model.from_counts(counts, classes)
+
+
+@pytest.mark.parametrize("name", ["n_terms", "n_steps"])
+def test_more_steps_than_anybody_waits_for_are_refused(name):
+    for method in ("normalized", "kernel"):
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+            GraphDiffusionUnigram(method, **{name: 10**15}).from_counts([1, 2])
+
+
+@pytest.mark.parametrize(
+    "graph, match",
+    [
+        (np.eye(2) * 1j, "graph must hold real numbers"),
+        (np.array([["a", "b"], ["b", "a"]]), "graph must hold real numbers"),
+    ],
+)
+def test_graphs_that_hold_no_numbers(graph, match):
+    with pytest.raises(ValueError, match=match):
+        GraphDiffusionUnigram(graph=graph).from_counts([1, 2])
+
+
+def test_rows_of_a_matrix_are_not_guessed():
+    w = group_graph(["x", "x", None])
+    words = ["c", "a", "b"]
+    for make in (
+        lambda graph: GraphDiffusionUnigram(graph=graph),
+        lambda graph: GraphSpreadUnigram(graph, base=AdditiveUnigram()),
+    ):
+        with pytest.raises(ValueError, match="rows are the classes in sorted order"):
+            make(w).from_counts([1, 2, 3], words)
+        with pytest.raises(ValueError, match="rows are the classes in sorted order"):
+            make(w).set_params(classes=words).fit([[0]] * 2, ["a", "b"])
+        make(w).set_params(classes=sorted(words)).fit([[0]] * 2, ["a", "b"])
+        a = make(lambda classes: w).from_counts([3, 1, 2], words).proba_
+        b = make(w).from_counts([1, 2, 3], sorted(words)).proba_
+        np.testing.assert_array_equal(a, b)
 
 
 def test_words_outside_the_vocabulary_are_named():

@@ -1,6 +1,7 @@
 """The unigram baselines: additive, Good-Turing, absolute discounting."""
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,8 +11,19 @@ from sklstruct.smoothing import (
     AdditiveLM,
     AdditiveUnigram,
     GoodTuringUnigram,
+    GraphDiffusionUnigram,
+    GraphSpreadUnigram,
     KneserNeyLM,
 )
+from sklstruct.smoothing.unigram._base import UnigramSmoother
+
+SMOOTHERS = [
+    AdditiveUnigram,
+    AbsoluteDiscountUnigram,
+    GoodTuringUnigram,
+    GraphDiffusionUnigram,
+    GraphSpreadUnigram,
+]
 
 
 def zipf(n=2000, size=500, seed=0):
@@ -159,3 +171,159 @@ def test_refit_renews_the_backoff_model():
     assert first is model.backoff_model_
     assert model.from_counts([2, 1]).backoff_model_ is not first
     np.testing.assert_allclose(np.exp(model.backoff_model_.log_prob), [3 / 5, 2 / 5])
+
+
+# ------------------------------------------------------------- counts with labels
+
+
+def test_counter():
+    model = AdditiveUnigram().from_counts(Counter("banana"))
+    assert model.classes_.tolist() == ["a", "b", "n"]
+    np.testing.assert_allclose(model.proba_, np.array([4, 2, 3]) / 9)
+    fitted = AdditiveUnigram().fit(np.zeros((6, 1)), list("banana"))
+    np.testing.assert_array_equal(fitted.proba_, model.proba_)
+    assert model.target_log_proba([[0]], ["n"]) == pytest.approx(np.log(3 / 9))
+    # A closed vocabulary, in any order, from the call or from the parameter.
+    for closed in (
+        AdditiveUnigram().from_counts(Counter("banana"), ["x", "n", "b", "a"]),
+        AdditiveUnigram(classes=["x", "n", "b", "a"]).from_counts(Counter("banana")),
+    ):
+        assert closed.classes_.tolist() == ["a", "b", "n", "x"]
+        np.testing.assert_allclose(closed.proba_, [0.4, 0.2, 0.3, 0.1])
+    numbers = AdditiveUnigram().from_counts({7: 1, -3: 4, 10**9: 0.5})
+    assert numbers.classes_.tolist() == [-3, 7, 10**9]
+    np.testing.assert_array_equal(numbers.counts_, [4, 1, 0.5])
+
+
+def test_series():
+    pd = pytest.importorskip("pandas")
+    model = AdditiveUnigram().from_counts(pd.Series(list("banana")).value_counts())
+    assert model.classes_.tolist() == ["a", "b", "n"]
+    np.testing.assert_array_equal(model.counts_, [3, 1, 2])
+    # Next to classes a column is a column, whatever its index.
+    table = pd.DataFrame({"word": ["b", "a"], "count": [1, 3]}, index=[5, 9])
+    model = AdditiveUnigram().from_counts(table["count"], table["word"])
+    assert model.classes_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(model.counts_, [3, 1])
+
+
+def test_labels_in_any_order():
+    rng = np.random.default_rng(0)
+    counts = zipf(size=60)
+    words = np.array([f"w{i:02d}" for i in range(60)])
+    order = rng.permutation(60)
+    for smoother in SMOOTHERS:
+        model = smoother()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            expected = model.from_counts(counts, words).proba_
+            for classes in (words[order], words[order].astype(object)):
+                got = model.from_counts(counts[order], classes)
+                np.testing.assert_array_equal(got.proba_, expected)
+                np.testing.assert_array_equal(got.counts_, counts)
+                assert got.classes_.tolist() == words.tolist()
+    model = AdditiveUnigram(classes=words[order])
+    np.testing.assert_array_equal(model.from_counts(counts[order]).counts_, counts)
+
+
+@pytest.mark.parametrize(
+    "counts, classes, error, match",
+    [
+        ({}, None, ValueError, "empty"),
+        ({"a": 1, "b": -2}, None, ValueError, r"counts\['b'\] = -2"),
+        ({"a": 1, 2: 2}, None, TypeError, "labels of one kind"),
+        ({"a": 1, None: 2}, None, TypeError, "labels of one kind"),
+        ({(1, 2): 1, (3, 4): 2}, None, ValueError, "labels of counts"),
+        ({"a": 1}, ["b"], ValueError, "'a', which is not among the 1 classes"),
+        ({"a": 1}, ["b", "b", "a"], ValueError, "classes holds 'b' twice"),
+        ([1, 2], ["b", "b"], ValueError, "classes holds 'b' twice"),
+        ([1, 2], [2.0, np.nan], ValueError, "missing value"),
+        ([1, 2], [2.0, 1.0, 0.0], ValueError, "2 counts for 3 classes"),
+        ([1, 2], [[2.0, 1.0]] * 2, ValueError, "classes must be 1-dimensional"),
+    ],
+)
+def test_bad_labels(counts, classes, error, match):
+    with pytest.raises(error, match=match):
+        AdditiveUnigram().from_counts(counts, classes)
+
+
+def test_counts_for_the_parameter_classes():
+    with pytest.raises(ValueError, match="3 counts for 2 classes"):
+        AdditiveUnigram(classes=["a", "b"]).from_counts([1, 2, 3])
+
+
+# ---------------------------------------------------------- the ends of the range
+
+
+def test_additive_beyond_the_range_of_sums():
+    np.testing.assert_allclose(
+        AdditiveUnigram(1e308).from_counts([1, 2, 3]).proba_, 1 / 3
+    )
+    np.testing.assert_allclose(
+        AdditiveUnigram(1e308).from_counts([1e308, 0]).proba_, [2 / 3, 1 / 3]
+    )
+    counts = np.array([3.0, 1, 0])
+    base = AbsoluteDiscountUnigram(0.5)
+    for size in (2.0**1020, 2.0**-1070):
+        expected = AdditiveUnigram(0.5, base=base).from_counts(counts).proba_
+        model = AdditiveUnigram(0.5 * size, base=AdditiveUnigram(0.5 * size))
+        same = AdditiveUnigram(0.5, base=AdditiveUnigram(0.5)).from_counts(counts)
+        got = model.from_counts(counts * size).proba_
+        np.testing.assert_allclose(got, same.proba_, rtol=1e-14)
+        assert not np.allclose(got, expected)
+
+
+@pytest.mark.parametrize("gaps", ["lower", "smooth"])
+@pytest.mark.filterwarnings("ignore:GoodTuringUnigram:UserWarning")
+def test_good_turing_at_the_ends_of_the_range(gaps):
+    model = GoodTuringUnigram(gaps=gaps)
+    got = model.from_counts(np.array([5, 2, 1]) * 5e-324).proba_
+    np.testing.assert_allclose(got, np.array([5, 2, 1]) / 8, rtol=1e-14)
+    for counts in ([5e-324, 0, 0], [1e308, 1, 0], [1e-200, 1e-300, 0], [8e307] * 2):
+        proba = model.from_counts(counts).proba_
+        assert proba.min() >= 0
+        assert proba[0] > 0
+        assert proba.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("smoother", SMOOTHERS)
+@pytest.mark.parametrize(
+    "counts",
+    [[5e-324, 0, 0], [1e308, 1, 0], [1e308, 5e-324, 0], [1e-310, 2e-310, 5e307]],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_distributions_at_the_ends_of_the_range(smoother, counts):
+    proba = smoother().from_counts(counts).proba_
+    assert proba.min() >= 0
+    assert proba.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_what_is_no_distribution_is_no_answer():
+    class Broken(UnigramSmoother):
+        _parameter_constraints = {"value": "no_validation", "classes": [None]}
+
+        def __init__(self, value=np.nan, classes=None):
+            self.value = value
+            self.classes = classes
+
+        def _smooth(self, counts):
+            return np.full(counts.size, self.value)
+
+    for value in (np.nan, np.inf, 0.0, 1.0):
+        with pytest.raises(ValueError, match="leave the range of float64"):
+            Broken(value).from_counts([1, 2])
+    assert Broken(0.5).from_counts([1, 2]).proba_.tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="so must their sum"):
+        Broken(0.5).from_counts([1e308, 1e308])
+
+
+# ------------------------------------------------------------------ documentation
+
+
+@pytest.mark.parametrize("smoother", SMOOTHERS)
+def test_shared_parts_of_the_docs_are_there_once(smoother):
+    doc = smoother.__doc__
+    for line in ("proba_ : ndarray", "unseen_mass_ : float", "classes : array-like"):
+        assert doc.count(f"\n    {line}") == 1
+    assert "SHARED_ATTRIBUTES" not in doc
+    assert "_PARAMETER" not in doc
