@@ -79,7 +79,9 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         self.discounts_ = discounts[0]
         base = base_distribution(self.base, counts, self.classes_)
         own, held = _discount(counts, discounts)
-        return own + held * base
+        base *= held
+        own += base
+        return own
 
 
 def _discount(counts: np.ndarray, discounts: np.ndarray) -> tuple[np.ndarray, float]:

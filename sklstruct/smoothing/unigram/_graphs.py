@@ -17,7 +17,7 @@ from scipy.stats import poisson
 
 from ..._checks import check_sparse
 from ..._compat import StrOptions
-from .. import _smoothing_fast as _fast
+from . import _counts_fast as _fast
 
 GRAPH_CONSTRAINT = [
     StrOptions({"counts", "complete"}),
@@ -369,7 +369,7 @@ def scale_weights(matrix: sp.csr_array, self_weight: float) -> tuple[sp.csr_arra
     if low < np.finfo(np.float64).tiny:
         least = matrix.data[matrix.data > 0].min()
         raise ValueError(
-            f"graph has weights from {least:g} to {top:g}: their ratios leave the range "
-            "of float64"
+            f"graph has weights from {least:g} to {top:g}: their ratios leave the "
+            "range of float64"
         )
     return sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape), exponent

@@ -1,0 +1,55 @@
+"""Passes over the counts of all classes, of which there may be millions.
+
+Most counts are small integers, and there are few different ones: a table with a number
+for each integer stays in the cache and takes the place of sorting. Every kernel is one
+pass, O(counts) time and no memory of its own.
+"""
+
+from libc.math cimport floor
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+
+def histogram(const double[::1] counts, int64_t[::1] size):
+    """size[j] += number of counts j; returns how many counts exceed the table.
+
+    One pass that also finds out whether all counts are integers; -1 if not. Most
+    counts are small and alike, and adding to one number over and over waits for
+    each store: small counts go to four tables in turn.
+    """
+    cdef Py_ssize_t i, k, n = size.shape[0], larger = 0, m = counts.shape[0]
+    cdef double c
+    cdef int64_t j
+    cdef int64_t small[4][256]
+    with nogil:
+        memset(&small[0][0], 0, sizeof(small))
+        for i in range(m):
+            c = counts[i]
+            if c < n:
+                j = <int64_t> c
+                if <double> j != c:
+                    larger = -1
+                    break
+                if j < 256:
+                    small[i & 3][j] += 1
+                else:
+                    size[j] += 1
+            elif c == floor(c):
+                larger += 1
+            else:
+                larger = -1
+                break
+        if larger >= 0:
+            for k in range(4):
+                for i in range(min(n, 256)):
+                    size[i] += small[k][i]
+    return larger
+
+
+def look_up(const double[::1] counts, const double[::1] table, double[::1] out):
+    """out = table[counts] for integer counts, where they are not beyond the table."""
+    cdef Py_ssize_t i, n = table.shape[0]
+    with nogil:
+        for i in range(counts.shape[0]):
+            if counts[i] < n:
+                out[i] = table[<Py_ssize_t> counts[i]]
