@@ -33,6 +33,7 @@ _PUBLIC = {
     "HierarchicalClassifier": "sklstruct.hierarchical",
     "KneserNeyLM": "sklstruct.smoothing",
     "LanguageModel": "sklstruct.language_model",
+    "SampleRankClassifier": "sklstruct.factor_graph",
     "StructuredLogLinearLM": "sklstruct.loglinear",
     "SuffixTreeVectorizer": "sklstruct.context_tree",
 }

@@ -32,6 +32,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
+from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
@@ -177,6 +178,8 @@ ELSEWHERE = {
         "tests/loglinear (parts of StructuredLogLinearLM)",
     ),
     LanguageModel: "tests/language_model (its X are sentences)",
+    SampleRankClassifier: "tests/factor_graph (its X are lists of FactorGraph)",
+    FactorGraphVectorizer: "tests/factor_graph (its X are dictionaries)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",
 }
 

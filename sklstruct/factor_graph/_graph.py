@@ -1,0 +1,594 @@
+"""FactorGraph: one structured instance, checked once, as flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks import INT32_MAX
+from ._inference_fast import Potentials, feasible, forests
+from ._rows import Rows, as_rows, constant_rows, empty_rows, stack_given
+
+# Steps of the search for a first allowed state: far more than constraints of
+# practice need, and well under a second.
+_SEARCH_LIMIT = 1_000_000
+
+
+class FactorGraph:
+    r"""A structured instance: variables, their candidate values, typed edges.
+
+    .. math::
+        s(y \mid x) = \sum_i \Bigl(\sum_f x_{if}\, W_{f, \kappa(y_i)}
+        + c_{i y_i}^\top v\Bigr) + \sum_{e = (i, j)} \Bigl(\sum_f x_{ef}\,
+        U^{t_e}_{f, \kappa(y_i), \kappa(y_j)} + p_{e y_i y_j}^\top z^{t_e}\Bigr)
+
+    is the score that a `SampleRankClassifier` learns: :math:`x_i` are `features` of
+    a variable, crossed with the kind :math:`\kappa` of its value; :math:`c` are
+    `candidate_features`, one row for each value of each variable; :math:`x_e` are
+    `edge_features`, crossed with the kinds of both values; :math:`p` are
+    `pair_features`, one row for each pair of values. Any of the four may be missing.
+
+    Parameters
+    ----------
+    candidates : sequence of n_variables sequences
+        The values that each variable may take: hashable, each once, at least one.
+        Different variables may have different values, and different numbers of them.
+
+    features : array-like or sparse matrix of shape (n_variables, n_features), \
+            default=None
+        Features of the variables, which get a weight for each kind of value: the
+        usual choice when all variables have the same few values (tags, pixels).
+
+    candidate_features : matrix of shape (n_candidates, n_candidate_features) or \
+            list of n_variables matrices, default=None
+        Features of each single value of each variable, dense or sparse, in the order
+        of `candidates`; n_candidates is the total over the variables.
+
+    kinds : sequence of n_variables sequences, default=None
+        The kind of each candidate, hashable, for the crossed features: for referring
+        expressions, say, "pronoun" or "name". None: each value is its own kind.
+
+    edges : mapping from str to array-like of shape (n_edges, 2), default=None
+        For each type of edge the pairs of variables that it joins. The direction
+        counts: the first variable of an edge gives the rows of `edge_features` and
+        `pair_features`. Several edges may join the same two variables.
+
+    edge_features : mapping from str to matrix of shape (n_edges, n_edge_features), \
+            default=None
+        Features of the edges of a type. A type that is not mentioned has one feature
+        that is always 1, so there is a weight for each pair of kinds; a matrix of
+        no columns turns these weights off.
+
+    pair_features : mapping from str to list of matrices, default=None
+        For each edge of a type a matrix of shape (k_u * k_v, n_pair_features), or an
+        array of shape (k_u, k_v, n_pair_features), where the first variable has k_u
+        candidates and the second k_v; or all of them stacked.
+
+    forbidden : mapping from str to iterable of (value, value), default=None
+        Hard constraints: pairs of values that must not stand at the two ends of
+        an edge of a type, first variable first. Neither inference nor learning ever
+        visits a state that has one. To forbid a single value, leave it out of
+        `candidates`; to constrain a single edge, give it a type of its own.
+
+    name : str, default=None
+        Named in error messages.
+
+    Attributes
+    ----------
+    n_variables, n_edges, n_candidates : int
+        Sizes; `n_candidates` is the total over the variables.
+
+    candidates : tuple of tuples
+        Values of each variable.
+
+    edge_types : tuple of str
+        Types, in the order in which they were given.
+
+    Raises
+    ------
+    ValueError
+        If a variable has no candidates or one twice, an edge leads to a variable that
+        does not exist or from a variable to itself, features have the wrong
+        number of rows or are not finite, or no state satisfies the constraints. The
+        message names the instance (by `name`) and the variable.
+
+    See Also
+    --------
+    FactorGraphVectorizer : Instances from dictionaries of features.
+    chain_graph, skip_chain_graph, grid_graph : Common shapes.
+
+    Notes
+    -----
+    For constraints on a graph with loops the constructor looks for a state that
+    satisfies them by depth-first search after arc consistency. If it finds none within
+    a million steps it gives up with an error that says so.
+
+    Examples
+    --------
+    >>> from sklstruct.factor_graph import FactorGraph
+    >>> graph = FactorGraph(
+    ...     [["John Napier", "he"], ["his father", "he"], ["Napier", "he"]],
+    ...     features=[[1, 0], [0, 1], [0, 1]],
+    ...     kinds=[["name", "pronoun"], ["name", "pronoun"], ["name", "pronoun"]],
+    ...     edges={"next": [(0, 1), (1, 2)], "same entity": [(0, 2)]},
+    ... )
+    >>> graph
+    FactorGraph(n_variables=3, n_candidates=6, n_edges=3)
+    >>> graph.is_forest
+    False
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Sequence[Any]],
+        *,
+        features: Any = None,
+        candidate_features: Any = None,
+        kinds: Sequence[Sequence[Any]] | None = None,
+        edges: Mapping[str, Any] | None = None,
+        edge_features: Mapping[str, Any] | None = None,
+        pair_features: Mapping[str, Any] | None = None,
+        forbidden: Mapping[str, Iterable[tuple[Any, Any]]] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name
+        self._set_candidates(candidates, kinds)
+        n = self.n_variables
+        self.features = self._rows(features, n, "features", "variable", empty_rows(n))
+        sizes = np.diff(self.cand_ptr)
+        if candidate_features is not None:
+            candidate_features = self._named(
+                stack_given, candidate_features, sizes, "candidate_features", "variable"
+            )
+        self.candidate_features = self._rows(
+            candidate_features,
+            self.n_candidates,
+            "candidate_features",
+            "candidate",
+            empty_rows(self.n_candidates),
+        )
+        self._set_edges(edges, edge_features, pair_features)
+        self._set_forbidden(forbidden)
+
+    # ---------------------------------------------------------------- construction
+
+    def _fail(self, text: str) -> None:
+        if self.name is not None:
+            text = f"instance {self.name!r}: {text}"
+        raise ValueError(text)
+
+    def _named(self, function: Any, *args: Any) -> Any:
+        try:
+            return function(*args)
+        except ValueError as exc:
+            if self.name is None:
+                raise
+            raise ValueError(f"instance {self.name!r}: {exc}") from exc
+
+    def _rows(
+        self, matrix: Any, n_rows: int, name: str, row: str, missing: Rows
+    ) -> Rows:
+        if matrix is None:
+            return missing
+        return self._named(as_rows, matrix, n_rows, name, row)
+
+    def _set_candidates(self, candidates: Any, kinds: Any) -> None:
+        seen: dict[int, tuple] = {}  # lists that variables share are checked once
+        keep = []  # objects whose ids are in use
+        try:
+            candidates = list(candidates)
+        except TypeError:
+            self._fail("candidates must be a sequence of sequences of values")
+        values = []
+        for i, given in enumerate(candidates):
+            if id(given) not in seen:
+                keep.append(given)
+                seen[id(given)] = self._check_values(given, i)
+            values.append(seen[id(given)])
+        self.candidates = tuple(values)
+        self.n_variables = len(values)
+        self.cand_ptr = np.zeros(self.n_variables + 1, dtype=np.int64)
+        np.cumsum([len(v) for v in values], out=self.cand_ptr[1:])
+        self.n_candidates = int(self.cand_ptr[-1])
+        if self.n_candidates > INT32_MAX:
+            self._fail("candidates: there are more of them than 32-bit ids")
+        if kinds is None:
+            self.kinds = self.candidates
+            return
+        kinds = list(kinds)
+        if len(kinds) != self.n_variables:
+            self._fail(
+                f"kinds must have a list for each of the {self.n_variables} variables, "
+                f"got {len(kinds)}"
+            )
+        shared: dict[int, tuple] = {}
+        for i, given in enumerate(kinds):
+            if id(given) not in shared:
+                keep.append(given)
+                shared[id(given)] = self._check_kinds(given, i)
+            if len(shared[id(given)]) != len(values[i]):
+                self._fail(
+                    f"variable {i}: kinds has {len(shared[id(given)])} entries for "
+                    f"{len(values[i])} candidates"
+                )
+        self.kinds = tuple(shared[id(given)] for given in kinds)
+
+    def _check_kinds(self, given: Any, i: int) -> tuple:
+        if isinstance(given, (str, bytes)):
+            self._fail(f"variable {i}: kinds must be a list, got {given!r}")
+        try:
+            kinds = tuple(_plain(given))
+            set(kinds)
+        except TypeError:
+            self._fail(f"variable {i}: kinds must be a list of hashable values")
+        return kinds
+
+    def _check_values(self, given: Any, i: int) -> tuple:
+        if isinstance(given, (str, bytes)):
+            self._fail(
+                f"variable {i}: candidates must be a list of values, got the single "
+                f"{type(given).__name__} {given!r}"
+            )
+        try:
+            values = tuple(_plain(given))
+        except TypeError:
+            self._fail(f"variable {i}: candidates must be a list of values")
+        if not values:
+            self._fail(
+                f"variable {i}: has no candidates; every variable needs at least one"
+            )
+        try:
+            distinct = set(values)
+        except TypeError:
+            self._fail(f"variable {i}: candidates must be hashable")
+        if len(distinct) != len(values):
+            twice = next(v for j, v in enumerate(values) if v in values[:j])
+            self._fail(f"variable {i}: candidate {twice!r} is listed twice")
+        return values
+
+    def _set_edges(self, edges: Any, edge_features: Any, pair_features: Any) -> None:
+        edges = {} if edges is None else dict(edges)
+        edge_features = {} if edge_features is None else dict(edge_features)
+        pair_features = {} if pair_features is None else dict(pair_features)
+        for what, given in (
+            ("edge_features", edge_features),
+            ("pair_features", pair_features),
+        ):
+            for kind in given:
+                if kind not in edges:
+                    self._fail(f"{what}: there are no edges of the type {kind!r}")
+        pairs, self.edge_features, self.pair_features = [], {}, {}
+        sizes = np.diff(self.cand_ptr)
+        for kind, given in edges.items():
+            if not isinstance(kind, str):
+                self._fail(f"edges: a type must be a string, got {kind!r}")
+            pair = self._check_pairs(kind, given)
+            pairs.append(pair)
+            m = len(pair)
+            self.edge_features[kind] = self._rows(
+                edge_features.get(kind),
+                m,
+                f"edge_features[{kind!r}]",
+                "edge",
+                constant_rows(m),
+            )
+            tables = pair_features.get(kind)
+            if tables is not None:
+                n_pairs = sizes[pair[:, 0]] * sizes[pair[:, 1]]
+                label = f"pair_features[{kind!r}]"
+                tables = self._named(stack_given, tables, n_pairs, label, "edge")
+                tables = self._rows(
+                    tables, int(n_pairs.sum()), label, "pair of values", None
+                )
+            self.pair_features[kind] = tables
+        self.edge_types = tuple(edges)
+        self.n_edges_of_type = tuple(len(pair) for pair in pairs)
+        self.n_edges = sum(self.n_edges_of_type)
+        both = np.concatenate([np.empty((0, 2), dtype=np.int32), *pairs])
+        self.edge_u = np.ascontiguousarray(both[:, 0])
+        self.edge_v = np.ascontiguousarray(both[:, 1])
+        self.adj_ptr, self.adj_edge = adjacency(
+            self.edge_u, self.edge_v, self.n_variables
+        )
+
+    def _check_pairs(self, kind: str, given: Any) -> np.ndarray:
+        name = f"edges[{kind!r}]"
+        try:
+            pair = np.asarray(given)
+        except ValueError as exc:
+            self._fail(f"{name} must be an array of shape (n_edges, 2): {exc}")
+        if pair.size == 0:
+            return np.empty((0, 2), dtype=np.int32)
+        if pair.ndim != 2 or pair.shape[1] != 2 or pair.dtype.kind not in "iu":
+            self._fail(
+                f"{name} must be an integer array of shape (n_edges, 2), got "
+                f"{pair.dtype} of shape {pair.shape}"
+            )
+        outside = (pair < 0) | (pair >= self.n_variables)
+        if outside.any():
+            e = int(np.flatnonzero(outside.any(axis=1))[0])
+            missing = int(pair[e][outside[e]][0])
+            self._fail(
+                f"{name}: edge {e} = {tuple(pair[e].tolist())} leads to variable "
+                f"{missing}, but the variables are 0 to {self.n_variables - 1}"
+            )
+        loop = np.flatnonzero(pair[:, 0] == pair[:, 1])
+        if loop.size:
+            self._fail(
+                f"{name}: edge {int(loop[0])} joins variable {int(pair[loop[0], 0])} "
+                "with itself"
+            )
+        return pair.astype(np.int32)
+
+    def _set_forbidden(self, forbidden: Any) -> None:
+        """Tables of allowed pairs, one for each pair of candidate lists."""
+        self.mask_first = np.full(self.n_edges, -1, dtype=np.int64)
+        self.allowed = np.empty(0, dtype=np.uint8)
+        self.start = None  # of unconstrained graphs any state will do
+        if not forbidden:
+            return
+        tables, size, start = [], 0, 0
+        pairs_of = {}
+        for kind, pairs in dict(forbidden).items():
+            if kind not in self.edge_types:
+                self._fail(f"forbidden: there are no edges of the type {kind!r}")
+            try:
+                pairs_of[kind] = [(a, b) for a, b in pairs]
+            except (TypeError, ValueError):
+                self._fail(f"forbidden[{kind!r}] must hold pairs of values")
+        known: dict[tuple, int] = {}
+        position: dict[int, dict] = {}
+        for kind, m in zip(self.edge_types, self.n_edges_of_type):
+            for e in range(start, start + m) if kind in pairs_of else ():
+                ends = [
+                    self.candidates[self.edge_u[e]],
+                    self.candidates[self.edge_v[e]],
+                ]
+                key = (kind, id(ends[0]), id(ends[1]))
+                if key not in known:
+                    for values in ends:
+                        position.setdefault(
+                            id(values), {v: j for j, v in enumerate(values)}
+                        )
+                    u, v = (position[id(values)] for values in ends)
+                    table = np.ones((len(u), len(v)), dtype=np.uint8)
+                    for a, b in pairs_of[kind]:
+                        if a in u and b in v:
+                            table[u[a], v[b]] = 0
+                    known[key] = size if not table.all() else -1
+                    if known[key] >= 0:
+                        tables.append(table.ravel())
+                        size += table.size
+                self.mask_first[e] = known[key]
+            start += m
+        if not tables:
+            return
+        self.allowed = np.concatenate(tables)
+        self.start = self._first_state()
+
+    # ------------------------------------------------------------------ properties
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f"{self.name!r}, "
+        return (
+            f"FactorGraph({name}n_variables={self.n_variables}, "
+            f"n_candidates={self.n_candidates}, n_edges={self.n_edges})"
+        )
+
+    @property
+    def constrained(self) -> bool:
+        """Whether some pair of values is forbidden."""
+        return self.allowed.size > 0
+
+    @property
+    def is_forest(self) -> bool:
+        """Whether the edges form no loop; parallel edges count as one."""
+        return bool(self._forest()[2][0])
+
+    def _forest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        order = np.empty(self.n_variables, dtype=np.int32)
+        parent = np.empty(self.n_variables, dtype=np.int32)
+        is_forest = np.empty(1, dtype=np.uint8)
+        forests(
+            np.array([0, self.n_variables], dtype=np.int64),
+            self.adj_ptr,
+            self.adj_edge,
+            self.edge_u,
+            self.edge_v,
+            order,
+            parent,
+            is_forest,
+        )
+        return order, parent, is_forest
+
+    # --------------------------------------------------------------------- states
+
+    def encode(self, y: Sequence[Any]) -> np.ndarray:
+        """Positions of the values y in the candidates of their variables.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_variables,)
+            A value for each variable.
+
+        Returns
+        -------
+        state : ndarray of shape (n_variables,), int32
+
+        Raises
+        ------
+        ValueError
+            If y has another length, a value that is no candidate, or a forbidden pair.
+        """
+        y = _plain(y)
+        if len(y) != self.n_variables:
+            self._fail(
+                f"y must have a value for each of the {self.n_variables} variables, "
+                f"got {len(y)}"
+            )
+        state = np.empty(self.n_variables, dtype=np.int32)
+        position: dict[int, dict] = {}
+        for i, (value, values) in enumerate(zip(y, self.candidates)):
+            if id(values) not in position:
+                position[id(values)] = {v: j for j, v in enumerate(values)}
+            try:
+                state[i] = position[id(values)][value]
+            except (KeyError, TypeError):
+                shown = ", ".join(repr(v) for v in values[:5])
+                self._fail(
+                    f"variable {i}: y is {value!r}, which is none of its "
+                    f"{len(values)} candidates ({shown}"
+                    f"{', ...' if len(values) > 5 else ''})"
+                )
+        self._check_allowed(state)
+        return state
+
+    def _check_allowed(self, state: np.ndarray) -> None:
+        at = np.flatnonzero(self.mask_first >= 0)
+        u, v = self.edge_u[at], self.edge_v[at]
+        width = np.diff(self.cand_ptr)[v]
+        bad = self.allowed[self.mask_first[at] + state[u] * width + state[v]] == 0
+        if bad.any():
+            e = np.flatnonzero(bad)[0]
+            u, v = int(u[e]), int(v[e])
+            self._fail(
+                f"variables {u} and {v}: y has the forbidden pair "
+                f"({self.candidates[u][state[u]]!r}, {self.candidates[v][state[v]]!r})"
+            )
+
+    def decode(self, state: np.ndarray) -> np.ndarray:
+        """Values at the positions `state`; the inverse of `encode`."""
+        return as_labels([c[a] for c, a in zip(self.candidates, state.tolist())])
+
+    def _first_state(self) -> np.ndarray:
+        """A state that satisfies the constraints, or an error."""
+        order, _, _ = self._forest()
+        sizes = np.diff(self.cand_ptr)
+        n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
+        var_ptr = np.array([0, self.n_variables], dtype=np.int64)
+        structure = _Structure(self, var_ptr, n_pairs)
+        pair = np.zeros(int(n_pairs.sum()))
+        for e in np.flatnonzero(self.mask_first >= 0):
+            first, m = int(structure.pair_ptr[e]), int(n_pairs[e])
+            mask = self.allowed[self.mask_first[e] : self.mask_first[e] + m]
+            pair[first : first + m][mask == 0] = -np.inf
+        state = np.zeros(self.n_variables, dtype=np.int32)
+        variable, proved = feasible(
+            Potentials(structure, np.zeros(self.n_candidates), pair),
+            0,
+            order,
+            np.empty(self.n_candidates, dtype=np.uint8),
+            state,
+            _SEARCH_LIMIT,
+        )
+        if variable >= 0 and proved:
+            self._fail(
+                f"variable {variable}: the forbidden pairs leave it no candidate; "
+                "no state satisfies the constraints"
+            )
+        if variable >= 0:
+            self._fail(
+                f"variable {variable}: no state that satisfies the constraints was "
+                f"found in {_SEARCH_LIMIT} steps; forbid fewer pairs, or leave "
+                "out candidates that cannot be"
+            )
+        return state
+
+    # -------------------------------------------------------------------- networkx
+
+    def to_networkx(self, y: Sequence[Any] | None = None) -> Any:
+        """The graph of the variables, for drawing and for graph algorithms.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_variables,), default=None
+            Values to attach to the nodes.
+
+        Returns
+        -------
+        graph : networkx.MultiDiGraph
+            A node for each variable, 0 ... n_variables - 1, with the attributes
+            ``candidates`` and, if y is given, ``value``; an edge for each edge with
+            the attribute ``type``, which is also its key.
+
+        Raises
+        ------
+        ImportError
+            If networkx is not installed.
+        """
+        try:
+            import networkx as nx
+        except ImportError as exc:
+            raise ImportError(
+                "to_networkx needs networkx: pip install networkx"
+            ) from exc
+        graph = nx.MultiDiGraph(name=self.name or "")
+        values = None if y is None else self.decode(self.encode(y)).tolist()
+        for i, candidates in enumerate(self.candidates):
+            graph.add_node(i, candidates=candidates)
+            if values is not None:
+                graph.nodes[i]["value"] = values[i]
+        types = [
+            kind
+            for kind, m in zip(self.edge_types, self.n_edges_of_type)
+            for _ in range(m)
+        ]
+        for u, v, kind in zip(self.edge_u.tolist(), self.edge_v.tolist(), types):
+            graph.add_edge(u, v, key=_free_key(graph, u, v, kind), type=kind)
+        return graph
+
+
+class _Structure:
+    """What `Potentials` reads, for one instance."""
+
+    def __init__(self, graph: FactorGraph, var_ptr: Any, n_pairs: Any) -> None:
+        self.var_ptr = var_ptr
+        self.edge_ptr = np.array([0, graph.n_edges], dtype=np.int64)
+        self.cand_ptr = graph.cand_ptr
+        self.edge_u, self.edge_v = graph.edge_u, graph.edge_v
+        self.pair_ptr = np.concatenate([[0], np.cumsum(n_pairs)]).astype(np.int64)
+        self.adj_ptr, self.adj_edge = graph.adj_ptr, graph.adj_edge
+
+
+def adjacency(
+    edge_u: np.ndarray, edge_v: np.ndarray, n_variables: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Edges at each variable, in their order: adj_edge[adj_ptr[v] : adj_ptr[v + 1]]."""
+    ends = np.concatenate([edge_u, edge_v])
+    edge = np.tile(np.arange(edge_u.size, dtype=np.int32), 2)
+    order = np.lexsort((edge, ends))
+    adj_ptr = np.zeros(n_variables + 1, dtype=np.int64)
+    np.cumsum(np.bincount(ends, minlength=n_variables), out=adj_ptr[1:])
+    return adj_ptr, edge[order]
+
+
+def as_labels(values: list) -> np.ndarray:
+    """A 1-d array of the values: of their own type if they share one, else object."""
+    types = {type(v) for v in values}
+    if len(types) == 1 and types <= {str, int, float, bool}:
+        labels = np.array(values)
+        # a string that ends with a null character would lose it
+        if labels.dtype.kind != "O" and labels.tolist() == values:
+            return labels
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = values
+    return labels
+
+
+def _plain(values: Any) -> list:
+    """A list of Python objects: NumPy numbers and strings as Python's own."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+        if not isinstance(values, list):
+            raise TypeError("a single value is not a list of values")
+        return values
+    return [v.item() if isinstance(v, np.generic) else v for v in values]
+
+
+def _free_key(graph: Any, u: int, v: int, kind: str) -> Any:
+    """The type, unless an edge of that type joins u and v already."""
+    if not graph.has_edge(u, v, key=kind):
+        return kind
+    return (kind, graph.number_of_edges(u, v))

@@ -1,0 +1,292 @@
+"""Inference in blocks of instances: exact, by coordinate ascent, by annealing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._graph import FactorGraph
+from ._inference_fast import Potentials, evaluate, forests, gibbs, max_product
+from ._pack import Block, Packed
+from ._samplerank_fast import Graphs, potentials
+
+# Steps of a kernel call: some tens of milliseconds, so that signals are seen between
+# calls, and far more than what a call costs.
+_BUDGET = 1_000_000
+# Coordinate ascent ends by itself; rounding could make two values take turns.
+_MOST_SWEEPS = 1000
+# The last temperature as a share of the first: there the walk hardly moves.
+_COLD = 0.01
+
+
+@dataclass
+class Schedule:
+    """How long annealing searches."""
+
+    n_sweeps: int
+    n_restarts: int
+
+
+class BlockInference:
+    """The potentials of a block under given weights, and what can be asked of them."""
+
+    def __init__(
+        self,
+        packed: Packed,
+        kernel: Graphs,
+        coef: np.ndarray,
+        graphs: Sequence[FactorGraph],
+        first: int,
+        last: int,
+    ) -> None:
+        self.block = Block(packed, first, last)
+        self.graphs = graphs[first:last]
+        self._fill(packed, kernel, coef)
+
+    def _fill(self, packed: Packed, kernel: Graphs, coef: np.ndarray) -> None:
+        block = self.block
+        self.unary = np.empty(int(block.cand_ptr[-1]))
+        self.pair = np.empty(int(block.pair_ptr[-1]))
+        nothing = np.empty(0)
+        costs = packed.cost[block.first : block.last].sum()
+        step = max(1, int(block.n_variables * _BUDGET // max(costs, 1)))
+        v0, e0 = block.variables.start, block.edges.start
+        for a in range(0, block.n_variables, step):
+            b = min(a + step, block.n_variables)
+            out = self.unary[block.cand_ptr[a] : block.cand_ptr[b]]
+            potentials(kernel, coef, v0 + a, v0 + b, 0, 0, out, nothing)
+        n_edges = block.edge_u.size
+        step = max(1, int(n_edges * _BUDGET // max(costs, 1)))
+        for a in range(0, n_edges, step):
+            b = min(a + step, n_edges)
+            out = self.pair[block.pair_ptr[a] : block.pair_ptr[b]]
+            potentials(kernel, coef, 0, 0, e0 + a, e0 + b, nothing, out)
+        self.potentials = Potentials(block, self.unary, self.pair)
+
+    # ---------------------------------------------------------------- the methods
+
+    def forest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Order, parents, and which instances are forests."""
+        block = self.block
+        order = np.empty(block.n_variables, dtype=np.int32)
+        parent = np.empty(block.n_variables, dtype=np.int32)
+        is_forest = np.empty(block.n_instances, dtype=np.uint8)
+        forests(
+            block.var_ptr,
+            block.adj_ptr,
+            block.adj_edge,
+            block.edge_u,
+            block.edge_v,
+            order,
+            parent,
+            is_forest,
+        )
+        return order, parent, is_forest
+
+    def exact(
+        self, active: np.ndarray, order: np.ndarray, parent: np.ndarray
+    ) -> np.ndarray:
+        """Best states of the active instances, which must be forests."""
+        block = self.block
+        sizes = np.diff(block.cand_ptr)
+        up = np.where(parent < 0, 0, sizes[parent])  # values of each one's parent
+        back_ptr = np.concatenate([[0], np.cumsum(up)])
+        state = np.zeros(block.n_variables, dtype=np.int32)
+        max_product(
+            self.potentials,
+            active,
+            order,
+            parent,
+            back_ptr.astype(np.int64),
+            np.empty(back_ptr[-1], dtype=np.int32),
+            self.unary.copy(),
+            np.empty(int((sizes * up).max(initial=0))),
+            state,
+        )
+        return state
+
+    def start(self) -> np.ndarray:
+        """The best value of each variable by itself, or an allowed state."""
+        cand_ptr = self.block.cand_ptr
+        sizes = np.diff(cand_ptr)
+        state = np.zeros(self.block.n_variables, dtype=np.int32)
+        if sizes.size:
+            top = np.maximum.reduceat(self.unary, cand_ptr[:-1])
+            at = np.flatnonzero(self.unary == np.repeat(top, sizes))
+            first = at[np.searchsorted(at, cand_ptr[:-1])]
+            state[:] = first - cand_ptr[:-1]
+        for i, graph in enumerate(self.graphs):
+            if graph.start is not None:
+                a, b = self.block.var_ptr[i : i + 2]
+                state[a:b] = graph.start
+        return state
+
+    def sweeps(
+        self,
+        active: np.ndarray,
+        temperatures: Iterator[np.ndarray],
+        seed: np.ndarray,
+        state: np.ndarray,
+        score: np.ndarray,
+        best: tuple[np.ndarray, np.ndarray] | None = None,
+        count: np.ndarray | None = None,
+        until_still: bool = False,
+    ) -> None:
+        """Run Gibbs sweeps in slices; each item of temperatures is a slice."""
+        sizes = np.diff(self.block.cand_ptr)
+        buffer = np.empty(int(sizes.max(initial=1)))
+        changed = np.zeros(self.block.n_instances, dtype=np.uint8)
+        best_state, best_score = best or (np.empty(0, dtype=np.int32), np.empty(0))
+        count = np.empty(0) if count is None else count
+        sweep = 0
+        for temperature in temperatures:
+            gibbs(
+                self.potentials,
+                active,
+                temperature,
+                sweep,
+                seed,
+                state,
+                score,
+                best_state,
+                best_score,
+                count,
+                buffer,
+                changed,
+            )
+            sweep += len(temperature)
+            if until_still:
+                active = active & changed
+                if not active.any():
+                    break
+
+    def slice_length(self) -> int:
+        """Sweeps that one kernel call makes."""
+        sizes = np.diff(self.block.cand_ptr)
+        edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
+        return int(max(1, _BUDGET // (10 * sizes.sum() + edges.sum() + 1)))
+
+    def slices(self, temperature: np.ndarray) -> Iterator[np.ndarray]:
+        """Parts of (n_sweeps, n_instances) for one kernel call each."""
+        step = self.slice_length()
+        for a in range(0, len(temperature), step):
+            yield np.ascontiguousarray(temperature[a : a + step])
+
+    def score(self, state: np.ndarray) -> np.ndarray:
+        """The score of each instance."""
+        score = np.zeros(self.block.n_instances)
+        evaluate(self.potentials, state, score)
+        return score
+
+    def icm(self, active: np.ndarray, state: np.ndarray) -> np.ndarray:
+        """Coordinate ascent from `state`, in place, until no value can be bettered."""
+        seed = np.zeros(self.block.n_instances, dtype=np.uint64)
+        cold = np.zeros((_MOST_SWEEPS, self.block.n_instances))
+        self.sweeps(
+            active,
+            # the last sweep of a slice tells who moved, so slices stay short
+            (cold[a : a + 2] for a in range(0, _MOST_SWEEPS, 2)),
+            seed,
+            state,
+            self.score(state),
+            until_still=True,
+        )
+        return state
+
+    def warm(self) -> np.ndarray:
+        """First temperatures: the scale of the differences that a step meets."""
+        block = self.block
+        spread = np.zeros(block.n_instances)
+        if self.unary.size:
+            top = np.maximum.reduceat(self.unary, block.cand_ptr[:-1])
+            low = np.minimum.reduceat(self.unary, block.cand_ptr[:-1])
+            spread += _means(top - low, block.var_ptr)
+        if self.pair.size:
+            top = np.maximum.reduceat(self.pair, block.pair_ptr[:-1])
+            finite = np.where(np.isinf(self.pair), np.inf, self.pair)
+            low = np.minimum.reduceat(finite, block.pair_ptr[:-1])
+            spread += _means(np.where(np.isfinite(low), top - low, 0.0), block.edge_ptr)
+        return spread
+
+    def anneal(
+        self, active: np.ndarray, seed: np.ndarray, schedule: Schedule
+    ) -> np.ndarray:
+        """The best state of some annealed walks, each begun where ICM ends."""
+        state = self.icm(active, self.start())
+        score = self.score(state)
+        best_state, best_score = state.copy(), score.copy()
+        warm = self.warm()
+        cooling = _COLD ** (
+            np.arange(schedule.n_sweeps) / max(1, schedule.n_sweeps - 1)
+        )
+        temperature = cooling[:, None] * warm
+        for _ in range(schedule.n_restarts):
+            self.sweeps(
+                active,
+                self.slices(temperature),
+                seed,
+                state,
+                score,
+                best=(best_state, best_score),
+            )
+            state = self.icm(active, best_state.copy())
+            score = self.score(state)
+            best_state, best_score = state.copy(), score.copy()
+        return state
+
+
+def _means(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    total = np.concatenate([[0.0], np.cumsum(values)])[ptr]
+    return np.diff(total) / np.maximum(1, np.diff(ptr))
+
+
+def refuse_loops(graphs: Sequence[FactorGraph]) -> None:
+    """Raise ValueError if an instance has a loop, before any work."""
+    for i, graph in enumerate(graphs):
+        if not graph.is_forest:
+            name = "" if graph.name is None else f" ({graph.name!r})"
+            raise ValueError(
+                f"inference='exact' needs chains or trees, but the edges of X[{i}]"
+                f"{name} form a loop; use inference='auto' or 'anneal'"
+            )
+
+
+def best_states(
+    infer: BlockInference, method: str, seed: int, schedule: Schedule
+) -> np.ndarray:
+    """States of a block by one of the methods of the estimator."""
+    n = infer.block.n_instances
+    everyone = np.ones(n, dtype=np.uint8)
+    if method == "icm":
+        return infer.icm(everyone, infer.start())
+    # an instance of its own stream: its prediction does not depend on the others
+    seeds = np.full(n, seed, dtype=np.uint64)
+    if method == "anneal":
+        return infer.anneal(everyone, seeds, schedule)
+    order, parent, is_forest = infer.forest()
+    state = infer.exact(is_forest, order, parent)
+    if not is_forest.all():
+        loopy = 1 - is_forest
+        found = infer.anneal(loopy, seeds, schedule)
+        owner = np.repeat(loopy.astype(bool), np.diff(infer.block.var_ptr))
+        state = np.where(owner, found, state)
+    return state
+
+
+def over_blocks(
+    function: Callable[[BlockInference], Any],
+    packed: Packed,
+    coef: np.ndarray,
+    graphs: Sequence[FactorGraph],
+    parallel: Callable[..., list],
+) -> list:
+    """function of each block of instances, in order."""
+    kernel = Graphs(packed, packed.layout)
+
+    def work(block: tuple[int, int]) -> Any:
+        return function(BlockInference(packed, kernel, coef, graphs, *block))
+
+    return parallel(work, packed.blocks(_BUDGET))

@@ -1,0 +1,407 @@
+"""Kernels of inference: they see potentials, not features or weights.
+
+A `Potentials` is a block of instances with a number for each candidate, and a table
+of k_u * k_v numbers, u-major, for each edge (u, v); -inf forbids a pair. Variables,
+candidates and edges of an instance are contiguous, numbered within the block.
+
+- `forests`: breadth-first order and parents; O(variables + edges).
+- `max_product`: exact maximum on a forest by eliminating leaves first, parallel edges
+  between two variables summed; O(sum over edges of k_u k_v).
+- `feasible`: arc consistency, then depth-first search in the order of `forests`, which
+  on a forest never goes back.
+- `gibbs`: sweeps of single-site Gibbs sampling, each with a temperature of its own
+  (0: the best value, ties to the first, which is ICM); O(degree * k) a variable.
+  Every state that it leaves behind is allowed if the one that it got was.
+- `evaluate`: the score of a state.
+
+An `active` flag per instance lets one block hold instances of several kinds. Nothing
+is checked here.
+"""
+
+from libc.math cimport INFINITY, exp
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+include "_random.pxi"
+
+
+cdef class Potentials:
+    """The arrays of a block; see the top of the file."""
+
+    cdef readonly Py_ssize_t n_instances
+    cdef const int64_t[::1] var_ptr
+    cdef const int64_t[::1] edge_ptr
+    cdef const int64_t[::1] cand_ptr
+    cdef const int32_t[::1] edge_u
+    cdef const int32_t[::1] edge_v
+    cdef const int64_t[::1] pair_ptr
+    cdef const int64_t[::1] adj_ptr
+    cdef const int32_t[::1] adj_edge
+    cdef const double[::1] unary
+    cdef const double[::1] pair
+
+    def __init__(self, structure, const double[::1] unary, const double[::1] pair):
+        self.var_ptr = structure.var_ptr
+        self.edge_ptr = structure.edge_ptr
+        self.cand_ptr = structure.cand_ptr
+        self.edge_u = structure.edge_u
+        self.edge_v = structure.edge_v
+        self.pair_ptr = structure.pair_ptr
+        self.adj_ptr = structure.adj_ptr
+        self.adj_edge = structure.adj_edge
+        self.unary = unary
+        self.pair = pair
+        self.n_instances = self.var_ptr.shape[0] - 1
+
+
+cdef inline int32_t other_end(Potentials p, int32_t e, Py_ssize_t v) noexcept nogil:
+    return p.edge_v[e] if p.edge_u[e] == v else p.edge_u[e]
+
+
+# ------------------------------------------------------------------ forests
+
+
+def forests(
+    const int64_t[::1] var_ptr,
+    const int64_t[::1] adj_ptr,
+    const int32_t[::1] adj_edge,
+    const int32_t[::1] edge_u,
+    const int32_t[::1] edge_v,
+    int32_t[::1] order,
+    int32_t[::1] parent,
+    uint8_t[::1] is_forest,
+):
+    """Breadth-first order of each instance, parents (-1: a root), and whether a forest.
+
+    Parallel edges make no loop: their tables can be added.
+    """
+    cdef Py_ssize_t i, root, head, tail, v, o, j
+    cdef int32_t e
+    with nogil:
+        for i in range(var_ptr.shape[0] - 1):
+            is_forest[i] = 1
+            for v in range(var_ptr[i], var_ptr[i + 1]):
+                parent[v] = -2
+            tail = var_ptr[i]
+            for root in range(var_ptr[i], var_ptr[i + 1]):
+                if parent[root] != -2:
+                    continue
+                parent[root] = -1
+                head = tail
+                order[tail] = <int32_t>root
+                tail += 1
+                while head < tail:
+                    v = order[head]
+                    head += 1
+                    for j in range(adj_ptr[v], adj_ptr[v + 1]):
+                        e = adj_edge[j]
+                        o = edge_v[e] if edge_u[e] == v else edge_u[e]
+                        if parent[o] == -2:
+                            parent[o] = <int32_t>v
+                            order[tail] = <int32_t>o
+                            tail += 1
+                        elif o != parent[v] and parent[o] != v:
+                            is_forest[i] = 0
+
+
+def max_product(
+    Potentials p,
+    const uint8_t[::1] active,
+    const int32_t[::1] order,
+    const int32_t[::1] parent,
+    const int64_t[::1] back_ptr,
+    int32_t[::1] back,
+    double[::1] message,
+    double[::1] table,
+    int32_t[::1] state,
+):
+    """States of the highest score of the active instances, which must be forests.
+
+    message: a copy of the unary potentials, used up. back holds, from back_ptr[v] on,
+    the best value of v for each value of its parent. table has room for the
+    largest k_v * k_parent.
+    """
+    cdef Py_ssize_t i, j, v, up, a, b, k, ku, first, n, root_best
+    cdef int32_t e
+    cdef double best
+    cdef const double* theta
+    with nogil:
+        for i in range(p.n_instances):
+            if not active[i]:
+                continue
+            for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
+                v = order[n]
+                up = parent[v]
+                if up < 0:
+                    continue
+                first = p.cand_ptr[v]
+                k = p.cand_ptr[v + 1] - first
+                ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+                for a in range(k):
+                    for b in range(ku):
+                        table[a * ku + b] = message[first + a]
+                for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+                    e = p.adj_edge[j]
+                    if other_end(p, e, v) != up:
+                        continue
+                    theta = &p.pair[p.pair_ptr[e]]
+                    if p.edge_u[e] == v:
+                        for a in range(k * ku):
+                            table[a] += theta[a]
+                    else:
+                        for b in range(ku):
+                            for a in range(k):
+                                table[a * ku + b] += theta[b * k + a]
+                for b in range(ku):
+                    best = table[b]
+                    back[back_ptr[v] + b] = 0
+                    for a in range(1, k):
+                        if table[a * ku + b] > best:
+                            best = table[a * ku + b]
+                            back[back_ptr[v] + b] = <int32_t>a
+                    message[p.cand_ptr[up] + b] += best
+            for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
+                v = order[n]
+                up = parent[v]
+                if up >= 0:
+                    state[v] = back[back_ptr[v] + state[up]]
+                    continue
+                first = p.cand_ptr[v]
+                root_best = first
+                for a in range(first + 1, p.cand_ptr[v + 1]):
+                    if message[a] > message[root_best]:
+                        root_best = a
+                state[v] = <int32_t>(root_best - first)
+
+
+# -------------------------------------------------------------- constraints
+
+
+cdef bint has_partner(
+    Potentials p, int32_t e, Py_ssize_t v, Py_ssize_t a, const uint8_t[::1] alive
+) noexcept nogil:
+    """Whether some value that is alive at the other end of e goes with a at v."""
+    cdef Py_ssize_t o = other_end(p, e, v)
+    cdef Py_ssize_t first = p.cand_ptr[o], k = p.cand_ptr[o + 1] - first
+    cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
+    cdef Py_ssize_t b, at
+    for b in range(k):
+        if alive[first + b]:
+            at = a * k + b if p.edge_u[e] == v else b * kv + a
+            if p.pair[p.pair_ptr[e] + at] != -INFINITY:
+                return True
+    return False
+
+
+cdef bint goes_with_neighbours(
+    Potentials p, Py_ssize_t v, Py_ssize_t a, const int32_t[::1] state
+) noexcept nogil:
+    """Whether value a of v is allowed beside those neighbours that have a value."""
+    cdef Py_ssize_t j, o, at
+    cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
+    cdef int32_t e
+    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+        e = p.adj_edge[j]
+        o = other_end(p, e, v)
+        if state[o] < 0:
+            continue
+        if p.edge_u[e] == v:
+            at = a * (p.cand_ptr[o + 1] - p.cand_ptr[o]) + state[o]
+        else:
+            at = state[o] * kv + a
+        if p.pair[p.pair_ptr[e] + at] == -INFINITY:
+            return False
+    return True
+
+
+def feasible(
+    Potentials p,
+    Py_ssize_t i,
+    const int32_t[::1] order,
+    uint8_t[::1] alive,
+    int32_t[::1] state,
+    Py_ssize_t limit,
+):
+    """An allowed state of instance i, the first in the order of the candidates.
+
+    Returns (-1, True) if found; else the variable that was left without a value, and
+    whether this was proved (False: the search was given up after `limit` steps).
+    """
+    cdef Py_ssize_t v, a, j, n, start, end, steps = 0, deepest, left
+    cdef bint changed = True, dead = False, found
+    with nogil:
+        start, end = p.var_ptr[i], p.var_ptr[i + 1]
+        for a in range(p.cand_ptr[start], p.cand_ptr[end]):
+            alive[a] = 1
+        v = start
+        while changed and not dead:
+            changed = False
+            for n in range(start, end):
+                v = order[n]
+                left = 0
+                for a in range(p.cand_ptr[v + 1] - p.cand_ptr[v]):
+                    if not alive[p.cand_ptr[v] + a]:
+                        continue
+                    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+                        if not has_partner(p, p.adj_edge[j], v, a, alive):
+                            alive[p.cand_ptr[v] + a] = 0
+                            changed = True
+                            break
+                    else:
+                        left += 1
+                if not left:
+                    dead = True
+                    break
+        if not dead:
+            for v in range(start, end):
+                state[v] = -1
+            n = start
+            deepest = start
+            while start <= n < end:
+                v = order[n]
+                found = False
+                # state[v] is the value tried last, if the search came back to v
+                a = state[v] + 1
+                state[v] = -1
+                while a < p.cand_ptr[v + 1] - p.cand_ptr[v]:
+                    steps += 1
+                    if alive[p.cand_ptr[v] + a] and goes_with_neighbours(
+                        p, v, a, state
+                    ):
+                        found = True
+                        break
+                    a += 1
+                if steps > limit:
+                    break
+                if found:
+                    state[v] = <int32_t>a
+                    n += 1
+                    if n > deepest:
+                        deepest = n
+                else:
+                    n -= 1
+            if n < end:
+                dead = True
+                v = order[min(deepest, end - 1)]
+    return (int(v) if dead else -1), bool(steps <= limit)
+
+
+# ----------------------------------------------------------------- sampling
+
+
+cdef double local_scores(
+    Potentials p, Py_ssize_t v, const int32_t* state, double* score
+) noexcept nogil:
+    """Potentials of the factors at v for each of its values; returns the largest."""
+    cdef Py_ssize_t first = p.cand_ptr[v], k = p.cand_ptr[v + 1] - first
+    cdef Py_ssize_t j, a, o, ko
+    cdef int32_t e
+    cdef const double* theta
+    cdef double best = -INFINITY
+    for a in range(k):
+        score[a] = p.unary[first + a]
+    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+        e = p.adj_edge[j]
+        theta = &p.pair[p.pair_ptr[e]]
+        o = other_end(p, e, v)
+        if p.edge_u[e] == v:
+            ko = p.cand_ptr[o + 1] - p.cand_ptr[o]
+            for a in range(k):
+                score[a] += theta[a * ko + state[o]]
+        else:
+            theta += state[o] * k
+            for a in range(k):
+                score[a] += theta[a]
+    for a in range(k):
+        if score[a] > best:
+            best = score[a]
+    return best
+
+
+def gibbs(
+    Potentials p,
+    const uint8_t[::1] active,
+    const double[:, ::1] temperature,
+    Py_ssize_t sweep,
+    uint64_t[::1] seed,
+    int32_t[::1] state,
+    double[::1] score,
+    int32_t[::1] best_state,
+    double[::1] best_score,
+    double[::1] count,
+    double[::1] buffer,
+    uint8_t[::1] changed,
+):
+    """Sweeps at temperatures (n_sweeps, n_instances); the first is number `sweep`.
+
+    score and best_score belong to state and best_state and are kept up to date; count
+    of each candidate goes up by one for each sweep after which its variable has it;
+    both may be empty, and are then not kept. changed[i] tells whether the last sweep
+    changed instance i.
+    """
+    cdef Py_ssize_t i, v, s, n, start, size, a, k, now
+    cdef double top, total, u, t, weight
+    cdef bint keep_best = best_state.shape[0] > 0, keep_count = count.shape[0] > 0
+    cdef bint backward
+    with nogil:
+        for i in range(p.n_instances):
+            if not active[i]:
+                continue
+            start, size = p.var_ptr[i], p.var_ptr[i + 1] - p.var_ptr[i]
+            for s in range(temperature.shape[0]):
+                t = temperature[s, i]
+                changed[i] = 0
+                backward = (sweep + s) & 1
+                for n in range(size):
+                    v = start + (size - 1 - n if backward else n)
+                    k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+                    if k == 1:
+                        continue
+                    top = local_scores(p, v, &state[0], &buffer[0])
+                    now = state[v]
+                    a = 0
+                    if t <= 0.0:
+                        # the present value wins ties, so that ICM ends
+                        if buffer[now] == top:
+                            continue
+                        while buffer[a] != top:
+                            a += 1
+                    else:
+                        total = 0.0
+                        for a in range(k):
+                            total += exp((buffer[a] - top) / t)
+                        u = draw(&seed[i]) * total
+                        for a in range(k):
+                            weight = exp((buffer[a] - top) / t)
+                            if u < weight:
+                                break
+                            u -= weight
+                        else:
+                            a = now  # rounding used up all the mass
+                    if a != now:
+                        score[i] += buffer[a] - buffer[now]
+                        state[v] = <int32_t>a
+                        changed[i] = 1
+                if keep_best and score[i] > best_score[i]:
+                    best_score[i] = score[i]
+                    for v in range(start, start + size):
+                        best_state[v] = state[v]
+                if keep_count:
+                    for v in range(start, start + size):
+                        count[p.cand_ptr[v] + state[v]] += 1.0
+
+
+def evaluate(Potentials p, const int32_t[::1] state, double[::1] score):
+    """The score of each instance's state."""
+    cdef Py_ssize_t i, v, e, ko
+    cdef double total
+    with nogil:
+        for i in range(p.n_instances):
+            total = 0.0
+            for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
+                total += p.unary[p.cand_ptr[v] + state[v]]
+            for e in range(p.edge_ptr[i], p.edge_ptr[i + 1]):
+                ko = p.cand_ptr[p.edge_v[e] + 1] - p.cand_ptr[p.edge_v[e]]
+                total += p.pair[
+                    p.pair_ptr[e] + state[p.edge_u[e]] * ko + state[p.edge_v[e]]
+                ]
+            score[i] = total

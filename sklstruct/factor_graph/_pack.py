@@ -1,0 +1,307 @@
+"""Many instances as one set of flat arrays, and which weight belongs to what."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._checks import INT32_MAX
+from ._graph import FactorGraph, adjacency, as_labels
+from ._rows import concatenate
+
+
+def check_graphs(X: Any) -> list[FactorGraph]:
+    """X as a list of FactorGraph, or a ValueError."""
+    if isinstance(X, FactorGraph):
+        raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
+    try:
+        graphs = list(X)
+    except TypeError as exc:
+        raise ValueError(
+            f"X must be a list of FactorGraph, got {type(X).__name__}"
+        ) from exc
+    for i, graph in enumerate(graphs):
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(
+                f"X must be a list of FactorGraph, but X[{i}] is "
+                f"{type(graph).__name__}; FactorGraphVectorizer makes them from "
+                "dictionaries, chain_graph and grid_graph from arrays"
+            )
+    if not graphs:
+        raise ValueError("X must have at least one instance")
+    return graphs
+
+
+def _where(i: int, graph: FactorGraph) -> str:
+    return f"X[{i}]" if graph.name is None else f"X[{i}] ({graph.name!r})"
+
+
+@dataclass
+class Layout:
+    """Which weight belongs to which feature; learned in `fit`.
+
+    The weights are, one after the other: features x kinds, candidate features, and for
+    each edge type edge features x kinds x kinds, then pair features.
+    """
+
+    n_features: int
+    n_candidate_features: int
+    kinds: list
+    edge_types: list[str]
+    n_edge_features: list[int]
+    n_pair_features: list[int]
+
+    def __post_init__(self) -> None:
+        self.n_kinds = len(self.kinds)
+        self.code = {kind: j for j, kind in enumerate(self.kinds)}
+        self.own_offset = self.n_features * self.n_kinds
+        at = self.own_offset + self.n_candidate_features
+        cross, pair = [], []
+        for d, dp in zip(self.n_edge_features, self.n_pair_features):
+            cross.append(at)
+            at += d * self.n_kinds**2
+            pair.append(at)
+            at += dp
+        self.cross_offset = np.array(cross, dtype=np.int64)
+        self.pair_offset = np.array(pair, dtype=np.int64)
+        self.n_weights = at
+
+    @classmethod
+    def of(cls, graphs: Sequence[FactorGraph]) -> Layout:
+        """Widths of the first instance that has them; all must agree."""
+        widths: dict[Any, int] = {}
+        owner: dict[Any, int] = {}
+        for i, graph in enumerate(graphs):
+            for key, label, width in _widths(graph):
+                if key not in widths:
+                    widths[key], owner[key] = width, i
+                elif widths[key] != width:
+                    first = _where(owner[key], graphs[owner[key]])
+                    raise ValueError(
+                        f"{_where(i, graph)}: {label} has {width} columns, that of "
+                        f"{first} has {widths[key]}; all instances must have the same"
+                    )
+        if "features" not in widths:
+            raise ValueError("X has no variables: all its instances are empty")
+        types = [key[0] for key in widths if key[1:] == ("edge",)]
+        n_edge = [widths[t, "edge"] for t in types]
+        crossed = widths["features"] > 0 or any(n_edge)
+        layout = cls(
+            widths["features"],
+            widths["candidate_features"],
+            _sorted_kinds(graphs) if crossed else [],
+            types,
+            n_edge,
+            [widths[t, "pair"] for t in types],
+        )
+        if layout.n_weights > INT32_MAX:
+            raise ValueError(
+                f"X needs {layout.n_weights} weights for its {layout.n_kinds} kinds of "
+                f"values, more than {INT32_MAX}; pass fewer `kinds`, or edge_features "
+                "without columns"
+            )
+        if layout.n_weights == 0:
+            raise ValueError(
+                "X has no features at all, so there is nothing to learn; give the "
+                "instances features, candidate_features or edges"
+            )
+        return layout
+
+    def check(self, graphs: Sequence[FactorGraph]) -> None:
+        """Raise ValueError if an instance has other features than those learned."""
+        known: dict[Any, int] = {
+            "features": self.n_features,
+            "candidate_features": self.n_candidate_features,
+        }
+        for t, d, dp in zip(
+            self.edge_types, self.n_edge_features, self.n_pair_features
+        ):
+            known[t, "edge"], known[t, "pair"] = d, dp
+        for i, graph in enumerate(graphs):
+            for t, m in zip(graph.edge_types, graph.n_edges_of_type):
+                if m and (t, "edge") not in known:
+                    raise ValueError(
+                        f"{_where(i, graph)}: edges of the type {t!r} were not in the "
+                        f"instances of fit, which had {self.edge_types}"
+                    )
+            for key, label, width in _widths(graph):
+                if known[key] != width:
+                    raise ValueError(
+                        f"{_where(i, graph)}: {label} has {width} columns, that of fit "
+                        f"had {known[key]}"
+                    )
+
+
+def _widths(graph: FactorGraph) -> list[tuple[Any, str, int]]:
+    found = [
+        ("features", "features", graph.features.width),
+        ("candidate_features", "candidate_features", graph.candidate_features.width),
+    ]
+    # of an empty instance nobody can tell
+    if not graph.n_variables:
+        found = []
+    for t, m in zip(graph.edge_types, graph.n_edges_of_type):
+        if m:
+            found.append(
+                ((t, "edge"), f"edge_features[{t!r}]", graph.edge_features[t].width)
+            )
+            tables = graph.pair_features[t]
+            width = 0 if tables is None else tables.width
+            found.append(((t, "pair"), f"pair_features[{t!r}]", width))
+    return found
+
+
+def _sorted_kinds(graphs: Sequence[FactorGraph]) -> list:
+    tuples = {id(kinds): kinds for graph in graphs for kinds in graph.kinds}
+    kinds = {kind for t in tuples.values() for kind in t}
+    return sorted(kinds, key=lambda kind: (type(kind).__name__, _sort_key(kind)))
+
+
+def _sort_key(kind: Any) -> Any:
+    return kind if isinstance(kind, (str, int, float)) else repr(kind)
+
+
+class Packed:
+    """Instances as the arrays that `Graphs` reads; numbers count over all of them."""
+
+    def __init__(self, graphs: Sequence[FactorGraph], layout: Layout) -> None:
+        def starts(sizes: Any) -> np.ndarray:
+            return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+        def joined(parts: list, dtype: Any) -> np.ndarray:
+            return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype)
+
+        self.layout = layout
+        self.var_ptr = starts([g.n_variables for g in graphs])
+        self.edge_ptr = starts([g.n_edges for g in graphs])
+        if max(self.var_ptr[-1], self.edge_ptr[-1]) > INT32_MAX:
+            raise ValueError("X has more variables or edges than 32-bit ids")
+        sizes = joined([np.diff(g.cand_ptr) for g in graphs], np.int64)
+        self.cand_ptr = starts(sizes)
+        self.kind = self._kinds(graphs)
+        self.features = concatenate([g.features for g in graphs], 0)[:3]
+        self.candidate_features = concatenate(
+            [g.candidate_features for g in graphs], 0
+        )[:3]
+        shift = self.var_ptr[:-1].tolist()
+        self.edge_u = joined([g.edge_u + s for g, s in zip(graphs, shift)], np.int32)
+        self.edge_v = joined([g.edge_v + s for g, s in zip(graphs, shift)], np.int32)
+        code = {t: j for j, t in enumerate(layout.edge_types)}
+        groups = [
+            (g, t, m)
+            for g in graphs
+            for t, m in zip(g.edge_types, g.n_edges_of_type)
+            if m
+        ]
+        self.edge_type = np.repeat(
+            np.array([code[t] for _, t, _ in groups], dtype=np.int32),
+            np.array([m for _, _, m in groups], dtype=np.int64),
+        )
+        self.edge_features = concatenate([g.edge_features[t] for g, t, _ in groups], 0)[
+            :3
+        ]
+        self.n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
+        with_table = np.array(
+            [g.pair_features[t] is not None for g, t, _ in groups], dtype=bool
+        )
+        has_table = np.repeat(with_table, [m for _, _, m in groups])
+        first = starts(np.where(has_table, self.n_pairs, 0))[:-1]
+        self.pair_first = np.where(has_table, first, -1)
+        tables = [g.pair_features[t] for g, t, _ in groups]
+        self.pair_features = concatenate([t for t in tables if t is not None], 0)[:3]
+        self.allowed = joined([g.allowed for g in graphs], np.uint8)
+        at = starts([g.allowed.size for g in graphs])[:-1].tolist()
+        self.mask_first = joined(
+            [
+                np.where(g.mask_first >= 0, g.mask_first + s, -1)
+                for g, s in zip(graphs, at)
+            ],
+            np.int64,
+        )
+        self.constrained = np.array([g.constrained for g in graphs], dtype=bool)
+        self.adj_ptr, self.adj_edge = adjacency(
+            self.edge_u, self.edge_v, int(self.var_ptr[-1])
+        )
+        self.cost = self._costs()
+
+    @property
+    def n_instances(self) -> int:
+        return self.var_ptr.size - 1
+
+    @property
+    def n_variables(self) -> int:
+        return int(self.var_ptr[-1])
+
+    def _kinds(self, graphs: Sequence[FactorGraph]) -> np.ndarray:
+        """Codes of the kinds of all candidates; -1 for those without weights."""
+        if not self.layout.n_kinds:
+            return np.full(int(self.cand_ptr[-1]), -1, dtype=np.int32)
+        code, known, parts = self.layout.code, {}, []
+        for graph in graphs:
+            for kinds in graph.kinds:
+                if id(kinds) not in known:
+                    known[id(kinds)] = np.array(
+                        [code.get(kind, -1) for kind in kinds], dtype=np.int32
+                    )
+                parts.append(known[id(kinds)])
+        return np.concatenate([np.empty(0, dtype=np.int32), *parts])
+
+    def _costs(self) -> np.ndarray:
+        """About how many steps the potentials of each instance take."""
+        n_features = np.diff(self.features[0])
+        per_variable = np.diff(self.cand_ptr) * (1 + n_features)
+        own = self.candidate_features[0][self.cand_ptr]
+        per_variable += np.diff(own)
+        per_edge = self.n_pairs * (1 + np.diff(self.edge_features[0]))
+        total = np.concatenate([[0], np.cumsum(per_variable)])[self.var_ptr]
+        edges = np.concatenate([[0], np.cumsum(per_edge)])[self.edge_ptr]
+        return np.diff(total) + np.diff(edges) + 1
+
+    def blocks(self, budget: int) -> list[tuple[int, int]]:
+        """Ranges of consecutive instances that cost about `budget` each."""
+        group = np.cumsum(self.cost) // budget
+        cut = np.flatnonzero(np.diff(group)) + 1
+        ends = [0, *cut.tolist(), self.n_instances]
+        return list(itertools.pairwise(ends))
+
+
+class Block:
+    """Instances first ... last - 1 of a `Packed`, numbered from 0."""
+
+    def __init__(self, packed: Packed, first: int, last: int) -> None:
+        v0, v1 = (int(packed.var_ptr[i]) for i in (first, last))
+        e0, e1 = (int(packed.edge_ptr[i]) for i in (first, last))
+        self.first, self.last = first, last
+        self.variables, self.edges = slice(v0, v1), slice(e0, e1)
+        self.var_ptr = packed.var_ptr[first : last + 1] - v0
+        self.edge_ptr = packed.edge_ptr[first : last + 1] - e0
+        cand = packed.cand_ptr[v0 : v1 + 1]
+        self.cand_ptr = cand - cand[0]
+        self.edge_u = packed.edge_u[e0:e1] - np.int32(v0)
+        self.edge_v = packed.edge_v[e0:e1] - np.int32(v0)
+        self.pair_ptr = np.concatenate([[0], np.cumsum(packed.n_pairs[e0:e1])])
+        adj = packed.adj_ptr[v0 : v1 + 1]
+        self.adj_ptr = adj - adj[0]
+        self.adj_edge = packed.adj_edge[adj[0] : adj[-1]] - np.int32(e0)
+
+    @property
+    def n_instances(self) -> int:
+        return self.last - self.first
+
+    @property
+    def n_variables(self) -> int:
+        return self.var_ptr[-1]
+
+
+def unpacked(values: np.ndarray, ptr: np.ndarray) -> list[np.ndarray]:
+    """The parts between consecutive positions of ptr."""
+    return [values[a:b] for a, b in zip(ptr[:-1].tolist(), ptr[1:].tolist())]
+
+
+def kind_labels(layout: Layout) -> np.ndarray:
+    """The kinds as an array."""
+    return as_labels(layout.kinds) if layout.kinds else np.empty(0, dtype=object)

@@ -1,0 +1,21 @@
+# splitmix64: one 64-bit word of state, the same stream on every machine.
+#
+# Steele, Lea, Flood (2014), "Fast splittable pseudorandom number generators". A chain
+# per instance has a word of its own, so results depend neither on the batch nor on
+# which thread runs what.
+from libc.stdint cimport uint64_t
+
+
+cdef inline double draw(uint64_t* state) noexcept nogil:
+    """Uniform on [0, 1)."""
+    state[0] += <uint64_t>0x9E3779B97F4A7C15
+    cdef uint64_t z = state[0]
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    z = z ^ (z >> 31)
+    return <double>(z >> 11) * (1.0 / 9007199254740992.0)
+
+
+cdef inline Py_ssize_t draw_below(uint64_t* state, Py_ssize_t n) noexcept nogil:
+    """One of 0 ... n - 1; n below 2**31, so that the bias is below 2**-22."""
+    return <Py_ssize_t>(draw(state) * <double>n)

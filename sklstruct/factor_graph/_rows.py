@@ -1,0 +1,157 @@
+"""Rows of features as CSR arrays, and the checks of what a user passes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._checks import check_sparse, check_squares
+
+
+class Rows(NamedTuple):
+    """A sparse matrix: entries ptr[i] ... ptr[i + 1] - 1 belong to row i."""
+
+    ptr: np.ndarray
+    index: np.ndarray
+    value: np.ndarray
+    width: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.ptr.size - 1
+
+
+def empty_rows(n_rows: int, width: int = 0) -> Rows:
+    """Rows without entries."""
+    return Rows(
+        np.zeros(n_rows + 1, dtype=np.int64),
+        np.empty(0, dtype=np.int32),
+        np.empty(0, dtype=np.float64),
+        width,
+    )
+
+
+def constant_rows(n_rows: int) -> Rows:
+    """One feature that is 1 everywhere."""
+    return Rows(
+        np.arange(n_rows + 1, dtype=np.int64),
+        np.zeros(n_rows, dtype=np.int32),
+        np.ones(n_rows),
+        1,
+    )
+
+
+def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> Rows:
+    """A dense or sparse matrix of n_rows rows, checked. row: what a row is for."""
+    if isinstance(matrix, Rows):  # of the vectorizer, which made them itself
+        return matrix
+    check_sparse(matrix, name)
+    if not sp.issparse(matrix):
+        try:
+            matrix = np.asarray(matrix, dtype=np.float64)
+        except (TypeError, ValueError) as exc:
+            raise ValueError(f"{name} must be a matrix of numbers: {exc}") from exc
+        if matrix.ndim != 2:
+            raise ValueError(
+                f"{name} must have 2 dimensions (a row for each {row}), got "
+                f"{matrix.ndim}"
+            )
+    elif matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be a matrix of numbers, got {matrix.dtype}")
+    if matrix.shape[0] != n_rows:
+        raise ValueError(
+            f"{name} must have {n_rows} rows, one for each {row}, got {matrix.shape[0]}"
+        )
+    matrix = sp.csr_array(matrix, dtype=np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if not np.isfinite(matrix.data).all():
+        bad = np.flatnonzero(~np.isfinite(matrix.data))[0]
+        at = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
+        raise ValueError(f"{name} has NaN or infinity in the row of {row} {at}")
+    check_squares(matrix, name=name)
+    return Rows(
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32),
+        matrix.data,
+        matrix.shape[1],
+    )
+
+
+def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
+    """A list of matrices, one for each owner, stacked; anything else as it is.
+
+    sizes: rows that each owner has. A stacked matrix is two-dimensional, which a list
+    of matrices is not.
+    """
+    if sp.issparse(matrices) or isinstance(matrices, Rows):
+        return matrices
+    if isinstance(matrices, np.ndarray) and matrices.ndim == 2:
+        return matrices
+    try:
+        matrices = list(matrices)
+    except TypeError as exc:
+        raise ValueError(f"{name} must be a matrix or a list of matrices") from exc
+    if len(matrices) != sizes.size:
+        raise ValueError(
+            f"{name} must have one matrix for each {owner}, {sizes.size} in all, got "
+            f"{len(matrices)}"
+        )
+    blocks = []
+    for i, (block, size) in enumerate(zip(matrices, sizes.tolist())):
+        label = f"{name}, {owner} {i}"
+        check_sparse(block, label)
+        if not sp.issparse(block):
+            try:
+                block = np.asarray(block, dtype=np.float64)
+            except (TypeError, ValueError) as exc:
+                raise ValueError(f"{label}: must hold numbers: {exc}") from exc
+            if block.ndim == 3:  # a table of pairs
+                block = block.reshape(block.shape[0] * block.shape[1], -1)
+        if block.ndim != 2 or block.shape[0] != size:
+            raise ValueError(
+                f"{label}: must have {size} rows, got an array of shape {block.shape}"
+            )
+        if blocks and block.shape[1] != blocks[0].shape[1]:
+            raise ValueError(
+                f"{label}: has {block.shape[1]} features, {owner} 0 has "
+                f"{blocks[0].shape[1]}"
+            )
+        blocks.append(block)
+    if not blocks:
+        return sp.csr_array((0, 0))
+    if any(sp.issparse(block) for block in blocks):
+        return sp.vstack([sp.csr_array(b) for b in blocks], format="csr")
+    return np.concatenate(blocks)
+
+
+def concatenate(parts: Sequence[Rows], width: int) -> Rows:
+    """Rows below each other."""
+    if not parts:
+        return empty_rows(0, width)
+    sizes = np.array([part.value.size for part in parts])
+    shift = np.concatenate([[0], np.cumsum(sizes)])
+    return Rows(
+        np.concatenate(
+            [np.zeros(1, dtype=np.int64)]
+            + [part.ptr[1:] + s for part, s in zip(parts, shift.tolist())]
+        ),
+        np.concatenate([part.index for part in parts]),
+        np.concatenate([part.value for part in parts]),
+        width,
+    )
+
+
+def take(rows: Rows, start: int, end: int) -> Rows:
+    """Rows start ... end - 1, sharing memory."""
+    first, last = rows.ptr[start], rows.ptr[end]
+    return Rows(
+        rows.ptr[start : end + 1] - first,
+        rows.index[first:last],
+        rows.value[first:last],
+        rows.width,
+    )

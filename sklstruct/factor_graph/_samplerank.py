@@ -1,0 +1,751 @@
+"""SampleRankClassifier: a ranking of states, learned along a walk through them."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import INT32_MAX
+from .._compat import Interval, StrOptions, _fit_context
+from .._parallel import ThreadMap
+from .._progress import Progress
+from ._graph import FactorGraph
+from ._inference import (
+    BlockInference,
+    Schedule,
+    best_states,
+    over_blocks,
+    refuse_loops,
+)
+from ._pack import Layout, Packed, check_graphs, kind_labels, unpacked
+from ._samplerank_fast import (
+    ADAGRAD,
+    GIBBS,
+    PASSIVE_AGGRESSIVE,
+    PERCEPTRON,
+    UNIFORM,
+    Graphs,
+    Learner,
+    walk,
+)
+from ._walk import PythonWalk
+
+_RULES = {
+    "perceptron": PERCEPTRON,
+    "passive_aggressive": PASSIVE_AGGRESSIVE,
+    "adagrad": ADAGRAD,
+}
+_PROPOSALS = {"gibbs": GIBBS, "uniform": UNIFORM}
+# Steps of a kernel call: some tens of milliseconds, so that signals are seen.
+_BUDGET = 2_000_000
+
+
+class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
+    r"""Structured prediction over factor graphs, learned by SampleRank.
+
+    .. math::
+        \hat y(x) = \arg\max_{y \in Y(x)} s_w(y \mid x), \qquad
+        s_w(y \mid x) = w^\top \varphi(x, y),
+
+    with the features :math:`\varphi` of the factors of a `FactorGraph`, one for each
+    variable and each edge. Learning walks through the states of each training
+    instance. A step compares two states y', y'' that differ in one variable; where
+    :math:`\ell(y') < \ell(y'')` in loss but
+
+    .. math::
+        w^\top \delta < m\,\bigl(\ell(y'') - \ell(y')\bigr)
+        \quad\text{or}\quad w^\top \delta \le 0, \qquad
+        \delta = \varphi(x, y') - \varphi(x, y''),
+
+    the weights move along :math:`\delta`, to which only the factors that changed
+    contribute. The walk then goes on by the scores of the model itself, so that it
+    learns from states which it will meet in prediction.
+
+    Parameters
+    ----------
+    loss : {"hamming"} or callable, default="hamming"
+        :math:`\ell`: "hamming" is the number of wrong variables. A callable
+        ``loss(y_true, y, graph) -> float`` gets the values as arrays, and sends the
+        learning through Python, at a hundredth of the speed or less.
+
+    step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
+        The move along :math:`\delta`:
+
+        - "perceptron": :math:`\eta\, \delta`, :math:`\eta` the `learning_rate`;
+        - "adagrad": :math:`\eta\, \delta_j / \sqrt{G_j}` for each weight, with
+          :math:`G_j` the sum of all :math:`\delta_j^2` so far;
+        - "passive_aggressive": :math:`\min\bigl(C, (m \Delta\ell - w^\top\delta) /
+          \|\delta\|^2\bigr)\, \delta` (PA-I).
+
+    learning_rate : float, default=0.1
+        :math:`\eta > 0`; "passive_aggressive" has none. Only its ratio to `margin`
+        and `temperature` matters.
+
+    C : float, default=0.1
+        Largest step of "passive_aggressive", positive; the others ignore it.
+
+    margin : float, default=1.0
+        m, at least 0: how much better the model must score a state for each unit of
+        loss that it is better by. 0 learns from mistakes only, and is refused for
+        "passive_aggressive".
+
+    average : bool, default=True
+        Predict with the mean of the weights over all comparisons, which varies less
+        than the last weights.
+
+    epochs : int, default=10
+        Passes over the training instances, at least 1.
+
+    sweeps : int, default=1
+        Sweeps over the variables of an instance at each pass, at least 1. A sweep
+        compares each variable as often as it has other values.
+
+    proposal : {"gibbs", "uniform"} or callable, default="gibbs"
+        What is compared. "gibbs": all values of a variable, of which the best by loss
+        is ranked against the one that breaks the ranking most; the next state is
+        drawn from the conditional distribution of the model. "uniform": the present
+        value and one other at random, a Metropolis step. A callable
+        ``proposal(graph, state, rng)`` gets positions in the candidates (int32) and a
+        `numpy.random.Generator`, and returns pairs (variable, position) to change
+        together: the way to move between states that constraints keep apart. It
+        should propose a change as often as its reverse. Runs in Python, slowly.
+
+    temperature : float, default=0.1
+        Of the learning walk, at least 0; 0 always goes to the better state. Scores
+        are in units of `margin`: far above it the walk is noise, and the weights
+        of edges, which are learned among wrong neighbours, come out too small.
+
+    inference : {"auto", "anneal", "icm", "exact"}, default="auto"
+        How `predict` looks for the best state:
+
+        - "exact": max-product (variable elimination), for chains and trees; an error
+          for graphs with a loop;
+        - "anneal": Gibbs sampling at falling temperatures; keeps the best state, then
+          coordinate ascent;
+        - "icm": coordinate ascent from the best value of each variable by itself;
+          fast, and often caught in a local optimum;
+        - "auto": "exact" for each instance without a loop, "anneal" for the others.
+
+    anneal_sweeps : int, default=100
+        Sweeps of one annealed walk, at least 1. The first temperature is the mean
+        range of the potentials of an instance, the last a hundredth of it.
+
+    n_restarts : int, default=2
+        Annealed walks for each instance, at least 1.
+
+    n_jobs : int, default=None
+        Threads over the instances in `predict`, `sample` and `predict_marginals`.
+        None is 1 unless in a `joblib.parallel_config` context. Results do not depend
+        on it. Learning goes from update to update and uses one thread.
+
+    random_state : int, RandomState instance or None, default=None
+        Of the walk, and of annealing: a fitted model predicts the same each time.
+
+    verbose : int, default=0
+        Print the number of updates after every `verbose` epochs; 0 is silent.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_weights,)
+        All weights; the following are views of it.
+
+    kinds_ : ndarray of shape (n_kinds,)
+        Kinds of values in the training instances, sorted; empty if no feature is
+        crossed with them.
+
+    feature_coef_ : ndarray of shape (n_features, n_kinds)
+        Weights of `features`.
+
+    candidate_coef_ : ndarray of shape (n_candidate_features,)
+        Weights of `candidate_features`.
+
+    edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
+        Weights of `edge_features` by type of edge; the kind of an edge's first
+        variable comes first.
+
+    pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
+        Weights of `pair_features` by type of edge.
+
+    n_iter_ : int
+        Epochs run; fewer than `epochs` if a callback asked to stop.
+
+    n_proposals_ : int
+        States that were compared with another one.
+
+    n_updates_ : ndarray of shape (`n_iter_`,)
+        Updates of each epoch.
+
+    See Also
+    --------
+    FactorGraph : One instance.
+    FactorGraphVectorizer : Instances from dictionaries.
+
+    Notes
+    -----
+    SampleRank learns to rank. It does not estimate probabilities, so there is no
+    `predict_proba`, and `sample` and `predict_marginals`, which read the scores as
+    logarithms of unnormalised probabilities, are *not calibrated*.
+
+    Single-variable walks cannot cross between states that hard constraints keep
+    apart: with two variables that must be equal, neither can move alone. Make them
+    one variable, or pass a `proposal`.
+
+    Scikit-learn's model selection takes a list of instances: ``cross_val_score``,
+    ``GridSearchCV`` and the like split it by instance.
+
+    References
+    ----------
+    .. [1] M. Wick, K. Rohanimanesh, A. Culotta, A. McCallum, "SampleRank: Learning
+       preferences from atomic gradients", NIPS Workshop on Advances in Ranking, 2009.
+    .. [2] G. Bouchard, "Named Entity Generation using Sampling-based Structured
+       Prediction", INLG 2010 (the GREC-NEG system), section 2.
+    .. [3] K. Crammer et al., "Online Passive-Aggressive Algorithms", JMLR 7, 2006,
+       figure 1 (PA-I).
+    .. [4] J. Duchi, E. Hazan, Y. Singer, "Adaptive Subgradient Methods for Online
+       Learning and Stochastic Optimization", JMLR 12, 2011.
+
+    Examples
+    --------
+    Bits that a noisy channel changed, where neighbours agree more often than not:
+
+    >>> import numpy as np
+    >>> from sklstruct.factor_graph import SampleRankClassifier, chain_graph
+    >>> rng = np.random.default_rng(0)
+    >>> y = [np.repeat(rng.integers(2, size=5), 4) for _ in range(50)]
+    >>> seen = [row + 0.5 * rng.normal(size=20) for row in y]
+    >>> X = [chain_graph([0, 1], np.c_[np.ones(20), row]) for row in seen]
+    >>> model = SampleRankClassifier(random_state=0).fit(X[:40], y[:40])
+    >>> model.predict(X[40:])[0].shape
+    (20,)
+    >>> model.score(X[40:], y[40:]) > 0.8
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "loss": [StrOptions({"hamming"}), callable],
+        "step": [StrOptions(set(_RULES))],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
+        "C": [Interval(numbers.Real, 0, None, closed="neither")],
+        "margin": [Interval(numbers.Real, 0, None, closed="left")],
+        "average": ["boolean"],
+        "epochs": [Interval(numbers.Integral, 1, None, closed="left")],
+        "sweeps": [Interval(numbers.Integral, 1, None, closed="left")],
+        "proposal": [StrOptions(set(_PROPOSALS)), callable],
+        "temperature": [Interval(numbers.Real, 0, None, closed="left")],
+        "inference": [StrOptions({"auto", "anneal", "icm", "exact"})],
+        "anneal_sweeps": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_restarts": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_jobs": [numbers.Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        loss: str | Callable = "hamming",
+        *,
+        step: str = "adagrad",
+        learning_rate: float = 0.1,
+        C: float = 0.1,
+        margin: float = 1.0,
+        average: bool = True,
+        epochs: int = 10,
+        sweeps: int = 1,
+        proposal: str | Callable = "gibbs",
+        temperature: float = 0.1,
+        inference: str = "auto",
+        anneal_sweeps: int = 100,
+        n_restarts: int = 2,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.step = step
+        self.learning_rate = learning_rate
+        self.C = C
+        self.margin = margin
+        self.average = average
+        self.epochs = epochs
+        self.sweeps = sweeps
+        self.proposal = proposal
+        self.temperature = temperature
+        self.inference = inference
+        self.anneal_sweeps = anneal_sweeps
+        self.n_restarts = n_restarts
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------- learning
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Sequence[FactorGraph], y: Sequence[Sequence[Any]]
+    ) -> SampleRankClassifier:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : list of FactorGraph
+            Instances.
+
+        y : list of array-like of shape (n_variables,)
+            For each instance a value for each of its variables, one of its candidates.
+
+        Returns
+        -------
+        self : SampleRankClassifier
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If features differ in number between instances, a label is no candidate
+            or y has a forbidden pair; the message names the instance and the variable.
+        FloatingPointError
+            If the weights overflow.
+        """
+        for name in ("learning_rate", "C", "margin", "temperature"):
+            if not np.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
+        if self.step == "passive_aggressive" and self.margin == 0:
+            raise ValueError(
+                "margin must be positive with step='passive_aggressive', which makes "
+                "no step at a tie and would never leave the zero weights"
+            )
+        graphs = check_graphs(X)
+        truth = self._encode(graphs, y)
+        layout = Layout.of(graphs)
+        packed = Packed(graphs, layout)
+        rng = check_random_state(self.random_state)
+        seeds = rng.randint(INT32_MAX, size=3)
+        rate = self.C if self.step == "passive_aggressive" else self.learning_rate
+        learner = Learner(
+            np.zeros(layout.n_weights),
+            _RULES[self.step],
+            rate,
+            self.margin,
+            self.temperature,
+            int(seeds[0]),
+        )
+        state = self._first_states(graphs, packed, np.random.default_rng(seeds[1]))
+        run = self._runner(graphs, packed, learner, truth, state, seeds[1])
+        updates = []
+        with Progress.of_fit(self, max_subtasks=self.epochs) as progress:
+            for epoch in range(self.epochs):
+                before = learner.n_updates
+                run(rng.permutation(len(graphs)).astype(np.int32))
+                updates.append(learner.n_updates - before)
+                if not np.isfinite(learner.coef).all():
+                    raise FloatingPointError(
+                        "the weights are no longer finite; scale the features, or "
+                        "lower learning_rate or C"
+                    )
+                if progress.step(f"epoch {epoch + 1}: {updates[-1]} updates"):
+                    break
+        self._layout = layout
+        self._seed = int(seeds[2])
+        self.coef_ = learner.average() if self.average else learner.coef
+        self._name_weights()
+        self.n_iter_ = len(updates)
+        self.n_proposals_ = learner.n_proposals
+        self.n_updates_ = np.array(updates)
+        return self
+
+    @staticmethod
+    def _encode(graphs: list[FactorGraph], y: Any) -> np.ndarray:
+        """Positions in the candidates, of all instances in a row."""
+        try:
+            n_labels = len(y)
+        except TypeError as exc:
+            raise ValueError("y must be a list of label arrays") from exc
+        if n_labels != len(graphs):
+            raise ValueError(
+                f"y must have labels for each instance: X has {len(graphs)}, y has "
+                f"{n_labels}"
+            )
+        parts = [np.empty(0, dtype=np.int32)]
+        for i, (graph, labels) in enumerate(zip(graphs, y)):
+            try:
+                parts.append(graph.encode(labels))
+            except (TypeError, ValueError) as exc:
+                raise ValueError(f"X[{i}], {exc}") from exc
+        return np.concatenate(parts)
+
+    @staticmethod
+    def _first_states(
+        graphs: list[FactorGraph], packed: Packed, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Random values; for constrained instances the state they come with."""
+        sizes = np.diff(packed.cand_ptr)
+        state = (rng.random(sizes.size) * sizes).astype(np.int32)
+        for i in np.flatnonzero(packed.constrained):
+            state[packed.var_ptr[i] : packed.var_ptr[i + 1]] = graphs[i].start
+        return state
+
+    def _runner(
+        self,
+        graphs: list[FactorGraph],
+        packed: Packed,
+        learner: Learner,
+        truth: np.ndarray,
+        state: np.ndarray,
+        seed: int,
+    ) -> Callable[[np.ndarray], None]:
+        """A function that runs one epoch over instances in a given order."""
+        if callable(self.loss) or callable(self.proposal):
+            python_walk = PythonWalk(
+                graphs,
+                packed,
+                learner,
+                truth,
+                self.loss,
+                self.proposal,
+                self.temperature,
+                np.random.default_rng(seed + 1),
+            )
+
+            def run(order: np.ndarray) -> None:
+                for i in order.tolist():
+                    python_walk.visit(i, self.sweeps, state)
+
+            return run
+        kernel = Graphs(packed, packed.layout)
+        cost = np.ones(int(packed.cand_ptr[-1]))
+        cost[packed.cand_ptr[:-1] + truth] = 0.0
+        scan = np.empty(int(np.diff(packed.var_ptr).max()), dtype=np.int32)
+        score = np.empty(int(np.diff(packed.cand_ptr).max()))
+
+        def run(order: np.ndarray) -> None:
+            place = np.zeros(2, dtype=np.int64)
+            done = False
+            while not done:
+                done = walk(
+                    kernel,
+                    learner,
+                    cost,
+                    order,
+                    _PROPOSALS[self.proposal],
+                    self.sweeps,
+                    state,
+                    place,
+                    scan,
+                    score,
+                    _BUDGET,
+                )
+
+        return run
+
+    def _name_weights(self) -> None:
+        layout, coef = self._layout, self.coef_
+        k = layout.n_kinds
+        self.kinds_ = kind_labels(layout)
+        self.feature_coef_ = coef[: layout.own_offset].reshape(layout.n_features, k)
+        end = layout.own_offset + layout.n_candidate_features
+        self.candidate_coef_ = coef[layout.own_offset : end]
+        self.edge_coef_, self.pair_coef_ = {}, {}
+        for j, kind in enumerate(layout.edge_types):
+            d, start = layout.n_edge_features[j], int(layout.cross_offset[j])
+            self.edge_coef_[kind] = coef[start : start + d * k * k].reshape(d, k, k)
+            start = int(layout.pair_offset[j])
+            end = start + layout.n_pair_features[j]
+            self.pair_coef_[kind] = coef[start:end]
+
+    def __getstate__(self) -> dict:
+        """Without the views of `coef_`, which would be written twice."""
+        state = super().__getstate__()
+        if "coef_" in state:
+            state = dict(state)
+            for name in (
+                "feature_coef_",
+                "candidate_coef_",
+                "edge_coef_",
+                "pair_coef_",
+            ):
+                state.pop(name)
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if "coef_" in state:
+            self._name_weights()
+
+    # ----------------------------------------------------------------- prediction
+
+    def _over_blocks(
+        self, X: Sequence[FactorGraph], function: Callable[[BlockInference], Any]
+    ) -> tuple[list[FactorGraph], Packed, list]:
+        check_is_fitted(self)
+        graphs = check_graphs(X)
+        self._layout.check(graphs)
+        packed = Packed(graphs, self._layout)
+        if self.inference == "exact":
+            refuse_loops(graphs)
+        coef = np.ascontiguousarray(self.coef_)
+        with ThreadMap(self.n_jobs) as parallel:
+            results = over_blocks(function, packed, coef, graphs, parallel)
+        return graphs, packed, results
+
+    def predict(self, X: Sequence[FactorGraph]) -> list[np.ndarray]:
+        """The best state of each instance, as far as `inference` finds it.
+
+        Parameters
+        ----------
+        X : list of FactorGraph
+            Instances.
+
+        Returns
+        -------
+        y : list of ndarray of shape (n_variables,)
+            A value for each variable of each instance.
+
+        Raises
+        ------
+        ValueError
+            With ``inference="exact"`` if an instance has a loop; if features or
+            types of edges are not those of `fit`.
+        """
+        schedule = Schedule(self.anneal_sweeps, self.n_restarts)
+
+        def best(infer: BlockInference) -> np.ndarray:
+            return best_states(infer, self.inference, self._seed, schedule)
+
+        graphs, packed, found = self._over_blocks(X, best)
+        states = unpacked(np.concatenate(found), packed.var_ptr)
+        return [graph.decode(state) for graph, state in zip(graphs, states)]
+
+    def joint_score(
+        self, X: Sequence[FactorGraph], y: Sequence[Sequence[Any]]
+    ) -> np.ndarray:
+        """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.
+
+        Differences between states of one instance are what was learned; instances
+        cannot be compared with each other.
+
+        Parameters
+        ----------
+        X : list of FactorGraph
+            Instances.
+
+        y : list of array-like of shape (n_variables,)
+            Values.
+
+        Returns
+        -------
+        score : ndarray of shape (n_instances,)
+        """
+        check_is_fitted(self)
+        state = self._encode(check_graphs(X), y)
+
+        def score(infer: BlockInference) -> np.ndarray:
+            return infer.score(state[infer.block.variables])
+
+        return np.concatenate(self._over_blocks(X, score)[2])
+
+    def score(self, X: Sequence[FactorGraph], y: Sequence[Sequence[Any]]) -> float:
+        """Share of the variables, over all instances, that are predicted right.
+
+        Parameters
+        ----------
+        X : list of FactorGraph
+            Instances.
+
+        y : list of array-like of shape (n_variables,)
+            The true values.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        check_is_fitted(self)
+        graphs = check_graphs(X)
+        truth = self._encode(graphs, y)
+        if not truth.size:
+            raise ValueError("X has no variables: there is nothing to score")
+        found = [g.encode(labels) for g, labels in zip(graphs, self.predict(graphs))]
+        return float((np.concatenate(found) == truth).mean())
+
+    # ------------------------------------------------------------------- sampling
+
+    def sample(
+        self,
+        X: Sequence[FactorGraph],
+        n_samples: int = 1,
+        *,
+        temperature: float = 1.0,
+        burn_in: int = 100,
+        thin: int = 10,
+        random_state: Any = None,
+    ) -> list[list[np.ndarray]]:
+        """States drawn by Gibbs sampling from p(y) ∝ exp(score / temperature).
+
+        The scores rank states; they were not fitted as probabilities, so frequencies
+        of the samples are **not calibrated**. Successive samples are correlated, and
+        hard constraints may keep the walk in a part of the states.
+
+        Parameters
+        ----------
+        X : list of FactorGraph
+            Instances.
+
+        n_samples : int, default=1
+            States for each instance, at least 1.
+
+        temperature : float, default=1.0
+            Positive; small values stay close to the best state.
+
+        burn_in : int, default=100
+            Sweeps before the first sample.
+
+        thin : int, default=10
+            Sweeps from one sample to the next, at least 1.
+
+        random_state : int, RandomState instance or None, default=None
+            None: the stream that `fit` chose, the same samples each time.
+
+        Returns
+        -------
+        samples : list of lists of ndarray of shape (n_variables,)
+            For each instance its samples.
+        """
+        _check_count("n_samples", n_samples, 1)
+        _check_count("thin", thin, 1)
+
+        def draw(
+            infer: BlockInference, seed: np.ndarray, state: np.ndarray
+        ) -> np.ndarray:
+            out = np.empty((n_samples, state.size), dtype=np.int32)
+            for s in range(n_samples):
+                _gibbs(infer, seed, state, temperature, thin if s else 0)
+                out[s] = state
+            return out
+
+        graphs, packed, drawn = self._gibbs_walks(
+            X, draw, temperature, burn_in, random_state
+        )
+        states = np.concatenate(drawn, axis=1)
+        return [
+            [graph.decode(row) for row in states[:, a:b]]
+            for graph, a, b in zip(graphs, packed.var_ptr[:-1], packed.var_ptr[1:])
+        ]
+
+    def predict_marginals(
+        self,
+        X: Sequence[FactorGraph],
+        n_sweeps: int = 1000,
+        *,
+        temperature: float = 1.0,
+        burn_in: int = 100,
+        random_state: Any = None,
+    ) -> list[list[np.ndarray]]:
+        """How often each candidate was seen while sampling; **not calibrated**.
+
+        Estimates of the marginals of p(y) ∝ exp(score / temperature), with the noise
+        of sampling, of a model that was trained to rank and not to estimate
+        probabilities: good for finding doubtful variables, not for decisions that
+        need a probability.
+
+        Parameters
+        ----------
+        X : list of FactorGraph
+            Instances.
+
+        n_sweeps : int, default=1000
+            Sweeps that are counted, at least 1.
+
+        temperature : float, default=1.0
+            Positive.
+
+        burn_in : int, default=100
+            Sweeps before the first that is counted.
+
+        random_state : int, RandomState instance or None, default=None
+            None: the stream that `fit` chose, the same estimates each time.
+
+        Returns
+        -------
+        marginals : list of lists of ndarray of shape (n_candidates of the variable,)
+            For each variable of each instance the share of sweeps of each candidate;
+            each sums to 1.
+        """
+        _check_count("n_sweeps", n_sweeps, 1)
+
+        def watch(
+            infer: BlockInference, seed: np.ndarray, state: np.ndarray
+        ) -> np.ndarray:
+            count = np.zeros(infer.unary.size)
+            _gibbs(infer, seed, state, temperature, n_sweeps, count)
+            return count / n_sweeps
+
+        _, packed, counts = self._gibbs_walks(
+            X, watch, temperature, burn_in, random_state
+        )
+        shares = unpacked(np.concatenate(counts), packed.cand_ptr)
+        return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
+
+    def _gibbs_walks(
+        self,
+        X: Sequence[FactorGraph],
+        function: Callable[..., np.ndarray],
+        temperature: float,
+        burn_in: int,
+        random_state: Any,
+    ) -> tuple[list[FactorGraph], Packed, list]:
+        check_is_fitted(self)
+        _check_count("burn_in", burn_in, 0)
+        if not (isinstance(temperature, numbers.Real) and 0 < temperature < np.inf):
+            raise ValueError(
+                f"temperature must be positive and finite, got {temperature!r}"
+            )
+        X = check_graphs(X)
+        rng = check_random_state(self._seed if random_state is None else random_state)
+        seeds = rng.randint(2**63 - 1, size=len(X), dtype=np.int64).astype(np.uint64)
+
+        def from_warm_start(infer: BlockInference) -> np.ndarray:
+            seed = seeds[infer.block.first : infer.block.last].copy()
+            state = infer.start()
+            _gibbs(infer, seed, state, temperature, burn_in)
+            return function(infer, seed, state)
+
+        return self._over_blocks(X, from_warm_start)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+
+def _gibbs(
+    infer: BlockInference,
+    seed: np.ndarray,
+    state: np.ndarray,
+    temperature: float,
+    n_sweeps: int,
+    count: np.ndarray | None = None,
+) -> None:
+    """Sweeps at one temperature; state and seed are left where they end."""
+    n = infer.block.n_instances
+    step = infer.slice_length()
+    slices = (
+        np.full((min(step, n_sweeps - a), n), float(temperature))
+        for a in range(0, n_sweeps, step)
+    )
+    everyone = np.ones(n, dtype=np.uint8)
+    infer.sweeps(everyone, slices, seed, state, np.zeros(n), count=count)
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(
+            f"{name} must be an integer of at least {least}, got {value!r}"
+        )

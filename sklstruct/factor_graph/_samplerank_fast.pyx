@@ -1,0 +1,616 @@
+"""Kernels that see features and weights: scores, and the walk that learns.
+
+A `Graphs` is a set of instances, packed. The weights are one array: features crossed
+with kinds (row-major, kinds last), candidate features, then for each edge type edge
+features crossed with two kinds and pair features. A kind of -1 has no weights.
+
+- `potentials`: the numbers of each candidate and of each edge's pairs of values.
+- `walk`: SampleRank (Wick et al. 2009). A visit of a variable compares its values with
+  the neighbours held fixed, so only the factors at that variable are scored:
+  O(k * (features + degree * edge features)). An update touches the weights of the
+  features that differ; the average is kept by the sum of step number times change, so
+  it costs nothing between updates.
+- `change` and `update`: the same steps one by one, for walks written in Python.
+
+The walk keeps its place between calls, so that it can be run in slices. Nothing is
+checked here.
+"""
+
+from libc.math cimport INFINITY, exp, sqrt
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+include "_random.pxi"
+
+import numpy as np
+
+PERCEPTRON = 0
+PASSIVE_AGGRESSIVE = 1
+ADAGRAD = 2
+
+GIBBS = 0
+UNIFORM = 1
+
+
+cdef class Graphs:
+    """Packed instances; see the top of the file."""
+
+    cdef const int64_t[::1] var_ptr
+    cdef const int64_t[::1] cand_ptr
+    cdef const int32_t[::1] kind
+    cdef const int64_t[::1] feature_ptr
+    cdef const int32_t[::1] feature_index
+    cdef const double[::1] feature_value
+    cdef const int64_t[::1] own_ptr
+    cdef const int32_t[::1] own_index
+    cdef const double[::1] own_value
+    cdef const int32_t[::1] edge_u
+    cdef const int32_t[::1] edge_v
+    cdef const int32_t[::1] edge_type
+    cdef const int64_t[::1] cross_ptr
+    cdef const int32_t[::1] cross_index
+    cdef const double[::1] cross_value
+    cdef const int64_t[::1] pair_first
+    cdef const int64_t[::1] pair_ptr
+    cdef const int32_t[::1] pair_index
+    cdef const double[::1] pair_value
+    cdef const int64_t[::1] mask_first
+    cdef const uint8_t[::1] allowed
+    cdef const int64_t[::1] adj_ptr
+    cdef const int32_t[::1] adj_edge
+    cdef const int64_t[::1] cross_offset
+    cdef const int64_t[::1] pair_offset
+    cdef Py_ssize_t n_kinds
+    cdef int64_t own_offset
+
+    def __init__(self, packed, layout):
+        self.var_ptr = packed.var_ptr
+        self.cand_ptr = packed.cand_ptr
+        self.kind = packed.kind
+        self.feature_ptr, self.feature_index, self.feature_value = packed.features
+        self.own_ptr, self.own_index, self.own_value = packed.candidate_features
+        self.edge_u = packed.edge_u
+        self.edge_v = packed.edge_v
+        self.edge_type = packed.edge_type
+        self.cross_ptr, self.cross_index, self.cross_value = packed.edge_features
+        self.pair_first = packed.pair_first
+        self.pair_ptr, self.pair_index, self.pair_value = packed.pair_features
+        self.mask_first = packed.mask_first
+        self.allowed = packed.allowed
+        self.adj_ptr = packed.adj_ptr
+        self.adj_edge = packed.adj_edge
+        self.n_kinds = layout.n_kinds
+        self.own_offset = layout.own_offset
+        self.cross_offset = layout.cross_offset
+        self.pair_offset = layout.pair_offset
+
+
+cdef class Learner:
+    """Weights, their running sum, and the workspace of updates.
+
+    moment is the sum of squared changes (AdaGrad), total the sum of step number times
+    change. delta, seen and touched hold one sparse difference of features, empty
+    between updates.
+    """
+
+    cdef readonly object coef
+    cdef double[::1] w
+    cdef double[::1] total
+    cdef double[::1] moment
+    cdef double[::1] delta
+    cdef uint8_t[::1] seen
+    cdef int32_t[::1] touched
+    cdef Py_ssize_t n_touched
+    cdef int rule
+    cdef double rate
+    cdef readonly double margin
+    cdef double temperature
+    cdef uint64_t seed
+    cdef readonly int64_t n_proposals
+    cdef readonly int64_t n_updates
+
+    def __init__(
+        self, coef, int rule, double rate, double margin, double temperature, seed
+    ):
+        n = coef.shape[0]
+        self.coef = coef
+        self.w = coef
+        self.total = np.zeros(n)
+        self.moment = np.zeros(n if rule == ADAGRAD else 0)
+        self.delta = np.zeros(n)
+        self.seen = np.zeros(n, dtype=np.uint8)
+        self.touched = np.zeros(n, dtype=np.int32)
+        self.n_touched = 0
+        self.rule = rule
+        self.rate = rate
+        self.margin = margin
+        self.temperature = temperature
+        self.seed = seed
+        self.n_proposals = 0
+        self.n_updates = 0
+
+    def average(self):
+        """Mean of the weights over all proposals so far."""
+        if not self.n_proposals:
+            return np.asarray(self.coef).copy()
+        return np.asarray(self.w) - np.asarray(self.total) / self.n_proposals
+
+    def uniform(self):
+        """A number from the learner's stream, on [0, 1)."""
+        return draw(&self.seed)
+
+    def below(self, Py_ssize_t n):
+        """One of 0 ... n - 1 from the learner's stream."""
+        return draw_below(&self.seed, n)
+
+    def proposed(self, Py_ssize_t n):
+        """Count proposals."""
+        self.n_proposals += n
+
+
+# ------------------------------------------------------------------- scores
+
+
+cdef inline Py_ssize_t size_of(Graphs g, Py_ssize_t v) noexcept nogil:
+    return g.cand_ptr[v + 1] - g.cand_ptr[v]
+
+
+cdef inline int32_t other_end(Graphs g, int32_t e, Py_ssize_t v) noexcept nogil:
+    return g.edge_v[e] if g.edge_u[e] == v else g.edge_u[e]
+
+
+cdef double row_score(
+    const int64_t[::1] ptr,
+    const int32_t[::1] index,
+    const double[::1] value,
+    Py_ssize_t row,
+    const double* w,
+) noexcept nogil:
+    cdef double s = 0.0
+    cdef Py_ssize_t f
+    for f in range(ptr[row], ptr[row + 1]):
+        s += value[f] * w[index[f]]
+    return s
+
+
+cdef void unary_scores(
+    Graphs g, const double* w, Py_ssize_t v, double* score
+) noexcept nogil:
+    cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), f, a
+    cdef double x
+    cdef const double* row
+    for a in range(k):
+        score[a] = row_score(
+            g.own_ptr, g.own_index, g.own_value, first + a, w + g.own_offset
+        )
+    for f in range(g.feature_ptr[v], g.feature_ptr[v + 1]):
+        x = g.feature_value[f]
+        row = w + <Py_ssize_t>g.feature_index[f] * g.n_kinds
+        for a in range(k):
+            if g.kind[first + a] >= 0:
+                score[a] += x * row[g.kind[first + a]]
+
+
+cdef void add_edge_scores(
+    Graphs g,
+    const double* w,
+    int32_t e,
+    bint as_u,
+    Py_ssize_t v,
+    Py_ssize_t other,
+    Py_ssize_t b,
+    double* score,
+) noexcept nogil:
+    """Add the factor of edge e for each value of v, the other end having value b."""
+    cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), f, a, at
+    cdef Py_ssize_t n_kinds = g.n_kinds, step_a, step_b
+    cdef Py_ssize_t kind_b = g.kind[g.cand_ptr[other] + b]
+    cdef double x
+    cdef const double* row
+    if kind_b >= 0:
+        step_a = n_kinds if as_u else 1
+        step_b = 1 if as_u else n_kinds
+        for f in range(g.cross_ptr[e], g.cross_ptr[e + 1]):
+            x = g.cross_value[f]
+            row = (
+                w + g.cross_offset[g.edge_type[e]]
+                + <Py_ssize_t>g.cross_index[f] * n_kinds * n_kinds + kind_b * step_b
+            )
+            for a in range(k):
+                if g.kind[first + a] >= 0:
+                    score[a] += x * row[g.kind[first + a] * step_a]
+    step_a = size_of(g, other) if as_u else 1
+    step_b = 1 if as_u else k
+    if g.pair_first[e] >= 0:
+        row = w + g.pair_offset[g.edge_type[e]]
+        for a in range(k):
+            at = g.pair_first[e] + a * step_a + b * step_b
+            score[a] += row_score(g.pair_ptr, g.pair_index, g.pair_value, at, row)
+    if g.mask_first[e] >= 0:
+        for a in range(k):
+            if not g.allowed[g.mask_first[e] + a * step_a + b * step_b]:
+                score[a] = -INFINITY
+
+
+cdef void local_scores(
+    Graphs g, const double* w, const int32_t[::1] state, Py_ssize_t v, double* score
+) noexcept nogil:
+    """Scores of the factors at v for each of its values."""
+    cdef Py_ssize_t j, other
+    cdef int32_t e
+    unary_scores(g, w, v, score)
+    for j in range(g.adj_ptr[v], g.adj_ptr[v + 1]):
+        e = g.adj_edge[j]
+        other = other_end(g, e, v)
+        add_edge_scores(g, w, e, g.edge_u[e] == v, v, other, state[other], score)
+
+
+def potentials(
+    Graphs g,
+    const double[::1] w,
+    Py_ssize_t variable,
+    Py_ssize_t variable_end,
+    Py_ssize_t edge,
+    Py_ssize_t edge_end,
+    double[::1] unary,
+    double[::1] pair,
+):
+    """Scores of the candidates of some variables, and of the pairs of some edges.
+
+    Both outputs begin with the first variable and the first edge that is asked for.
+    """
+    cdef Py_ssize_t v, e, a, b, k, ko, at = 0
+    cdef Py_ssize_t start = g.cand_ptr[variable]
+    cdef double* row
+    with nogil:
+        for v in range(variable, variable_end):
+            if size_of(g, v):
+                unary_scores(g, &w[0], v, &unary[g.cand_ptr[v] - start])
+        for e in range(edge, edge_end):
+            k, ko = size_of(g, g.edge_u[e]), size_of(g, g.edge_v[e])
+            for a in range(k):
+                row = &pair[at + a * ko]
+                for b in range(ko):
+                    row[b] = 0.0
+                add_edge_scores(
+                    g, &w[0], <int32_t>e, False, g.edge_v[e], g.edge_u[e], a, row
+                )
+            at += k * ko
+
+
+# ------------------------------------------------------------------ updates
+
+
+cdef inline void add(Learner learner, Py_ssize_t at, double x) noexcept nogil:
+    if not learner.seen[at]:
+        learner.seen[at] = 1
+        learner.touched[learner.n_touched] = <int32_t>at
+        learner.n_touched += 1
+    learner.delta[at] += x
+
+
+cdef void add_variable(
+    Graphs g, Learner learner, Py_ssize_t v, Py_ssize_t a, double sign
+) noexcept nogil:
+    cdef Py_ssize_t f, c = g.cand_ptr[v] + a
+    for f in range(g.own_ptr[c], g.own_ptr[c + 1]):
+        add(learner, g.own_offset + g.own_index[f], sign * g.own_value[f])
+    if g.kind[c] >= 0:
+        for f in range(g.feature_ptr[v], g.feature_ptr[v + 1]):
+            add(
+                learner,
+                <Py_ssize_t>g.feature_index[f] * g.n_kinds + g.kind[c],
+                sign * g.feature_value[f],
+            )
+
+
+cdef void add_edge(
+    Graphs g, Learner learner, int32_t e, Py_ssize_t a, Py_ssize_t b, double sign
+) noexcept nogil:
+    """Value a at edge_u[e], value b at edge_v[e]."""
+    cdef Py_ssize_t f, row, t = g.edge_type[e], n_kinds = g.n_kinds
+    cdef Py_ssize_t kind_a = g.kind[g.cand_ptr[g.edge_u[e]] + a]
+    cdef Py_ssize_t kind_b = g.kind[g.cand_ptr[g.edge_v[e]] + b]
+    if kind_a >= 0 and kind_b >= 0:
+        for f in range(g.cross_ptr[e], g.cross_ptr[e + 1]):
+            row = <Py_ssize_t>g.cross_index[f] * n_kinds + kind_a
+            add(
+                learner,
+                g.cross_offset[t] + row * n_kinds + kind_b,
+                sign * g.cross_value[f],
+            )
+    if g.pair_first[e] >= 0:
+        row = g.pair_first[e] + a * size_of(g, g.edge_v[e]) + b
+        for f in range(g.pair_ptr[row], g.pair_ptr[row + 1]):
+            add(learner, g.pair_offset[t] + g.pair_index[f], sign * g.pair_value[f])
+
+
+cdef void add_difference(
+    Graphs g,
+    Learner learner,
+    const int32_t[::1] state,
+    Py_ssize_t v,
+    Py_ssize_t better,
+    Py_ssize_t worse,
+) noexcept nogil:
+    """Features of v = better minus those of v = worse, all else as in the state."""
+    cdef Py_ssize_t j, b
+    cdef int32_t e
+    add_variable(g, learner, v, better, 1.0)
+    add_variable(g, learner, v, worse, -1.0)
+    for j in range(g.adj_ptr[v], g.adj_ptr[v + 1]):
+        e = g.adj_edge[j]
+        b = state[other_end(g, e, v)]
+        if g.edge_u[e] == v:
+            add_edge(g, learner, e, better, b, 1.0)
+            add_edge(g, learner, e, worse, b, -1.0)
+        else:
+            add_edge(g, learner, e, b, better, 1.0)
+            add_edge(g, learner, e, b, worse, -1.0)
+
+
+cdef void step(Learner learner, double score, double wanted) noexcept nogil:
+    """Move along the difference, whose score is short of the wanted one; empty it."""
+    cdef Py_ssize_t i, at
+    cdef double tau = learner.rate, squares = 0.0, d, move
+    for i in range(learner.n_touched):
+        d = learner.delta[learner.touched[i]]
+        squares += d * d
+    if squares > 0.0:
+        learner.n_updates += 1
+    if learner.rule == 1:
+        # Crammer et al. (2006), PA-I; a tie with margin 0 is a loss of 0, no step
+        tau = 0.0 if squares == 0.0 else (wanted - score) / squares
+        if tau > learner.rate:
+            tau = learner.rate
+    for i in range(learner.n_touched):
+        at = learner.touched[i]
+        d = learner.delta[at]
+        learner.delta[at] = 0.0
+        learner.seen[at] = 0
+        if d == 0.0:
+            continue
+        move = tau * d
+        if learner.rule == 2:
+            learner.moment[at] += d * d
+            move /= sqrt(learner.moment[at])
+        learner.w[at] += move
+        learner.total[at] += move * learner.n_proposals
+    learner.n_touched = 0
+
+
+cdef inline bint violates(Learner learner, double score, double gain) noexcept nogil:
+    """Whether the better state's advantage is no win, or short of the margin.
+
+    A margin that is met up to rounding is met: a passive-aggressive step ends there.
+    """
+    return score <= 0.0 or score < learner.margin * gain * (1.0 - 1e-9)
+
+
+# --------------------------------------------------------------------- walk
+
+
+cdef Py_ssize_t visit_all_values(
+    Graphs g,
+    Learner learner,
+    const double[::1] cost,
+    const int32_t[::1] state,
+    Py_ssize_t v,
+    double* score,
+) noexcept nogil:
+    """Compare the best value of v with the one the model prefers most; draw the next.
+
+    The rival is the value with the highest score plus margin among those that cost
+    more: the pair that breaks the ranking most, of all pairs with the best value.
+    """
+    cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), a
+    cdef Py_ssize_t best = -1, rival = -1, now = state[v]
+    cdef double x, top = -INFINITY, rival_score = -INFINITY, total, u, t
+    local_scores(g, &learner.w[0], state, v, score)
+    for a in range(k):
+        if score[a] == -INFINITY:
+            continue
+        if (
+            best < 0 or cost[first + a] < cost[first + best]
+            or (cost[first + a] == cost[first + best] and score[a] > score[best])
+        ):
+            best = a
+        if score[a] > top:
+            top = score[a]
+    for a in range(k):
+        if cost[first + a] > cost[first + best]:
+            x = score[a] + learner.margin * (cost[first + a] - cost[first + best])
+            if x > rival_score:
+                rival, rival_score = a, x
+    learner.n_proposals += k - 1
+    # the next value is drawn by the scores from before the update
+    t = learner.temperature
+    if t > 0.0:
+        total = 0.0
+        for a in range(k):
+            total += exp((score[a] - top) / t)
+        u = draw(&learner.seed) * total
+        for a in range(k):
+            x = exp((score[a] - top) / t)
+            if u < x:
+                now = a
+                break
+            u -= x
+    elif score[now] < top:
+        for a in range(k):
+            if score[a] == top:
+                now = a
+                break
+    if rival >= 0:
+        x = cost[first + rival] - cost[first + best]
+        if violates(learner, score[best] - score[rival], x):
+            add_difference(g, learner, state, v, best, rival)
+            step(learner, score[best] - score[rival], learner.margin * x)
+    return now
+
+
+cdef Py_ssize_t visit_one_value(
+    Graphs g,
+    Learner learner,
+    const double[::1] cost,
+    const int32_t[::1] state,
+    Py_ssize_t v,
+    double* score,
+) noexcept nogil:
+    """Compare the present value of v with another one at random; Metropolis step."""
+    cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v)
+    cdef Py_ssize_t now = state[v], new, better, worse
+    cdef double rise, gain
+    new = draw_below(&learner.seed, k - 1)
+    new += new >= now
+    learner.n_proposals += 1
+    local_scores(g, &learner.w[0], state, v, score)
+    if score[new] == -INFINITY:
+        return now
+    rise = score[new] - score[now]
+    if accepts(learner, rise):
+        better = new
+    else:
+        better = now
+    now, new = better, now + new - better  # where the walk goes, and the other one
+    worse = new
+    gain = cost[first + worse] - cost[first + better]
+    if gain < 0.0:
+        better, worse, gain = worse, better, -gain
+    if gain > 0.0 and violates(learner, score[better] - score[worse], gain):
+        rise = score[better] - score[worse]
+        add_difference(g, learner, state, v, better, worse)
+        step(learner, rise, learner.margin * gain)
+    return now
+
+
+cdef inline bint accepts(Learner learner, double rise) noexcept nogil:
+    """Metropolis: a number is drawn only for a step down."""
+    if rise >= 0.0:
+        return True
+    return (
+        learner.temperature > 0.0
+        and draw(&learner.seed) < exp(rise / learner.temperature)
+    )
+
+
+def walk(
+    Graphs g,
+    Learner learner,
+    const double[::1] cost,
+    const int32_t[::1] instances,
+    int proposal,
+    Py_ssize_t n_sweeps,
+    int32_t[::1] state,
+    int64_t[::1] place,
+    int32_t[::1] scan,
+    double[::1] score,
+    Py_ssize_t budget,
+):
+    """Visit the instances in order; stop when done (True), or after about `budget`.
+
+    A sweep visits every variable that has a choice, in random order; by "uniform" a
+    variable with k values is visited k - 1 times in a row, so that both proposals
+    compare equally often. place = (position in instances, visits made there), scan: the
+    order of the variables of the present instance. cost: loss of each candidate.
+    """
+    cdef Py_ssize_t i, n, v, size, start, x, spent = 0, times, r, _repeat
+    with nogil:
+        while place[0] < instances.shape[0]:
+            i = instances[place[0]]
+            start, size = g.var_ptr[i], g.var_ptr[i + 1] - g.var_ptr[i]
+            while place[1] < size * n_sweeps:
+                if spent >= budget:
+                    break
+                n = place[1] % size
+                if n == 0:
+                    for x in range(size):
+                        scan[x] = <int32_t>x
+                    for x in range(size - 1, 0, -1):
+                        r = draw_below(&learner.seed, x + 1)
+                        scan[x], scan[r] = scan[r], scan[x]
+                v = start + scan[n]
+                place[1] += 1
+                times = size_of(g, v) - 1
+                spent += 1 + (times + 1) * (
+                    1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
+                    + g.adj_ptr[v + 1] - g.adj_ptr[v]
+                ) * (1 if proposal == 0 else times)
+                if times == 0:
+                    continue
+                if proposal == 0:
+                    state[v] = <int32_t>visit_all_values(
+                        g, learner, cost, state, v, &score[0]
+                    )
+                else:
+                    for _repeat in range(times):
+                        state[v] = <int32_t>visit_one_value(
+                            g, learner, cost, state, v, &score[0]
+                        )
+            if place[1] < size * n_sweeps:
+                break
+            place[0] += 1
+            place[1] = 0
+    return bool(place[0] == instances.shape[0])
+
+
+# ------------------------------------------------------- steps of other walks
+
+
+def change(
+    Graphs g,
+    Learner learner,
+    const int32_t[::1] old,
+    const int32_t[::1] new,
+    const int32_t[::1] variables,
+):
+    """Collect the features of `new` minus those of `old`; return their score.
+
+    variables: where the two differ, each once. None if a pair of `new` is forbidden.
+    """
+    cdef Py_ssize_t n, j, v, o, i
+    cdef int32_t e
+    cdef double score = 0.0
+    cdef bint possible = True
+    with nogil:
+        for n in range(variables.shape[0]):
+            v = variables[n]
+            add_variable(g, learner, v, new[v], 1.0)
+            add_variable(g, learner, v, old[v], -1.0)
+            for j in range(g.adj_ptr[v], g.adj_ptr[v + 1]):
+                e = g.adj_edge[j]
+                o = other_end(g, e, v)
+                # an edge both of whose ends change is taken at its first end
+                if old[o] != new[o] and g.edge_u[e] != v:
+                    continue
+                add_edge(g, learner, e, new[g.edge_u[e]], new[g.edge_v[e]], 1.0)
+                add_edge(g, learner, e, old[g.edge_u[e]], old[g.edge_v[e]], -1.0)
+                if g.mask_first[e] >= 0 and not g.allowed[
+                    g.mask_first[e]
+                    + new[g.edge_u[e]] * size_of(g, g.edge_v[e])
+                    + new[g.edge_v[e]]
+                ]:
+                    possible = False
+        for i in range(learner.n_touched):
+            score += learner.w[learner.touched[i]] * learner.delta[learner.touched[i]]
+    return score if possible else None
+
+
+def update(Learner learner, double score, double gain, double sign):
+    """Learn from the collected difference times sign, then empty it.
+
+    score and gain: the score of the better state over the other one, and its loss
+    below that of the other one; gain 0 only empties.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t at
+    with nogil:
+        if gain > 0.0 and violates(learner, score, gain):
+            for i in range(learner.n_touched):
+                learner.delta[learner.touched[i]] *= sign
+            step(learner, score, learner.margin * gain)
+        else:
+            for i in range(learner.n_touched):
+                at = learner.touched[i]
+                learner.delta[at] = 0.0
+                learner.seen[at] = 0
+            learner.n_touched = 0

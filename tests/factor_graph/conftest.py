@@ -1,0 +1,122 @@
+"""Random graphs, and what is true of them by definition."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sklstruct.factor_graph import FactorGraph
+
+
+def make_graph(rng, n=5, shape="loopy", k=(1, 4), constraints=False, integers=False):
+    """A graph with features of all four sorts, some of them sparse.
+
+    Widths, kinds and types are those of every other such graph. integers: features
+    are small integers, so that sums are exact whatever their order.
+    """
+
+    def draw(*size):
+        if integers:
+            return rng.integers(-2, 3, size=size).astype(float)
+        return rng.normal(size=size)
+
+    sizes = rng.integers(k[0], k[1] + 1, size=n)
+    candidates = [list(rng.permutation(6)[:s].tolist()) for s in sizes]
+    kinds = [[f"kind {v % 3}" for v in c] for c in candidates]
+    if shape == "chain":
+        pairs = [(i, i + 1) for i in range(n - 1)]
+    else:
+        pairs = [(int(rng.integers(i)), i) for i in range(1, n)]
+        pairs = [p if rng.random() < 0.5 else p[::-1] for p in pairs]
+    if shape == "loopy":
+        pairs += [tuple(rng.permutation(n)[:2].tolist()) for _ in range(n // 2)]
+    here = [p for p in pairs if rng.random() < 0.6]
+    there = [p for p in pairs if p not in here] + here[:1]  # parallel edges too
+    edges = {"plain": here, "rich": there, "bare": pairs[:2]}
+    edges = {t: np.array(e).reshape(-1, 2) for t, e in edges.items()}
+    tables = [draw(sizes[u], sizes[v], 2) for u, v in there]
+    forbidden = None
+    if constraints:
+        forbidden = {
+            t: [(a, b) for a in range(6) for b in range(6) if rng.random() < 0.35]
+            for t in ("plain", "bare")
+        }
+    return FactorGraph(
+        candidates,
+        features=sp.csr_array(draw(n, 3)),
+        candidate_features=[draw(s, 2) for s in sizes],
+        kinds=kinds,
+        edges=edges,
+        edge_features={
+            "rich": draw(len(there), 2),
+            "bare": np.empty((len(pairs[:2]), 0)),
+        },
+        pair_features={"rich": tables},
+        forbidden=forbidden,
+    )
+
+
+def dense(rows):
+    return sp.csr_array(
+        (rows.value, rows.index, rows.ptr), shape=(rows.ptr.size - 1, rows.width)
+    ).toarray()
+
+
+def feature_vector(graph, state, kinds, types):
+    """phi(x, y) in the order of coef_, from the formula in FactorGraph."""
+    code = {kind: j for j, kind in enumerate(kinds)}
+    k = len(kinds)
+    kind = [code.get(graph.kinds[i][a], -1) for i, a in enumerate(state)]
+    crossed = np.zeros((graph.features.width, k))
+    for row, j in zip(dense(graph.features), kind):
+        if j >= 0:
+            crossed[:, j] += row
+    own = dense(graph.candidate_features)[graph.cand_ptr[:-1] + state].sum(axis=0)
+    parts = [crossed.ravel(), own]
+    start = dict(zip(graph.edge_types, np.cumsum((0, *graph.n_edges_of_type))))
+    for t, (d, dp) in types.items():
+        cross, pair = np.zeros((d, k, k)), np.zeros(dp)
+        if t in start:
+            tables = graph.pair_features[t]
+            tables = None if tables is None else dense(tables)
+            at = 0
+            for e, row in enumerate(dense(graph.edge_features[t])):
+                u, v = graph.edge_u[start[t] + e], graph.edge_v[start[t] + e]
+                if kind[u] >= 0 and kind[v] >= 0:
+                    cross[:, kind[u], kind[v]] += row
+                ku, kv = len(graph.candidates[u]), len(graph.candidates[v])
+                if tables is not None:
+                    pair += tables[at + state[u] * kv + state[v]]
+                    at += ku * kv
+        parts += [cross.ravel(), pair]
+    return np.concatenate(parts)
+
+
+def allowed(graph, state):
+    """Whether a state has no forbidden pair, from the table of each edge."""
+    for e in range(graph.n_edges):
+        u, v = graph.edge_u[e], graph.edge_v[e]
+        if graph.mask_first[e] >= 0:
+            width = len(graph.candidates[v])
+            if not graph.allowed[graph.mask_first[e] + state[u] * width + state[v]]:
+                return False
+    return True
+
+
+def states(graph):
+    """All allowed states."""
+    for state in itertools.product(*(range(len(c)) for c in graph.candidates)):
+        if allowed(graph, state):
+            yield np.array(state, dtype=np.int32)
+
+
+@pytest.fixture(scope="session")
+def tools():
+    class Tools:
+        pass
+
+    for function in (make_graph, dense, feature_vector, allowed, states):
+        setattr(Tools, function.__name__, staticmethod(function))
+    Tools.types = {"plain": (1, 0), "rich": (2, 2), "bare": (0, 0)}
+    return Tools

@@ -1,0 +1,340 @@
+"""FactorGraph, the builders and the vectorizer: what they make and what they refuse."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+
+from sklstruct.factor_graph import (
+    FactorGraph,
+    FactorGraphVectorizer,
+    SampleRankClassifier,
+    chain_edges,
+    chain_graph,
+    grid_edges,
+    grid_graph,
+    skip_chain_graph,
+    skip_edges,
+)
+
+AB = ["a", "b"]
+
+
+def graph(**params):
+    params.setdefault("name", "text 7")
+    return FactorGraph(params.pop("candidates", [AB, AB, ["c"]]), **params)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"candidates": [AB, []]}, "variable 1: has no candidates"),
+        ({"candidates": [AB, ["a", "a"]]}, "variable 1: candidate 'a' is listed twice"),
+        ({"candidates": [AB, "ab"]}, "variable 1: candidates must be a list"),
+        ({"candidates": [AB, 3]}, "variable 1: candidates must be a list"),
+        ({"candidates": [AB, np.float64(3)]}, "variable 1: candidates must be a list"),
+        ({"candidates": [AB, [[1], [2]]]}, "variable 1: candidates must be hashable"),
+        ({"candidates": 3}, "candidates must be a sequence"),
+        ({"kinds": [AB]}, "kinds must have a list for each of the 3 variables, got 1"),
+        ({"kinds": [AB, AB, AB]}, "variable 2: kinds has 2 entries for 1 candidates"),
+        ({"kinds": [AB, AB, "c"]}, "variable 2: kinds must be a list"),
+        ({"kinds": [AB, AB, [[]]]}, "variable 2: kinds must be a list of hashable"),
+        ({"features": np.ones((2, 4))}, "features must have 3 rows.*variable, got 2"),
+        ({"features": np.ones(3)}, "features must have 2 dimensions"),
+        ({"features": [["x"]] * 3}, "features must be a matrix of numbers"),
+        ({"features": [[0], [np.nan], [1]]}, "features has NaN.*variable 1"),
+        ({"features": [[0], [0], [-np.inf]]}, "features has NaN.*variable 2"),
+        ({"features": [[1e300]] * 3}, "squares overflow"),
+        ({"candidate_features": np.ones((4, 1))}, "must have 5 rows"),
+        ({"candidate_features": [np.ones((2, 1))] * 3}, "variable 2: must have 1 rows"),
+        ({"candidate_features": [np.ones((2, 1))]}, "one matrix for each variable, 3"),
+        (
+            {"candidate_features": [np.ones((2, 1)), np.ones((2, 3)), [[1]]]},
+            "variable 1: has 3 features, variable 0 has 1",
+        ),
+        ({"edges": {"e": [(0, 3)]}}, r"edge 0 = \(0, 3\) leads to variable 3.*0 to 2"),
+        ({"edges": {"e": [(0, 1), (-1, 2)]}}, "edge 1 = .* leads to variable -1"),
+        ({"edges": {"e": [(0, 1), (1, 1)]}}, "edge 1 joins variable 1 with itself"),
+        ({"edges": {"e": [(0.0, 1.0)]}}, "integer array of shape"),
+        ({"edges": {"e": [(0, 1, 2)]}}, "integer array of shape"),
+        ({"edges": {"e": [(0,), (0, 1)]}}, "must be an array of shape"),
+        ({"edges": {3: [(0, 1)]}}, "type must be a string, got 3"),
+        ({"edge_features": {"e": [[1]]}}, "no edges of the type 'e'"),
+        ({"pair_features": {"e": [[1]]}}, "no edges of the type 'e'"),
+        (
+            {"edges": {"e": [(0, 1)]}, "edge_features": {"e": [[1], [2]]}},
+            r"edge_features\['e'\] must have 1 rows",
+        ),
+        (
+            {"edges": {"e": [(0, 1)]}, "pair_features": {"e": [np.ones((3, 1))]}},
+            r"pair_features\['e'\], edge 0: must have 4 rows",
+        ),
+        ({"forbidden": {"e": [("a", "a")]}}, "no edges of the type 'e'"),
+        (
+            {"edges": {"e": [(0, 1)]}, "forbidden": {"e": ["a"]}},
+            "must hold pairs of values",
+        ),
+        (
+            {
+                "edges": {"e": [(0, 2), (1, 2)]},
+                "forbidden": {"e": [("a", "c"), ("b", "c")]},
+            },
+            "variable [02]: the forbidden pairs leave it no candidate",
+        ),
+    ],
+)
+def test_errors_name_the_instance_and_the_variable(params, message):
+    with pytest.raises(ValueError, match=f"instance 'text 7': .*{message}"):
+        graph(**params)
+
+
+def malformed():
+    matrix = sp.csr_array(np.ones((3, 2)))
+    matrix.indices[1] = 40
+    return matrix
+
+
+def test_malformed_sparse_matrices_are_refused():
+    edges = {"e": [(0, 1)]}
+    for params in (
+        {"features": malformed()},
+        {"candidates": [["x"]] * 3, "candidate_features": malformed()},
+        {"candidates": [["x"]] * 3, "candidate_features": [malformed()] * 3},
+        {"edges": {"e": [(0, 1)] * 3}, "edge_features": {"e": malformed()}},
+        {"edges": edges, "pair_features": {"e": [malformed()]}},
+        {"candidates": [["x"], [1, 2, 3]], "edges": edges,
+         "pair_features": {"e": malformed()}},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="instance 'text 7'.*malformed CSR"):
+            graph(**params)
+    with pytest.raises(ValueError, match="numbers"):
+        graph(features=sp.csr_array(np.ones((3, 1), dtype=complex)))
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dense"])
+def test_dense_and_sparse_features_are_the_same(form):
+    rng = np.random.default_rng(0)
+    made = rng.integers(-1, 2, size=(3, 4)).astype(float)
+
+    def matrix(a):
+        return a if form == "dense" else sp.csr_array(a).asformat(form)
+
+    own = rng.integers(-1, 2, size=(5, 2)).astype(float)
+    blocks = [matrix(own[a:b]) for a, b in ((0, 2), (2, 4), (4, 5))]
+    a = graph(
+        features=matrix(made),
+        candidate_features=blocks,
+        edges={"e": [(0, 1), (1, 2)]},
+        pair_features={"e": [matrix(np.ones((4, 2))), matrix(np.ones((2, 2)))]},
+    )
+    b = graph(
+        features=made,
+        candidate_features=matrix(own),
+        edges={"e": [(0, 1), (1, 2)]},
+        pair_features={"e": [np.ones((2, 2, 2)), np.ones((2, 1, 2))]},
+    )
+    for name in ("features", "candidate_features"):
+        for x, y in zip(getattr(a, name), getattr(b, name)):
+            assert np.array_equal(x, y)
+    for x, y in zip(a.pair_features["e"], b.pair_features["e"]):
+        assert np.array_equal(x, y)
+    if form != "dense":
+        duplicated = sp.csr_array(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), (3, 2))
+        duplicated = sp.csr_array(
+            (np.array([1.0, 2, 4]), np.array([1, 1, 0]), np.array([0, 2, 3, 3])), (3, 2)
+        )
+        assert graph(features=duplicated).features.value.tolist() == [3.0, 4.0]
+        assert duplicated.nnz == 3  # the user's matrix stays as it is
+
+
+def test_states_there_and_back():
+    g = graph(candidates=[["x", 1], [None, (2, 3)], [True, 2.5]])
+    y = g.decode(np.array([1, 1, 0]))
+    assert y.tolist() == [1, (2, 3), True] and y.dtype == object
+    assert g.encode(y).tolist() == [1, 1, 0]
+    assert graph().decode(np.array([1, 0, 0])).tolist() == ["b", "a", "c"]
+    assert graph(candidates=[[1, 2]]).decode(np.array([1])).dtype.kind == "i"
+    for bad in (["a", "b"], ["a", "b", "d"], ["a", ["b"], "c"]):
+        with pytest.raises(ValueError, match="instance 'text 7'"):
+            graph().encode(bad)
+    bound = graph(edges={"e": [(0, 1)]}, forbidden={"e": [("a", "b")]})
+    with pytest.raises(ValueError, match="variables 0 and 1.*forbidden pair"):
+        bound.encode(["a", "b", "c"])
+    assert bound.encode(["b", "a", "c"]).tolist() == [1, 0, 0]
+
+
+def test_forest_or_loop():
+    assert graph().is_forest
+    assert graph(edges={"e": [(0, 1), (1, 2)]}).is_forest
+    assert graph(edges={"e": [(0, 1), (1, 0)], "f": [(0, 1)]}).is_forest
+    assert not graph(edges={"e": [(0, 1), (1, 2), (2, 0)]}).is_forest
+    assert FactorGraph([]).is_forest
+
+
+def test_networkx():
+    nx = pytest.importorskip("networkx")
+    g = graph(edges={"e": [(0, 1), (0, 1)], "f": [(2, 0)]})
+    drawn = g.to_networkx(["a", "b", "c"])
+    assert isinstance(drawn, nx.MultiDiGraph) and drawn.name == "text 7"
+    assert drawn.number_of_nodes() == 3 and drawn.number_of_edges() == 3
+    assert drawn.nodes[1] == {"candidates": ("a", "b"), "value": "b"}
+    assert sorted(d["type"] for *_, d in drawn.edges(data=True)) == ["e", "e", "f"]
+    assert drawn.has_edge(2, 0) and not drawn.has_edge(0, 2)
+    assert "value" not in g.to_networkx().nodes[0]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        pairs = [rng.permutation(6)[:2].tolist() for _ in range(4)]
+        g = FactorGraph([AB] * 6, edges={"e": pairs})
+        assert g.is_forest == nx.is_forest(nx.Graph(g.to_networkx()))
+
+
+def test_builders():
+    assert chain_edges(0).shape == chain_edges(1).shape == (0, 2)
+    assert skip_edges("abca", max_distance=2).shape == (0, 2)
+    assert skip_edges([]).shape == (0, 2)
+    chain = chain_graph(AB, np.ones((3, 2)), edge_features=[[1, 2], [3, 4]])
+    assert chain.edge_types == ("next",) and chain.edge_features["next"].width == 2
+    assert chain_graph(AB, sp.csr_array(np.ones((1, 2)))).n_edges == 0
+    with pytest.raises(ValueError, match="keys must have 3"):
+        skip_chain_graph(AB, np.ones((3, 1)), "ab")
+    with pytest.raises(ValueError, match="instance 'c': variable"):
+        chain_graph(
+            AB, np.ones((3, 1)), forbidden=[(a, b) for a in AB for b in AB], name="c"
+        )
+    four = grid_graph(AB, np.ones((3, 5, 1)))
+    eight = grid_graph(AB, np.ones((3, 5, 1)), connectivity=8)
+    assert four.n_edges == 3 * 4 + 2 * 5 and eight.n_edges == four.n_edges + 2 * 2 * 4
+    cells = [divmod(c, 5) for c in range(15)]
+    for e in range(eight.n_edges):
+        (r, c), (s, d) = cells[eight.edge_u[e]], cells[eight.edge_v[e]]
+        assert max(abs(r - s), abs(c - d)) == 1
+    pairs = {frozenset(p) for p in zip(eight.edge_u.tolist(), eight.edge_v.tolist())}
+    assert len(pairs) == eight.n_edges
+    with pytest.raises(ValueError, match="connectivity must be 4 or 8"):
+        grid_edges((2, 2), connectivity=6)
+    with pytest.raises(ValueError, match="features must have the shape"):
+        grid_graph(AB, np.ones((3, 5)))
+
+
+# -------------------------------------------------------------------- vectorizer
+
+TEXT = {
+    "name": "t",
+    "variables": [
+        {
+            "candidates": ["Ada", "she"],
+            "kinds": ["name", "pronoun"],
+            "features": {"role": "subject", "first": True},
+            "candidate_features": [{"length": 2}, {"length": 1, "short": 1}],
+        },
+        {"candidates": ["Ada", "her"], "features": {"role": ["object", "late"]}},
+    ],
+    "edges": [
+        (0, 1, "next", {"distance": 3.0}, {("Ada", "Ada"): {"same": 1}}),
+        (0, 1, "plain"),
+    ],
+}
+
+
+def test_vectorizer():
+    vectorizer = FactorGraphVectorizer().fit([TEXT])
+    assert vectorizer.feature_names_.tolist() == [
+        "first", "role=late", "role=object", "role=subject",
+    ]  # fmt: skip
+    assert vectorizer.candidate_feature_names_.tolist() == ["length", "short"]
+    assert {k: v.tolist() for k, v in vectorizer.edge_feature_names_.items()} == {
+        "next": ["distance"]
+    }
+    assert {k: v.tolist() for k, v in vectorizer.pair_feature_names_.items()} == {
+        "next": ["same"]
+    }
+    (g,) = vectorizer.transform([TEXT])
+
+    def rows(r):
+        return sp.csr_array((r.value, r.index, r.ptr), (r.n_rows, r.width)).toarray()
+
+    assert rows(g.features).tolist() == [[1, 0, 0, 1], [0, 1, 1, 0]]
+    assert rows(g.candidate_features).tolist() == [[2, 0], [1, 1], [0, 0], [0, 0]]
+    assert rows(g.edge_features["next"]).tolist() == [[3]]
+    assert rows(g.edge_features["plain"]).tolist() == [[1]]  # the constant
+    assert rows(g.pair_features["next"]).tolist() == [[1], [0], [0], [0]]
+    assert g.kinds == (("name", "pronoun"), ("Ada", "her")) and g.name == "t"
+
+    other = {"variables": [{"candidates": AB, "features": {"new": 1, "first": 2}}] * 2}
+    both = vectorizer.transform([TEXT, other])
+    assert rows(both[1].features).tolist() == [[2, 0, 0, 0]] * 2
+    assert rows(both[0].features).tolist() == rows(g.features).tolist()
+    assert [h.n_edges for h in both] == [2, 0]
+    again = FactorGraphVectorizer().fit_transform([TEXT, other])
+    assert rows(again[1].features)[0].tolist() == [2, 1, 0, 0, 0]
+
+
+def test_vectorizer_in_a_pipeline():
+    X = [TEXT] * 6
+    y = [["Ada", "her"]] * 6
+    model = make_pipeline(FactorGraphVectorizer(), SampleRankClassifier(random_state=0))
+    assert model.fit(X, y).score(X, y) == 1.0
+    nothing = {"variables": [], "name": "empty"}
+    assert model.predict([nothing, TEXT])[0].size == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (3, "instance 1: must be a mapping with the key 'variables'"),
+        ({"nodes": []}, "instance 1: must be a mapping with the key 'variables'"),
+        ({"variables": [], "edgs": []}, "instance 1: unknown key 'edgs'"),
+        ({"variables": [3]}, "instance '1': variable 0: must be a mapping"),
+        ({"variables": [{"candidates": 3}]}, "instance '1': variable 0: candidates"),
+        ({"variables": [{"candidates": []}]}, "instance '1': variable 0: has no cand"),
+        (
+            {"variables": [{"candidates": AB, "feature": {}}]},
+            "instance '1': variable 0: unknown key 'feature'",
+        ),
+        (
+            {"variables": [{"candidates": AB, "features": 3}]},
+            "instance '1': variable 0: features must be a mapping",
+        ),
+        (
+            {"variables": [{"candidates": AB, "features": {"first": np.nan}}]},
+            "instance '1': variable 0: feature 'first' is NaN",
+        ),
+        (
+            {"variables": [{"candidates": AB, "candidate_features": [{}]}]},
+            "instance '1': variable 0: candidate_features has 1 entries for 2",
+        ),
+        (
+            {"variables": [{"candidates": AB}] * 2, "edges": [(0, 2, "e")]},
+            "instance '1': edge 0 leads to variable 2",
+        ),
+        (
+            {"variables": [{"candidates": AB}] * 2, "edges": [(0, 1)]},
+            "instance '1': edge 0: must be",
+        ),
+        (
+            {"variables": [{"candidates": AB}] * 2, "edges": [(0, 1, 5)]},
+            "instance '1': edge 0: the type must be a string",
+        ),
+        (
+            {
+                "variables": [{"candidates": AB}] * 2,
+                "edges": [(0, 1, "e", None, {("a", "z"): {}})],
+            },
+            "instance '1': edge 0: pair_features has .*'z'",
+        ),
+        (
+            {
+                "variables": [{"candidates": AB}] * 2,
+                "edges": [(0, 1, "e")],
+                "forbidden": {"e": [(a, b) for a in AB for b in AB]},
+            },
+            "instance '1': variable .: the forbidden pairs",
+        ),
+    ],
+)
+def test_vectorizer_errors_name_the_instance(bad, message):
+    vectorizer = FactorGraphVectorizer().fit([TEXT])
+    with pytest.raises(ValueError, match=message):
+        vectorizer.transform([TEXT, bad])
+    with pytest.raises(ValueError, match="wrap a single one"):
+        vectorizer.transform(TEXT)

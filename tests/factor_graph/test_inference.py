@@ -1,0 +1,265 @@
+"""Inference against enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sklstruct.factor_graph import (
+    FactorGraph,
+    SampleRankClassifier,
+    chain_graph,
+    grid_graph,
+)
+from sklstruct.factor_graph import _inference as inference
+
+
+def fitted(tools, rng, graphs, **params):
+    """A model with random weights: what inference sees are weights, not how they came.
+
+    The fit is real, so that layout and types are; then the weights are replaced.
+    """
+    y = [g.decode(next(iter(tools.states(g)))) for g in graphs]
+    model = SampleRankClassifier(epochs=1, random_state=0, **params).fit(graphs, y)
+    model.coef_[:] = rng.normal(size=model.coef_.size)
+    return model
+
+
+@pytest.mark.parametrize("constraints", [False, True])
+@pytest.mark.parametrize("shape", ["chain", "tree", "loopy"])
+def test_joint_score_is_the_formula(tools, shape, constraints):
+    rng = np.random.default_rng(0)
+    graphs = [
+        g
+        for g in (
+            solvable(tools, rng, shape=shape, constraints=constraints)
+            for _ in range(10)
+        )
+        if g
+    ]
+    model = fitted(tools, rng, graphs)
+    for graph in graphs:
+        for state in list(tools.states(graph))[:10]:
+            phi = tools.feature_vector(graph, state, model.kinds_, tools.types)
+            assert model.joint_score([graph], [graph.decode(state)])[
+                0
+            ] == pytest.approx(phi @ model.coef_)
+
+
+def solvable(tools, rng, **kwargs):
+    try:
+        return tools.make_graph(rng, **kwargs)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("constraints", [False, True])
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+def test_exact_inference_is_enumeration(tools, shape, constraints):
+    rng = np.random.default_rng(1)
+    graphs = [
+        g
+        for g in (
+            solvable(tools, rng, shape=shape, constraints=constraints)
+            for _ in range(60)
+        )
+        if g
+    ]
+    assert len(graphs) > 20
+    model = fitted(tools, rng, graphs, inference="exact")
+    found = model.joint_score(graphs, model.predict(graphs))
+    for graph, score in zip(graphs, found):
+        every = list(tools.states(graph))
+        best = model.joint_score([graph] * len(every), map_decode(graph, every)).max()
+        assert score == pytest.approx(best, abs=1e-10)
+
+
+def map_decode(graph, states):
+    return [graph.decode(state) for state in states]
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+def test_annealing_reaches_the_exact_optimum(tools, shape):
+    rng = np.random.default_rng(2)
+    graphs = [
+        tools.make_graph(rng, n=int(rng.integers(2, 13)), shape=shape)
+        for _ in range(1000)
+    ]
+    model = fitted(tools, rng, graphs)
+    exact = model.set_params(inference="exact").predict(graphs)
+    annealed = model.set_params(inference="anneal").predict(graphs)
+    best, found = model.joint_score(graphs, exact), model.joint_score(graphs, annealed)
+    assert (found <= best + 1e-9).all()
+    assert (found >= best - 1e-9).mean() >= 0.99
+    icm = model.set_params(inference="icm").predict(graphs)
+    assert (model.joint_score(graphs, icm) <= found + 1e-9).all()
+
+
+def test_annealing_on_loops_is_enumeration_nearly_always(tools):
+    rng = np.random.default_rng(3)
+    graphs = [
+        g
+        for g in (
+            solvable(tools, rng, n=6, constraints=bool(i % 2)) for i in range(200)
+        )
+        if g
+    ]
+    model = fitted(tools, rng, graphs, inference="anneal")
+    found = model.joint_score(graphs, model.predict(graphs))
+    best = []
+    for graph in graphs:
+        every = list(tools.states(graph))
+        best.append(
+            model.joint_score([graph] * len(every), map_decode(graph, every)).max()
+        )
+    assert (found <= np.array(best) + 1e-9).all()
+    assert np.isclose(found, best).mean() > 0.95
+
+
+def test_icm_ends_where_no_value_can_be_bettered(tools):
+    rng = np.random.default_rng(4)
+    graphs = [tools.make_graph(rng, n=8) for _ in range(50)]
+    model = fitted(tools, rng, graphs, inference="icm")
+    for graph, y in zip(graphs, model.predict(graphs)):
+        state = graph.encode(y)
+        score = model.joint_score([graph], [y])[0]
+        for i, values in enumerate(graph.candidates):
+            for a in range(len(values)):
+                other = state.copy()
+                other[i] = a
+                other = model.joint_score([graph], [graph.decode(other)])[0]
+                assert other <= score + 1e-9
+
+
+def test_exact_refuses_loops_and_names_the_instance():
+    X = [
+        grid_graph([0, 1], np.ones((1, 3, 1))),
+        grid_graph([0, 1], np.ones((2, 2, 1)), name="a square"),
+    ]
+    model = SampleRankClassifier(inference="exact", random_state=0)
+    model.fit(X, [[0, 1, 0], [0, 1, 1, 0]])
+    with pytest.raises(ValueError, match=r"X\[1\] \('a square'\).*loop.*auto"):
+        model.predict(X)
+    assert len(model.set_params(inference="auto").predict(X)) == 2
+
+
+@pytest.mark.parametrize("constraints", [False, True])
+def test_marginals_and_samples_are_those_of_the_scores(tools, constraints):
+    rng = np.random.default_rng(5)
+    graph = None
+    while (
+        graph is None
+        or len(list(tools.states(graph))) < 3
+        # single-variable moves must reach all states
+        or not connected(list(tools.states(graph)))
+        or graph.constrained != constraints
+    ):
+        graph = solvable(tools, rng, n=3, shape="chain", constraints=constraints)
+    model = fitted(tools, rng, [graph])
+    model.coef_ *= 0.3
+    every = list(tools.states(graph))
+    score = model.joint_score([graph] * len(every), map_decode(graph, every))
+    p = np.exp(score - score.max())
+    p /= p.sum()
+    truth = [np.zeros(len(c)) for c in graph.candidates]
+    for state, weight in zip(every, p):
+        for i, a in enumerate(state):
+            truth[i][a] += weight
+    found = model.predict_marginals([graph], n_sweeps=50_000)[0]
+    for a, b in zip(found, truth):
+        assert a.sum() == pytest.approx(1)
+        np.testing.assert_allclose(a, b, atol=0.02)
+    draws = model.sample([graph], 3000, thin=5, random_state=1)[0]
+    for i, values in enumerate(graph.candidates):
+        share = [np.mean([d[i] == v for d in draws]) for v in values]
+        np.testing.assert_allclose(share, truth[i], atol=0.05)
+
+
+def connected(every):
+    """Whether all states can be reached by changing one variable at a time."""
+    todo, seen = [0], {0}
+    while todo:
+        i = todo.pop()
+        for j, other in enumerate(every):
+            if j not in seen and (every[i] != other).sum() == 1:
+                seen.add(j)
+                todo.append(j)
+    return len(seen) == len(every)
+
+
+@pytest.mark.parametrize("method", ["exact", "anneal", "icm", "auto"])
+def test_predictions_do_not_depend_on_batch_slices_or_threads(
+    tools, monkeypatch, method
+):
+    rng = np.random.default_rng(6)
+    shape = "tree" if method == "exact" else "loopy"
+    graphs = [
+        tools.make_graph(rng, n=int(n), shape=shape) for n in rng.integers(0, 9, 60)
+    ]
+    model = fitted(tools, rng, graphs, inference=method, anneal_sweeps=7)
+    whole = model.predict(graphs)
+    alone = [model.predict([graph])[0] for graph in graphs]
+    monkeypatch.setattr(inference, "_BUDGET", 300)
+    sliced = model.predict(graphs)
+    threaded = model.set_params(n_jobs=2).predict(graphs)
+    marginals = model.predict_marginals(graphs, 20)
+    one = model.set_params(n_jobs=1).predict_marginals(graphs, 20)
+    for others in (alone, sliced, threaded):
+        assert all(map(np.array_equal, whole, others))
+    for a, b in zip(marginals, one):
+        assert all(map(np.array_equal, a, b))
+
+
+def test_constraints_hold_in_every_prediction():
+    rng = np.random.default_rng(7)
+    values = ["B", "I", "O"]
+    bad = [("O", "I")]
+    y = []
+    for _ in range(60):
+        row = []
+        for _ in range(12):
+            row.append(values[rng.integers(3 if row and row[-1] != "O" else 2) - 1])
+            if row[-1] == "I" and (len(row) == 1 or row[-2] == "O"):
+                row[-1] = "B"
+        y.append(row)
+    X = [
+        chain_graph(values, rng.normal(size=(12, 3)), forbidden=bad, name=str(i))
+        for i in range(60)
+    ]
+    for method in ("exact", "anneal", "icm"):
+        for proposal in ("gibbs", "uniform"):
+            model = SampleRankClassifier(
+                inference=method, proposal=proposal, epochs=2, random_state=0
+            ).fit(X, y)
+            for row in model.predict(X):
+                assert ("O", "I") not in set(itertools.pairwise(row))
+            for draws in model.sample(X, 3):
+                for row in draws:
+                    assert ("O", "I") not in set(itertools.pairwise(row))
+
+
+def test_constraints_that_leave_nothing_are_found(tools):
+    """A graph is refused if and only if enumeration finds no allowed state."""
+    refused = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 6))
+        pairs = [tuple(rng.permutation(n)[:2].tolist()) for _ in range(5)]
+        bad = [(a, b) for a in range(3) for b in range(3) if rng.random() < 0.55]
+        free = FactorGraph([[0, 1, 2]] * n, edges={"e": pairs})
+        possible = any(
+            all((s[u], s[v]) not in bad for u, v in pairs) for s in tools.states(free)
+        )
+        try:
+            graph = FactorGraph(
+                [[0, 1, 2]] * n, edges={"e": pairs}, forbidden={"e": bad}
+            )
+        except ValueError as error:
+            assert "variable" in str(error)
+            assert not possible
+            refused += 1
+        else:
+            assert possible
+            if graph.constrained:
+                assert tools.allowed(graph, graph.start)
+    assert 30 < refused < 270
