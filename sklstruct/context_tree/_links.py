@@ -6,7 +6,8 @@ a cursor go from "h" to "h y", pruning and growing ask whether "h y" is a contex
 file of n-grams lists "h y" with the probability of the pair (h, y) and the back-off
 weight of the node "h y".
 
-All functions take a trie (``span is None``); in a collapsed tree the context without
+`drop_newest` is the one search; the functions after it take its result. All want a trie
+(``span is None``); in a collapsed tree the context without
 its newest symbol may end inside an edge, so `expand` it first.
 """
 
@@ -86,6 +87,7 @@ def find_pairs(
 
 def extend_pairs(
     tree: ContextTree,
+    link: np.ndarray,
     pair_ptr: np.ndarray,
     target: np.ndarray,
     class_of_symbol: np.ndarray,
@@ -96,6 +98,9 @@ def extend_pairs(
     ----------
     tree : ContextTree
         A trie.
+
+    link : int32 ndarray of shape (n_nodes,)
+        ``drop_newest(tree)``.
 
     pair_ptr, target : int32 ndarrays
         Its pairs, as of `find_pairs`.
@@ -108,7 +113,6 @@ def extend_pairs(
     node : int32 ndarray of shape (n_pairs,)
         -1 where "h y" is no node.
     """
-    link = drop_newest(tree)
     newest = newest_symbols(tree)
     out = np.full(target.size, -1, dtype=np.int32)
     if tree.n_nodes > 1:
@@ -119,7 +123,7 @@ def extend_pairs(
     return out
 
 
-def close_links(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
+def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.ndarray]:
     """The smallest trie around `tree` in which `drop_newest` has no gap.
 
     It has every run of symbols out of a context of `tree` as a context. Nodes keep
@@ -130,6 +134,9 @@ def close_links(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
     tree : ContextTree
         A trie.
 
+    link : int32 ndarray of shape (n_nodes,)
+        ``drop_newest(tree)``.
+
     Returns
     -------
     closed : ContextTree
@@ -138,7 +145,8 @@ def close_links(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
     index : int32 ndarray of shape (n_nodes,)
         The node of `closed` that each node of `tree` became.
     """
-    missing = drop_newest(tree) < 0
+    _check_trie(tree)
+    missing = link < 0
     if not missing.any():
         return tree, np.arange(tree.n_nodes, dtype=np.int32)
     flat, offset, length = [], [], []

@@ -55,7 +55,7 @@ def write_arpa(
         parts,
         {"start": (start, "<s>"), "end": (end, "</s>"), "unknown": (unknown, "<unk>")},
     )
-    sections = _sections(_closed(model, parts, words), words)
+    sections = _sections(*_closed(model, parts, words), words)
     return lambda file: _put(sections, words, int(precision), file)
 
 
@@ -65,17 +65,20 @@ def _class_of_symbol(words: Words) -> np.ndarray:
     )
 
 
-def _closed(model: BackoffModel, old: Parts, words: Words) -> Parts:
-    """The same model with the context and the suffix of every n-gram in it.
+def _closed(model: BackoffModel, old: Parts, words: Words) -> tuple[Parts, np.ndarray]:
+    """The same model with the context and the suffix of every n-gram, and its links.
 
     Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
     probability that backing off gives: no query changes. Models estimated from
     sentences lack nothing, and then the cost is a look-up per pair and node.
     """
-    tree, index = close_links(old.tree)
+    link = drop_newest(old.tree)
+    tree, index = close_links(old.tree, link)
+    if tree is not old.tree:
+        link = drop_newest(tree)
     n_nodes, n_classes = tree.n_nodes, words.n_classes
     if n_nodes == 1:
-        return old
+        return old, link
     # Nodes keep their order, so the pairs stay sorted.
     node_of_pair = np.repeat(index, np.diff(old.pair_ptr))
     pair_ptr, target = pair_pointers(node_of_pair, n_nodes), old.target
@@ -87,9 +90,7 @@ def _closed(model: BackoffModel, old: Parts, words: Words) -> Parts:
     last = _class_of_symbol(words)[newest_symbols(tree)[1:]]
     below = slice(n_classes, None)
     chosen = last >= 0
-    nodes = np.concatenate(
-        [drop_newest(tree)[1:][chosen], tree.parent[node_of_pair[below]]]
-    )
+    nodes = np.concatenate([link[1:][chosen], tree.parent[node_of_pair[below]]])
     targets = np.concatenate([last[chosen], target[below]])
     added = []
     while len(nodes):
@@ -114,13 +115,14 @@ def _closed(model: BackoffModel, old: Parts, words: Words) -> Parts:
         log_prob = np.insert(log_prob, at, model.log_proba(nearest[nodes], targets))
         target = np.insert(target, at, targets)
         pair_ptr = pair_pointers(node_of_pair, n_nodes)
-    return old._replace(
+    closed = old._replace(
         tree=tree,
         pair_ptr=pair_ptr,
         target=target,
         log_prob=log_prob,
         log_backoff=log_backoff,
     )
+    return closed, link
 
 
 class _Rows(NamedTuple):
@@ -141,17 +143,16 @@ class _Sections(NamedTuple):
     order: int
 
 
-def _sections(parts: Parts, words: Words) -> _Sections:
+def _sections(parts: Parts, link: np.ndarray, words: Words) -> _Sections:
     """Pairs, and n-grams whose last word is never predicted, by order."""
     tree = parts.tree
-    link = drop_newest(tree)
     word_of_node = np.full(tree.n_nodes, -1, dtype=np.int32)
     last_word = np.full(tree.n_nodes, -1, dtype=np.int32)
     if tree.n_nodes > 1:
         word_of_node[1:] = words.of_symbol[tree.symbol[1:]]
         last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
     extension = extend_pairs(
-        tree, parts.pair_ptr, parts.target, _class_of_symbol(words)
+        tree, link, parts.pair_ptr, parts.target, _class_of_symbol(words)
     )
     log_backoff = np.clip(parts.log_backoff / _LN10, _ZERO, None)
     depth = tree.levels()

@@ -84,7 +84,8 @@ def test_pairs_extend_to_the_node_of_context_and_class(tree, n_classes):
         for n in range(tree.n_nodes)
         for y in target[ptr[n] : ptr[n + 1]].tolist()
     ]
-    assert extend_pairs(tree, ptr, target, class_of_symbol).tolist() == expected
+    got = extend_pairs(tree, drop_newest(tree), ptr, target, class_of_symbol)
+    assert got.tolist() == expected
 
 
 def test_pairs_are_found():
@@ -104,7 +105,7 @@ def test_pairs_are_found():
 @pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
 def test_closed_tree_has_every_run_of_symbols_and_no_more(tree):
     contexts = contexts_of(tree)
-    closed, index = close_links(tree)
+    closed, index = close_links(tree, drop_newest(tree))
     runs = {
         c[i:j] for c in contexts for i in range(len(c)) for j in range(i, len(c) + 1)
     }
@@ -113,7 +114,7 @@ def test_closed_tree_has_every_run_of_symbols_and_no_more(tree):
     assert (drop_newest(closed) >= 0).all()
     assert [got[i] for i in index] == contexts
     assert (np.diff(index) > 0).all()
-    assert close_links(closed)[0] is closed
+    assert close_links(closed, drop_newest(closed))[0] is closed
 
 
 def test_context_at_the_end_of_a_text_has_no_link():
@@ -129,11 +130,12 @@ def test_collapsed_trees_are_refused():
     tree = tree_of([(0, 1, 2), (0, 1, 2)], 3, collapse=True)
     assert tree.span is not None
     ptr, target = random_pairs(tree, 0, 2)
+    link = np.zeros(tree.n_nodes, dtype=np.int32)
     for query in (
         lambda: newest_symbols(tree),
         lambda: drop_newest(tree),
-        lambda: close_links(tree),
-        lambda: extend_pairs(tree, ptr, target, np.zeros(3, np.int32)),
+        lambda: close_links(tree, link),
+        lambda: extend_pairs(tree, link, ptr, target, np.zeros(3, np.int32)),
     ):
         with pytest.raises(ValueError, match="tree is collapsed"):
             query()
