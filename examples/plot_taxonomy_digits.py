@@ -59,5 +59,4 @@ for name in ("cut", "ward", "rand"):
         cv=3,
         ax=None if display is None else display.ax_,
     )
-display.ax_[1].legend()
 plt.show()

@@ -282,7 +282,8 @@ def write_networkx(tree: Tree) -> networkx.DiGraph:
         import networkx as nx
     except ImportError as exc:
         raise ImportError(
-            "to_networkx needs networkx: install it with `pip install networkx`"
+            "to_networkx needs networkx: install it with `pip install "
+            '"sklstruct[plot]"` or `pip install networkx`'
         ) from exc
     held = labels_of_leaves(tree)
     graph = nx.DiGraph()

@@ -235,7 +235,7 @@ def test_bad_data(name, X, y, weight, message):
 
 
 def malformed():
-    """CSR, CSC and COO matrices that only a full check finds out."""
+    """Matrices that only a full check finds out, in every format."""
     for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array):
         for where, value in (
             ("indices", -1),
@@ -250,6 +250,20 @@ def malformed():
         X = sp.coo_matrix(np.arange(1.0, 13.0).reshape(4, 3))
         getattr(X, where)[2] = value
         yield X
+    full = np.arange(1.0, 13.0).reshape(4, 3)
+    for columns in ([0, 1, 10**8], [-1, 1, 2], [0, 1]):
+        X = sp.lil_matrix(full)
+        X.rows[0] = columns
+        yield X
+    X = sp.bsr_array(np.arange(1.0, 17.0).reshape(4, 4), blocksize=(2, 2))
+    X.indices[1] = 7
+    yield X
+    X = sp.dia_array(full)
+    X.offsets[0] = 2**31 - 2
+    yield X
+    X = sp.dok_array(full)
+    X._dict[9, 9] = 1.0
+    yield X
 
 
 @pytest.mark.parametrize("name", NAMES)

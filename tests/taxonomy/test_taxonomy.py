@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from sklstruct.taxonomy import Taxonomy
+from sklstruct.taxonomy import Taxonomy, as_taxonomy
 
 
 def random_taxonomy(n_classes, rng, max_branch=4, leaf_size=3):
@@ -287,6 +287,117 @@ def test_networkx():
     graph = tree.to_networkx()
     assert nx.is_arborescence(graph)
     assert graph.nodes[1] == {"classes": ["x", "y"], "name": "g"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_networkx_is_the_same_tree(seed):
+    nx = pytest.importorskip("networkx")
+    rng = np.random.default_rng(seed)
+    tree = random_taxonomy(int(rng.integers(1, 40)), rng)
+    graph = tree.to_networkx()
+    assert graph.number_of_nodes() == tree.n_nodes
+    parent = [next(graph.predecessors(v), -1) for v in range(tree.n_nodes)]
+    assert_array_equal(parent, tree.parent)
+    below = nx.single_source_shortest_path_length(graph, 0)
+    assert_array_equal([below[v] for v in range(tree.n_nodes)], tree.level_of_node)
+    for v, classes in graph.nodes(data="classes"):
+        assert (classes is None) == (not tree.is_leaf[v])
+        if classes:
+            assert classes == np.sort(tree.classes[tree.classes_below(v)]).tolist()
+
+
+def test_nested_mappings_name_the_groups():
+    nested = {
+        "animal": {"mammal": ["cat", "dog"], "bird": ["duck"]},
+        "vehicle": {"road": ["bus", "car"], "rail": ("tram",)},
+        "person": ["me"],
+    }
+    tree = Taxonomy.from_nested(nested)
+    assert tree.to_nested() == [
+        [["cat", "dog"], ["duck"]],
+        [["bus", "car"], ["tram"]],
+        ["me"],
+    ]
+    assert tree.names == (
+        *(None, "animal", "vehicle", "person"),
+        *("mammal", "bird", "road", "rail"),
+    )
+    paths = {
+        "cat": ("animal", "mammal"),
+        "dog": ("animal", "mammal"),
+        "duck": ("animal", "bird"),
+        "bus": ("vehicle", "road"),
+        "car": ("vehicle", "road"),
+        "tram": ("vehicle", "rail"),
+        "me": ("person",),
+    }
+    other = Taxonomy.from_paths(paths)
+    assert other == tree and other.names == tree.names
+    for classes in (sorted(paths), ["bus", "cat", "me"]):
+        for given in (nested, paths, tree, tree.to_nested()):
+            found = as_taxonomy(given, classes)
+            assert found == tree.restrict(classes)
+    # Lists and mappings inside each other, labels beside groups.
+    mixed = Taxonomy.from_nested(["a", {"g": ["b", {"h": ["c", "d"]}], "i": ["e"]}])
+    assert mixed.to_nested() == [["a"], [[["b"], ["c", "d"]], ["e"]]]
+    assert mixed.names == (None, None, None, "g", "i", None, "h")
+    assert Taxonomy.from_nested([["a"], ["b"]]).names is None
+
+
+@pytest.mark.parametrize(
+    ("nested", "message"),
+    [
+        ({}, "nested holds no labels"),
+        ({"a": []}, "empty node: 'a' of nested"),
+        ({"a": {"b": {}}}, "empty node: 'b' of nested"),
+        ({"a": "x"}, r"nested\['a'\] must be a list of labels or a mapping, got 'x'"),
+        ({"a": None, "b": ["x"]}, r"nested\['a'\] must be a list"),
+        ({"a": ["x"], "b": ["x"]}, "duplicate label 'x'"),
+        ([{"a": ["x"]}, "y", {"a": ["y"]}], "duplicate label 'y'"),
+    ],
+)
+def test_nested_mappings_that_are_no_tree(nested, message):
+    with pytest.raises(ValueError, match=message):
+        Taxonomy.from_nested(nested)
+
+
+def test_forms_of_a_given_taxonomy():
+    groups = {"odd": [1, 3], "even": [0, 2]}
+    expected = Taxonomy.from_nested([[0, 2], [1, 3]])
+    for given in (
+        groups,
+        {"all": groups},
+        {0: ["even"], 1: ["odd"], 2: ["even"], 3: ["odd"]},
+        {0: "even", 1: "odd", 2: "even", 3: "odd"},
+        {0: ("even",), 1: "odd", 2: "even", 3: ["odd"]},
+        # groups called like classes, which are no path for class 3
+        {0: [1, 3], 1: [0, 2]},
+    ):
+        assert as_taxonomy(given, [3, 1, 0, 2]) == expected
+    # paths whose groups are called like classes: some come twice
+    paths = {0: [0], 1: [1], 2: [0], 3: [1]}
+    assert as_taxonomy(paths, range(4)) == expected
+    with pytest.raises(ValueError, match="among its keys and among its values"):
+        as_taxonomy({0: [1], 1: [0]}, [0, 1])
+    deep = []
+    inner = deep
+    for _ in range(300):
+        inner.append([])
+        inner = inner[0]
+    inner.append(0)
+    with pytest.raises(ValueError, match="more than 200 lists deep"):
+        as_taxonomy(deep, [0])
+    nest = {"a": [0]}
+    for _ in range(300):
+        nest = {"a": nest}
+    with pytest.raises(ValueError, match="more than 200 lists deep"):
+        as_taxonomy(nest, [0])
+    loop = {"a": [0]}
+    loop["b"] = loop
+    with pytest.raises(ValueError, match="more than 200 lists deep"):
+        as_taxonomy(loop, [0])
+    with pytest.raises(ValueError, match="contains itself"):
+        Taxonomy.from_nested(loop)
 
 
 def test_labels_are_sorted_and_of_one_kind():
