@@ -33,6 +33,13 @@ print(model.taxonomy_.export_text())
 TaxonomyDisplay.from_estimator(model, X_test, y_test)
 
 # %%
+# A tree of your own is a dict of groups, in each other if need be. The names of the
+# groups stand on the branches.
+shapes = {"round": [0, 6, 8, 9], "straight": [1, 4, 7], "hooked": [2, 3, 5]}
+given = HierarchicalClassifier(shapes, C=0.1).fit(X_train, y_train)
+TaxonomyDisplay.from_estimator(given, X_test, y_test)
+
+# %%
 # Accuracy, and what a prediction costs: products of a sample with a weight vector.
 flat = LogisticRegression(C=0.1, max_iter=1000).fit(X_train, y_train)
 print(f"flat        accuracy {flat.score(X_test, y_test):.3f}, 10 products")

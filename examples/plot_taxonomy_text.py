@@ -1,56 +1,46 @@
 """
-A taxonomy of 150 intents
-=========================
+A taxonomy of the topics of Python's help
+=========================================
 
-Requests to an assistant ("set an alarm for seven") fall into 150 intents. From
-their tf-idf vectors `HierarchicalClassifier` finds a tree over the intents;
-nobody told it about the ten domains. The dendrogram has one readable line for each.
-
-The texts are CLINC150, read from the folder named by the environment variable
-``SKLSTRUCT_DATA``. Without it the example makes up requests for 40 intents out of
-shared and own words, so that it runs anywhere.
+Python comes with texts on its own language: what ``help("ASSERTION")`` and its like
+show. Which text is a paragraph from? From the tf-idf vectors of the paragraphs
+`HierarchicalClassifier` finds a tree over the topics: nobody told it which belong
+together. The dendrogram has one readable line for each.
 """
 
 # %%
-import gzip
-import os
-from pathlib import Path
+import re
+from pydoc_data.topics import topics
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import train_test_split
 
-from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import HierarchicalClassifier
 from sklstruct.plotting import TaxonomyDisplay
 
-
-def clinc150(folder):
-    for name in ("train", "test"):
-        path = Path(folder, "clinc150", f"{name}.tsv.gz")
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows = [line.rstrip("\n").split("\t") for line in lines]
-        yield [row[2] for row in rows], np.array([row[1] for row in rows])
-
-
-def made_up(n_domains=8, n_intents=5, n_texts=30):
-    rng = np.random.default_rng(0)
-    for _ in ("train", "test"):
-        texts, labels = [], []
-        for domain in range(n_domains):
-            for intent in range(n_intents):
-                for _ in range(n_texts):
-                    words = [
-                        *(f"common{i}" for i in rng.integers(20, size=4)),
-                        *(f"domain{domain}x{i}" for i in rng.integers(6, size=3)),
-                        *(f"own{domain}x{intent}x{i}" for i in rng.integers(6, size=2)),
-                    ]
-                    texts.append(" ".join(rng.permutation(words)))
-                    labels.append(f"domain {domain}, intent {intent}")
-        yield texts, np.array(labels)
-
-
-folder = os.environ.get("SKLSTRUCT_DATA")
-(train, y_train), (test, y_test) = clinc150(folder) if folder else made_up()
+# %%
+# Paragraphs that stand in several texts word for word are left out, and so are topics
+# with less than five others.
+texts, labels = [], []
+count = {}
+for topic in sorted(topics):
+    for part in re.split(r"\n\s*\n", topics[topic]):
+        part = " ".join(part.split())
+        if len(part.split()) >= 5:
+            count[part] = count.get(part, 0) + 1
+            texts.append(part)
+            labels.append(topic)
+texts, labels = np.array(texts), np.array(labels)
+once = np.array([count[text] == 1 for text in texts])
+texts, labels = texts[once], labels[once]
+names, sizes = np.unique(labels, return_counts=True)
+keep = np.isin(labels, names[sizes >= 5])
+train, test, y_train, y_test = train_test_split(
+    texts[keep], labels[keep], stratify=labels[keep], random_state=0
+)
+print(f"{train.size} paragraphs of {np.unique(y_train).size} topics")
 
 # %%
 # Sparse features stay sparse everywhere: building the tree, fitting, predicting.
@@ -70,7 +60,7 @@ print(
 TaxonomyDisplay.from_estimator(model, X_test, y_test)
 
 # %%
-# The most probable intents of a request, without the probabilities of all others.
+# The most probable topics of a paragraph, without the probabilities of all others.
 labels, log_proba = model.predict_top_k(X_test[:1], 3, return_log_proba=True)
 print(test[0])
 for label, value in zip(labels[0], log_proba[0]):

@@ -35,8 +35,7 @@ class WardMerge(ClassMeansBuilder):
         (plus ridge `delta`).
 
     delta : float, default=1.0
-        Ridge >= 0 of the covariance. Without ``whiten=True`` it has no effect, nor
-        has the `delta` of a classifier whose taxonomy is "ward" or "kmeans".
+        Ridge >= 0 of the covariance. Without ``whiten=True`` it has no effect.
 
     max_bytes : int, default=2**31
         Largest dense array; K classes need 8 K² bytes.
