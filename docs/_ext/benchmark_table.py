@@ -1,0 +1,176 @@
+"""Tables of the benchmark pages, made from the JSON that the programs write.
+
+A table with a row a result; each line of the body is a column, as ``field``,
+``field | heading`` or ``field | heading | format`` (of Python's `format`)::
+
+    .. benchmark-table:: prox.json
+       :title: Milliseconds a call
+       :where: nodes = 400000
+
+       shape
+       milliseconds | sklstruct, ms | .1f
+
+or one that spreads one field over two keys of the cases, here builders down and data
+sets across::
+
+    .. benchmark-table:: depths.json
+       :where: depth = full
+       :rows: builder
+       :columns: section
+
+       accuracy | | .3f
+
+With several body lines the cell joins them with "±". Below every table stand machine,
+date and versions of the results that it shows.
+
+In running text, the role `figure` is one number: file, conditions, field, format::
+
+    :figure:`wikitext.json | section = models; model = l2 | test | .1f`
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+
+
+def plain(value: object) -> str:
+    """A value as `where` writes it."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def written(value: object, how: str) -> str:
+    if value is None:
+        return ""
+    if how and isinstance(value, (int, float)):
+        if how.endswith("d"):
+            value = round(value)
+        # a narrow space between thousands, as in the rest of the pages
+        return format(value, how).replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return plain(value)
+
+
+def selects(where: str, case: dict) -> bool:
+    """Whether a case meets all of ``key = value, value; key = value``."""
+    for part in filter(str.strip, where.split(";")):
+        key, _, values = part.partition("=")
+        allowed = [value.strip() for value in values.split(",")]
+        if plain(case.get(key.strip(), "")) not in allowed:
+            return False
+    return True
+
+
+def figure_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    file, where, field, how = [part.strip() for part in text.split("|")]
+    path = RESULTS / file
+    inliner.document.settings.env.note_dependency(str(path))
+    book = json.loads(path.read_text(encoding="utf-8"))
+    found = [r["figures"] for r in book["results"] if selects(where, r["case"])]
+    if len(found) != 1 or field not in found[0]:
+        message = inliner.reporter.warning(
+            f"{len(found)} results for {text!r}, or no such field", line=lineno
+        )
+        return [nodes.inline(text="?")], [message]
+    return [nodes.inline(text=written(found[0][field], how))], []
+
+
+class BenchmarkTable(SphinxDirective):
+    required_arguments = 1
+    has_content = True
+    option_spec = {
+        "title": directives.unchanged,
+        "where": directives.unchanged,
+        "rows": directives.unchanged,
+        "columns": directives.unchanged,
+        "order": directives.unchanged,
+        "heading": directives.unchanged,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        path = RESULTS / self.arguments[0]
+        self.env.note_dependency(str(path))
+        book = json.loads(path.read_text(encoding="utf-8"))
+        results = [
+            {**r["case"], **r["figures"], "peak_mb": r.get("peak_mb"), "_": r}
+            for r in book["results"]
+            if selects(self.options.get("where", ""), r["case"])
+        ]
+        fields = [self.field(line) for line in self.content if line.strip()]
+        if not results or not fields:
+            what = "results" if fields else "columns"
+            raise self.error(f"{path.name}: no {what} for this table")
+        for name, _, _ in fields:
+            if not any(name in result for result in results):
+                raise self.error(f"{path.name}: no result has a field {name!r}")
+        if "rows" in self.options:
+            head, body = self.pivot(results, fields)
+        else:
+            head = [heading for _, heading, _ in fields]
+            body = [
+                [written(result.get(name), how) for name, _, how in fields]
+                for result in results
+            ]
+        return [self.table(head, body), self.note(book, results)]
+
+    def field(self, line: str) -> tuple[str, str, str]:
+        name, heading, how = ([part.strip() for part in line.split("|")] + ["", ""])[:3]
+        return name, heading or name.replace("_", " "), how
+
+    def pivot(self, results: list, fields: list) -> tuple[list, list]:
+        down, across = self.options["rows"], self.options["columns"]
+        rows = list(dict.fromkeys(result[down] for result in results))
+        columns = list(dict.fromkeys(result[across] for result in results))
+        if "order" in self.options:
+            order = [name.strip() for name in self.options["order"].split(",")]
+            columns = [c for o in order for c in columns if plain(c) == o]
+        cell = {(result[down], result[across]): result for result in results}
+        body = []
+        for row in rows:
+            line = [plain(row)]
+            for column in columns:
+                found = cell.get((row, column), {})
+                parts = [written(found.get(name), how) for name, _, how in fields]
+                line.append(" ± ".join(part for part in parts if part))
+            body.append(line)
+        heading = self.options.get("heading", down.replace("_", " "))
+        return [heading, *map(plain, columns)], body
+
+    def table(self, head: list, body: list) -> nodes.Node:
+        group = nodes.tgroup(cols=len(head))
+        group += [nodes.colspec(colwidth=1) for _ in head]
+        group += nodes.thead("", self.row(head))
+        group += nodes.tbody("", *(self.row(line) for line in body))
+        table = nodes.table(classes=["benchmark"])
+        if "title" in self.options:
+            text, messages = self.state.inline_text(self.options["title"], self.lineno)
+            table += nodes.title(self.options["title"], "", *text, *messages)
+        table += group
+        return table
+
+    def row(self, cells: list) -> nodes.row:
+        return nodes.row(
+            "", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in cells)
+        )
+
+    def note(self, book: dict, results: list) -> nodes.Node:
+        used = sorted({result["_"]["environment"] for result in results})
+        notes = []
+        for index in used:
+            here = book["environments"][index]
+            versions = ", ".join(f"{k} {v}" for k, v in here["versions"].items())
+            notes.append(f"{here['machine']}; {versions}; {here['date']}")
+        text = f"{book['program']}.py: " + "; ".join(notes)
+        return nodes.paragraph("", "", nodes.emphasis(text=text), classes=["measured"])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_role("figure", figure_role)
+    app.add_directive("benchmark-table", BenchmarkTable)
+    return {"parallel_read_safe": True}
