@@ -5,6 +5,7 @@ from elsewhere, when a page is read.
 """
 
 import re
+import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -14,6 +15,7 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 here = Path(__file__).resolve().parent
 root = here.parent
+sys.path.insert(0, str(here / "_ext"))
 
 project = "sklstruct"
 author = "The sklstruct developers"
@@ -25,6 +27,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "myst_parser",  # of the changelog
+    "sphinx_design",  # cards of the first page
+    "benchmark_table",
 ]
 exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
@@ -56,9 +61,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
 }
-html_sidebars = {
-    page: [] for page in ("index", "install", "development", "changelog", "benchmarks")
-}
+html_sidebars = {page: [] for page in ("index", "install", "development", "changelog")}
 
 # --------------------------------------------------------------- gallery
 
@@ -101,31 +104,6 @@ else:
         here / "auto_examples" / "index.rst",
         ".. _examples:\n\nExamples\n========\n\nThis version has no example pages.\n",
     )
-
-# ------------------------------------------------------------- changelog
-
-
-def markdown_to_rst(text):
-    """The Markdown that CHANGELOG.md uses, without its title."""
-    lines = []
-    for line in text.split("\n"):
-        heading = re.match(r"(#+) (.*)", line)
-        line = re.sub(r"`([^`]+)`", r"``\1``", line)
-        line = re.sub(r"\[([^\]]+)\]\(([^)]+)\)", r"`\1 <\2>`__", line)
-        if heading is None:
-            lines.append(line)
-        elif len(heading[1]) > 1:
-            title = line[len(heading[1]) + 1 :]
-            mark = {2: "=", 3: "-"}.get(len(heading[1]), "~")
-            # An inline literal is wider in the source than it looks.
-            lines += [title, mark * (2 * len(title))]
-    return "\n".join(lines).strip() + "\n"
-
-
-write(
-    here / "generated" / "changelog.inc",
-    markdown_to_rst((root / "CHANGELOG.md").read_text(encoding="utf-8")),
-)
 
 # ------------------------------------------------------------------ hooks
 

@@ -15,8 +15,6 @@ The run takes about a minute with the default text.
 
 import argparse
 import os
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +27,12 @@ from sklstruct.smoothing import KneserNeyLM
 
 ORDERS = (2, 3, 4, 5)
 UNSQUARED = {
-    "estimator__lam": [0.5, 0.8, 1.1],
+    "estimator__lam": [0.35, 0.5, 0.8, 1.1, 1.4],
     "estimator__alpha": [0.7, 0.9, 1.2, 1.5],
 }
 SQUARED = {
-    "estimator__lam": [0.1, 0.15, 0.25, 0.4],
-    "estimator__alpha": [0.6, 0.7, 0.8, 1.0],
+    "estimator__lam": [0.07, 0.1, 0.15, 0.25],
+    "estimator__alpha": [0.5, 0.6, 0.7, 0.8, 1.0],
 }
 # name -> (estimator, what is tuned)
 MODELS = {
@@ -81,52 +79,50 @@ def split_text(sentences, random_state):
     return [[s for s, p in zip(sentences, part[block]) if p == k] for k in range(3)]
 
 
-class Progress:
-    """A progress bar on stderr; plain lines where that is no terminal."""
-
-    def __init__(self, total):
-        self.total, self.done, self.start = total, 0, time.perf_counter()
-
-    def show(self, what):
-        filled = 30 * self.done // self.total
-        bar = "#" * filled + "." * (30 - filled)
-        seconds = time.perf_counter() - self.start
-        line = f"[{bar}] {self.done:3d}/{self.total} fits, {seconds:3.0f} s  {what}"
-        if sys.stderr.isatty():
-            print(f"\r{line:<78}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def close(self):
-        self.show("done")
-        if sys.stderr.isatty():
-            print(file=sys.stderr)
-
-
 def tune(train, valid, min_count, n_jobs):
     """Best model of each kind and order, by its score on the validation sentences.
 
     `GridSearchCV` trains every candidate on `train`, scores it on `valid`, and fits
     the best one again on both.
     """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     text = train + valid
     fold = PredefinedSplit([-1] * len(train) + [0] * len(valid))
     n_fits = {
         name: 1 + int(np.prod([len(v) for v in grid.values()]))
         for name, (_, grid) in MODELS.items()
     }
-    progress = Progress(len(ORDERS) * sum(n_fits.values()))
     searches = {name: {} for name in MODELS}
-    for order in ORDERS:
-        for name, (estimator, grid) in MODELS.items():
-            progress.show(f"{name}, order {order}")
-            model = LanguageModel(estimator, max_depth=order - 1, min_count=min_count)
-            search = GridSearchCV(
-                model, grid, cv=fold, n_jobs=n_jobs, error_score="raise"
-            )
-            searches[name][order] = search.fit(text)
-            progress.done += n_fits[name]
-    progress.close()
+    progress = Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("fits"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+    )
+    with progress:
+        task = progress.add_task("", total=len(ORDERS) * sum(n_fits.values()))
+        for order in ORDERS:
+            for name, (estimator, grid) in MODELS.items():
+                progress.update(task, description=f"{name}, order {order}")
+                model = LanguageModel(
+                    estimator, max_depth=order - 1, min_count=min_count
+                )
+                search = GridSearchCV(
+                    model, grid, cv=fold, n_jobs=n_jobs, error_score="raise"
+                )
+                searches[name][order] = search.fit(text)
+                progress.advance(task, n_fits[name])
+        progress.update(task, description="done")
     return searches
 
 
@@ -143,6 +139,81 @@ def print_table(searches, perplexity):
                 tuned = f"{b['estimator__lam']:g}, {b['estimator__alpha']:g}"
                 print(f"{tuned:>14}", end="")
             print()
+
+
+def print_legend(searches):
+    """One line for each thing in the table that needs one."""
+    print(
+        "\nsmaller is better: as hard to guess as one of so many equally likely words"
+        "\norder n: the n - 1 words before a word are known"
+    )
+    if any("estimator__lam" in grid for _, grid in MODELS.values()):
+        print(
+            "lam: strength of the penalty, alpha: weight of a context for each word of "
+            "it\n(below 1: long contexts count less), both chosen by validation"
+        )
+    for name, by_order in searches.items():
+        for parameter, values in MODELS[name][1].items():
+            for edge, word in ((min, "smallest"), (max, "largest")):
+                at = [
+                    str(order)
+                    for order, search in by_order.items()
+                    if len(values) > 1
+                    and search.best_params_[parameter] == edge(values)
+                ]
+                if at:
+                    print(
+                        f"! {name}: {parameter.removeprefix('estimator__')} "
+                        f"{edge(values):g} is the {word} value tried (order "
+                        f"{', '.join(at)}); a wider grid may do better"
+                    )
+
+
+def print_conclusion(searches, test):
+    """The best order of each model, chosen by validation, and whether they differ."""
+    best = {
+        name: max(by_order.values(), key=lambda search: search.best_score_)
+        for name, by_order in searches.items()
+    }
+    loss = {
+        name: -search.best_estimator_.score_samples(test)
+        for name, search in best.items()
+    }
+    n_tokens = sum(map(len, test)) + len(test)
+    ranked = sorted(loss, key=lambda name: loss[name].sum())
+    first = ranked[0]
+    print(f"\nConclusion: {first} has the lowest test perplexity of the models whose")
+    print(
+        "order was chosen by validation. Against it, with the standard error over the"
+    )
+    print("test sentences:")
+    for name in ranked:
+        order = best[name].best_estimator_.max_depth + 1
+        line = f"  {name}, order {order}: {np.exp(loss[name].sum() / n_tokens):.1f}"
+        if name != first:
+            gap = loss[name] - loss[first]
+            percent = 100 * gap.sum() / n_tokens
+            error = 100 * gap.std() * np.sqrt(gap.size) / n_tokens
+            line += f", {percent:.1f} ± {error:.1f} % more"
+            if percent < 2 * error:
+                line += ": a tie on this text"
+        print(line)
+
+
+def print_samples(model, text, random_state):
+    """Of many sampled sentences, those that the model itself finds most usual."""
+    known = {tuple(sentence) for sentence in text}
+    drawn = model.sample(500, max_length=30, random_state=random_state)
+    drawn = {
+        tuple(s) for s in drawn if 6 <= len(s) <= 20 and model.unknown not in s
+    } - known
+    if not drawn:
+        print("  (no sampled sentence of 6 to 20 known words that is not in the text)")
+        return
+    drawn = sorted(drawn)
+    per_word = model.score_samples(drawn) / [len(s) + 1 for s in drawn]
+    for i in np.argsort(-per_word)[:3]:
+        print("  *", " ".join(drawn[i]))
 
 
 def main():
@@ -183,8 +254,9 @@ def main():
     sentences = read_text(args.textfile)
     try:
         import matplotlib
-    except ImportError:
-        raise SystemExit('the plot needs matplotlib: pip install ".[plot]"') from None
+        import rich  # noqa: F401
+    except ImportError as exc:
+        raise SystemExit(f'{exc.name} is missing: pip install ".[plot]"') from None
     matplotlib.use("agg")
     from sklstruct.plotting import PerplexityDisplay
 
@@ -214,8 +286,11 @@ def main():
         f"of {counts.n_counted} tokens;\n{any_model.vocabulary_.size} classes)\n"
     )
     print_table(searches, display.perplexity)
+    print_legend(searches)
+    print_conclusion(searches, test)
 
     display.ax_.set_title("Perplexity of held-out sentences by order")
+    display.ax_.set_ylim(bottom=0)  # differences of a per cent look like that
     plot = args.output / "quickstart.png"
     display.figure_.savefig(plot, dpi=150)
     best = max(
@@ -227,10 +302,14 @@ def main():
     print(f"\nplot        {os.path.relpath(plot)}\nARPA file   {os.path.relpath(arpa)}")
 
     name = next(name for name, of_name in models.items() if best in of_name)
-    print(f"\nThree sentences from {name}, order {best.max_depth + 1}, the best model")
-    print("on the validation sentences:")
-    for sentence in best.sample(3, max_length=30, random_state=args.seed):
-        print("  *", " ".join(sentence))
+    print(
+        f"\n{name}, order {best.max_depth + 1}, the best on the validation sentences,"
+    )
+    print(
+        "writes (of 500 samples those of 6 to 20 known words that are not in the text, the"
+    )
+    print("three that it finds most probable, word by word):")
+    print_samples(best, sentences, args.seed)
 
 
 if __name__ == "__main__":
