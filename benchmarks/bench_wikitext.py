@@ -49,19 +49,20 @@ MODELS = {
         },
     ),
 }
-# What `tune` tries: weights by depth at lam 0.1 and alpha 0.7, and lam and alpha.
+# What `tune` tries: weights by depth and tol, at lam 0.1 and alpha 0.7; then lam and
+# alpha at the best of them.
 DEPTH_WEIGHTS = [
-    [1, 1, 1, 1, 1],
-    [3, 1, 1, 1, 1],
-    [1, 1.5, 1, 1, 1],
-    [1, 0.66, 1, 1, 1],
-    [1, 1, 0.66, 1, 1],
-    [1, 1, 1, 1.5, 1.5],
-    [1, 1, 2, 2, 2],
-    [1, 1, 1.5, 1.5, 1.5],
-    [1, 1, 1.5, 1, 1],
-    [1, 1, 1.3, 1.3, 1.3],
-    [1, 1, 1.3, 1, 1],
+    ("1, 1, 1, 1, 1", 4e-3),
+    ("3, 1, 1, 1, 1", 4e-3),
+    ("1, 1.5, 1, 1, 1", 4e-3),
+    ("1, 0.66, 1, 1, 1", 4e-3),
+    ("1, 1, 0.66, 1, 1", 4e-3),
+    ("1, 1, 1, 1.5, 1.5", 4e-3),
+    ("1, 1, 2, 2, 2", 3e-3),
+    ("1, 1, 1.5, 1.5, 1.5", 3e-3),
+    ("1, 1, 1.5, 1, 1", 3e-3),
+    ("1, 1, 1.3, 1.3, 1.3", 3e-3),
+    ("1, 1, 1.3, 1, 1", 3e-3),
 ]
 
 
@@ -73,23 +74,15 @@ def cases():
         for name, (kind, params) in MODELS.items()
         if kind is StructuredLogLinearLM and "depth_weight" not in params
     ]
-    tried = [(0.1, 0.7, weight) for weight in DEPTH_WEIGHTS]
+    tried = [(0.1, 0.7, *weight) for weight in DEPTH_WEIGHTS]
     tried += [
-        (lam, alpha, DEPTH_WEIGHTS[-1])
+        (lam, alpha, *DEPTH_WEIGHTS[-1])
         for lam in (0.08, 0.1, 0.12)
         for alpha in (0.65, 0.7, 0.75)
         if (lam, alpha) != (0.1, 0.7)
     ]
-    out += [
-        {
-            "section": "tune",
-            "lam": lam,
-            "alpha": alpha,
-            "depth_weight": ", ".join(f"{w:g}" for w in weight),
-            "slow": True,
-        }
-        for lam, alpha, weight in tried
-    ]
+    names = ("lam", "alpha", "depth_weight", "tol")
+    out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in tried]
     return out
 
 
@@ -118,7 +111,7 @@ def tune(case):
         lam=case["lam"],
         alpha=case["alpha"],
         depth_weight=[float(w) for w in case["depth_weight"].split(",")],
-        tol=3e-3,
+        tol=case["tol"],
     )
     lm = LanguageModel(model, max_depth=DEPTH).fit(wikitext("train"))
     return {

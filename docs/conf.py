@@ -73,37 +73,60 @@ def write(path, text):
         path.write_text(text, encoding="utf-8")
 
 
-# The gallery gets a folder of its own with the pages (plot_*.py) and their header,
-# so that examples/ holds programs alone, which may also run for minutes.
+# The gallery gets a folder of its own with the pages (plot_*.py) in groups, and their
+# headers, so that examples/ holds programs alone, which may also run for minutes.
+GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
+    "language_models": (
+        "Language models",
+        "From sentences to perplexities, tuned parameters and next words.",
+        ("perplexity", "grid_search", "language", "hmm", "sentence"),
+    ),
+    "smoothing": (
+        "Smoothing",
+        "Probabilities from counts.",
+        ("smoothing", "unigram"),
+    ),
+    "taxonomies": (
+        "Many classes",
+        "Trees of classes, and classification along them.",
+        ("taxonomy", "hierarchical", "depth"),
+    ),
+    "more": ("More", "Other structured models.", ("",)),
+}
 pages = sorted((root / "examples").glob("plot_*.py"))
 staged = here / "_build" / "examples"
-if pages:
-    extensions.append("sphinx_gallery.gen_gallery")
-    sphinx_gallery_conf = {
-        "examples_dirs": [str(staged)],
-        "gallery_dirs": ["auto_examples"],
-        "doc_module": ("sklstruct",),
-        "reference_url": {"sklstruct": None},
-        "download_all_examples": False,
-        "show_memory": False,
-        "capture_repr": ("_repr_html_",),  # not "<Display object at 0x...>"
-        "show_signature": False,
-        "abort_on_example_error": True,
-    }
-    write(
-        staged / "GALLERY_HEADER.rst",
-        ".. _examples:\n\nExamples\n========\n\nEach page is a program of the folder "
-        "``examples``, run when these pages were built.\n",
+extensions.append("sphinx_gallery.gen_gallery")
+sphinx_gallery_conf = {
+    "examples_dirs": [str(staged)],
+    "gallery_dirs": ["auto_examples"],
+    "doc_module": ("sklstruct",),
+    "reference_url": {"sklstruct": None},
+    "download_all_examples": False,
+    "show_memory": False,
+    "capture_repr": ("_repr_html_",),  # not "<Display object at 0x...>"
+    "show_signature": False,
+    "abort_on_example_error": True,
+    "subsection_order": [f"_build/examples/{folder}" for folder in GROUPS],
+}
+wanted = {
+    staged
+    / "GALLERY_HEADER.rst": ".. _examples:\n\nExamples\n========\n\nEach page is "
+    "a program of the folder ``examples``, run when these pages were built.\n",
+}
+for page in pages:
+    folder = next(
+        folder
+        for folder, (_, _, words) in GROUPS.items()
+        if any(word in page.stem for word in words)
     )
-    for page in pages:
-        write(staged / page.name, page.read_text(encoding="utf-8"))
-    for old in set(staged.glob("*.py")) - {staged / page.name for page in pages}:
-        old.unlink()
-else:
-    write(
-        here / "auto_examples" / "index.rst",
-        ".. _examples:\n\nExamples\n========\n\nThis version has no example pages.\n",
-    )
+    title, sentence, _ = GROUPS[folder]
+    head = f"{title}\n{'-' * len(title)}\n\n{sentence}\n"
+    wanted[staged / folder / "GALLERY_HEADER.rst"] = head
+    wanted[staged / folder / page.name] = page.read_text(encoding="utf-8")
+for path, text in wanted.items():
+    write(path, text)
+for old in {*staged.rglob("*.py"), *staged.rglob("*.rst")} - set(wanted):
+    old.unlink()
 
 # ------------------------------------------------------------------ hooks
 

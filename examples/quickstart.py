@@ -302,13 +302,12 @@ def main():
     print(f"\nplot        {os.path.relpath(plot)}\nARPA file   {os.path.relpath(arpa)}")
 
     name = next(name for name, of_name in models.items() if best in of_name)
+    order = best.max_depth + 1
+    print(f"\n{name}, order {order}, the best on the validation sentences, writes (of")
     print(
-        f"\n{name}, order {best.max_depth + 1}, the best on the validation sentences,"
+        "500 samples, those of 6 to 20 known words that are not in the text, the three"
     )
-    print(
-        "writes (of 500 samples those of 6 to 20 known words that are not in the text, the"
-    )
-    print("three that it finds most probable, word by word):")
+    print("that it finds most probable, word by word):")
     print_samples(best, sentences, args.seed)
 
 
