@@ -14,13 +14,11 @@ subtree, E = expected count of a pair. With q the parent pair of p = (n, y):
     Z(n)  = Z(parent(n)) + sum_p [es(p) - es(q)]
     E(p)  = es(p) A(n) + sum over child pairs r of [E(r) - es(p) A(node(r))]
 
-The last line is the B-recursion of the derivation with its two accumulators
-merged into one: since es(r) >= es(p) when weights are non-negative, each
-bracket is non-negative and nothing cancels. The accumulator lives in the
-gradient array, so an evaluation touches w, es, the gradient, the counts and the
-parent ids once or twice each: about 60 bytes a pair, all sequential except for
-the parent pairs, which are contiguous for siblings. The deepest level, a third
-of all pairs, is done in one fused pass that stores no es.
+The user guide derives these. The accumulator of the last line lives in the gradient
+array, so that an evaluation touches w, es, the gradient, the counts and the parent ids
+once or twice each: about 60 bytes a pair, all sequential except for the parent pairs,
+which are contiguous for siblings. The deepest level is done in one fused pass that
+stores no es.
 
 Callers exponentiate first (numpy's exp is vectorised for the machine at run
 time; the C library's scalar exp alone would double the cost).

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 # backward sweep (`benchmarks/bench_loss.py --block` prints a table).
 BLOCK_PAIRS = 1 << 16
 
-# Pairs in one chunk of a vector pass: its operands (about 60 bytes a pair) stay
-# in a core's L2 cache between the passes of one step.
-CHUNK_PAIRS = 1 << 14
+# Pairs in one chunk of a vector pass. Passes stream, so that chunks need not fit a
+# cache: large ones enter the interpreter, which threads cannot share, less often.
+CHUNK_PAIRS = 1 << 16
 
 # Shards are the units of parallel work. Their number is fixed, not taken from
 # n_jobs, so that sums over shards have one order and n_jobs never changes results.
 N_SHARDS = 8
 
-# With fewer pairs a sweep is too short for a second thread to pay
-# (`benchmarks/bench_threads.py`).
-THREAD_PAIRS = 1 << 18
+# With fewer pairs the passes of an iteration, a dozen of them, are too short for a
+# second thread to pay on a machine that is not idle (`benchmarks/bench_threads.py`).
+THREAD_PAIRS = 1 << 19
 
 
 class PerLevel:

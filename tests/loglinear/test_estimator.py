@@ -25,6 +25,7 @@ from sklstruct.loglinear import (
     Solver,
     TreeL2,
     TreeLinf,
+    _problem,
 )
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
@@ -484,7 +485,8 @@ def test_one_class_and_one_sample(penalty):
     assert model.predict([[0, 1]]).tolist() == ["a"]
 
 
-def test_an_interrupted_fit_leaves_the_interpreter_and_the_model_sane():
+def test_an_interrupted_fit_leaves_the_interpreter_and_the_model_sane(monkeypatch):
+    monkeypatch.setattr(_problem, "THREAD_PAIRS", 1)
     w = corpus()
 
     class Interrupt:

@@ -160,7 +160,7 @@ def test_prox_is_a_minimiser(penalty, positive, metric):
 @penalties
 def test_threads_and_cuts_do_not_matter(penalty, monkeypatch):
     results = []
-    for chunk, n_jobs in ((1 << 14, 1), (37, 1), (37, 2)):
+    for chunk, n_jobs in ((1 << 16, 1), (37, 1), (37, 2)):
         monkeypatch.setattr(_problem, "CHUNK_PAIRS", chunk)
         monkeypatch.setattr(_problem, "BLOCK_PAIRS", 4 * chunk)
         monkeypatch.setattr(_problem, "THREAD_PAIRS", 1)
