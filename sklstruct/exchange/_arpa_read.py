@@ -406,17 +406,16 @@ def _build(
     nodes, targets, log_probs = [], [], []
     for section, node in zip(sections, context):
         target = classes.of_word[section.ids[:, -1]]
-        _check_duplicates(source, spelt, section, node, target, n_classes)
-        keep = target >= 0
-        node, target = node[keep], target[keep]
-        log_prob = section.values[keep, 0] * _LN10
-        key = node.astype(np.int64) * n_classes + target
-        if len(key) and (key[1:] <= key[:-1]).any():
-            by_key = np.argsort(key)
+        log_prob = section.values[:, 0]
+        by_key = _sorted_pairs(source, spelt, section, node, target, n_classes)
+        if by_key is not None:
             node, target, log_prob = node[by_key], target[by_key], log_prob[by_key]
+        if (target < 0).any():
+            keep = target >= 0
+            node, target, log_prob = node[keep], target[keep], log_prob[keep]
         nodes.append(node)
         targets.append(target)
-        log_probs.append(log_prob)
+        log_probs.append(log_prob * _LN10)
     # Order k has the nodes of depth k - 1, and deeper nodes have larger numbers.
     return assemble(
         Parts(
@@ -440,47 +439,65 @@ def _grow(
     Returns the tree, the node of the context of each n-gram by section, and by section
     the rows and nodes of the n-grams that have a back-off weight.
     """
-    flat = np.concatenate([symbols.of_word[s.ids].ravel() for s in sections])
-    offsets, lengths, rows = [], [], []
-    start = 0
-    for order, section in enumerate(sections, 1):
-        # n-gram i, the oldest word first, ends at ends[i].
-        ends = start + order * np.arange(1, len(section.ids) + 1, dtype=np.int64)
-        offsets.append(ends - 1)
-        lengths.append(np.full(len(ends), order - 1, dtype=np.int32))
-        # A weight of 1 needs no node. A word that is no context symbol, as </s> is in
-        # most files, is the last of its n-grams, which are then no contexts.
-        row = np.flatnonzero((section.values[:, 1] != 0) & (flat[ends - 1] >= 0))
-        rows.append(row)
-        offsets.append(ends[row])
-        lengths.append(np.full(len(row), order, dtype=np.int32))
-        start += section.ids.size
-    histories = Histories(flat, np.concatenate(offsets), np.concatenate(lengths))
-    tree, terminal = ContextTree.from_histories(histories, len(symbols.labels))
-    parts = np.split(terminal, np.cumsum([len(o) for o in offsets])[:-1])
+    # A weight of 1 needs no node. A word that is no context symbol, as </s> is in most
+    # files, is the last of its n-grams, which are then no contexts.
+    rows = [
+        np.flatnonzero((s.values[:, 1] != 0) & (symbols.of_word[s.ids[:, -1]] >= 0))
+        for s in sections
+    ]
+    n_samples = sum(len(s.ids) + len(row) for s, row in zip(sections, rows))
+    flat = np.empty(sum(s.ids.size for s in sections), dtype=np.int32)
+    offset = np.empty(n_samples, dtype=np.int64)
+    length = np.empty(n_samples, dtype=np.int32)
+    bounds = []
+    start, at = 0, 0
+    for order, (section, row) in enumerate(zip(sections, rows), 1):
+        # n-gram i, the oldest word first, ends at start + order * (i + 1); its context
+        # ends one word before.
+        stop = start + section.ids.size
+        # "clip" keeps take from making a copy first; all ids are in range.
+        np.take(symbols.of_word, section.ids.ravel(), out=flat[start:stop], mode="clip")
+        context = slice(at, at + len(section.ids))
+        own = slice(context.stop, context.stop + len(row))
+        offset[context] = np.arange(start + order - 1, stop, order)
+        length[context] = order - 1
+        offset[own] = offset[context][row] + 1
+        length[own] = order
+        bounds += [context.stop, own.stop]
+        start, at = stop, own.stop
+    tree, terminal = ContextTree.from_histories(
+        Histories(flat, offset, length), len(symbols.labels)
+    )
+    parts = np.split(terminal, bounds[:-1])
     return tree, parts[::2], list(zip(rows, parts[1::2]))
 
 
-def _check_duplicates(
+def _sorted_pairs(
     source: _Source,
     spelt: list[str],
     section: _Section,
     node: np.ndarray,
     target: np.ndarray,
     n_classes: int,
-) -> None:
-    order = section.ids.shape[1]
-    if order == 1:
-        return  # the table of words has seen to it
+) -> np.ndarray | None:
+    """The order of the rows by (node, class), None where they are in order."""
     # -1 (the start mark as last word) gets a key of its own.
-    key = node.astype(np.int64) * (n_classes + 1) + (target + 1)
+    key = node.astype(np.int64)
+    key *= n_classes + 1
+    key += target
     if len(key) < 2 or (key[1:] > key[:-1]).all():
-        return
-    by_key = np.argsort(key, kind="stable")
-    same = np.flatnonzero(key[by_key][1:] == key[by_key][:-1])
-    if same.size:
-        again = int(by_key[same + 1].min())
+        return None
+    by_key = np.argsort(key)
+    ordered = key[by_key]
+    order = section.ids.shape[1]
+    # The table of words has seen to the unigrams; several of them may be no class.
+    if order > 1 and (ordered[1:] == ordered[:-1]).any():
+        by_key = np.argsort(key, kind="stable")
+        ordered = key[by_key]
+        again = int(by_key[1:][ordered[1:] == ordered[:-1]].min())
         text = " ".join(spelt[w] for w in section.ids[again])
         raise source.fail(
-            f"the {order}-gram {text!r} occurs twice", section.first_line + again
+            f"the {order}-gram {text!r} occurs twice",
+            section.first_line + again,
         )
+    return by_key
