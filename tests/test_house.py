@@ -32,9 +32,6 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
 # rule -> files that do not keep it yet
 PENDING: dict[str, set[str]] = {
-    "circles": {
-        "backoff/_model.py",
-    },
     "relative_imports": {
         "backoff/__init__.py",
         "backoff/_model.py",

@@ -51,29 +51,39 @@ def make_clustered_classes(
         "WS50" is well separated (variance 8), "PO50" has partial overlap (variance 17);
         both have 50 classes of 200 samples in 200 dimensions and disperse 5. Other
         arguments that are given replace those of the preset.
+
     n_classes : int, default=50
         Number of classes, >= 1.
+
     n_features : int, default=200
         Dimension d, >= 1.
+
     n_samples_per_class : int, default=200
         Samples of each class, >= 1.
+
     disperse : float, default=5.0
         Distance of the orthants' means from the origin per coordinate (twice as much
         on the side of the digit 0), >= 0.
+
     variance : float, default=8.0
         Width of the clouds per coordinate, >= 0. Called variance in the source; the
         variance proper is its square over 12.
+
     shuffle : bool, default=True
         Shuffle the samples; otherwise they are sorted by class.
+
     return_centers : bool, default=False
         Also return the corner :math:`\mathrm{disperse} \cdot b_i + g_i` of every cloud.
+
     random_state : int, RandomState or None, default=None
         Seed.
 
     Returns
     -------
     X : float64 ndarray of shape (n_classes * n_samples_per_class, n_features)
+
     y : int64 ndarray of shape (n_classes * n_samples_per_class,)
+
     centers : float64 ndarray of shape (n_classes, n_features)
         Only with ``return_centers=True``.
 
@@ -100,7 +110,7 @@ def make_clustered_classes(
     ((200, 200), np.int64(49))
     """
     if preset is not None and preset not in _PRESETS:
-        raise ValueError(f"preset must be one of {sorted(_PRESETS)}, got {preset!r}.")
+        raise ValueError(f"preset must be one of {sorted(_PRESETS)}, got {preset!r}")
     given = {
         "n_classes": n_classes,
         "n_features": n_features,
@@ -112,10 +122,10 @@ def make_clustered_classes(
     value |= {name: v for name, v in given.items() if v is not None}
     for name in ("n_classes", "n_features", "n_samples_per_class"):
         if value[name] != int(value[name]) or value[name] < 1:
-            raise ValueError(f"{name} must be an integer >= 1, got {value[name]!r}.")
+            raise ValueError(f"{name} must be an integer >= 1, got {value[name]!r}")
     for name in ("disperse", "variance"):
         if not np.isfinite(value[name]) or value[name] < 0:
-            raise ValueError(f"{name} must be finite and >= 0, got {value[name]!r}.")
+            raise ValueError(f"{name} must be finite and >= 0, got {value[name]!r}")
     k, d, m = (
         int(value[name]) for name in ("n_classes", "n_features", "n_samples_per_class")
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..language_model import LanguageModel
 from ._pyplot import import_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MARKERS = "osD^vPX*"
 
@@ -49,7 +54,13 @@ class PerplexityDisplay:
 
     @classmethod
     def from_language_models(
-        cls, models, X, *, include_end=True, include_unknown=True, ax=None
+        cls,
+        models: Mapping[str, Sequence[LanguageModel]],
+        X: Iterable,
+        *,
+        include_end: bool = True,
+        include_unknown: bool = True,
+        ax: Axes | None = None,
     ) -> PerplexityDisplay:
         """Score fitted models on sentences and plot them.
 
@@ -57,10 +68,13 @@ class PerplexityDisplay:
         ----------
         models : mapping of str to list of LanguageModel
             Fitted models by name; each has the order ``max_depth + 1``.
+
         X : list of sentences
             Test text.
+
         include_end, include_unknown : bool, default=True
             As in `LanguageModel.perplexity`.
+
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
 
@@ -80,7 +94,7 @@ class PerplexityDisplay:
         }
         return cls(values).plot(ax=ax)
 
-    def plot(self, ax=None) -> PerplexityDisplay:
+    def plot(self, ax: Axes | None = None) -> PerplexityDisplay:
         """Draw one line a model.
 
         Parameters

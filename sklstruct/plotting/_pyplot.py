@@ -1,7 +1,9 @@
 """Matplotlib, imported when something is drawn."""
 
+from types import ModuleType
 
-def import_pyplot():
+
+def import_pyplot() -> ModuleType:
     """`matplotlib.pyplot`, or an ImportError that says how to install it."""
     try:
         import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """Proximal operators and norms of structured penalties."""
 
-from sklstruct.prox._tree_prox import (
+from ._tree_prox import (
     norm_tree_l2,
     norm_tree_linf,
     prox_tree_l2,

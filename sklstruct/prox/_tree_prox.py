@@ -8,11 +8,11 @@ numbering into the numbering parent < child that the kernels need, and
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklstruct.prox import _tree_prox_fast as kernels
+from .._checks import INT32_MAX
+from . import _tree_prox_fast as kernels
 
 # Nodes per kernel call: Ctrl-C is noticed between calls (about every 10 ms).
 _STRIDE = 1 << 18
-_MAX_NODES = 2**31 - 1
 
 
 class _Forest:
@@ -23,26 +23,26 @@ class _Forest:
         if given.ndim != 1:
             raise ValueError(
                 f"parents must be a 1-D array with one entry per node, got shape "
-                f"{given.shape}."
+                f"{given.shape}"
             )
         if given.size == 0:  # np.asarray([]) is float64
             given = given.astype(np.int32)
         if given.dtype.kind not in "iu":
             raise ValueError(
                 f"parents must be an array of integers (-1 for a root), got dtype "
-                f"{given.dtype}."
+                f"{given.dtype}"
             )
-        if given.size > _MAX_NODES:
+        if given.size > INT32_MAX:
             raise ValueError(
                 f"parents has {given.size} nodes; node numbers are 32-bit integers, "
-                f"at most {_MAX_NODES} nodes are possible."
+                f"at most {INT32_MAX} nodes are possible"
             )
         self.n = n = given.size
         if given.dtype.kind == "u" and n and given.max() >= n:
             # Before the cast to signed, which could turn it into a -1.
             raise ValueError(
                 f"parents must hold node numbers below {n} or -1 for a root, got "
-                f"{given.max()}."
+                f"{given.max()}"
             )
         wide = given.dtype.itemsize > 4 or given.dtype.kind == "u"
         given = np.ascontiguousarray(given, dtype=np.int64 if wide else np.int32)
@@ -51,7 +51,7 @@ class _Forest:
         if bad >= 0:
             raise ValueError(
                 f"parents must hold node numbers from 0 to {n - 1} or -1 for a root, "
-                f"got parents[{bad}] = {given[bad]}."
+                f"got parents[{bad}] = {given[bad]}"
             )
         self.order = None
         if not ordered:
@@ -66,7 +66,7 @@ class _Forest:
             raise ValueError(
                 f"parents must describe a forest, but following it upwards from "
                 f"{self.n - reached} of the {self.n} nodes leads into or lies on a "
-                f"cycle; every node must reach a root (-1)."
+                f"cycle; every node must reach a root (-1)"
             )
         new = np.empty(self.n + 1, dtype=np.int32)
         new[order] = np.arange(self.n, dtype=np.int32)
@@ -108,15 +108,15 @@ def _check_vector(v: ArrayLike, n: int) -> tuple[NDArray, np.dtype]:
     """A fresh float64 copy of v and the dtype of the result."""
     v = np.asarray(v)
     if v.dtype.kind not in "fiub":
-        raise ValueError(f"v must hold real numbers, got dtype {v.dtype}.")
+        raise ValueError(f"v must hold real numbers, got dtype {v.dtype}")
     if v.shape != (n,):
         raise ValueError(
             f"v must have shape ({n},), one value per entry of parents, got shape "
-            f"{v.shape}."
+            f"{v.shape}"
         )
     out = np.array(v, dtype=np.float64, order="C")
     if not _all_finite(out):
-        raise ValueError("v must be finite, it contains NaN or infinity.")
+        raise ValueError("v must be finite, it contains NaN or infinity")
     return out, np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
 
 
@@ -126,26 +126,26 @@ def _check_per_node(
     """float64 of shape (1,) for a scalar (None means 1) or (n,)."""
     x = np.asarray(1.0 if x is None else x)
     if x.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}.")
+        raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")
     if x.shape not in ((), (n,)):
         raise ValueError(
             f"{name} must be a scalar or an array of shape ({n},), one value per "
-            f"node, got shape {x.shape}."
+            f"node, got shape {x.shape}"
         )
     x = np.ascontiguousarray(np.atleast_1d(x), dtype=np.float64)
     if not _all_finite(x):
-        raise ValueError(f"{name} must be finite, it contains NaN or infinity.")
+        raise ValueError(f"{name} must be finite, it contains NaN or infinity")
     if x.size and (x.min() <= 0 if positive else x.min() < 0):
         raise ValueError(
             f"{name} must be {'> 0' if positive else '>= 0'}, its smallest value is "
-            f"{x.min()}."
+            f"{x.min()}"
         )
     return x
 
 
 def _check_flag(x: bool, name: str) -> bool:
     if not isinstance(x, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {x!r}.")
+        raise ValueError(f"{name} must be True or False, got {x!r}")
     return bool(x)
 
 
@@ -188,17 +188,21 @@ def prox_tree_l2(
     ----------
     v : array-like of shape (n,)
         Finite values, of any sign.
+
     parents : array-like of int, shape (n,)
         Parent of each node, -1 for a root. Any forest in any numbering; fastest
         where every parent has a smaller number than its children.
+
     kappa : float or array-like of shape (n,)
         Threshold of each node's group, finite and >= 0.
+
     multiplicity : float or array-like of shape (n,), default=None
         Numbers c > 0: node i stands for c_i equal entries, all of them in the same
         groups, and counts c_i times in the sums above. There is still **one** group
         per node. (This is not the collapsed path of a suffix tree, c nested groups:
         this operator does not keep the entries of such a path equal, so it must be
         given the whole trie. See `prox_tree_linf`.) None means 1.
+
     positive : bool, default=False
         Minimise over w >= 0: negative entries of v are set to 0 first.
 
@@ -290,19 +294,24 @@ def prox_tree_linf(
     ----------
     v : array-like of shape (n,)
         Finite values, of any sign.
+
     parents : array-like of int, shape (n,)
         Parent of each node, -1 for a root. Any forest in any numbering; fastest
         where every parent has a smaller number than its children.
+
     kappa : float or array-like of shape (n,)
         Threshold of each node's group, finite and >= 0.
+
     multiplicity : float or array-like of shape (n,), default=None
         Numbers c > 0: node i stands for a non-branching path of c_i nodes of the
         uncollapsed tree which share the values v_i, kappa_i and D_i. Its value counts
         c_i times in sums and its c_i nested groups become **one step with threshold**
         ``c_i * kappa_i``. The result is the same as on the uncollapsed tree
         (propositions 1 and 2 of Nelakanti et al.). None means 1.
+
     metric : float or array-like of shape (n,), default=None
         Diagonal D > 0 of the quadratic term. None means 1.
+
     positive : bool, default=False
         Minimise over w >= 0: negative entries of v are set to 0 first.
 
@@ -374,7 +383,7 @@ def prox_tree_linf(
     if not np.isfinite(kappa.max()) or not np.isfinite(largest):
         raise ValueError(
             "multiplicity * kappa and the sum of multiplicity * metric * |v| must stay "
-            "below 1.8e308; divide kappa and metric by a common factor."
+            "below 1.8e308; divide kappa and metric by a common factor"
         )
     w, kappa, metric = map(forest.arrange, (w, kappa, metric))
     slots = kernels.tree_linf_slots(n)
@@ -402,10 +411,13 @@ def norm_tree_l2(
     ----------
     v : array-like of shape (n,)
         Finite values.
+
     parents : array-like of int, shape (n,)
         Parent of each node, -1 for a root; any forest in any numbering.
+
     weights : float or array-like of shape (n,), default=1.0
         Weights a of the groups, finite and >= 0.
+
     multiplicity : float or array-like of shape (n,), default=None
         Numbers c > 0 as in `prox_tree_l2`: node i counts c_i times in the sums, and
         there is one group per node. None means 1.
@@ -466,10 +478,13 @@ def norm_tree_linf(
     ----------
     v : array-like of shape (n,)
         Finite values.
+
     parents : array-like of int, shape (n,)
         Parent of each node, -1 for a root; any forest in any numbering.
+
     weights : float or array-like of shape (n,), default=1.0
         Weights a of the groups, finite and >= 0.
+
     multiplicity : float or array-like of shape (n,), default=None
         Numbers c > 0 as in `prox_tree_linf`: node i stands for a non-branching path of
         c_i nodes with one value, hence for c_i nested groups with the same maximum.
