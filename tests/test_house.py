@@ -35,15 +35,11 @@ PENDING: dict[str, set[str]] = {
     "relative_imports": {
         "backoff/__init__.py",
         "backoff/_model.py",
-        "prox/__init__.py",
-        "prox/_tree_prox.py",
     },
     "full_stops": {
         "_checks.py",
         "backoff/_model.py",
         "context_tree/_tree.py",
-        "datasets/_clustered.py",
-        "prox/_tree_prox.py",
         "smoothing/_discount.py",
     },
     "annotations": {
@@ -57,8 +53,6 @@ PENDING: dict[str, set[str]] = {
         "language_model/_target_log_proba.py",
         "language_model/_text.py",
         "metrics/_likelihood.py",
-        "plotting/_perplexity.py",
-        "plotting/_pyplot.py",
         "smoothing/_additive.py",
         "smoothing/_base.py",
         "smoothing/_discount.py",
@@ -70,18 +64,14 @@ PENDING: dict[str, set[str]] = {
         "context_tree/_symbols.py",
         "context_tree/_tree.py",
         "context_tree/_vectorizer.py",
-        "datasets/_clustered.py",
         "language_model/_language_model.py",
         "language_model/_text.py",
         "metrics/_likelihood.py",
-        "plotting/_perplexity.py",
-        "prox/_tree_prox.py",
         "smoothing/_base.py",
         "smoothing/_discount.py",
     },
     "one_largest_id": {
         "backoff/_model.py",
-        "prox/_tree_prox.py",
     },
 }
 
