@@ -31,15 +31,14 @@ differences of almost equal numbers. The gradient sums to zero but for rounding 
 a start that does not, in which direction any positive value does). In general a_k is
 mean(p_k (1 - p_k)) / (1 - mean(p_k)) over samples, taken at the start and after 1, 2,
 4, 8 ... iterations, and a scalar s'y / y'H0 y is put on top as usual. Both matter: with
-the first a throughout and no scalar, separable data needs four times the iterations
-(digits, C = 100). Variances of its own for every outcome, sum_i p (1 - p) (x_i q_j)²,
-saved 16 % of the iterations of 1 000 words and none elsewhere, for another product with
-X. An iteration costs three products of r d d more, beside 2 n d r; memory 2 r d.
+the first a throughout and no scalar, separable data needs several times the
+iterations. Variances of its own for every outcome, sum_i p (1 - p) (x_i q_j)², save
+iterations on few data sets only, for another product with X. An iteration costs three
+products of r d d more, beside 2 n d r; memory 2 r d.
 
 With this metric the gradient of a model that separates the samples may fall below tol
-everywhere while much is left to gain along the small eigenvalues (2e-2 nats more than
-with the identity: 300 outcomes, 3 000 samples, 200 features, C = 100); so the
-iteration goes on while g'H0 g / 2 promises more than 10 tol nats.
+everywhere while much is left to gain along the small eigenvalues; so the iteration
+goes on while g'H0 g / 2 promises more than 10 tol nats.
 
 Sparse X: the columns that a node's samples use are numbered locally, because the
 weights of all others are zero at the optimum; a node of few samples then costs its
@@ -54,7 +53,8 @@ cimport cython
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
-include "_blas_pointers.pxi"
+from ._blas cimport daxpy, ddot, dgemm, dgemv, sgemm, sgemv
+from ._watch cimport BREATH, Watch, over, propagate, watch_of
 
 cdef extern from "_softmax.h" nogil:
     double sklstruct_exp_sum(
@@ -72,7 +72,7 @@ cdef enum:
     HISTORY = 10
     TRIALS = 100
     # Weight vectors below which the row passes of _softmax.h cost more than one loop
-    # over libm's exp: by 40 % at 3, 20 % at 7, nothing at 10; they save 20 % at 16.
+    # over libm's exp.
     NARROW = 10
 
 # Mean loss (nats) that is left to gain when no step descends: below, rounding is to
@@ -87,19 +87,15 @@ cdef double FLOOR = 1e-3
 
 MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
 
-ctypedef fused index_t:
-    int32_t
-    int64_t
-
 
 cdef inline double dot(Py_ssize_t n, double* x, double* y) noexcept nogil:
     cdef int size = <int>n, one = 1
-    return _ddot(&size, x, &one, y, &one)
+    return ddot(&size, x, &one, y, &one)
 
 
 cdef inline void axpy(Py_ssize_t n, double a, double* x, double* y) noexcept nogil:
     cdef int size = <int>n, one = 1
-    _daxpy(&size, &a, x, &one, y, &one)
+    daxpy(&size, &a, x, &one, y, &one)
 
 
 cdef void dense_scores(
@@ -113,38 +109,53 @@ cdef void dense_scores(
     cdef char* N = "N"
     if cython.floating is double:
         if r == 1:
-            _dgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
+            dgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
         else:
-            _dgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
+            dgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
     else:
         if r == 1:
-            _sgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
+            sgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
         else:
-            _sgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
+            sgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
 
 
 cdef void dense_gradient(
     cython.floating* X, Py_ssize_t n, Py_ssize_t d, Py_ssize_t r,
-    cython.floating* R, cython.floating* G,
+    cython.floating* R, Py_ssize_t stride, cython.floating* G,
 ) noexcept nogil:
-    """G (r, d) = R' X, R (n, r)."""
-    cdef int n_ = <int>n, d_ = <int>d, r_ = <int>r, one = 1
+    """G (r, d) = R' X, R (n, r) with rows `stride` numbers apart."""
+    cdef int n_ = <int>n, d_ = <int>d, r_ = <int>r, one = 1, s_ = <int>stride
     cdef cython.floating alpha = 1, beta = 0
     cdef char* T = "T"
     cdef char* N = "N"
     if cython.floating is double:
         if r == 1:
-            _dgemv(N, &d_, &n_, &alpha, X, &d_, R, &one, &beta, G, &one)
+            dgemv(N, &d_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &one)
         else:
-            _dgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &r_, &beta, G, &d_)
+            dgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &d_)
     else:
         if r == 1:
-            _sgemv(N, &d_, &n_, &alpha, X, &d_, R, &one, &beta, G, &one)
+            sgemv(N, &d_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &one)
         else:
-            _sgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &r_, &beta, G, &d_)
+            sgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &d_)
+
+
+cdef inline Py_ssize_t least(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    return a if a < b else b
+
+
+cdef inline Py_ssize_t slice_of(Py_ssize_t n, Py_ssize_t cost) noexcept nogil:
+    """How many of n equal pieces of work to do between two looks for signals."""
+    cdef Py_ssize_t step = BREATH // (cost + 1) + 1
+    return step if step < n else n
 
 
 cdef struct Node:
+    const int64_t* bound  # of the outcomes: rows of X
+    const double* weight  # of all rows of X
+    double tol
+    Py_ssize_t max_iter
+    Watch* watch
     Py_ssize_t n          # samples
     Py_ssize_t d          # columns (local ones if sparse)
     Py_ssize_t r          # weight vectors
@@ -179,11 +190,18 @@ cdef inline void rotate(
     Node* node, char* transpose, const double* basis, double* x, double* out,
 ) noexcept nogil:
     """out (r, d) = x (r, d) basis ("N") or x basis' ("T")."""
-    cdef int d = <int>node.d, r = <int>node.r
+    cdef int d = <int>node.d, r
     cdef double one = 1, zero = 0
-    _dgemm(
-        transpose, "N", &d, &r, &d, &one, <double*>basis, &d, x, &d, &zero, out, &d
-    )
+    cdef Py_ssize_t k = 0, step = slice_of(node.r, node.d * node.d)
+    while k < node.r:
+        r = <int>least(step, node.r - k)
+        dgemm(
+            transpose, "N", &d, &r, &d, &one, <double*>basis, &d, x + k * d, &d, &zero,
+            out + k * d, &d,
+        )
+        if over(node.watch, r * node.d * node.d):
+            return
+        k += step
 
 
 cdef void bend(Node* node, Metric* metric) noexcept nogil:
@@ -202,8 +220,7 @@ cdef void bend(Node* node, Metric* metric) noexcept nogil:
 
 
 cdef void renew_metric(
-    Node* node, Metric* metric, const int64_t* bound, const double* weight,
-    cython.floating* R,
+    Node* node, Metric* metric, cython.floating* R,
 ) noexcept nogil:
     """The metric of the probabilities p that left the residuals R = s (p - y).
 
@@ -219,8 +236,10 @@ cdef void renew_metric(
         a[k] = 0
         mean[k] = metric.share[k]
     for i in range(node.n):
-        each = 1 / (weight[bound[0] + i] * node.scale)
+        each = 1 / (node.weight[node.bound[0] + i] * node.scale)
         ri = R + i * r
+        if over(node.watch, r):
+            return
         for k in range(r):
             e = fabs(ri[k])
             a[k] += e - e * e * each
@@ -289,7 +308,7 @@ cdef void scores(
     cython.floating* cast, cython.floating* Z,
 ) noexcept nogil:
     """Z = X W' + b. Layout of w: dense (r, d), sparse (d, r); then intercepts."""
-    cdef Py_ssize_t i, k, n = node.n, r = node.r
+    cdef Py_ssize_t i, k, n = node.n, r = node.r, d = node.d, step
     cdef int64_t a
     cdef cython.floating v
     cdef double* at
@@ -302,9 +321,17 @@ cdef void scores(
             for i in range(node.size):
                 cast[i] = <cython.floating>w[i]
             wf = cast
-        dense_scores(X, n, node.d, r, wf, Z)
+        step = slice_of(n, d * r)
+        i = 0
+        while i < n:
+            dense_scores(X + i * d, least(step, n - i), d, r, wf, Z + i * r)
+            if over(node.watch, least(step, n - i) * d * r):
+                return
+            i += step
     else:
         for i in range(n):
+            if over(node.watch, (sparse.indptr[i + 1] - sparse.indptr[i] + 1) * r):
+                return
             z = Z + i * r
             for k in range(r):
                 z[k] = 0
@@ -323,22 +350,31 @@ cdef void gradient(
     Node* node, cython.floating* X, Sparse* sparse, double* w,
     cython.floating* R, cython.floating* cast, double* g,
 ) noexcept nogil:
-    cdef Py_ssize_t i, k, n = node.n, r = node.r
+    cdef Py_ssize_t i, k, n = node.n, r = node.r, d = node.d, step
     cdef int64_t a
     cdef double v
     cdef double* at
     cdef cython.floating* z
     if sparse == NULL:
-        if cython.floating is double:
-            dense_gradient(X, n, node.d, r, R, g)
-        else:
-            dense_gradient(X, n, node.d, r, R, cast)
+        step = slice_of(r, n * d)
+        k = 0
+        while k < r:
+            if cython.floating is double:
+                dense_gradient(X, n, d, least(step, r - k), R + k, r, g + k * d)
+            else:
+                dense_gradient(X, n, d, least(step, r - k), R + k, r, cast + k * d)
+            if over(node.watch, n * d * least(step, r - k)):
+                return
+            k += step
+        if cython.floating is float:
             for i in range(node.size):
                 g[i] = cast[i]
     else:
         for i in range(node.size):
             g[i] = 0
         for i in range(n):
+            if over(node.watch, (sparse.indptr[i + 1] - sparse.indptr[i] + 1) * r):
+                return
             z = R + i * r
             for a in range(sparse.indptr[i], sparse.indptr[i + 1]):
                 v = X[a]
@@ -355,11 +391,13 @@ cdef void gradient(
 
 
 cdef double evaluate(
-    Node* node, const int64_t* bound, const double* weight, double* Z,
-    cython.floating* D, double t, double* row, cython.floating* R, double* slope,
+    Node* node, double* Z, cython.floating* D, double t, double* row,
+    cython.floating* R, double* slope,
 ) noexcept nogil:
     """Mean loss at the scores Z + t D, its derivative in t, and the residuals R."""
     cdef Py_ssize_t i, k, j, r = node.r
+    cdef const int64_t* bound = node.bound
+    cdef const double* weight = node.weight
     cdef Py_ssize_t first = bound[0]
     cdef double loss = 0, rise = 0, z, top, total, s, e, residual
     cdef double* zi
@@ -371,6 +409,9 @@ cdef double evaluate(
             zi = Z + i * r
             di = D + i * r
             ri = R + i * r
+            # an exponential takes about as long as these multiplications
+            if over(node.watch, 32 * r):
+                return loss
             if r == 1:
                 z = zi[0] + t * di[0]
                 # loss log(1 + exp(-u)) of the margin u; residual = d loss / d z
@@ -426,8 +467,7 @@ cdef double evaluate(
 
 
 cdef double steepest_step(
-    Node* node, const int64_t* bound, const double* weight, cython.floating* D,
-    double slope, double dd,
+    Node* node, cython.floating* D, double slope, double dd,
 ) noexcept nogil:
     """The step along a direction with scores D that surely descends.
 
@@ -441,13 +481,15 @@ cdef double steepest_step(
         for k in range(r):
             d = D[i * r + k]
             low, high = min(low, d), max(high, d)
-        bend += weight[bound[0] + i] * node.scale * (high - low) * (high - low) / 4
+        bend += (
+            node.weight[node.bound[0] + i] * node.scale * (high - low) * (high - low)
+            / 4
+        )
     return -slope / bend if bend > 0 else 1.0
 
 
 cdef int stalled(
-    Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
-    const double* weight, double* g, double* bend,
+    Node* node, cython.floating* X, Sparse* sparse, double* g, double* bend,
 ) noexcept nogil:
     """0 if no single weight promises descent where the search found none, else 3.
 
@@ -461,7 +503,9 @@ cdef int stalled(
     for j in range(d):
         bend[j] = node.lam
     for i in range(n):
-        s = weight[bound[0] + i] * node.scale / 4
+        s = node.weight[node.bound[0] + i] * node.scale / 4
+        if over(node.watch, d):
+            return 4
         if sparse == NULL:
             for j in range(d):
                 x = X[i * d + j]
@@ -484,11 +528,10 @@ cdef int stalled(
 
 
 cdef int minimise(
-    Node* node, cython.floating* X, Sparse* sparse, const int64_t* bound,
-    const double* weight, double tol, Py_ssize_t max_iter,
-    double* w, Metric* metric, double* work, cython.floating* fwork, int* n_iter,
+    Node* node, cython.floating* X, Sparse* sparse, double* w, Metric* metric,
+    double* work, cython.floating* fwork, int* n_iter,
 ) noexcept nogil:
-    """0: converged, 1: max_iter reached, 2: not finite, 3: no step found.
+    """0: converged, 1: max_iter reached, 2: not finite, 3: no step found, 4: stopped.
 
     metric: NULL for a multiple of the identity.
     work: p (2 HISTORY + 2) + r + n r doubles; fwork: 2 n r + size.
@@ -508,17 +551,21 @@ cdef int minimise(
     cdef double sy, yy, a, gamma = 1.0, gg
     cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
     cdef bint fresh, plain = metric == NULL
+    cdef double tol = node.tol
+    cdef Py_ssize_t max_iter = node.max_iter
 
     scores(node, X, sparse, w, cast, D)
     for i in range(n * r):
         Z[i] = D[i]
     ww = dot(size, w, w)
-    f = evaluate(node, bound, weight, Z, D, 0.0, row, R, &data) + 0.5 * node.lam * ww
+    f = evaluate(node, Z, D, 0.0, row, R, &data) + 0.5 * node.lam * ww
     if not plain:
-        renew_metric(node, metric, bound, weight, R)
+        renew_metric(node, metric, R)
     gradient(node, X, sparse, w, R, cast, g)
     for it in range(max_iter + 1):
         n_iter[0] = <int>it
+        if over(node.watch, 0):
+            return 4
         gmax = 0
         for i in range(p):
             if fabs(g[i]) > gmax:
@@ -540,6 +587,7 @@ cdef int minimise(
         for i in range(p):
             step[i] = -g[i]
         for q in range(stored):
+            over(node.watch, 4 * p)
             k = (last - q + HISTORY) % HISTORY
             alpha[k] = rho[k] * dot(p, S + k * p, step)
             axpy(p, -alpha[k], Y + k * p, step)
@@ -568,10 +616,12 @@ cdef int minimise(
         # weak Wolfe by bisection; the trial steps need no product with X
         t = 1.0
         if fresh:
-            t = steepest_step(node, bound, weight, D, slope_old, dd)
+            t = steepest_step(node, D, slope_old, dd)
         low, high, f_old = 0.0, INFINITY, f
         for _trial in range(TRIALS):
-            f = evaluate(node, bound, weight, Z, D, t, row, R, &slope)
+            if over(node.watch, 0):
+                return 4
+            f = evaluate(node, Z, D, t, row, R, &slope)
             f += 0.5 * node.lam * (ww + t * (2 * wd + t * dd))
             slope += node.lam * (wd + t * dd)
             # not (<=): a score that overflowed makes f nan, and the step shrinks
@@ -588,10 +638,10 @@ cdef int minimise(
                 # the metric goes after the pairs, and last the gradient alone
                 plain = plain or stored == 0
                 stored = 0
-                f = evaluate(node, bound, weight, Z, D, 0.0, row, R, &data)
+                f = evaluate(node, Z, D, 0.0, row, R, &data)
                 f += 0.5 * node.lam * ww
                 continue
-            return stalled(node, X, sparse, bound, weight, g, step)
+            return stalled(node, X, sparse, g, step)
         for i in range(n * r):
             Z[i] += t * D[i]
         ww += t * (2 * wd + t * dd)
@@ -610,7 +660,7 @@ cdef int minimise(
             gamma = sy / yy
             if not plain:
                 if (it + 1) & it == 0:
-                    renew_metric(node, metric, bound, weight, R)
+                    renew_metric(node, metric, R)
                 for i in range(p):
                     step[i] = Y[last * p + i]
                 a = sy / precondition(node, metric, step, False)
@@ -625,13 +675,11 @@ cdef int minimise(
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
             n_iter[0] = <int>(it + 1)
-            return stalled(node, X, sparse, bound, weight, g, step)
+            return stalled(node, X, sparse, g, step)
     return 1
 
 
-cdef void start(
-    Node* node, const int64_t* bound, const double* weight, double* w,
-) noexcept nogil:
+cdef void start(Node* node, double* w) noexcept nogil:
     """Zero weights and the intercepts that are optimal with them."""
     cdef Py_ssize_t i, k
     cdef double s, mean = 0
@@ -639,127 +687,253 @@ cdef void start(
         w[i] = 0
     if not node.intercept:
         return
-    if node.r == 1:
-        for k in range(2):
-            s = 0
-            for i in range(bound[k], bound[k + 1]):
-                s += weight[i]
-            w[node.size] += log(s) if k else -log(s)
-        return
     for k in range(node.m):
         s = 0
-        for i in range(bound[k], bound[k + 1]):
-            s += weight[i]
-        w[node.size + k] = log(s)
-        mean += log(s) / node.m
-    for k in range(node.m):
-        w[node.size + k] -= mean
+        for i in range(node.bound[k], node.bound[k + 1]):
+            s += node.weight[i]
+        if node.r == 1:
+            w[node.size] += log(s) if k else -log(s)
+        else:
+            w[node.size + k] = log(s)
+            mean += log(s) / node.m
+    if node.r > 1:
+        for k in range(node.m):
+            w[node.size + k] -= mean
+
+
+cdef class Samples:
+    """The samples of all nodes, sorted: what every call reads.
+
+    X: C-contiguous (n, d) array, or (data, indices, indptr) of a CSR matrix with d
+    columns, indptr int64. Outcome k of node v has the rows bounds[ptr[v] + k] ...
+    bounds[ptr[v] + k + 1]; its weight vectors are the rows row_ptr[v] ... of coef.
+    """
+    cdef void* X
+    cdef const int32_t* index32
+    cdef const int64_t* index64
+    cdef const int64_t* indptr
+    cdef const double* weight
+    cdef const int64_t* bounds
+    cdef const int64_t* ptr
+    cdef const int64_t* row_ptr
+    cdef Py_ssize_t d
+    cdef object keep
+
+    def __init__(
+        self, X, Py_ssize_t d, const double[::1] weight, const int64_t[::1] bounds,
+        const int64_t[::1] ptr, const int64_t[::1] row_ptr,
+    ):
+        cdef const double[::1] wide
+        cdef const float[::1] narrow
+        cdef const int32_t[::1] index32
+        cdef const int64_t[::1] index64, indptr
+        self.keep = X, weight, bounds, ptr, row_ptr
+        self.d = d
+        self.index32, self.index64, self.indptr = NULL, NULL, NULL
+        if isinstance(X, tuple):
+            data, indices, indptr = X
+            self.indptr = &indptr[0]
+            if indices.dtype == "int32":
+                index32 = indices
+                self.index32 = &index32[0] if index32.shape[0] else NULL
+            else:
+                index64 = indices
+                self.index64 = &index64[0] if index64.shape[0] else NULL
+        else:
+            data = X.reshape(-1)
+        self.X = NULL
+        if data.shape[0] and data.dtype == "float32":
+            narrow = data
+            self.X = <void*>&narrow[0]
+        elif data.shape[0]:
+            wide = data
+            self.X = <void*>&wide[0]
+        self.weight = &weight[0] if weight.shape[0] else NULL
+        self.bounds = &bounds[0] if bounds.shape[0] else NULL
+        self.ptr, self.row_ptr = &ptr[0], &row_ptr[0]
+
+
+cdef class Settings:
+    """C (n_nodes,), the options of the solver, and the flag that stops all threads."""
+    cdef const double[::1] C
+    cdef bint intercept
+    cdef bint warm
+    cdef double tol
+    cdef Py_ssize_t max_iter
+    cdef int32_t[::1] stop
+
+    def __init__(
+        self, const double[::1] C, bint fit_intercept, bint warm, double tol,
+        Py_ssize_t max_iter, int32_t[::1] stop,
+    ):
+        self.C, self.intercept, self.warm = C, fit_intercept, warm
+        self.tol, self.max_iter, self.stop = tol, max_iter, stop
+
+
+cdef class Solution:
+    """Arrays to fill: coef (n_rows, d), intercept (n_rows,), n_iter and status
+    (n_nodes,)."""
+    cdef double[:, ::1] coef
+    cdef double[::1] intercept
+    cdef int32_t[::1] n_iter
+    cdef int32_t[::1] status
+
+    def __init__(
+        self, double[:, ::1] coef, double[::1] intercept, int32_t[::1] n_iter,
+        int32_t[::1] status,
+    ):
+        self.coef, self.intercept = coef, intercept
+        self.n_iter, self.status = n_iter, status
+
+
+cdef class Room:
+    """Room for the largest node of a call: `work` doubles, and for sparse X `local`
+    (d,), -1 on entry and exit, `columns` for its columns and `index` for its
+    non-zeros."""
+    cdef double[::1] work
+    cdef int32_t[::1] local
+    cdef int32_t[::1] columns
+    cdef int32_t[::1] index
+
+    def __init__(
+        self, double[::1] work, int32_t[::1] local, int32_t[::1] columns,
+        int32_t[::1] index,
+    ):
+        self.work, self.local = work, local
+        self.columns, self.index = columns, index
+
+
+cdef class Moments:
+    """Eigenvectors (d, d) and eigenvalues (d,) of the second moment of the features
+    of one node, and their mean (d,)."""
+    cdef const double[:, ::1] basis
+    cdef const double[::1] variance
+    cdef const double[::1] mean
+
+    def __init__(
+        self, const double[:, ::1] basis, const double[::1] variance,
+        const double[::1] mean,
+    ):
+        self.basis, self.variance, self.mean = basis, variance, mean
+
+
+cdef void describe(
+    Node* node, Samples samples, Settings settings, Py_ssize_t v, Py_ssize_t d,
+    Watch* watch,
+) noexcept nogil:
+    """Sizes and options of node v, of which d columns are used."""
+    cdef Py_ssize_t i
+    node.bound, node.weight = samples.bounds + samples.ptr[v], samples.weight
+    node.tol, node.max_iter, node.watch = settings.tol, settings.max_iter, watch
+    node.m = samples.ptr[v + 1] - samples.ptr[v] - 1
+    node.n = node.bound[node.m] - node.bound[0]
+    node.d = d
+    node.r = 1 if node.m == 2 else node.m
+    node.size = node.r * d
+    node.intercept = settings.intercept
+    node.p = node.size + (node.r if node.intercept else 0)
+    node.scale = 0
+    for i in range(node.bound[0], node.bound[node.m]):
+        node.scale += node.weight[i]
+    node.scale = 1 / node.scale
+    node.lam = node.scale / settings.C[v]
+
+
+cdef double* lay_out(
+    Node* node, Metric* metric, Moments moments, double* room,
+) noexcept nogil:
+    """The metric's arrays, from `room` on; returns what is behind them."""
+    cdef Py_ssize_t i, k
+    metric.basis, metric.variance = &moments.basis[0, 0], &moments.variance[0]
+    metric.mean = &moments.mean[0]
+    metric.share = room
+    metric.mean_p = metric.share + node.r
+    metric.curvature = metric.mean_p + node.r
+    metric.sums = metric.curvature + node.r
+    metric.total = metric.sums + 2 * node.d
+    metric.rotated = metric.total + node.d
+    metric.inverse = metric.rotated + node.size
+    for k in range(node.r):
+        metric.share[k] = 0
+        for i in range(node.bound[k], node.bound[k + 1]):
+            metric.share[k] += node.weight[i] * node.scale
+    return metric.inverse + node.size
 
 
 def solve_dense(
-    const cython.floating[:, ::1] X, const double[::1] weight,
-    const int64_t[::1] bounds, const int64_t[::1] ptr, const int64_t[::1] row_ptr,
-    const double[::1] C, const int64_t[::1] todo, bint fit_intercept, bint warm,
-    double tol, Py_ssize_t max_iter,
-    double[:, ::1] coef, double[::1] intercept,
-    int32_t[::1] n_iter, int32_t[::1] status,
-    double[::1] work, cython.floating[::1] fwork,
-    const double[:, ::1] basis, const double[::1] variance, const double[::1] mean,
+    Samples samples, Settings settings, Solution solution, const int64_t[::1] todo,
+    Room room, cython.floating[::1] fwork, Moments moments,
 ):
-    """Fit the nodes `todo`. Outcome k of node v has the samples
-    bounds[ptr[v] + k] ... bounds[ptr[v] + k + 1]; its weight vectors are the rows
-    row_ptr[v] ... of coef. basis, variance, mean: moments of the features of the one
-    node in todo, empty for a metric without."""
-    cdef Py_ssize_t at, v, i, k, d = X.shape[1]
+    """Fit the nodes `todo`. fwork: room in the type of X. moments: of the features of
+    the one node in todo, None for a metric without."""
+    cdef Py_ssize_t at, v, i, k, d = samples.d, first
     cdef Node node
-    cdef const int64_t* bound
-    cdef double* w = &work[0]
-    cdef double* at_work
-    cdef bint use = basis.shape[0] > 0
+    cdef Watch watch = watch_of(settings.stop)
+    cdef double* w = &room.work[0]
+    cdef double* work
+    cdef bint use = moments is not None
     cdef Metric metric
     cdef int count
     with nogil:
         for at in range(todo.shape[0]):
             v = todo[at]
-            bound = &bounds[ptr[v]]
-            node.m = ptr[v + 1] - ptr[v] - 1
-            node.n = bound[node.m] - bound[0]
-            node.d = d
-            node.r = 1 if node.m == 2 else node.m
-            node.size = node.r * d
-            node.intercept = fit_intercept
-            node.p = node.size + (node.r if fit_intercept else 0)
-            node.scale = 0
-            for i in range(bound[0], bound[node.m]):
-                node.scale += weight[i]
-            node.scale = 1 / node.scale
-            node.lam = node.scale / C[v]
-            if warm:
+            describe(&node, samples, settings, v, d, &watch)
+            first = samples.row_ptr[v]
+            if settings.warm:
                 for k in range(node.r):
                     for i in range(d):
-                        w[k * d + i] = coef[row_ptr[v] + k, i]
-                    if fit_intercept:
-                        w[node.size + k] = intercept[row_ptr[v] + k]
+                        w[k * d + i] = solution.coef[first + k, i]
+                    if node.intercept:
+                        w[node.size + k] = solution.intercept[first + k]
             else:
-                start(&node, bound, &weight[0], w)
-            at_work = w + node.p
+                start(&node, w)
+            work = w + node.p
             if use:
-                metric.basis, metric.variance = &basis[0, 0], &variance[0]
-                metric.mean = &mean[0]
-                metric.share = at_work
-                metric.mean_p = metric.share + node.r
-                metric.curvature = metric.mean_p + node.r
-                metric.sums = metric.curvature + node.r
-                metric.total = metric.sums + 2 * d
-                metric.rotated = metric.total + d
-                metric.inverse = metric.rotated + node.size
-                at_work = metric.inverse + node.size
-                for k in range(node.r):
-                    metric.share[k] = 0
-                    for i in range(bound[k], bound[k + 1]):
-                        metric.share[k] += weight[i] * node.scale
-            status[v] = minimise(
-                &node, <cython.floating*>&X[bound[0], 0], NULL, bound, &weight[0],
-                tol, max_iter, w, &metric if use else NULL, at_work, &fwork[0], &count,
+                work = lay_out(&node, &metric, moments, work)
+            solution.status[v] = minimise(
+                &node, <cython.floating*>samples.X + node.bound[0] * d, NULL, w,
+                &metric if use else NULL, work, &fwork[0], &count,
             )
-            n_iter[v] = count
+            if watch.stop[0]:
+                break
+            solution.n_iter[v] = count
             for k in range(node.r):
                 for i in range(d):
-                    coef[row_ptr[v] + k, i] = w[k * d + i]
-                if fit_intercept:
-                    intercept[row_ptr[v] + k] = w[node.size + k]
+                    solution.coef[first + k, i] = w[k * d + i]
+                if node.intercept:
+                    solution.intercept[first + k] = w[node.size + k]
+    propagate()
 
 
 def solve_sparse(
-    const cython.floating[::1] data, const index_t[::1] indices,
-    const int64_t[::1] indptr, Py_ssize_t n_features, const double[::1] weight,
-    const int64_t[::1] bounds, const int64_t[::1] ptr, const int64_t[::1] row_ptr,
-    const double[::1] C, const int64_t[::1] todo, bint fit_intercept, bint warm,
-    double tol, Py_ssize_t max_iter,
-    double[:, ::1] coef, double[::1] intercept,
-    int32_t[::1] n_iter, int32_t[::1] status,
-    double[::1] work, cython.floating[::1] fwork,
-    int32_t[::1] local, int32_t[::1] columns, int32_t[::1] index,
+    Samples samples, Settings settings, Solution solution, const int64_t[::1] todo,
+    Room room, cython.floating[::1] fwork,
 ):
-    """`solve_dense` for CSR X. local: -1 for every column, on entry and exit;
-    columns, index: room for the columns and non-zeros of the largest node."""
-    cdef Py_ssize_t at, v, i, k, j, d
+    """`solve_dense` for CSR X, without a metric."""
+    cdef Py_ssize_t at, v, i, k, j, d, first
     cdef int64_t a, lo, hi
     cdef Node node
     cdef Sparse sparse
+    cdef Watch watch = watch_of(settings.stop)
     cdef const int64_t* bound
-    cdef double* w = &work[0]
+    cdef double* w = &room.work[0]
+    cdef int32_t* local = &room.local[0]
+    cdef int32_t* columns = &room.columns[0]
+    cdef int32_t* index = &room.index[0]
     cdef int count
     with nogil:
         for at in range(todo.shape[0]):
             v = todo[at]
-            bound = &bounds[ptr[v]]
-            node.m = ptr[v + 1] - ptr[v] - 1
-            node.n = bound[node.m] - bound[0]
-            lo, hi = indptr[bound[0]], indptr[bound[node.m]]
+            first = samples.row_ptr[v]
+            bound = samples.bounds + samples.ptr[v]
+            lo = samples.indptr[bound[0]]
+            hi = samples.indptr[bound[samples.ptr[v + 1] - samples.ptr[v] - 1]]
             d = 0
             for a in range(lo, hi):
-                j = indices[a]
+                if samples.index32 != NULL:
+                    j = samples.index32[a]
+                else:
+                    j = samples.index64[a]
                 if local[j] < 0:
                     local[j] = <int32_t>d
                     columns[d] = <int32_t>j
@@ -767,37 +941,31 @@ def solve_sparse(
                 index[a - lo] = local[j]
             for i in range(d):
                 local[columns[i]] = -1
-            node.d = d
-            node.r = 1 if node.m == 2 else node.m
-            node.size = node.r * d
-            node.intercept = fit_intercept
-            node.p = node.size + (node.r if fit_intercept else 0)
-            node.scale = 0
-            for i in range(bound[0], bound[node.m]):
-                node.scale += weight[i]
-            node.scale = 1 / node.scale
-            node.lam = node.scale / C[v]
-            sparse.indptr = &indptr[bound[0]]
-            sparse.index = &index[0]
+            describe(&node, samples, settings, v, d, &watch)
+            sparse.indptr = samples.indptr + bound[0]
+            sparse.index = index
             sparse.base = lo
-            if warm:
+            if settings.warm:
                 for k in range(node.r):
                     for i in range(d):
-                        w[i * node.r + k] = coef[row_ptr[v] + k, columns[i]]
-                    if fit_intercept:
-                        w[node.size + k] = intercept[row_ptr[v] + k]
+                        w[i * node.r + k] = solution.coef[first + k, columns[i]]
+                    if node.intercept:
+                        w[node.size + k] = solution.intercept[first + k]
             else:
-                start(&node, bound, &weight[0], w)
-            # indptr counts from the start of data, so data is passed whole
-            status[v] = minimise(
-                &node, <cython.floating*>&data[0], &sparse, bound, &weight[0],
-                tol, max_iter, w, NULL, w + node.p, &fwork[0], &count,
+                start(&node, w)
+            # indptr counts from the start of the data, so that is passed whole
+            solution.status[v] = minimise(
+                &node, <cython.floating*>samples.X, &sparse, w, NULL, w + node.p,
+                &fwork[0], &count,
             )
-            n_iter[v] = count
+            if watch.stop[0]:
+                break
+            solution.n_iter[v] = count
             for k in range(node.r):
-                for i in range(n_features):
-                    coef[row_ptr[v] + k, i] = 0
+                for i in range(samples.d):
+                    solution.coef[first + k, i] = 0
                 for i in range(d):
-                    coef[row_ptr[v] + k, columns[i]] = w[i * node.r + k]
-                if fit_intercept:
-                    intercept[row_ptr[v] + k] = w[node.size + k]
+                    solution.coef[first + k, columns[i]] = w[i * node.r + k]
+                if node.intercept:
+                    solution.intercept[first + k] = w[node.size + k]
+    propagate()

@@ -33,10 +33,12 @@ from .._checks import INT32_MAX
 from .._compat import _check_method_params
 from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
-from . import _classifier_fast as kernels
 from ._forest import Forest, rows_of
+from ._forest_fast import ForestArrays, Model, SampleRows, full_rows
 from ._problems import NodeProblems
 from ._regularization import Regularization, as_regularization
+from ._search_fast import follow, search, targets
+from ._walks_fast import narrow_rows, walk
 
 # Samples that one thread searches in a row: enough to hide the start of a thread.
 _SEARCH_ROWS = 4096
@@ -141,7 +143,7 @@ class LogisticNodes:
         forest = self.forest
         n_classes = forest.terminal.shape[1]
         width = forest.n_nodes + 2 * forest.n_rows + n_classes
-        arrays = kernels.ForestArrays(*forest)
+        arrays = ForestArrays(*forest)
         # SciPy copies a transposed matrix for every product with a sparse one
         weights = self.coef.T
         if sp.issparse(X):
@@ -160,7 +162,7 @@ class LogisticNodes:
                 np.log1p(np.exp(soft, out=soft), out=soft)
             out = np.empty((scores.shape[0], n_classes))
             work = np.empty(forest.n_nodes + forest.terminal.size)
-            _check_scores(kernels.full_rows(arrays, scores, soft, work, out))
+            _check_scores(full_rows(arrays, scores, soft, work, out))
             use(part, out)
 
         step = rows_per_block(_PARTS_OF_A_BLOCK * width)
@@ -172,68 +174,100 @@ class LogisticNodes:
     ) -> tuple[NDArray, NDArray]:
         # The full rows would cost an exponential and a logarithm per class on top of
         # the products: "joint" searches too.
-        greedy = prediction == "greedy"
-        best, _, n_dots = self._search(X, n_jobs, greedy=greedy, only_best=True)
+        n, greedy = X.shape[0], prediction == "greedy"
+        best = np.zeros((n, 1), dtype=np.int32)
+        n_dots = np.zeros(n, dtype=np.int64)
+        model = self._model()
+        walks = self.forest.n_trees == 1 and self.coef.size > 0
+        narrow = None
+        if walks and not sp.issparse(X) and n >= self.coef.shape[0] // _ROWS_A_SAMPLE:
+            narrow = narrow_rows(self.coef, self.intercept)
+
+        def block(part, stop):
+            z, rows = self._room(), X[part]
+            if walks:
+                samples, found = _as_rows(rows), best[part, 0]
+                walk(model, samples, z, narrow, greedy, found, n_dots[part], stop)
+                part = part.start + np.flatnonzero(found < 0)
+                if part.size == 0:
+                    return True
+                rows = X[part]  # the few that single precision leaves open
+            samples, found, dots = _as_rows(rows), best[part], n_dots[part]
+            if greedy:
+                good = follow(model, samples, z, found, dots, stop)
+            else:
+                log_proba = np.empty(found.shape)
+                good = search(model, samples, z, found, log_proba, dots, stop)
+            best[part], n_dots[part] = found, dots
+            return good
+
+        # each block makes tables of bounds, which take as long as 100 samples
+        step = _SEARCH_ROWS * (16 if effective_n_jobs(n_jobs) == 1 else 1)
+        self._blocks(block, n, step, n_jobs)
         return best[:, 0], n_dots
 
     def search(
         self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        return self._search(X, n_jobs, k=k)[:2]
+        n = X.shape[0]
+        best, log_proba = np.zeros((n, k), dtype=np.int32), np.empty((n, k))
+        n_dots, model = np.zeros(n, dtype=np.int64), self._model()
+
+        def block(part, stop):
+            return search(
+                model,
+                _as_rows(X[part]),
+                self._room(),
+                best[part],
+                log_proba[part],
+                n_dots[part],
+                stop,
+            )
+
+        self._blocks(block, n, _SEARCH_ROWS, n_jobs)
+        return best, log_proba
 
     def target(
         self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
     ) -> NDArray:
-        return self._search(X, n_jobs, target=code)[1][:, 0]
+        out, code = np.empty(X.shape[0]), code.astype(np.int32)
+        model = self._model()
 
-    def _search(self, X, n_jobs, k=1, greedy=False, only_best=False, target=None):
-        """(best classes, log-probabilities, dot products) without full rows."""
-        n = X.shape[0]
-        best = np.zeros((n, k), dtype=np.int32)
-        log_proba = np.empty((n, k))
-        n_dots = np.zeros(n, dtype=np.int64)
-        target = np.empty(0, np.int32) if target is None else target.astype(np.int32)
-        arrays = kernels.ForestArrays(*self.forest)
-        # a pointer to the first entry is taken even when one class leaves no rows
+        def block(part, stop):
+            samples = _as_rows(X[part])
+            return targets(model, samples, self._room(), code[part], out[part], stop)
+
+        self._blocks(block, out.size, _SEARCH_ROWS, n_jobs)
+        return out
+
+    def _model(self):
         coef, intercept = self.coef, self.intercept
-        if coef.shape[0] == 0:
-            coef = np.zeros((1, X.shape[1]), dtype=X.dtype)
-            intercept = np.zeros(1, dtype=X.dtype)
-        narrow = None
-        if only_best and not sp.issparse(X) and n >= coef.shape[0] // _ROWS_A_SAMPLE:
-            narrow = kernels.narrow_rows(coef, intercept)
+        if coef.size == 0:  # one class leaves no rows
+            coef = np.zeros((1, max(coef.shape[1], 1)), dtype=coef.dtype)
+            intercept = np.zeros(1, dtype=coef.dtype)
+        return Model(ForestArrays(*self.forest), coef, intercept)
 
-        def block(part):
-            result = (
-                coef,
-                intercept,
-                np.empty(coef.shape[0], dtype=X.dtype),
-                greedy,
-                only_best,
-                target[part] if target.size else target,
-                best[part],
-                log_proba[part],
-                n_dots[part],
-            )
-            if sp.issparse(X):
-                rows = X[part]
-                data, indices = rows.data, rows.indices
-                if data.size == 0:
-                    data, indices = np.zeros(1, X.dtype), np.zeros(1, indices.dtype)
-                good = kernels.search_sparse(
-                    arrays, data, indices, rows.indptr, *result
-                )
-            else:
-                good = kernels.search_dense(arrays, X[part], *result, narrow)
-            _check_scores(good)
+    def _room(self):
+        return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
 
-        step = _SEARCH_ROWS
-        if only_best and effective_n_jobs(n_jobs) == 1:
-            # each block makes tables of bounds, which take as long as 100 samples
-            step *= 16
+    @staticmethod
+    def _blocks(block, n, step, n_jobs):
+        """block(slice, stop) for all rows, in threads."""
+        stop = np.zeros(1, dtype=np.int32)
         with single_blas_thread(), ThreadMap(n_jobs) as parallel:
-            parallel(block, row_blocks(n, step))
-        return best, log_proba, n_dots
+            try:
+                parallel(
+                    lambda part: _check_scores(block(part, stop)), row_blocks(n, step)
+                )
+            except BaseException:
+                stop[0] = 1  # for the other threads
+                raise
+
+
+def _as_rows(X):
+    if sp.issparse(X):
+        return SampleRows.sparse(X.data, X.indices, X.indptr, X.shape[1])
+    return SampleRows.dense(X)
 
 
 class EstimatorNodes:

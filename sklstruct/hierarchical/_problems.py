@@ -19,20 +19,27 @@ drops it where the curvatures hardly differ.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from .._checks import INT32_MAX
 from .._parallel import ThreadMap, single_blas_thread
 from . import _logistic_fast as kernels
-
-NO_METRIC = np.empty((0, 0)), np.empty(0), np.empty(0)
 
 # `spread` below which the identity is about as good a metric: white features with
 # outcomes of equal size have 1 + d / n.
 SPREAD = 1.6
+
+# Features from which the eigenvectors of a moment matrix take a considerable part of a
+# second.
+_LONG_EIGH = 500
 
 
 def moments(
@@ -44,6 +51,7 @@ def moments(
     Not finite where squares overflow.
     """
     share = weight / weight.sum()
+    step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
     mean = np.zeros(X.shape[1])
     moment = np.zeros((mean.size, mean.size))
     # by blocks: a second X, in double precision, would be held otherwise
@@ -58,6 +66,13 @@ def moments(
     return moment, mean
 
 
+def eigh(moment: NDArray) -> tuple[NDArray, NDArray]:
+    """`numpy.linalg.eigh`, which may take minutes and never looks for signals."""
+    if moment.shape[0] < _LONG_EIGH:
+        return np.linalg.eigh(moment)
+    return interruptible(np.linalg.eigh, moment)
+
+
 def spread(moment: NDArray, share: NDArray, lam: float) -> float:
     """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
 
@@ -69,6 +84,24 @@ def spread(moment: NDArray, share: NDArray, lam: float) -> float:
         square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
     flat = lam / average
     return square + flat * (2 - flat)
+
+
+def interruptible(function: Callable, *arguments: Any) -> Any:
+    """function(*arguments), in a thread of its own, so that Ctrl-C ends the wait.
+
+    For one long call of a library that never looks for signals. The thread is left
+    alone then, and does not keep Python from exiting.
+    """
+    future: Future = Future()
+
+    def run():
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future.result()
 
 
 class NodeProblems:
@@ -171,91 +204,69 @@ class NodeProblems:
         return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
 
     def _metric(self, v, C, fit_intercept, curved):
-        """(basis (d, d), variance (d,), mean (d,)) of the node, or NO_METRIC."""
+        """The `Moments` of the node; None if they say little or are not finite."""
         rows = slice(self.first[v], self.last[v])
         weight = self.weight[rows]
         moment, mean = moments(self.X[rows], weight, fit_intercept)
         if not np.isfinite(moment).all():
-            return NO_METRIC
+            return None
         if curved is None:
             starts = self.bounds[self.ptr[v] : self.ptr[v + 1] - 1] - self.first[v]
             share = np.add.reduceat(weight, starts) / weight.sum()
             # not (>=): an overflow makes it nan
             if not spread(moment, share, 1 / (C[v] * weight.sum())) >= SPREAD:
-                return NO_METRIC
+                return None
         try:
-            variance, basis = np.linalg.eigh(moment)
+            variance, basis = eigh(moment)
         except np.linalg.LinAlgError:
-            return NO_METRIC
+            return None
         if not (np.isfinite(variance).all() and np.isfinite(basis).all()):
-            return NO_METRIC
+            return None
         # rounding leaves negative ones where features depend on each other
-        return np.ascontiguousarray(basis), np.maximum(variance, 0), mean
+        return kernels.Moments(
+            np.ascontiguousarray(basis), np.maximum(variance, 0), mean
+        )
 
-    def _solve(self, todo, C, coef, intercept, n_iter, status, options):
+    def _solve(self, todo, settings, solution, C, fit_intercept, curved):
         X = self.X
-        fit_intercept, warm, tol, max_iter, curved = options
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
         width = np.full(todo.size, X.shape[1], dtype=np.int64)
+        local = columns = index = np.empty(0, dtype=np.int32)
         if sp.issparse(X):
             nnz = self.indptr[self.last[todo]] - self.indptr[self.first[todo]]
             width = np.minimum(width, nnz)
+            local = np.full(X.shape[1], -1, dtype=np.int32)
+            columns = np.empty(int(width.max()) + 1, dtype=np.int32)
+            index = np.empty(int(nnz.max()) + 1, dtype=np.int32)
         size = rows * (width + 1)
-        if size.max() >= 2**31:
+        if size.max() > INT32_MAX:
             raise ValueError(
                 f"a node has {int(size.max())} weights, more than 2^31 - 1; use a "
                 "deeper taxonomy (max_depth) or fewer features"
             )
-        room = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
+        work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
         if not sp.issparse(X):  # the metric's, if any
-            room += 2 * size + 3 * (rows + width)
-        work = np.empty(int(room.max()) + 1)
+            work += 2 * size + 3 * (rows + width)
+        room = kernels.Room(np.empty(int(work.max()) + 1), local, columns, index)
         fwork = np.empty(int((2 * samples * rows + size).max()) + 1, dtype=X.dtype)
-
-        def problem(todo):
-            return (
-                self.weight,
-                self.bounds,
-                self.ptr,
-                self.row_ptr,
-                C,
-                todo,
-                fit_intercept,
-                warm,
-                tol,
-                max_iter,
-                coef,
-                intercept,
-                n_iter,
-                status,
-                work,
-                fwork,
-            )
-
-        if not sp.issparse(X):
-            large = self._pays(todo) if curved is None else (rows > 1) & curved
-            for v in todo[large]:
-                metric = self._metric(v, C, fit_intercept, curved)
-                kernels.solve_dense(X, *problem(np.array([v])), *metric)
-            if not large.all():
-                kernels.solve_dense(X, *problem(todo[~large]), *NO_METRIC)
+        shared = self._kernel_samples(), settings, solution
+        if sp.issparse(X):
+            kernels.solve_sparse(*shared, todo, room, fwork)
             return
-        local = np.full(X.shape[1], -1, dtype=np.int32)
-        columns = np.empty(int(width.max()) + 1, dtype=np.int32)
-        index = np.empty(int(nnz.max()) + 1, dtype=np.int32)
-        data, indices = X.data, X.indices
-        if data.size == 0:  # a pointer to the first entry is taken
-            data, indices = np.zeros(1, data.dtype), np.zeros(1, indices.dtype)
-        kernels.solve_sparse(
-            data,
-            indices,
-            self.indptr,
-            X.shape[1],
-            *problem(todo),
-            local,
-            columns,
-            index,
+        large = self._pays(todo) if curved is None else (rows > 1) & curved
+        for v in todo[large]:
+            moments = self._metric(v, C, fit_intercept, curved)
+            kernels.solve_dense(*shared, np.array([v]), room, fwork, moments)
+        if not large.all():
+            kernels.solve_dense(*shared, todo[~large], room, fwork, None)
+
+    def _kernel_samples(self):
+        X = self.X
+        if sp.issparse(X):
+            X = X.data, X.indices, self.indptr
+        return kernels.Samples(
+            X, self.X.shape[1], self.weight, self.bounds, self.ptr, self.row_ptr
         )
 
     def fit(
@@ -312,15 +323,22 @@ class NodeProblems:
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
         status = np.zeros(self.n_nodes, dtype=np.int32)
         C = np.ascontiguousarray(C, dtype=np.float64)
-        warm = start is not None
-        options = bool(fit_intercept), warm, float(tol), int(max_iter), curved
-        arguments = C, coef, intercept, n_iter, status, options
+        stop = np.zeros(1, dtype=np.int32)
+        settings = kernels.Settings(
+            C, fit_intercept, start is not None, tol, max_iter, stop
+        )
+        solution = kernels.Solution(coef, intercept, n_iter, status)
         parallel = ThreadMap(1) if parallel is None else parallel
+
+        def run(chunk):
+            self._solve(chunk, settings, solution, C, fit_intercept, curved)
+
         with single_blas_thread():
-            parallel(
-                lambda chunk: self._solve(chunk, *arguments),
-                self._chunks(parallel.n_threads, nodes),
-            )
+            try:
+                parallel(run, self._chunks(parallel.n_threads, nodes))
+            except BaseException:
+                stop[0] = 1  # for the other threads
+                raise
         if (status == 2).any():
             raise FloatingPointError(
                 f"the weights of {int((status == 2).sum())} nodes diverged: the "

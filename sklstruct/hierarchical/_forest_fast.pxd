@@ -1,0 +1,192 @@
+# The nodes of all trees, the weights of their models and rows of samples, as the
+# kernels share them; see _forest_fast.pyx.
+cimport cython
+from libc.math cimport exp, log, log1p
+from libc.stdint cimport int32_t, int64_t
+
+from ._blas cimport ddot, dgemv, sdot, sgemv
+
+cdef struct Node:
+    # what a step down the tree reads, on one line of the cache
+    int32_t parent
+    int32_t first_child
+    int32_t n_child
+    int32_t row
+    int32_t node_class
+    # a class below has at least this part of the node's probability
+    float share
+
+
+cdef struct Step:
+    # the two children first_child and first_child + 1 of a node, told apart by a row of
+    # coef; row -1 for all other nodes
+    int32_t first_child
+    int32_t row
+
+
+cdef struct Forest:
+    Py_ssize_t n_trees
+    Py_ssize_t n_classes
+    const int32_t* tree_ptr
+    const int32_t* terminal
+    Node* node
+    # what most steps need of a node, on a third of the memory
+    Step* step
+    # the nodes with children, parents first; n_inner of all trees, in order
+    int32_t* inner
+    Py_ssize_t n_inner
+    # models on the longest path
+    Py_ssize_t depth
+
+
+cdef class ForestArrays:
+    cdef Forest view
+    cdef object keep
+    cdef readonly Py_ssize_t n_nodes
+
+
+cdef class Model:
+    cdef readonly ForestArrays forest
+    cdef object keep
+    cdef void* coef
+    cdef void* intercept
+
+
+cdef struct Sample:
+    # dense: x of length d; sparse: nnz values x at the columns of index32 or index64
+    void* x
+    Py_ssize_t d
+    Py_ssize_t nnz
+    bint sparse
+    const int32_t* index32
+    const int64_t* index64
+
+
+cdef struct Rows:
+    # dense: indptr32 and indptr64 NULL; sparse: one of them and the same index
+    Py_ssize_t n
+    Py_ssize_t d
+    void* data
+    const int32_t* index32
+    const int64_t* index64
+    const int32_t* indptr32
+    const int64_t* indptr64
+
+
+cdef class SampleRows:
+    cdef Rows view
+    cdef object keep
+
+
+cdef inline double clip(double z) noexcept nogil:
+    # sums over any path stay finite, and no inf - inf
+    if z > 1e300:
+        return 1e300
+    if z < -1e300:
+        return -1e300
+    return z
+
+
+cdef inline bint log_probabilities(
+    Py_ssize_t m, cython.floating* z, double* out,
+) noexcept nogil:
+    """Conditional log-probabilities of m children from their scores.
+
+    False if a score is not a number.
+    """
+    cdef Py_ssize_t k
+    cdef double s, top, total
+    if m == 1:
+        out[0] = 0
+    elif m == 2:
+        s = clip(z[0])
+        if s > 0:
+            out[1] = -log1p(exp(-s))
+            out[0] = out[1] - s
+        else:
+            out[0] = -log1p(exp(s))
+            out[1] = out[0] + s
+        return s == s
+    else:
+        top = clip(z[0])
+        for k in range(1, m):
+            if clip(z[k]) > top:
+                top = clip(z[k])
+        total = 0
+        for k in range(m):
+            # differences first: log(total) would vanish beside a large score
+            out[k] = clip(z[k]) - top
+            total += exp(out[k])
+        top = log(total)
+        for k in range(m):
+            out[k] -= top
+        return top == top
+    return True
+
+
+cdef inline void take(
+    Rows* rows, Py_ssize_t i, Sample* sample, cython.floating* coef,
+) noexcept nogil:
+    """Point sample to row i; coef only tells the type."""
+    cdef Py_ssize_t start, stop
+    sample.d = rows.d
+    sample.sparse = rows.indptr32 != NULL or rows.indptr64 != NULL
+    if not sample.sparse:
+        sample.x = <cython.floating*>rows.data + i * rows.d
+        return
+    if rows.indptr32 != NULL:
+        start, stop = rows.indptr32[i], rows.indptr32[i + 1]
+        sample.index32 = rows.index32 + start
+        sample.index64 = NULL
+    else:
+        start, stop = rows.indptr64[i], rows.indptr64[i + 1]
+        sample.index32 = NULL
+        sample.index64 = rows.index64 + start
+    sample.nnz = stop - start
+    sample.x = <cython.floating*>rows.data + start
+
+
+cdef inline cython.floating row_score(
+    Sample* sample, cython.floating* w,
+) noexcept nogil:
+    """Product of a sample with one row of coef."""
+    cdef Py_ssize_t a
+    cdef int d = <int>sample.d, one = 1
+    cdef cython.floating* x = <cython.floating*>sample.x
+    cdef cython.floating s = 0
+    if sample.sparse:
+        if sample.index32 != NULL:
+            for a in range(sample.nnz):
+                s += x[a] * w[sample.index32[a]]
+        else:
+            for a in range(sample.nnz):
+                s += x[a] * w[sample.index64[a]]
+        return s
+    if cython.floating is double:
+        return ddot(&d, x, &one, w, &one)
+    return sdot(&d, x, &one, w, &one)
+
+
+cdef inline Py_ssize_t node_scores(
+    Forest* f, Py_ssize_t v, Sample* sample,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
+) noexcept nogil:
+    """Scores of the rows of node v; returns their number."""
+    cdef Py_ssize_t k, m = f.node[v].n_child
+    cdef Py_ssize_t r = 0 if m == 1 else (1 if m == 2 else m)
+    cdef int d = <int>sample.d, r_ = <int>r, one = 1
+    cdef cython.floating unit = 1, zero = 0
+    cdef cython.floating* x = <cython.floating*>sample.x
+    cdef cython.floating* w = coef + f.node[v].row * sample.d
+    cdef char* T = "T"
+    if sample.sparse or r == 1:
+        for k in range(r):
+            z[k] = row_score(sample, w + k * sample.d)
+    elif r > 1:
+        if cython.floating is double:
+            dgemv(T, &d, &r_, &unit, w, &d, x, &one, &zero, z, &one)
+        else:
+            sgemv(T, &d, &r_, &unit, w, &d, x, &one, &zero, z, &one)
+    for k in range(r):
+        z[k] += intercept[f.node[v].row + k]
+    return r

@@ -1,0 +1,357 @@
+"""The k most probable classes, the greedy one, and given ones, sample by sample.
+
+`search` is a best-first search with one heap a tree (Fagin's threshold algorithm for
+several), `follow` takes the best child at each node of the first tree, `targets` goes
+up the paths of given classes. Costs for a sample, d features: the nodes that the search
+expands; depth x d; depth x d. No answer depends on the other samples of the call.
+"""
+
+cimport cython
+from libc.math cimport exp, log, log1p
+from libc.stdint cimport int32_t, int64_t
+
+from ._forest_fast cimport (
+    Forest,
+    ForestArrays,
+    Model,
+    Sample,
+    SampleRows,
+    log_probabilities,
+    node_scores,
+    take,
+)
+from ._watch cimport Watch, over, propagate, watch_of
+
+
+cdef struct Memory:
+    # node v was expanded for this sample iff stamp[v] == now
+    int64_t* stamp
+    int64_t now
+    double* lp
+    int32_t* path
+    double* heap_key
+    int32_t* heap_node
+    int32_t* heap_size
+    # whether every score so far was a number
+    bint good
+
+
+cdef inline Py_ssize_t visit(
+    Forest* f, Py_ssize_t v, Memory* memory, Sample* sample,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
+) noexcept nogil:
+    if memory.stamp[v] == memory.now:
+        return 0
+    memory.stamp[v] = memory.now
+    cdef Py_ssize_t r = node_scores(f, v, sample, coef, intercept, z)
+    memory.good &= log_probabilities(
+        f.node[v].n_child, z, memory.lp + f.node[v].first_child
+    )
+    return r
+
+
+cdef double along_path(
+    Forest* f, Py_ssize_t v, Memory* memory, Sample* sample,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
+    Py_ssize_t* n_dots,
+) noexcept nogil:
+    """Log-probability of node v: the sum over its path, from the root down."""
+    cdef Py_ssize_t depth = 0
+    cdef double total = 0
+    while f.node[v].parent >= 0:
+        memory.path[depth] = <int32_t>v
+        depth += 1
+        v = f.node[v].parent
+        n_dots[0] += visit(f, v, memory, sample, coef, intercept, z)
+    while depth > 0:
+        depth -= 1
+        total += memory.lp[memory.path[depth]]
+    return total
+
+
+cdef double average(
+    Forest* f, Py_ssize_t c, Memory* memory, Sample* sample,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
+    Py_ssize_t* n_dots,
+) noexcept nogil:
+    """Log-probability of class c: the log of the mean over trees."""
+    cdef Py_ssize_t t
+    cdef double total = 0, a, b
+    for t in range(f.n_trees):
+        a = along_path(
+            f, f.terminal[t * f.n_classes + c], memory, sample, coef, intercept,
+            z, n_dots,
+        )
+        if t == 0:
+            total = a
+        else:
+            b = total
+            if a < b:
+                a, b = b, a
+            total = a + log1p(exp(b - a))
+    if f.n_trees > 1:
+        total -= log(<double>f.n_trees)
+    return total
+
+
+cdef void push(
+    double* key, int32_t* node, int32_t* size, double k, int32_t v,
+) noexcept nogil:
+    """Max-heap insertion."""
+    cdef int32_t i = size[0], up
+    size[0] += 1
+    while i > 0:
+        up = (i - 1) // 2
+        if key[up] >= k:
+            break
+        key[i], node[i] = key[up], node[up]
+        i = up
+    key[i], node[i] = k, v
+
+
+cdef int32_t pop(double* key, int32_t* node, int32_t* size) noexcept nogil:
+    """Remove the largest; its key must be read before."""
+    cdef int32_t top = node[0], n = size[0] - 1, i = 0, child
+    cdef double k = key[n]
+    cdef int32_t v = node[n]
+    size[0] = n
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and key[child + 1] > key[child]:
+            child += 1
+        if key[child] <= k:
+            break
+        key[i], node[i] = key[child], node[child]
+        i = child
+    key[i], node[i] = k, v
+    return top
+
+
+cdef Py_ssize_t best_first(
+    Forest* f, Memory* memory, Sample* sample,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
+    Py_ssize_t k, int64_t* seen, int32_t* best, double* best_lp,
+) noexcept nogil:
+    """The k most probable classes; ties go to the smaller class. Returns dot products.
+
+    One heap for each tree, of reached nodes by log-probability. No node below a
+    reached one is more probable than it, so the tops of the heaps bound every class
+    not seen yet (Fagin's threshold algorithm for the mean of several trees). A class
+    that one tree brings up is completed with its probability in all trees.
+    """
+    cdef Py_ssize_t t, n_dots = 0, found = 0, offset, j, q, u, top
+    cdef int32_t v, c
+    cdef double key, bound, a, b, value
+    cdef bint left
+    for t in range(f.n_trees):
+        memory.heap_size[t] = 0
+        offset = f.tree_ptr[t]
+        push(memory.heap_key + offset, memory.heap_node + offset,
+             memory.heap_size + t, 0.0, f.tree_ptr[t])
+    while True:
+        for t in range(f.n_trees):
+            offset = f.tree_ptr[t]
+            while memory.heap_size[t] > 0:
+                key = memory.heap_key[offset]
+                v = pop(memory.heap_key + offset, memory.heap_node + offset,
+                        memory.heap_size + t)
+                c = f.node[v].node_class
+                if c >= 0:
+                    if seen[c] == memory.now:
+                        break
+                    seen[c] = memory.now
+                    if f.n_trees == 1:
+                        value = key
+                    else:
+                        value = average(f, c, memory, sample, coef, intercept, z,
+                                        &n_dots)
+                    j = found
+                    while j > 0 and (
+                        best_lp[j - 1] < value
+                        or (best_lp[j - 1] == value and best[j - 1] > c)
+                    ):
+                        j -= 1
+                    if j < k:
+                        if found < k:
+                            found += 1
+                        for q in range(found - 1, j, -1):
+                            best[q], best_lp[q] = best[q - 1], best_lp[q - 1]
+                        best[j], best_lp[j] = c, value
+                    break
+                # a child that beats the whole heap is expanded at once: on the way
+                # down to the answer the heap then sees only the siblings
+                while f.node[v].n_child > 0:
+                    n_dots += visit(f, v, memory, sample, coef, intercept, z)
+                    u = f.node[v].first_child
+                    top = u
+                    for q in range(u + 1, u + f.node[v].n_child):
+                        if memory.lp[q] > memory.lp[top]:
+                            top = q
+                    for q in range(u, u + f.node[v].n_child):
+                        if q != top:
+                            push(memory.heap_key + offset, memory.heap_node + offset,
+                                 memory.heap_size + t, key + memory.lp[q], <int32_t>q)
+                    key += memory.lp[top]
+                    v = <int32_t>top
+                    if memory.heap_size[t] and memory.heap_key[offset] > key:
+                        break
+                push(memory.heap_key + offset, memory.heap_node + offset,
+                     memory.heap_size + t, key, v)
+        left = False
+        bound = 0
+        for t in range(f.n_trees):
+            if memory.heap_size[t] == 0:
+                continue
+            a = memory.heap_key[f.tree_ptr[t]]
+            if not left:
+                bound = a
+            else:
+                b = bound
+                if a < b:
+                    a, b = b, a
+                bound = a + log1p(exp(b - a))
+            left = True
+        if not left:
+            return n_dots
+        if f.n_trees > 1:
+            # slack for the rounding of the two sums
+            bound += 1e-13 - log(<double>f.n_trees)
+        if found == k and best_lp[k - 1] > bound:
+            return n_dots
+
+
+cdef class Workspace:
+    """What one thread needs to search one sample after the other."""
+    cdef Memory memory
+    cdef object keep
+    cdef int64_t* seen
+
+    def __init__(self, ForestArrays forest):
+        import numpy as np
+
+        cdef Py_ssize_t n = forest.n_nodes
+        cdef int64_t[::1] stamp = np.zeros(n, dtype=np.int64)
+        cdef int64_t[::1] seen = np.zeros(forest.view.n_classes, dtype=np.int64)
+        cdef double[::1] lp = np.zeros(n)
+        cdef double[::1] heap_key = np.zeros(n)
+        cdef int32_t[::1] path = np.zeros(n, dtype=np.int32)
+        cdef int32_t[::1] heap_node = np.zeros(n, dtype=np.int32)
+        cdef int32_t[::1] heap_size = np.zeros(forest.view.n_trees, dtype=np.int32)
+        self.keep = stamp, seen, lp, heap_key, path, heap_node, heap_size
+        self.seen = &seen[0]
+        self.memory.stamp = &stamp[0]
+        self.memory.now = 0
+        self.memory.good = True
+        self.memory.lp = &lp[0]
+        self.memory.path = &path[0]
+        self.memory.heap_key = &heap_key[0]
+        self.memory.heap_node = &heap_node[0]
+        self.memory.heap_size = &heap_size[0]
+
+
+cdef Py_ssize_t down(
+    Forest* f, Memory* memory, Sample* sample,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
+    int32_t* best,
+) noexcept nogil:
+    """Greedy: the best child at each node of the first tree, by the scores alone."""
+    cdef Py_ssize_t v = f.tree_ptr[0], k, top, r, n_dots = 0
+    while f.node[v].n_child > 0:
+        r = node_scores(f, v, sample, coef, intercept, z)
+        n_dots += r
+        top = 0
+        for k in range(r):
+            memory.good &= z[k] == z[k]
+            if z[k] > z[top]:
+                top = k
+        if r == 1:
+            top = z[0] > 0
+        v = f.node[v].first_child + top
+    best[0] = f.node[v].node_class
+    return n_dots
+
+
+def search(
+    Model model, SampleRows samples, cython.floating[::1] z,
+    int32_t[:, ::1] best, double[:, ::1] best_lp, int64_t[::1] n_dots,
+    int32_t[::1] stop,
+):
+    """Fill best (n, k) and best_lp (n, k), and add to n_dots (n,). z: room for the
+    scores of a node, in the type of the model. False if a score was not a number."""
+    cdef Workspace space = Workspace(model.forest)
+    cdef Forest* f = &model.forest.view
+    cdef cython.floating* coef = <cython.floating*>model.coef
+    cdef cython.floating* intercept = <cython.floating*>model.intercept
+    cdef Sample sample
+    cdef Watch watch = watch_of(stop)
+    cdef Py_ssize_t i, dots, k = best.shape[1]
+    if samples.view.n == 0:
+        return True
+    with nogil:
+        for i in range(samples.view.n):
+            take(&samples.view, i, &sample, coef)
+            space.memory.now += 1
+            dots = best_first(
+                f, &space.memory, &sample, coef, intercept, &z[0], k, space.seen,
+                &best[i, 0], &best_lp[i, 0],
+            )
+            n_dots[i] += dots
+            if over(&watch, dots * sample.d):
+                break
+    propagate()
+    return bool(space.memory.good)
+
+
+def follow(
+    Model model, SampleRows samples, cython.floating[::1] z,
+    int32_t[:, ::1] best, int64_t[::1] n_dots, int32_t[::1] stop,
+):
+    """Fill best (n, 1) with the class at the end of the best children."""
+    cdef Workspace space = Workspace(model.forest)
+    cdef Forest* f = &model.forest.view
+    cdef cython.floating* coef = <cython.floating*>model.coef
+    cdef cython.floating* intercept = <cython.floating*>model.intercept
+    cdef Sample sample
+    cdef Watch watch = watch_of(stop)
+    cdef Py_ssize_t i, dots
+    if samples.view.n == 0:
+        return True
+    with nogil:
+        for i in range(samples.view.n):
+            take(&samples.view, i, &sample, coef)
+            dots = down(f, &space.memory, &sample, coef, intercept, &z[0], &best[i, 0])
+            n_dots[i] += dots
+            if over(&watch, dots * sample.d):
+                break
+    propagate()
+    return bool(space.memory.good)
+
+
+def targets(
+    Model model, SampleRows samples, cython.floating[::1] z,
+    const int32_t[::1] target, double[::1] log_proba, int32_t[::1] stop,
+):
+    """Fill log_proba (n,) with that of the class target[i]."""
+    cdef Workspace space = Workspace(model.forest)
+    cdef Forest* f = &model.forest.view
+    cdef cython.floating* coef = <cython.floating*>model.coef
+    cdef cython.floating* intercept = <cython.floating*>model.intercept
+    cdef Sample sample
+    cdef Watch watch = watch_of(stop)
+    cdef Py_ssize_t i, dots
+    if samples.view.n == 0:
+        return True
+    with nogil:
+        for i in range(samples.view.n):
+            take(&samples.view, i, &sample, coef)
+            space.memory.now += 1
+            dots = 0
+            log_proba[i] = average(
+                f, target[i], &space.memory, &sample, coef, intercept, &z[0], &dots
+            )
+            if over(&watch, dots * sample.d):
+                break
+    propagate()
+    return bool(space.memory.good)

@@ -1,0 +1,116 @@
+"""Ctrl-C in the middle of one kernel call: it ends there and not behind the call."""
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sklstruct._parallel import ThreadMap
+from sklstruct.hierarchical import HierarchicalClassifier
+from sklstruct.hierarchical._forest_fast import ForestArrays, Model, SampleRows
+from sklstruct.hierarchical._problems import NodeProblems, interruptible
+from sklstruct.hierarchical._search_fast import follow, search, targets
+from sklstruct.hierarchical._walks_fast import narrow_rows, walk
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="the system has no timers that signal"
+)
+
+
+@pytest.fixture
+def interrupt():
+    """interrupt(): KeyboardInterrupt soon, as Ctrl-C raises it."""
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.1)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, old)
+
+
+def long_problems(kind, n_nodes):
+    """Nodes that take many times as long as the signal."""
+    rng = np.random.default_rng(0)
+    n, d, r = 20_000, 60, 150
+    X = kind(rng.normal(size=(n_nodes * n, d)))
+    bounds = [v * n + np.linspace(0, n, r + 1).astype(int) for v in range(n_nodes)]
+    return NodeProblems(X, np.ones(n_nodes * n), bounds)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_fit(interrupt, kind, n_threads):
+    problems = long_problems(kind, n_threads)
+    coef, intercept = problems.empty_coef()
+    options = {"tol": 1e-14, "max_iter": 10**6, "curved": False}
+    with pytest.raises(KeyboardInterrupt), ThreadMap(n_threads) as parallel:
+        interrupt()
+        problems.fit(
+            np.full(n_threads, 1e6), start=(coef, intercept), parallel=parallel,
+            **options,
+        )  # fmt: skip
+    for thread in threading.enumerate():
+        if thread.name.startswith("sklstruct"):
+            thread.join(timeout=100)
+            assert not thread.is_alive()
+    # weights are written when a node is done: none was
+    assert not coef.any() and not intercept.any()
+
+
+@pytest.fixture(scope="module")
+def flat():
+    rng = np.random.default_rng(0)
+    n_classes, d = 800, 60
+    y = np.arange(n_classes)
+    model = HierarchicalClassifier(max_depth=0, max_iter=1)
+    with pytest.warns(match="stopped at max_iter"):
+        model.fit(rng.normal(size=(n_classes, d)), y)
+    nodes = model.nodes_
+    kernel_model = Model(ForestArrays(*nodes.forest), nodes.coef, nodes.intercept)
+    return kernel_model, rng.normal(size=(200_000, d)), narrow_rows(
+        nodes.coef, nodes.intercept
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ["walk", "greedy", "search", "follow", "targets"])
+def test_predict(interrupt, flat, call):
+    model, X, narrow = flat
+    n = len(X)
+    samples, z = SampleRows.dense(X), np.empty(800)
+    best, n_dots = np.full((n, 1), -9, np.int32), np.zeros(n, np.int64)
+    log_proba, stop = np.full((n, 1), 9.0), np.zeros(1, np.int32)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+        if call in ("walk", "greedy"):
+            greedy = call == "greedy"
+            walk(model, samples, z, narrow, greedy, best[:, 0], n_dots, stop)
+        elif call == "search":
+            search(model, samples, z, best, log_proba, n_dots, stop)
+        elif call == "follow":
+            follow(model, samples, z, best, n_dots, stop)
+        else:
+            targets(model, samples, z, np.zeros(n, np.int32), log_proba[:, 0], stop)
+    assert stop[0] == 1
+    answered = (log_proba if call == "targets" else best)[:, 0]
+    assert answered[-1] == (9.0 if call == "targets" else -9)
+    assert answered[0] != (9.0 if call == "targets" else -9)
+
+
+def test_a_set_flag_stops_at_once(flat):
+    """What other threads see after one was interrupted."""
+    model, X, _ = flat
+    best, n_dots = np.full((1000, 1), -9, np.int32), np.zeros(1000, np.int64)
+    rows = SampleRows.dense(X[:1000])
+    follow(model, rows, np.empty(800), best, n_dots, np.ones(1, np.int32))
+    assert (best[1:] == -9).all()
+
+
+def test_long_calls_of_libraries(interrupt):
+    release = threading.Event()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+        interruptible(release.wait)
+    release.set()
+    assert interruptible(max, 3, 4) == 4
+    with pytest.raises(ZeroDivisionError):
+        interruptible(divmod, 1, 0)
