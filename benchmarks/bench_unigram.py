@@ -1,24 +1,36 @@
-"""Tables 1-3 of Jedynak and Karakos (2007) on WikiText-2, word graphs, and speed.
+"""Unigram smoothers: tables 1-3 of Jedynak and Karakos (2007), word graphs, and speed.
 
-    SKLSTRUCT_DATA=... python benchmarks/bench_unigram.py [--wordnet DIR] [--no-speed]
+    SKLSTRUCT_DATA=... python benchmarks/bench_unigram.py [--case "brown *" ...]
 
-A closed vocabulary of K = 10^5: the 33 277 types of the text and words that never
-occur. Ten training sets of 10^4 and of 10^5 tokens, one of 10^6, consecutive in the
-training file; the first 10^5 tokens of the test file are the test set. Numbers are code
-lengths in bits a token. The paper used the Penn Treebank; its figures are printed next
-to ours. The spread along a word graph is tuned on the first 10^5 tokens of the
-validation file. WordNet's files: apt install wordnet-base. Stems: nltk, if installed.
+With ``--same-process`` the texts are read once.
+
+A closed vocabulary of K = 10^5: the types of the text and words that never occur.
+Training sets of 10^4 and of 10^5 tokens (ten of each) and one of 10^6, consecutive, and
+a test set of 10^5 tokens. `bits` is the mean code length of a test token, `std` its
+standard deviation over the training sets, `ks_p` the p-value of the two-sample
+Kolmogorov-Smirnov test of the code lengths against those of Good-Turing, as in the
+paper. The paper used the Penn Treebank; its figures stand beside ours, and so do those
+that an independent program gave on the Brown corpus.
+
+Texts: "wikitext-2" (training and test file; validation file for tuning); "brown", from
+nltk (``nltk.download("brown")``, or its folder in NLTK_DATA), in lower case and with
+its files in random order: the first 10^6 tokens train, the next 10^5 test, the rest
+tunes. The share of the unseen mass that goes along a word graph is tuned on other
+tokens, up to 10^5. Graphs: "WordNet" reads the folder WORDNET, /usr/share/wordnet by
+default (Debian, Ubuntu: apt install wordnet-base); "stems" ties words with one stem
+(Porter's, in nltk).
+
+The speed cases compare a fit on the counts of many words with `np.unique` of them.
 """
 
-import argparse
-import gzip
+from __future__ import annotations
+
+import functools
 import os
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from _common import fastest, main, wikitext
 from scipy.stats import ks_2samp
 
 from sklstruct.smoothing import (
@@ -32,28 +44,103 @@ from sklstruct.smoothing import (
 )
 
 K = 100_000
-SIZES = ((10_000, 10), (100_000, 10), (1_000_000, 1))
+SIZES = {10_000: 10, 100_000: 10, 1_000_000: 1}
 SPREADS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-MODELS = {
-    "add-1": AdditiveUnigram(),
+SMOOTHERS = {
+    "add one": AdditiveUnigram(),
     "Good-Turing": GoodTuringUnigram(),
     "ND": GraphDiffusionUnigram(),
+    "ND, 2 steps": GraphDiffusionUnigram(n_steps=2),
+    "ND, 3 steps": GraphDiffusionUnigram(n_steps=3),
     "KD": GraphDiffusionUnigram("kernel"),
     "KD, exact": GraphDiffusionUnigram("kernel", n_terms="exact"),
-    "discount": AbsoluteDiscountUnigram(),
-    "3 discounts": AbsoluteDiscountUnigram("modified"),
+    "one discount": AbsoluteDiscountUnigram(),
+    "three discounts": AbsoluteDiscountUnigram("modified"),
 }
+GRAPHS = ("WordNet", "stems", "both")
+# Mean and standard deviation on the Penn Treebank, tables 1-3 of the paper.
 PAPER = {
-    "add-1": (12.94, 11.10, 10.34),
-    "Good-Turing": (11.40, 10.68, 10.30),
-    "ND": (11.42, 10.69, 10.30),
-    "KD": (11.51, 10.74, 10.31),
+    "add one": ((12.94, 0.05), (11.10, 0.03), (10.34, None)),
+    "Good-Turing": ((11.40, 0.08), (10.68, 0.06), (10.30, None)),
+    "ND": ((11.42, 0.08), (10.69, 0.06), (10.30, None)),
+    "KD": ((11.51, 0.08), (10.74, 0.08), (10.31, None)),
+}
+# Of Kolmogorov-Smirnov tests of ND against Good-Turing.
+PAPER_P = {10_000: 0.65, 100_000: 0.95}
+# Means of another implementation on the Brown corpus.
+REFERENCE = {
+    "add one": (12.75, 10.94, 10.30),
+    "Good-Turing": (11.23, 10.52, 10.28),
+    "ND": (11.24, 10.53, 10.29),
+    "KD": (11.34, 10.57, 10.31),
+    "one discount": (11.22, 10.51, 10.28),
+    "Good-Turing, WordNet": (11.10, 10.51, 10.28),
 }
 
 
-def read(folder, name):
-    with gzip.open(Path(folder, f"{name}.txt.gz"), "rt", encoding="utf-8") as file:
-        return [word for line in file for word in line.split()]
+def cases():
+    found = []
+    for text in ("wikitext-2", "brown"):
+        for n_tokens in SIZES:
+            for smoother in (*SMOOTHERS, *(f"Good-Turing, {g}" for g in GRAPHS)):
+                case = {"text": text, "tokens": n_tokens, "smoother": smoother}
+                found.append(case | ({"slow": True} if text == "brown" else {}))
+    for n_words in (10**6, 10**7):
+        found += [{"words": n_words, "smoother": smoother} for smoother in SMOOTHERS]
+    found += [{"edges": 10**7, "diffusion": name} for name in ("ND", "KD", "KD, exact")]
+    return found
+
+
+def run(case):
+    if "text" in case:
+        return code_lengths(case["text"], case["tokens"], case["smoother"])
+    if "words" in case:
+        return speed(case["words"], SMOOTHERS[case["smoother"]])
+    return graph_speed(case["edges"], SMOOTHERS[case["diffusion"]])
+
+
+# -------------------------------------------------------------------- code lengths
+
+
+@functools.cache
+def read(text):
+    """(words, ids of training tokens, counts of tuning and of test tokens)."""
+    if text == "brown":
+        from nltk.corpus import brown
+
+        # Its files go from genre to genre: in random order, training is like test.
+        order = np.random.default_rng(0).permutation(len(brown.fileids()))
+        files = [brown.fileids()[i] for i in order]
+        tokens = [word.lower() for file in files for word in brown.words(file)]
+        train, test = tokens[: 10**6], tokens[10**6 : 11 * 10**5]
+        valid = tokens[11 * 10**5 :]
+        types = sorted(set(tokens))
+    else:
+        train, valid, test = (
+            [word for sentence in wikitext(split) for word in sentence]
+            for split in ("train", "valid", "test")
+        )
+        types = sorted(set(train))
+    words = types + [f"\0{i}" for i in range(K - len(types))]
+    code = {w: i for i, w in enumerate(words)}
+    valid, test = (
+        np.bincount([code[w] for w in part[:100_000]], minlength=K)
+        for part in (valid, test)
+    )
+    return words, np.array([code[w] for w in train]), valid, test
+
+
+@functools.cache
+def word_graph(text, name):
+    words = read(text)[0]
+    if name == "WordNet":
+        return wordnet_graph(words, os.environ.get("WORDNET", "/usr/share/wordnet"))
+    if name == "stems":
+        from nltk.stem import PorterStemmer
+
+        stem = PorterStemmer().stem
+        return group_graph([stem(w) if w.isalpha() else None for w in words])
+    return word_graph(text, "WordNet") + word_graph(text, "stems")
 
 
 def bits(counts, proba):
@@ -62,123 +149,79 @@ def bits(counts, proba):
     return -(counts[seen] @ np.log2(proba[seen])) / counts.sum()
 
 
-def word_graphs(words, wordnet):
-    graphs = {}
-    try:
-        graphs["WordNet"] = wordnet_graph(words, wordnet)
-    except FileNotFoundError as exc:
-        print(f"no WordNet graph: {exc}")
-    try:
-        from nltk.stem import PorterStemmer
-    except ImportError:
-        print("no stem graph: nltk is not installed")
-    else:
-        stem = PorterStemmer().stem
-        graphs["stems"] = group_graph([stem(w) if w.isalpha() else None for w in words])
-    if len(graphs) == 2:
-        graphs["both"] = graphs["WordNet"] + graphs["stems"]
-    return graphs
+def code_lengths(text, n_tokens, smoother):
+    _, train, valid, test = read(text)
+    base = SMOOTHERS["Good-Turing"]
+    lengths, of_base, spreads = [], [], []
+    for k in range(SIZES[n_tokens]):
+        counts = np.bincount(train[k * n_tokens : (k + 1) * n_tokens], minlength=K)
+        of_base.append(bits(test, base.from_counts(counts).proba_))
+        if smoother in SMOOTHERS:
+            proba = SMOOTHERS[smoother].from_counts(counts).proba_
+        else:
+            graph = word_graph(text, smoother.removeprefix("Good-Turing, "))
+            fits = [
+                GraphSpreadUnigram(graph, spread=s).from_counts(counts).proba_
+                for s in SPREADS
+            ]
+            best = int(np.argmin([bits(valid, p) for p in fits]))
+            spreads.append(SPREADS[best])
+            proba = fits[best]
+        lengths.append(bits(test, proba))
+    several = len(lengths) > 1
+    size = list(SIZES).index(n_tokens)
+    paper, paper_std = PAPER.get(smoother, [(None, None)] * 3)[size]
+    reference = REFERENCE[smoother][size] if smoother in REFERENCE else None
+    gains = np.subtract(of_base, lengths)
+    return {
+        "bits": np.mean(lengths),
+        "std": np.std(lengths, ddof=1) if several else None,
+        "ks_p": ks_2samp(lengths, of_base).pvalue if several else None,
+        "gain": np.mean(gains),
+        "gain_std": np.std(gains, ddof=1) if several else None,
+        "spread": np.mean(spreads) if spreads else None,
+        "paper": paper,
+        "paper_std": paper_std,
+        "paper_ks_p": PAPER_P.get(n_tokens) if smoother == "ND" else None,
+        "reference": reference if text == "brown" else None,
+    }
 
 
-def tables(folder, wordnet):
-    train, valid, test = (read(folder, name) for name in ("train", "valid", "test"))
-    types = sorted(set(train))
-    words = types + [f"\0{i}" for i in range(K - len(types))]
-    code = {w: i for i, w in enumerate(words)}
-    train = np.array([code[w] for w in train])
-    valid, test = (
-        np.bincount([code[w] for w in text[:100_000]], minlength=K)
-        for text in (valid, test)
+# --------------------------------------------------------------------------- speed
+
+
+def speed(n_words, smoother):
+    counts = np.minimum(np.random.default_rng(0).zipf(1.6, n_words), 10**7) - 1
+    real = counts.astype(np.float64)
+    times = fastest(
+        fit=lambda: smoother.from_counts(real),
+        unique=lambda: np.unique(counts),
+        bincount=lambda: np.bincount(counts),
     )
-    graphs = word_graphs(words, wordnet)
-    for name, graph in graphs.items():
-        known = np.count_nonzero(np.diff(graph.indptr))
-        print(f"{name} graph: {graph.nnz // 2} edges, {known} words with neighbours")
-    for column, (n, sets) in enumerate(SIZES):
-        print(f"\n{sets} training sets of {n} tokens        paper")
-        length = {name: [] for name in MODELS}
-        gain = {name: [] for name in graphs}
-        chosen = {name: [] for name in graphs}
-        for k in range(sets):
-            counts = np.bincount(train[k * n : (k + 1) * n], minlength=K)
-            for name, model in MODELS.items():
-                length[name].append(bits(test, model.from_counts(counts).proba_))
-            for name, graph in graphs.items():
-                fits = [
-                    GraphSpreadUnigram(graph, spread=s).from_counts(counts).proba_
-                    for s in SPREADS
-                ]
-                best = int(np.argmin([bits(valid, p) for p in fits]))
-                chosen[name].append(SPREADS[best])
-                gain[name].append(length["Good-Turing"][-1] - bits(test, fits[best]))
-        for name, values in length.items():
-            paper = f"{PAPER[name][column]:9.2f}" if name in PAPER else ""
-            print(f"  {name:<12} {np.mean(values):7.3f} +- {std(values)} {paper}")
-        if sets > 1:
-            ks = ks_2samp(length["ND"], length["Good-Turing"])
-            print(f"  ND against Good-Turing: Kolmogorov-Smirnov p = {ks.pvalue:.2f}")
-        for name, values in gain.items():
-            print(
-                f"  Good-Turing spread along {name}: {np.mean(values):+.3f} bits "
-                f"gained, +- {std(values)} by split, spread {np.mean(chosen[name]):.2f}"
-            )
+    fit = times["fit"].cpu
+    return {
+        "seconds": fit,
+        "to_unique": fit / times["unique"].cpu,
+        "to_bincount": fit / times["bincount"].cpu,
+    }
 
 
-def std(values):
-    return f"{np.std(values, ddof=1):.3f}" if len(values) > 1 else "  -  "
-
-
-def speed():
-    print("\nfit on counts, seconds, and ratio to np.unique and np.bincount of them")
+def graph_speed(n_edges, smoother):
+    n_words = n_edges // 10
     rng = np.random.default_rng(0)
-    for n_words in (10**6, 10**7):
-        counts = np.minimum(rng.zipf(1.6, n_words), 10**7) - 1
-        unique = best_of(np.unique, counts)
-        bincount = best_of(np.bincount, counts)
-        print(f"{n_words} words: unique {unique:.4f}, bincount {bincount:.4f}")
-        counts = counts.astype(np.float64)
-        for name, model in MODELS.items():
-            t = best_of(model.from_counts, counts)
-            print(f"  {name:<12} {t:8.4f} {t / unique:7.2f} {t / bincount:7.2f}")
-    n_words, n_edges = 10**6, 10**7
     i, j = rng.integers(0, n_words, (2, n_edges))
     graph = sp.csr_array((np.ones(n_edges), (i, j)), shape=(n_words, n_words))
     graph = graph + graph.T
     counts = rng.zipf(1.6, n_words) - 1.0
-    product = best_of(graph.__matmul__, counts)
-    print(f"sparse graph, {n_edges} edges; one product with it takes {product:.3f} s")
-    for model in (
-        GraphDiffusionUnigram(graph=graph),
-        GraphDiffusionUnigram("kernel", graph=graph),
-        GraphDiffusionUnigram("kernel", graph=graph, n_terms="exact"),
-    ):
-        t = best_of(model.from_counts, counts, repeat=1)
-        print(
-            f"  {model.method}, n_terms={model.n_terms}: {t:.2f} s, {t / product:.0f} x"
-        )
-
-
-def best_of(function, *args, repeat=5):
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        function(*args)
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--wordnet", default="/usr/share/wordnet")
-    parser.add_argument("--no-speed", action="store_true")
-    args = parser.parse_args()
-    data = os.environ.get("SKLSTRUCT_DATA")
-    if not data:
-        sys.exit("set SKLSTRUCT_DATA to the folder that holds wikitext-2/")
-    tables(Path(data, "wikitext-2"), args.wordnet)
-    if not args.no_speed:
-        speed()
+    smoother = smoother.set_params(graph=graph)
+    times = fastest(
+        repeats=2,
+        fit=lambda: smoother.from_counts(counts),
+        product=lambda: graph @ counts,
+    )
+    fit = times["fit"].cpu
+    return {"seconds": fit, "to_product": fit / times["product"].cpu}
 
 
 if __name__ == "__main__":
-    main()
+    main(cases, run)
