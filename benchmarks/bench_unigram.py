@@ -50,10 +50,10 @@ SMOOTHERS = {
     "add one": AdditiveUnigram(),
     "Good-Turing": GoodTuringUnigram(),
     "ND": GraphDiffusionUnigram(),
-    "ND, 2 steps": GraphDiffusionUnigram(n_steps=2),
-    "ND, 3 steps": GraphDiffusionUnigram(n_steps=3),
+    "ND 2 steps": GraphDiffusionUnigram(n_steps=2),
+    "ND 3 steps": GraphDiffusionUnigram(n_steps=3),
     "KD": GraphDiffusionUnigram("kernel"),
-    "KD, exact": GraphDiffusionUnigram("kernel", n_terms="exact"),
+    "KD exact": GraphDiffusionUnigram("kernel", n_terms="exact"),
     "one discount": AbsoluteDiscountUnigram(),
     "three discounts": AbsoluteDiscountUnigram("modified"),
 }
@@ -74,7 +74,7 @@ REFERENCE = {
     "ND": (11.24, 10.53, 10.29),
     "KD": (11.34, 10.57, 10.31),
     "one discount": (11.22, 10.51, 10.28),
-    "Good-Turing, WordNet": (11.10, 10.51, 10.28),
+    "Good-Turing + WordNet": (11.10, 10.51, 10.28),
 }
 
 
@@ -82,12 +82,12 @@ def cases():
     found = []
     for text in ("wikitext-2", "brown"):
         for n_tokens in SIZES:
-            for smoother in (*SMOOTHERS, *(f"Good-Turing, {g}" for g in GRAPHS)):
+            for smoother in (*SMOOTHERS, *(f"Good-Turing + {g}" for g in GRAPHS)):
                 case = {"text": text, "tokens": n_tokens, "smoother": smoother}
                 found.append(case | ({"slow": True} if text == "brown" else {}))
     for n_words in (10**6, 10**7):
         found += [{"words": n_words, "smoother": smoother} for smoother in SMOOTHERS]
-    found += [{"edges": 10**7, "diffusion": name} for name in ("ND", "KD", "KD, exact")]
+    found += [{"edges": 10**7, "diffusion": name} for name in ("ND", "KD", "KD exact")]
     return found
 
 
@@ -159,7 +159,7 @@ def code_lengths(text, n_tokens, smoother):
         if smoother in SMOOTHERS:
             proba = SMOOTHERS[smoother].from_counts(counts).proba_
         else:
-            graph = word_graph(text, smoother.removeprefix("Good-Turing, "))
+            graph = word_graph(text, smoother.removeprefix("Good-Turing + "))
             fits = [
                 GraphSpreadUnigram(graph, spread=s).from_counts(counts).proba_
                 for s in SPREADS

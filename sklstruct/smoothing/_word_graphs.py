@@ -18,6 +18,9 @@ from .._checks import check_sparse
 # A group of g words has g (g - 1) edges.
 _MAX_EDGES = 100_000_000
 
+# Read by hand, 40 lines: nltk's reader also wants the file lexnames, which Debian's
+# package does not lay down, and only folders on its own path; wn reads another format,
+# from a database that it downloads. Ours reads the folders of all distributions.
 _WORDNET_FILES = ("noun", "verb", "adj", "adv")
 _RELATIONS = {
     "hypernym": ("@", "@i"),
@@ -88,8 +91,14 @@ def cooccurrence_graph(
         raise ValueError(f"cooccurrence must be square, got shape {counts.shape}")
     if counts.nnz and counts.data.min() < 0:
         raise ValueError("cooccurrence must not be negative")
+    if weighting == "ppmi":  # the unit cancels; sums of 1e308 would overflow
+        top = np.frexp(counts.data.max(initial=0.0))[1]
+        data = np.ldexp(counts.data, -top)
+        counts = sp.csr_array((data, counts.indices, counts.indptr), counts.shape)
     counts = sp.coo_array(counts + counts.T)
     value = counts.data
+    if not np.isfinite(value).all():
+        raise ValueError("cooccurrence has counts whose sums are not finite")
     if weighting == "ppmi":
         total = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
         row, column = counts.row, counts.col

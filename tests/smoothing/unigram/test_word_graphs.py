@@ -36,6 +36,15 @@ def test_cooccurrence():
     np.testing.assert_array_equal(cooccurrence_graph(c, weighting="count").toarray(), s)
 
 
+@pytest.mark.parametrize("size", [2.0**1020, 2.0**-1060])
+def test_cooccurrence_of_any_size(size):
+    c = np.random.default_rng(0).poisson(0.5, (12, 12)).astype(float)
+    expected = cooccurrence_graph(c).toarray()
+    np.testing.assert_array_equal(cooccurrence_graph(c * size).toarray(), expected)
+    with pytest.raises(ValueError, match="not finite"):
+        cooccurrence_graph([[0, 1e308], [1e308, 0]], weighting="count")
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_neighbors(metric, sparse):
