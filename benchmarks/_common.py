@@ -408,8 +408,3 @@ def main(
     print_table(rows)
     if failed:
         sys.exit(f"{failed} of {len(todo)} cases failed")
-
-
-def best_time(function: Callable, repeat: int = 7) -> float:
-    """Wall seconds of the shortest call."""
-    return timed(function, repeats=repeat).wall

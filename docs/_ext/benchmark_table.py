@@ -20,7 +20,8 @@ sets across::
 
        accuracy | | .3f
 
-With several body lines the cell joins them with "±". Below every table stand machine,
+With several body lines the cell joins them with "±"; where several results fall into one
+cell (splits), it has their mean ± standard deviation. Below every table stand machine,
 date and versions of the results that it shows.
 
 In running text, the role `figure` is one number: file, conditions, field, format::
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import mean, pstdev
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -55,6 +57,14 @@ def written(value: object, how: str) -> str:
         # a narrow space between thousands, as in the rest of the pages
         return format(value, how).replace(",", "\N{NARROW NO-BREAK SPACE}")
     return plain(value)
+
+
+def summary(results: list, name: str, how: str) -> str:
+    """The value of one result; mean and deviation of several (splits)."""
+    values = [result[name] for result in results if name in result]
+    if len(values) < 2:
+        return written(values[0], how) if values else ""
+    return f"{written(mean(values), how)} ± {written(pstdev(values), how)}"
 
 
 def selects(where: str, case: dict) -> bool:
@@ -130,13 +140,15 @@ class BenchmarkTable(SphinxDirective):
         if "order" in self.options:
             order = [name.strip() for name in self.options["order"].split(",")]
             columns = [c for o in order for c in columns if plain(c) == o]
-        cell = {(result[down], result[across]): result for result in results}
+        cell = {}
+        for result in results:
+            cell.setdefault((result[down], result[across]), []).append(result)
         body = []
         for row in rows:
             line = [plain(row)]
             for column in columns:
-                found = cell.get((row, column), {})
-                parts = [written(found.get(name), how) for name, _, how in fields]
+                found = cell.get((row, column), [])
+                parts = [summary(found, name, how) for name, _, how in fields]
                 line.append(" ± ".join(part for part in parts if part))
             body.append(line)
         heading = self.options.get("heading", down.replace("_", " "))

@@ -1,0 +1,108 @@
+"""The programs of benchmarks/ have one form, and the documented results are theirs."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "results"
+PROGRAMS = sorted(path.stem for path in FOLDER.glob("bench_*.py"))
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a program of the folder, and forget it afterwards."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    before = set(sys.modules)
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        # the main of the programs finds their docstring there
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and Path(file).parent == FOLDER:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_cases_are_plain_and_different(load, name):
+    program = load(name)
+    assert program.__doc__ and callable(program.run)
+    cases = program.cases()
+    assert cases and json.loads(json.dumps(cases)) == cases
+    texts = [json.dumps(case, sort_keys=True) for case in cases]
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda p: p.stem)
+def test_documented_results_belong_to_a_case(load, path):
+    """A figure of the pages can be made again: the program has the case."""
+    book = json.loads(path.read_text(encoding="utf-8"))
+    cases = load(book["program"]).cases()
+    known = [{k: v for k, v in case.items() if k != "slow"} for case in cases]
+    for result in book["results"]:
+        if result["case"].get("split") == "mean of 3":
+            continue
+        assert result["case"] in known, result["case"]
+        assert result["figures"] and 0 <= result["environment"]
+        assert result["environment"] < len(book["environments"])
+
+
+def run_here(load, capsys, argv, cases, run):
+    common = load("_common")
+    run.__module__ = "_common"
+    common.main(cases, run, peers=("other",), argv=[*argv, "--same-process"])
+    return capsys.readouterr().out
+
+
+def test_main_chooses_prints_and_writes(load, capsys, tmp_path):
+    def cases():
+        return [{"n": 1}, {"n": 2, "slow": True}, {"n": 30}]
+
+    def run(case):
+        return {"square": case["n"] ** 2, "seconds": 0.25}
+
+    out = tmp_path / "results.json"
+    printed = run_here(load, capsys, ["--quick", "--out", str(out)], cases, run)
+    assert "square" in printed and "900" in printed
+    book = json.loads(out.read_text())
+    assert [r["case"] for r in book["results"]] == [{"n": 1}, {"n": 30}]
+    assert book["results"][1]["figures"] == {"square": 900, "seconds": 0.25}
+    assert book["results"][0]["repeats"] == 2
+    # another run replaces its own cases and keeps the others
+    run_here(load, capsys, ["--case", "2", "30", "--out", str(out)], cases, lambda c: c)
+    book = json.loads(out.read_text())
+    assert [r["case"]["n"] for r in book["results"]] == [1, 30, 2]
+    assert book["results"][1]["figures"] == {"n": 30}
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_main_goes_on_after_a_failure(load, capsys):
+    def cases():
+        return [{"n": 0}, {"n": 1}]
+
+    def run(case):
+        return {"inverse": 1 / case["n"]}
+
+    with pytest.raises(SystemExit, match="1 of 2"):
+        run_here(load, capsys, [], cases, run)
+    captured = capsys.readouterr()
+    assert "ZeroDivisionError" in captured.err and "inverse" in captured.out
+
+
+def test_calls_in_turns(load):
+    common, order = load("_common"), []
+    times = common.fastest(
+        a=lambda: order.append("a"), b=lambda: order.append("b") or 7, repeats=3
+    )
+    assert order == ["a", "b"] * 3
+    assert times["b"].result == 7 and 0 <= times["a"].wall < 60
