@@ -12,6 +12,7 @@ import pytest
 from sklstruct import exchange
 from sklstruct.backoff import BackoffModel
 from sklstruct.exchange import _arpa_fast, _arpa_read
+from sklstruct.exchange._parts import assemble, take_apart
 
 LN10 = np.log(10.0)
 
@@ -467,22 +468,15 @@ def test_large_enough_to_grow_every_table():
 def test_special_words_by_parameter(tmp_path):
     rename = {"<s>": "BOS", "</s>": "EOS", "<unk>": "UNK"}
     model = random_model(4)
-    other = BackoffModel(
-        *(
-            getattr(model, a)
-            for a in (
-                "parent",
-                "symbol",
-                "level_ptr",
-                "child_ptr",
-                "pair_ptr",
-                "target",
-                "log_prob",
-                "log_backoff",
-            )
-        ),
-        classes=[rename.get(w, w) for w in model.classes_],
-        symbols=[rename.get(w, w) for w in model.symbols_],
+    parts = take_apart(model)
+    other = assemble(
+        parts._replace(
+            classes=[rename.get(w, w) for w in parts.classes],
+            symbols=[rename.get(w, w) for w in parts.symbols],
+            start=None,
+            end=None,
+            unknown=None,
+        )
     )
     data = written(other, start="BOS", end="EOS", unknown="UNK")
     assert set(data.splitlines()) == set(written(model).splitlines())
@@ -560,27 +554,17 @@ def test_symbols_that_cannot_be_written(bad, message):
 
 def test_integer_symbols_and_unknown_context_symbols():
     model = random_model(1)
-    arrays = [
-        getattr(model, a)
-        for a in (
-            "parent",
-            "symbol",
-            "level_ptr",
-            "child_ptr",
-            "pair_ptr",
-            "target",
-            "log_prob",
-            "log_backoff",
-        )
-    ]
-    numbers = BackoffModel(*arrays)
+    parts = take_apart(model)._replace(
+        classes=None, symbols=None, start=None, end=None, unknown=None
+    )
+    numbers = assemble(parts)
     with pytest.raises(ValueError, match="does not know its context symbols"):
         written(numbers)
     for precision in (0, 16, 7.0, True):
         with pytest.raises(ValueError, match="precision"):
             written(model, precision=precision)
     n = model.n_symbols
-    numbers = BackoffModel(*arrays, symbols=np.arange(100, 100 + n))
+    numbers = assemble(parts._replace(symbols=np.arange(100, 100 + n)))
     again = read(written(numbers))
     assert {"100", "0", "1", "<s>"} <= {*again.symbols_}
 
