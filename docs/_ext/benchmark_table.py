@@ -20,9 +20,9 @@ sets across::
 
        accuracy | | .3f
 
-With several body lines the cell joins them with "±"; where several results fall into one
-cell (splits), it has their mean ± standard deviation. Below every table stand machine,
-date and versions of the results that it shows.
+With several body lines the cell joins them with "±"; where several results fall into
+one cell (splits), it has their mean ± standard deviation. Below every table stand
+machine, date and versions of the results that it shows.
 
 In running text, the role `figure` is one number: file, conditions, field, format::
 
