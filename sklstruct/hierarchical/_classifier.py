@@ -329,10 +329,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         ValueError
             If a given taxonomy lacks a class of y, names one twice or is nested too
             deep; if X is not finite, a malformed sparse matrix or so large that squares
-            overflow; if weights are negative or all 0, or parameters contradict each
-            other.
+            overflow; if weights are negative, all 0 or beyond the range of floats, or
+            parameters contradict each other.
         TypeError
             If there are `fit_params` without an `estimator`.
+        MemoryError
+            If `n_taxonomies` trees have more weights than this machine's memory.
         FloatingPointError
             If the weights of a node diverge.
         """
@@ -567,6 +569,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         log_proba : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba` and `predict_top_k`, which never make this matrix.
+
+        Raises
+        ------
+        MemoryError
+            If the matrix is larger than this machine's memory; says how large.
         """
         return self._full_rows(self._read(X), np.positive)
 
@@ -582,6 +589,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         -------
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of ``classes_``.
+
+        Raises
+        ------
+        MemoryError
+            As `predict_log_proba`.
         """
         return self._full_rows(self._read(X), np.exp)
 
@@ -597,6 +609,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         -------
         y : ndarray of shape (n_samples,)
             Labels. Ties go to the class that comes first in ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If X has scores that are no numbers, or ``prediction="greedy"`` was set and
+            there are several trees.
         """
         X = self._read(X)
         return self.classes_[self._predict_code(X)[0]]
