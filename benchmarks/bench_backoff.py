@@ -17,8 +17,8 @@ import numpy as np
 from _common import fastest, kenlm_model, main, options, timed, wikitext
 
 from sklstruct import BackoffModel, KneserNeyLM
-from sklstruct.context_tree import context_windows
 from sklstruct.language_model import LanguageModel
+from sklstruct.symbols import context_windows
 
 DEPTH = 4
 N_ROWS = 2000  # of full rows, rankings and samples

@@ -9,10 +9,10 @@ constant BLOCK_PAIRS in sklstruct/loglinear/_problem.py.
 import numpy as np
 from _common import fastest, main, wikitext
 
-from sklstruct.context_tree import ContextTree, context_windows
-from sklstruct.context_tree._tree import Histories
+from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.loglinear import _problem
 from sklstruct.loglinear._loss import LogLinearLoss
+from sklstruct.symbols import context_windows
 
 
 def cases():
@@ -28,19 +28,19 @@ def cases():
     return depths + blocks
 
 
-def tree_of(sentences, max_depth):
+def pairs_of(sentences, max_depth):
     w = context_windows(sentences, max_depth)
     keep = w.sample_weight > 0
     histories = Histories.from_windows(w.contexts, max_depth).select(keep)
     tree, terminal = ContextTree.from_histories(histories, w.vocabulary.size)
-    return tree.count_pairs(terminal, w.targets[keep], w.vocabulary.size)
+    return Pairs.count(tree, terminal, w.targets[keep], w.vocabulary.size)
 
 
 def run(case):
     m = case["max_depth"]
     _problem.BLOCK_PAIRS = 1 << case.get("log2_block", 16)
     problem = _problem.Problem(
-        tree_of(wikitext("train"), m), case["alpha"] ** np.r_[: m + 1]
+        *pairs_of(wikitext("train"), m), case["alpha"] ** np.r_[: m + 1]
     )
     loss = LogLinearLoss(problem)
     weights = np.random.default_rng(0).random(problem.n_pairs) * 0.1

@@ -19,8 +19,8 @@ import numpy as np
 from _common import main, options, wikitext
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
-from sklstruct.context_tree import context_windows
 from sklstruct.language_model import LanguageModel
+from sklstruct.symbols import context_windows
 
 ORDERS = range(2, 13)
 N_SPLITS = 4

@@ -19,13 +19,13 @@ import numpy as np
 from _common import fastest, first_words, kenlm_model, main, options, timed, wikitext
 
 from sklstruct import KneserNeyLM
-from sklstruct.context_tree import context_windows
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
     GoodTuringUnigram,
     GraphDiffusionUnigram,
 )
+from sklstruct.symbols import context_windows
 
 DEPTH = 4
 

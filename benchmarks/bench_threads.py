@@ -14,8 +14,7 @@ import numpy as np
 from _common import fastest, main
 
 from sklstruct._parallel import ThreadMap
-from sklstruct.context_tree import ContextTree
-from sklstruct.context_tree._tree import Histories
+from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.loglinear import _problem
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import PENALTIES
@@ -53,31 +52,36 @@ def text(n_tokens, n_symbols=20_000, seed=0):
     return words, n_symbols
 
 
-def tree_of(n_pairs):
+def pairs_of(n_pairs):
     words, n_symbols = text(int(n_pairs / PAIRS_A_TOKEN))
     windows = np.lib.stride_tricks.sliding_window_view(words, MAX_DEPTH + 1)
     histories = Histories.from_windows(np.ascontiguousarray(windows[:, :-1]), MAX_DEPTH)
     tree, terminal = ContextTree.from_histories(histories, n_symbols)
-    return tree.count_pairs(terminal, np.ascontiguousarray(windows[:, -1]), n_symbols)
+    targets = np.ascontiguousarray(windows[:, -1])
+    return Pairs.count(tree, terminal, targets, n_symbols)
 
 
 def run(case):
     if case["threshold"] == "forced":
         _problem.THREAD_PAIRS = 1
-    tree = tree_of(case["pairs"])
+    pairs, count = pairs_of(case["pairs"])
     depths = np.arange(MAX_DEPTH + 1.0)
     # About a second a run, or two iterations.
-    n_iter = int(np.clip(4e7 / tree.n_pairs, 2, 60))
+    n_iter = int(np.clip(4e7 / pairs.n_pairs, 2, 60))
     solver = DiagonalSolver(tol=0.0, max_iter=n_iter)
 
     def fit(n_jobs):
         with ThreadMap(n_jobs) as parallel:
             problem = _problem.Problem(
-                tree, 0.8**depths, np.full(MAX_DEPTH + 1, 0.5), parallel=parallel
+                pairs,
+                count,
+                0.8**depths,
+                np.full(MAX_DEPTH + 1, 0.5),
+                parallel=parallel,
             )
             loss = LogLinearLoss(problem)
             penalty = PENALTIES[case["penalty"]]().bind(problem)
-            start = np.zeros(tree.n_pairs)
+            start = np.zeros(pairs.n_pairs)
             return solver.solve(loss, penalty, start, lambda *_: False)
 
     times = fastest(one=lambda: fit(1), two=lambda: fit(2), budget=120.0)
@@ -85,7 +89,7 @@ def run(case):
     if not np.array_equal(one.result.w, two.result.w):
         raise AssertionError("the number of threads changed the weights")
     return {
-        "true pairs": tree.n_pairs,
+        "true pairs": pairs.n_pairs,
         "iterations": n_iter,
         "one thread": one.wall,
         "two threads": two.wall,

@@ -15,8 +15,8 @@ import numpy as np
 from _common import fastest, main, timed, wikitext
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct.context_tree import context_windows
 from sklstruct.language_model import LanguageModel
+from sklstruct.symbols import context_windows
 
 DEPTH = 4
 

@@ -13,10 +13,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
-from sklstruct.context_tree import context_windows
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
 from sklstruct.metrics import neg_perplexity_scorer
+from sklstruct.symbols import context_windows
 
 sentences = load_python_topics(drop_repeated=True)[:1200]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import chain
 from typing import Any
 
@@ -139,7 +140,7 @@ _FAULTS = {
 }
 
 
-def check_squares(X, dtype=None, name="X"):
+def check_squares(X: Any, dtype: Any = None, name: Any = "X"):
     """Raise ValueError if sums of squares of a checked X may overflow.
 
     dtype: of the sums; None is that of X.
@@ -158,7 +159,9 @@ def check_squares(X, dtype=None, name="X"):
         )
 
 
-def as_ids(name, value, ndim, dtype=np.int32, contiguous=True):
+def as_ids(
+    name: Any, value: Any, ndim: Any, dtype: Any = np.int32, contiguous: Any = True
+):
     """`value` as an integer array, or a ValueError that names it."""
     array = np.asarray(value)
     if array.ndim != ndim:
@@ -184,7 +187,7 @@ def as_ids(name, value, ndim, dtype=np.int32, contiguous=True):
     return np.ascontiguousarray(array, dtype=dtype)
 
 
-def as_floats(name, value, ndim=1):
+def as_floats(name: Any, value: Any, ndim: Any = 1):
     """`value` as a C-contiguous float64 array, or a ValueError that names it."""
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -197,7 +200,7 @@ def as_floats(name, value, ndim=1):
     return np.ascontiguousarray(array)
 
 
-def check_ids(name, array, low, high, what):
+def check_ids(name: Any, array: Any, low: Any, high: Any, what: Any):
     """Every entry of `array` lies in low..high-1."""
     if array.size == 0:
         return
@@ -211,14 +214,14 @@ def check_ids(name, array, low, high, what):
         )
 
 
-def check_length(name, array, length, why):
+def check_length(name: Any, array: Any, length: Any, why: Any):
     if array.shape[0] != length:
         raise ValueError(
             f"{name} must have {length} entries ({why}), got {array.shape[0]}"
         )
 
 
-def check_pointers(name, pointers, first, last):
+def check_pointers(name: Any, pointers: Any, first: Any, last: Any):
     """Pointers never fall, start at `first`, end at `last`."""
     if int(pointers[0]) != first or int(pointers[-1]) != last:
         raise ValueError(
@@ -234,7 +237,7 @@ def check_pointers(name, pointers, first, last):
         )
 
 
-def check_sorted_groups(name, keys, pointers, what):
+def check_sorted_groups(name: Any, keys: Any, pointers: Any, what: Any):
     """Keys rise strictly within each group pointers[g]:pointers[g + 1]."""
     if keys.size < 2:
         return
@@ -249,4 +252,21 @@ def check_sorted_groups(name, keys, pointers, what):
         raise ValueError(
             f"{name} must rise strictly within a node ({what}), but {name}[{i}] = "
             f"{int(keys[i])} follows {int(keys[i - 1])} at node {group}"
+        )
+
+
+def check_memory(n_bytes: float, what: str, remedy: str) -> None:
+    """MemoryError that says how much and what to do, before memory is asked for.
+
+    Systems grant more than they have and end the process when it is used, so what
+    can be told from the size of the machine is told here.
+    """
+    try:
+        available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not every system tells
+        available = 2**63 - 1
+    if n_bytes > available:
+        raise MemoryError(
+            f"{what} needs {n_bytes / 2**30:.3g} GiB, and this machine has "
+            f"{available / 2**30:.3g}; {remedy}"
         )

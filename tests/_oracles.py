@@ -90,3 +90,34 @@ def random_blocks(n_classes, rng, max_branch=4, leaf_size=3):
         m = int(rng.integers(2, max_branch + 1))
         blocks = [blocks[:m] if len(blocks[:m]) > 1 else blocks[0], *blocks[m:]]
     return blocks[0]
+
+
+# ---------------------------------------------------------------------- models
+
+
+def make_model(
+    parent,
+    symbol,
+    ptr,
+    target,
+    log_prob,
+    log_backoff,
+    *,
+    n_symbols=None,
+    classes=None,
+    symbols=None,
+    **marks,
+):
+    """A BackoffModel from plain arrays; without labels classes are ids."""
+    from sklstruct.backoff import BackoffModel
+    from sklstruct.context_tree import ContextTree, Pairs
+    from sklstruct.symbols import Labels
+
+    if symbols is not None and n_symbols is None:
+        n_symbols = len(symbols)
+    pairs = Pairs(ContextTree(parent, symbol, n_symbols), ptr, target)
+    labels = None
+    if classes is not None or symbols is not None or marks:
+        classes = np.arange(pairs.n_classes) if classes is None else classes
+        labels = Labels(classes, symbols, **marks)
+    return BackoffModel(pairs, log_prob, log_backoff, labels)

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sklstruct.context_tree import ContextTree
-from sklstruct.context_tree._tree import Histories
+from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
 from sklstruct.loglinear._problem import Problem
 
 N_CLASSES = 5  # one class more than the targets use
@@ -19,30 +18,31 @@ def samples(seed, n=70, n_symbols=3):
     return X, y, rng.random(n) + 0.1
 
 
-def make_tree(seed, m, collapse=False, n=70, n_symbols=3):
-    """(tree with counts, node of each sample, targets, weights)."""
+def make_pairs(seed, m, collapse=False, n=70, n_symbols=3):
+    """(pairs, counts, node of each sample, targets, weights)."""
     X, y, weight = samples(seed, n, n_symbols)
-    tree, terminal = ContextTree.from_histories(
-        Histories.from_windows(X, m), n_symbols, collapse=collapse
-    )
-    tree.count_pairs(terminal, y, N_CLASSES, weight)
-    return tree, terminal, y, weight
+    build = suffix_tree if collapse else ContextTree.from_histories
+    tree, terminal = build(Histories.from_windows(X, m), n_symbols)
+    pairs, count = Pairs.count(tree, terminal, y, N_CLASSES, weight)
+    return pairs, count, terminal, y, weight
 
 
 def make_problem(
     m=3, seed=0, collapse=False, positive=True, lam=0.4, depth_weight=1.3, **size
 ):
-    tree, *_ = make_tree(seed, m, collapse, **size)
+    pairs, count, *_ = make_pairs(seed, m, collapse, **size)
     depths = np.arange(m + 1.0)
-    return Problem(tree, 0.8**depths, lam * depth_weight**depths, positive=positive)
+    return Problem(
+        pairs, count, 0.8**depths, lam * depth_weight**depths, positive=positive
+    )
 
 
 def problem_of(X, y, beta, strength):
     """The problem of given windows and targets."""
     windows = Histories.from_windows(X.astype(np.int32), X.shape[1])
     tree, terminal = ContextTree.from_histories(windows, int(X.max()) + 1)
-    tree.count_pairs(terminal, y.astype(np.int32), int(y.max()) + 1)
-    return Problem(tree, beta, strength)
+    pairs, count = Pairs.count(tree, terminal, y.astype(np.int32), int(y.max()) + 1)
+    return Problem(pairs, count, beta, strength)
 
 
 def weights_for(problem, seed, positive=True):

@@ -14,39 +14,7 @@ nodes looked at) mostly, row_sums O(all pairs * m log pairs), once.
 
 from libc.math cimport exp, INFINITY
 
-from ..context_tree._find_fast cimport find_child
-
-
-cdef inline int find_pair(
-    const int[::1] pair_ptr, const int[::1] target, int node, int y
-) noexcept nogil:
-    """Index of the pair (node, y), or -1."""
-    cdef int base, length, half
-    if node == 0:
-        return y
-    base = pair_ptr[node]
-    length = pair_ptr[node + 1] - base
-    if length == 0:
-        return -1
-    while length > 1:
-        half = length >> 1
-        base += half if target[base + half] <= y else 0
-        length -= half
-    return base if target[base] == y else -1
-
-
-def find_pairs(
-    const int[::1] pair_ptr,
-    const int[::1] target,
-    const int[::1] nodes,
-    const int[::1] targets,
-    int[::1] out,
-):
-    """Index of each pair (node, target), -1 where the model has none."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(nodes.shape[0]):
-            out[i] = find_pair(pair_ptr, target, nodes[i], targets[i])
+from ..context_tree._find_fast cimport find_child, find_pair
 
 
 def log_proba(
@@ -99,13 +67,14 @@ def score_tokens(
     const double[::1] log_prob,
     const double[::1] log_backoff,
     const int[::1] tokens,
+    Py_ssize_t first,
     const int[::1] class_of_token,
     double unknown_log_prob,
     int[::1] path,
     double[::1] out,
     int[::1] out_depth,
 ):
-    """Log-probability of every token of a flat array given the ones before it.
+    """Log-probability of the tokens from `first` on, given the ones before them.
 
     The history of a token is read backwards until the tree ends, the array ends
     or a token is no context symbol (negative, or root_child.shape[0] and above).
@@ -117,7 +86,7 @@ def score_tokens(
     cdef int y, s, child, depth, p
     cdef double total
     with nogil:
-        for i in range(tokens.shape[0]):
+        for i in range(first, tokens.shape[0]):
             y = -1 if tokens[i] < 0 else class_of_token[tokens[i]]
             if y == -1:
                 out[i] = 0.0
@@ -313,17 +282,18 @@ def sample(
     const double[::1] log_prob,
     const double[::1] log_backoff,
     const double[::1] root_prob,
-    const double[::1] row_sum,
+    const double[::1] sampled_mass,
     const int[::1] nodes,
     const double[::1] uniform,
+    int skip,
     int[::1] seen,
     int[::1] out,
 ):
     """One class per node by inversion: the classes in the order deepest pairs
     first, then the classes that only the root holds.
 
-    row_sum: (N,) sums of the rows, so that a row that is not normalised is
-    sampled in proportion. seen: (V,) scratch, zeros.
+    sampled_mass: the sum of each row without the class `skip` (-1: none), so that
+    what is not normalised is sampled in proportion. seen: (V,) scratch, zeros.
     """
     cdef Py_ssize_t i
     cdef int node, y, p, mark, chosen, last
@@ -332,12 +302,14 @@ def sample(
         for i in range(nodes.shape[0]):
             mark = <int>i + 1
             node = nodes[i]
-            left = uniform[i] * row_sum[node]
+            left = uniform[i] * sampled_mass[i]
             total = 0.0
+            if skip >= 0:
+                seen[skip] = mark
             chosen = -1
             # The last class with a positive probability takes what rounding of
             # the sums leaves over.
-            last = 0
+            last = 1 if skip == 0 else 0
             while node and chosen < 0:
                 for p in range(pair_ptr[node], pair_ptr[node + 1]):
                     y = target[p]
@@ -417,3 +389,42 @@ def row_sums(
             else:
                 v = (out[parent[n]] - taken) - taken_c
                 out[n] = own + own_c + exp(log_backoff[n]) * v
+
+
+def advance(
+    const int[::1] parent,
+    const int[::1] symbol,
+    const int[::1] child_ptr,
+    const int[::1] root_child,
+    const int[::1] states,
+    const int[::1] symbols,
+    int[::1] path,
+    int[::1] out,
+):
+    """Deepest node of each state's context followed by a symbol; -1: the root.
+
+    The context's symbols, the oldest first, are read on the way up to the root, and
+    walked again in the opposite order below the new symbol. path: scratch for depth
+    of the tree + 1 symbols. O(depth log children) a state.
+    """
+    cdef Py_ssize_t i
+    cdef int node, child, length
+    with nogil:
+        for i in range(states.shape[0]):
+            if symbols[i] < 0:
+                out[i] = 0
+                continue
+            length = 0
+            node = states[i]
+            while node:
+                path[length] = symbol[node]
+                length += 1
+                node = parent[node]
+            child = root_child[symbols[i]]
+            while child >= 0:
+                node = child
+                if length == 0:
+                    break
+                length -= 1
+                child = find_child(symbol, child_ptr, node, path[length])
+            out[i] = node

@@ -1,31 +1,27 @@
 """BackoffClassifier: what every estimator that fills a back-off model shares.
 
-A language model of this family is one method, `_fit_tree`: a `ContextTree` with
-counts goes in, (log-probability per pair, log back-off per node) come out. The
+A language model of this family is one method, `_fit_tree`: pairs over a context tree
+and their counts go in, (log-probability per pair, log back-off per node) come out. The
 rest (reading windows or path matrices, targets, weights, predicting) is here.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._checks import check_sparse
 from .._compat import _fit_context
-from .._parallel import rows_per_block
-from ..context_tree import ContextTree
-from ..context_tree._symbols import encode_labels, is_nan
-from ..context_tree._tree import Histories
-from ..context_tree._vectorizer import read_windows
+from .._parallel import row_blocks, rows_per_block
+from ..context_tree import ContextTree, Pairs, expand_pairs
+from ..symbols import Labels
+from ..symbols._encoding import encode, is_nan
 from ._model import BackoffModel
+from ._readers import Reader, WindowReader, reader_of
 from ._targets import (
     BackoffMixin,
     read_sample_weight,
@@ -42,15 +38,24 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     define `_fit_tree`.
     """
 
-    # Whether _fit_tree trains on a collapsed tree as it is; its answer is about the
-    # expanded tree, tree.expand(), all the same.
-    _trains_collapsed = False
-
     @abstractmethod
-    def _fit_tree(self, tree: ContextTree):
+    def _fit_tree(
+        self, pairs: Pairs, count: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(log_prob per pair, log_backoff per node), in natural logarithms."""
 
-    def fit(self, X, y, sample_weight=None):
+    def _fit_pairs(
+        self, pairs: Pairs, count: np.ndarray
+    ) -> tuple[Pairs, np.ndarray, np.ndarray]:
+        """(pairs, log_prob, log_backoff) of a trie, from pairs of a collapsed one.
+
+        For estimators that train on the collapsed tree as it is, or whose model has
+        other pairs than those that were counted.
+        """
+        pairs, source = expand_pairs(pairs)
+        return pairs, *self._fit_tree(pairs, count[source])
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None):
         """Fit the model.
 
         Parameters
@@ -58,8 +63,10 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Dense: context windows, one symbol a column, the last column the most
             recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
+
         y : array-like of shape (n_samples,)
             The symbol that followed each context.
+
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, fractional or not; weight 0 is as if absent, weight
             2 as a repetition.
@@ -80,112 +87,113 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, y, sample_weight):
         self._check_params()
-        tree = self._read_training(X, y, sample_weight)
-        trie, index = tree.expand()
-        log_prob, log_backoff = self._fit_tree(tree if self._trains_collapsed else trie)
-        if hasattr(self, "column_to_node_"):
-            self.tree_ = tree.structure()
-            self.backoff_node_ = index
-        self.backoff_model_ = BackoffModel.from_tree(
-            trie,
-            log_prob,
-            log_backoff,
-            classes=self.classes_,
-            symbols=getattr(self, "categories_", None),
+        require_targets(self, y)
+        reader = reader_of(X, self.padding)
+        data = reader.fit(self, X)
+        y = target_column(y, data.shape[0])
+        keep, sample_weight = read_sample_weight(sample_weight, data)
+        target, self.classes_ = read_targets(
+            y if keep is None else y[keep], self.classes
+        )
+        return self._fit_samples(reader, data, keep, target, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_ids(
+        self,
+        windows: np.ndarray,
+        target: np.ndarray,
+        labels: Labels,
+        sample_weight: Any,
+    ):
+        """Fit on ids, without encoding anything.
+
+        Parameters
+        ----------
+        windows : int32 ndarray of shape (n_samples, n_columns)
+            Symbol ids of `labels`, the last column the most recent; -1 ends a
+            history. A sliding-window view is read in place.
+
+        target : int32 ndarray of shape (n_samples,)
+            Class ids of `labels`; anything where the weight is 0.
+
+        labels : Labels
+            What the ids mean. The fitted estimator takes and gives these labels.
+
+        sample_weight : float64 ndarray of shape (n_samples,)
+            Non-negative weights; 0 is as if absent.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._check_params()
+        self.n_features_in_ = windows.shape[1]
+        self.classes_ = labels.classes
+        keep, sample_weight = read_sample_weight(sample_weight, windows)
+        if keep is not None:
+            target = target[keep]
+        reader = WindowReader(self.padding, labels.symbols)
+        return self._fit_samples(reader, windows, keep, target, sample_weight)
+
+    def _fit_samples(self, reader: Reader, data, keep, target, sample_weight):
+        tree, terminal = reader.grow(data, keep, self.max_depth)
+        self.depth_ = tree.max_depth
+        pairs, count = Pairs.count(
+            tree, terminal, target, self.classes_.size, sample_weight
+        )
+        pairs, log_prob, log_backoff = self._fit_pairs(pairs, count)
+        self._reader = reader
+        self.backoff_model_ = BackoffModel(
+            pairs, log_prob, log_backoff, Labels(self.classes_, reader.symbols)
         )
         return self
+
+    def vectorized_model(
+        self, columns: ContextTree, symbols: np.ndarray, labels: Labels
+    ) -> BackoffModel:
+        """The model under the symbols of the text that a vectorizer read.
+
+        Parameters
+        ----------
+        columns : ContextTree
+            The vectorizer's tree: its nodes are the columns of the path matrix that
+            this estimator was fitted on.
+
+        symbols : int ndarray of shape (n,)
+            The symbol id of `labels` for each symbol of `columns`.
+
+        labels : Labels
+            What the ids mean; the classes are this estimator's, in order.
+        """
+        model = self.backoff_model_
+        tree = self._reader.columns_to_symbols(model.tree, columns)
+        symbol = tree.symbol.copy()
+        symbol[1:] = symbols[symbol[1:]]
+        tree = tree.with_symbols(symbol, labels.n_symbols)
+        pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+        return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
 
     def _check_params(self):
         """Errors about parameters that scikit-learn's declarations cannot express."""
 
-    # ------------------------------------------------------------- training
-
-    def _read_training(self, X, y, sample_weight) -> ContextTree:
-        """The context tree with counts; sets what prediction needs to read X."""
-        sparse = sp.issparse(X)
-        require_targets(self, y)
-        if sparse:
-            check_sparse(X)
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-            n_samples = X.shape[0]
-        else:
-            codes, categories = read_windows(self, X, self.padding, reset=True)
-            n_samples = codes.shape[0]
-        y = target_column(y, n_samples)
-        keep, sample_weight = read_sample_weight(sample_weight, X)
-        if keep is not None:
-            y = y[keep]
-        target, self.classes_ = read_targets(y, self.classes)
-
-        depth = self.max_depth
-        if sparse:
-            X = X if keep is None else X[keep]
-            tree, terminal, self.column_to_node_ = ContextTree.from_paths(X)
-            vars(self).pop("categories_", None)
-            if depth is not None and tree.depths().max() > depth:
-                raise ValueError(
-                    f"the paths of X are up to {tree.depths().max()} symbols long, "
-                    f"but max_depth={depth}: set max_depth on SuffixTreeVectorizer, "
-                    "and leave it None here"
-                )
-        else:
-            self.categories_ = categories
-            for name in ("column_to_node_", "tree_", "backoff_node_"):
-                vars(self).pop(name, None)
-            histories = Histories.from_windows(
-                codes, codes.shape[1] if depth is None else depth
-            )
-            if keep is not None:
-                histories = histories.select(keep)
-            tree, terminal = ContextTree.from_histories(histories, categories.size)
-        self.depth_ = int(tree.depths().max())
-        return tree.count_pairs(terminal, target, self.classes_.size, sample_weight)
+    def __sklstruct_ids__(self, n_classes: int) -> dict:
+        """Parameters with which the estimator learns from windows of class ids."""
+        return {**super().__sklstruct_ids__(n_classes), "padding": -1}
 
     # ----------------------------------------------------------- prediction
 
     def _find_nodes(self, X):
         """Back-off node of each row of X."""
         check_is_fitted(self)
-        if hasattr(self, "column_to_node_"):
-            if not sp.issparse(X):
-                raise ValueError(
-                    f"this {type(self).__name__} was fitted on a sparse path matrix; "
-                    "X must be one too (transform it with the same "
-                    "SuffixTreeVectorizer)"
-                )
-            check_sparse(X)
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=np.float64, reset=False
-            )
-            return self._find_path_nodes(X)
-        if sp.issparse(X):
-            raise ValueError(
-                f"this {type(self).__name__} was fitted on dense context windows; "
-                "X must not be sparse"
-            )
-        codes, _ = read_windows(
-            self, X, self.padding, reset=False, categories=self.categories_
-        )
-        return self.backoff_model_.find(codes)
-
-    def _find_path_nodes(self, X):
-        node, matched = self.tree_.find_paths(X, self.column_to_node_)
-        if self.tree_.span is None:
-            return node
-        offset = np.cumsum(self.tree_.span, dtype=np.int64) - self.tree_.span
-        return self.backoff_node_[offset[node] + matched - 1]
+        return self._reader.nodes(self, self.backoff_model_.tree, X)
 
     def _blocks(self, nodes):
         """Full rows of log-probabilities, a bounded number at a time."""
-        step = rows_per_block(self.classes_.size)
-        for start in range(0, nodes.size, step):
-            stop = min(start + step, nodes.size)
-            yield (
-                slice(start, stop),
-                self.backoff_model_.predict_log_proba(nodes[start:stop]),
-            )
+        for rows in row_blocks(nodes.size, rows_per_block(self.classes_.size)):
+            yield rows, self.backoff_model_.predict_log_proba(nodes[rows])
 
-    def predict_log_proba(self, X) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y \mid x)` for every class.
 
         Parameters
@@ -202,7 +210,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         nodes = self._find_nodes(X)
         return self.backoff_model_.predict_log_proba(nodes)
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         r""":math:`P(y \mid x)` for every class.
 
         Parameters
@@ -218,7 +226,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         log_proba = self.predict_log_proba(X)
         return np.exp(log_proba, out=log_proba)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class after each context.
 
         Parameters
@@ -240,13 +248,14 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             best[rows] = log_proba.argmax(axis=1)
         return self.classes_[best]
 
-    def target_log_proba(self, X, y) -> np.ndarray:
+    def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Contexts, in the form that `fit` was given.
+
         y : array-like of shape (n_samples,)
             Targets.
 
@@ -258,7 +267,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             parameter.
         """
         nodes = self._find_nodes(X)
-        target, _ = encode_labels(column_or_1d(y), self.classes_)
+        target = encode(column_or_1d(y), self.classes_)
         if target.size != nodes.size:
             raise ValueError(
                 f"X and y have inconsistent numbers of samples: {nodes.size} and "

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._compat import _check_sample_weight
-from ..context_tree._symbols import encode_labels
+from ..symbols._encoding import encode_labels
 
 
 class BackoffMixin(ClassifierMixin):
@@ -19,6 +19,20 @@ class BackoffMixin(ClassifierMixin):
     The models over contexts (`BackoffClassifier`) and the unigram smoothers, which have
     none, are its two families; whoever wants the model asks for this class.
     """
+
+    def __sklstruct_ids__(self, n_classes: int) -> dict[str, Any]:
+        """Parameters with which the estimator learns from class ids.
+
+        What turns symbols into ids (`LanguageModel`) asks every part of its estimator
+        that has this method: the classes are 0 ... n_classes - 1, seen or not.
+        """
+        if self.classes is not None:
+            raise ValueError(
+                f"classes of {type(self).__name__} must be None inside a "
+                "LanguageModel, which numbers its symbols itself; set vocabulary of "
+                "the LanguageModel"
+            )
+        return {"classes": np.arange(n_classes, dtype=np.int32)}
 
 
 def read_sample_weight(
@@ -74,7 +88,7 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing (None)")
         return target, found
     classes = column_or_1d(np.asarray(classes))
-    _, found = encode_labels(classes)
+    _, found = encode_labels(classes, name="classes")
     if found.size != classes.size:
         raise ValueError("classes holds the same symbol twice")
     target, _ = encode_labels(y, found)

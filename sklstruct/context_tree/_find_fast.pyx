@@ -1,9 +1,10 @@
-"""Deepest known node of context windows.
+"""Deepest known node of context windows, and pairs of a node and a class.
 
 A context is read from its most recent symbol backwards: depth 1 through a
 direct table (the root has almost as many children as there are symbols), each
 further depth by a binary search among the children, which are sorted by symbol.
-Cost per window: O(depth reached * log(children)), no allocation.
+Cost per window: O(depth reached * log(children)), no allocation. The classes of a
+node are sorted: a pair is one binary search.
 """
 
 
@@ -40,3 +41,20 @@ def find_nodes(
                     break
                 node = child
             out[i] = node
+
+
+def find_pairs(
+    const int[::1] pair_ptr,
+    const int[::1] target,
+    const int[::1] nodes,
+    const int[::1] targets,
+    int[::1] out,
+):
+    """Index of each pair (node, target), -1 where there is none or either is -1."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(nodes.shape[0]):
+            out[i] = -1
+            # Classes that the root does not hold have no pair anywhere.
+            if nodes[i] >= 0 and 0 <= targets[i] < pair_ptr[1]:
+                out[i] = find_pair(pair_ptr, target, nodes[i], targets[i])

@@ -8,15 +8,18 @@ weight of the node "h y".
 
 `drop_newest` is the one search; the functions after it take its result. All want a trie
 (``span is None``); in a collapsed tree the context without
-its newest symbol may end inside an edge, so `expand` it first.
+its newest symbol may end inside an edge, so expand it first
+(`expand_tree`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from . import _find_fast
 from . import _links_fast as _fast
-from ._tree import ContextTree, Histories
+from ._histories import Histories
+from ._tree import ContextTree
 
 
 def newest_symbols(tree: ContextTree) -> np.ndarray:
@@ -32,7 +35,7 @@ def newest_symbols(tree: ContextTree) -> np.ndarray:
     newest : int32 ndarray of shape (n_nodes,)
         -1 for the root, whose context is empty.
     """
-    _check_trie(tree)
+    tree.check_trie("a suffix link")
     out = np.empty(tree.n_nodes, dtype=np.int32)
     _fast.newest_symbols(tree.parent, tree.symbol, out)
     return out
@@ -53,7 +56,7 @@ def drop_newest(tree: ContextTree) -> np.ndarray:
         context is no node. Trees of running text have all but those of contexts that
         end the text.
     """
-    _check_trie(tree)
+    tree.check_trie("a suffix link")
     out = np.empty(tree.n_nodes, dtype=np.int32)
     _fast.drop_newest(tree.parent, tree.symbol, tree.child_ptr, out)
     return out
@@ -81,7 +84,7 @@ def find_pairs(
         -1 where there is no such pair, or the node or class is negative.
     """
     out = np.empty(nodes.size, dtype=np.int32)
-    _fast.find_pairs(pair_ptr, target, nodes, targets, out)
+    _find_fast.find_pairs(pair_ptr, target, nodes, targets, out)
     return out
 
 
@@ -145,7 +148,7 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
     index : int32 ndarray of shape (n_nodes,)
         The node of `closed` that each node of `tree` became.
     """
-    _check_trie(tree)
+    tree.check_trie("a suffix link")
     missing = link < 0
     if not missing.any():
         return tree, np.arange(tree.n_nodes, dtype=np.int32)
@@ -182,8 +185,3 @@ def _contexts(tree: ContextTree, nodes: np.ndarray, depth: int) -> np.ndarray:
         rows[:, j] = tree.symbol[nodes]
         nodes = tree.parent[nodes]
     return rows
-
-
-def _check_trie(tree: ContextTree) -> None:
-    if tree.span is not None:
-        raise ValueError("tree is collapsed: expand() it first")

@@ -7,8 +7,7 @@ With c the context of node n, s its oldest symbol and p its parent (c without s)
     drop(n)   = the child of drop(p) for s, because c without its newest symbol
                 begins with the same s
 
-drop costs one binary search among children a node; link_pairs one among the pairs of
-drop(n) a node: pair (h, y) leads to the node n = "h y", and h = drop(n).
+drop costs one binary search among children a node.
 """
 
 from ._find_fast cimport find_child
@@ -45,31 +44,3 @@ def drop_newest(
             out[n] = -1
             if above >= 0:
                 out[n] = find_child(symbol, child_ptr, above, symbol[n])
-
-
-def find_pairs(
-    const int[::1] pair_ptr,
-    const int[::1] target,
-    const int[::1] nodes,
-    const int[::1] targets,
-    int[::1] out,
-):
-    """Index of each pair (node, target), -1 where there is none or either is -1."""
-    cdef Py_ssize_t i
-    cdef int base, length, half, y
-    with nogil:
-        for i in range(nodes.shape[0]):
-            out[i] = -1
-            y = targets[i]
-            if nodes[i] < 0 or y < 0:
-                continue
-            base = pair_ptr[nodes[i]]
-            length = pair_ptr[nodes[i] + 1] - base
-            if length == 0:
-                continue
-            while length > 1:
-                half = length >> 1
-                base += half if target[base + half] <= y else 0
-                length -= half
-            if target[base] == y:
-                out[i] = base

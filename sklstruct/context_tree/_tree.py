@@ -1,277 +1,209 @@
-"""The context tree: nodes, pairs and counts as flat arrays."""
+"""The context tree: contexts as the nodes of flat arrays."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, as_ids, check_ids, check_length, check_sorted_groups
 from . import _tree_fast as _fast
+from ._find_fast import find_nodes
+from ._histories import Histories
 
-
-class Histories(NamedTuple):
-    """n samples as offsets into one flat array of symbol ids.
-
-    The k-th most recent symbol of sample i is ``flat[offset[i] - k]``; an id of
-    -1 (or the start of the array) ends the history, and ``length[i]`` says how
-    many symbols are read.
-    """
-
-    flat: np.ndarray  # (n_tokens,) int32
-    offset: np.ndarray  # (n_samples,) int64
-    length: np.ndarray  # (n_samples,) int32
-
-    def check(self, n_symbols=None):
-        """ValueError unless every read stays within `flat` and below n_symbols."""
-        flat, offset, length = self
-        if not (flat.dtype == np.int32 and flat.ndim == 1 and flat.flags.c_contiguous):
-            raise ValueError("histories.flat must be a contiguous 1-D int32 array")
-        if offset.shape != length.shape or offset.ndim != 1:
-            raise ValueError("histories.offset and .length must be of one length")
-        if offset.size and (
-            length.min() < 0 or (offset - length).min() < 0 or offset.max() > flat.size
-        ):
-            raise ValueError("a history reaches outside of histories.flat")
-        if n_symbols is not None and flat.size and flat.max() >= n_symbols:
-            raise ValueError(
-                f"histories hold the symbol id {flat.max()}, but n_symbols={n_symbols}"
-            )
-
-    @classmethod
-    def from_tokens(cls, tokens, positions, max_depth):
-        """Histories of the given positions of one token stream."""
-        flat = np.ascontiguousarray(tokens, dtype=np.int32)
-        offset = np.ascontiguousarray(positions, dtype=np.int64)
-        if offset.size and not (0 <= offset.min() and offset.max() <= flat.size):
-            raise ValueError("positions must lie within the token stream")
-        length = np.empty(offset.size, dtype=np.int32)
-        _fast.history_lengths(flat, offset, max_depth, length)
-        return cls(flat, offset, length)
-
-    @classmethod
-    def from_windows(cls, windows, max_depth):
-        """Histories of the rows of a 2-D array, last column most recent.
-
-        A sliding-window view is read in place: its rows overlap in one
-        underlying array, which is used as the token stream.
-        """
-        n, width = windows.shape
-        depth = min(max_depth, width)
-        base = sliding_base(windows)
-        if base is not None:
-            flat, stride, start = base, 1, 0
-        else:
-            # The oldest columns are not read when max_depth < width.
-            flat = np.ascontiguousarray(windows[:, width - depth :]).ravel()
-            stride, start, width = depth, 0, depth
-        flat = np.ascontiguousarray(flat, dtype=np.int32)
-        offset = np.arange(n, dtype=np.int64) * stride + (start + width)
-        length = np.empty(n, dtype=np.int32)
-        _fast.history_lengths(flat, offset, depth, length)
-        return cls(flat, offset, length)
-
-    def select(self, keep):
-        """The samples for which the boolean array `keep` holds."""
-        return Histories(
-            self.flat,
-            np.ascontiguousarray(self.offset[keep]),
-            np.ascontiguousarray(self.length[keep]),
-        )
-
-
-def sliding_base(windows):
-    """The 1-D array below a sliding-window view, or None.
-
-    ``sliding_window_view(tokens, w)`` has equal strides on both axes; its rows
-    are then read out of `tokens` without making the (n, w) copy.
-    """
-    n, width = windows.shape
-    item = windows.itemsize
-    if n < 2 or width < 2 or windows.strides != (item, item):
-        return None
-    return np.lib.stride_tricks.as_strided(
-        windows, shape=(n + width - 1,), strides=(item,), writeable=False
-    )
+T = TypeVar("T")
 
 
 class ContextTree:
-    r"""Contexts seen in training, and which symbols followed them how often.
-
-    A *node* is a context; its parent is the context without its **oldest**
-    symbol, so children extend into the past. A *pair* (n, y) says that class y
-    followed context n; its parent pair is (parent(n), y). With T(n, y) the
-    weight of the samples whose longest context is n,
+    r"""Contexts, each below the context without its oldest symbol.
 
     .. math::
-        t(n) = \sum_y T(n, y), \qquad
-        c(n, y) = T(n, y) + \sum_{h \in children(n)} c(h, y).
+        \mathrm{parent}(x_1 x_2 \ldots x_k) = x_2 \ldots x_k ,
 
-    Trees are built by the class methods; the attributes are the fitted state of
-    every estimator that uses contexts, all flat arrays.
+    so children extend into the past and the root is the empty context. The structure
+    only: which classes follow a context is in `Pairs`, numbers are arrays beside
+    them. A tree does not change; what trains on it and what is fitted share it.
+
+    Parameters
+    ----------
+    parent : array-like of shape (n_nodes,)
+        Parent of each node, ``parent[0] = -1`` for the root. Nodes are numbered
+        level by level and, within a level, in the order of their parents: `parent`
+        never falls.
+
+    symbol : array-like of shape (n_nodes,)
+        Id of the oldest symbol of each context, ``symbol[0] = -1``; rises strictly
+        among siblings.
+
+    n_symbols : int, default=None
+        Symbol ids are below n_symbols. None: the largest + 1.
 
     Attributes
     ----------
-    parent : int32 ndarray of shape (n_nodes,)
-        ``parent[0] == -1`` is the root, the empty context. Nodes are numbered
-        level by level and lexicographically within a level (most recent symbol
-        first), so parents come before children, siblings are contiguous and
-        sorted by symbol, and the nodes below one branch are contiguous on every
-        level.
-    symbol : int32 ndarray of shape (n_nodes,)
-        Id of the symbol that the node adds to its parent's context (in a
-        collapsed tree: the most recent of them). ``symbol[0] == -1``.
+    parent, symbol : int32 ndarray of shape (n_nodes,)
+        As given. In a collapsed tree `symbol` is the most recent of the symbols that
+        the node adds to its parent's context.
+
     level_ptr : int64 ndarray of shape (n_levels + 1,)
         Nodes of level k are ``level_ptr[k]:level_ptr[k + 1]``.
+
     child_ptr : int32 ndarray of shape (n_nodes + 1,)
         Children of node n are the nodes ``child_ptr[n]:child_ptr[n + 1]``.
+
+    n_symbols : int
+        Number of symbols.
+
     span : int32 ndarray of shape (n_nodes,) or None
-        Number of suffixes merged in each node of a collapsed tree (root: 1);
+        Number of contexts merged in each node of a collapsed tree (root: 1);
         None for a trie, where all are 1.
-    edge_text, edge_pos : ndarrays or None
+
+    edge_text, edge_pos : ndarray or None
         In a collapsed tree the symbols that node n adds are
         ``edge_text[edge_pos[n] - j]`` for j < ``span[n]``, most recent first.
-    n_symbols : int
-        Context symbols have ids 0 ... n_symbols - 1.
-    pair_ptr : int32 ndarray of shape (n_nodes + 1,) or None
-        Pairs of node n are ``pair_ptr[n]:pair_ptr[n + 1]``; None when the tree
-        was built without targets. The root has all classes, seen or not.
-    target : int32 ndarray of shape (n_pairs,)
-        Class of each pair, sorted within a node.
-    pair_parent : int32 ndarray of shape (n_pairs,)
-        The parent pair; -1 at the root.
-    count : float64 ndarray of shape (n_pairs,)
-        c(n, y).
-    node_weight : float64 ndarray of shape (n_nodes,)
-        t(n), the weight of the samples that end at the node.
-    n_classes : int
-        Number of classes V.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not a tree in this order; says where.
+
+    See Also
+    --------
+    Pairs : What followed the contexts.
+    SuffixTreeVectorizer : The tree as a transformer.
+
+    Examples
+    --------
+    The contexts "", "a", "b", "ba" (a is symbol 0, b is symbol 1):
+
+    >>> from sklstruct.context_tree import ContextTree
+    >>> tree = ContextTree([-1, 0, 0, 1], [-1, 0, 1, 1])
+    >>> [c.tolist() for c in tree.contexts()]
+    [[], [0], [1], [1, 0]]
+    >>> tree.find_windows([[1, 0], [0, 1]]).tolist()
+    [3, 2]
     """
 
-    def __init__(self, parent, symbol, level_ptr, n_symbols):
-        if parent.size == 0 or parent[0] != -1:
-            raise ValueError("parent must begin with the root, -1")
-        if (parent[1:] < 0).any() or (
-            parent[1:] >= np.arange(1, parent.size, dtype=np.int64)
-        ).any():
-            raise ValueError("parent: every node but the root needs an earlier parent")
-        self.parent = parent
-        self.symbol = symbol
-        self.level_ptr = level_ptr
+    def __init__(self, parent: Any, symbol: Any, n_symbols: int | None = None):
+        parent = as_ids("parent", parent, 1)
+        symbol = as_ids("symbol", symbol, 1)
+        n = parent.size
+        if n == 0:
+            raise ValueError("parent is empty: a tree has at least its root")
+        check_length("symbol", symbol, n, "one per node")
+        if parent[0] != -1 or symbol[0] != -1:
+            raise ValueError("parent[0] and symbol[0] must be -1: node 0 is the root")
+        bad = np.flatnonzero(
+            (parent[1:] < 0) | (parent[1:] >= np.arange(1, n, dtype=np.int64))
+        )
+        if bad.size:
+            raise ValueError(
+                f"parent[{int(bad[0]) + 1}] = {int(parent[bad[0] + 1])}: every node "
+                "but the root needs an earlier node as parent"
+            )
+        falls = np.flatnonzero(parent[1:] < parent[:-1])
+        if falls.size:
+            i = int(falls[0]) + 1
+            raise ValueError(
+                f"parent must not fall, but parent[{i}] = {int(parent[i])} < "
+                f"parent[{i - 1}] = {int(parent[i - 1])}: number the nodes level by "
+                "level, in the order of their parents"
+            )
+        if int(symbol[1:].min(initial=0)) < 0:
+            raise ValueError("symbol holds a negative id below the root")
+        smallest = int(symbol.max()) + 1
+        if n_symbols is None:
+            n_symbols = smallest
+        elif n_symbols < smallest:
+            raise ValueError(
+                f"n_symbols={n_symbols} is below the largest symbol id of the tree + "
+                f"1, {smallest}"
+            )
+        self._set(parent, symbol, None, n_symbols)
+        check_sorted_groups(
+            "symbol", symbol[1:], self.child_ptr - 1, "children are sorted"
+        )
+
+    def _set(self, parent, symbol, level_ptr, n_symbols):
+        """All attributes, from arrays that are in order."""
+        self.parent, self.symbol = parent, symbol
         self.n_symbols = int(n_symbols)
         self.child_ptr = np.empty(parent.size + 1, dtype=np.int32)
         _fast.count_children(parent, self.child_ptr)
-        self.span = None
-        self.edge_text = None
-        self.edge_pos = None
-        self.pair_ptr = None
-        self.target = None
-        self.pair_parent = None
-        self.count = None
-        self.node_weight = None
-        self.n_classes = None
+        if level_ptr is None:
+            ends = [0, 1]
+            while ends[-1] < parent.size:
+                ends.append(int(self.child_ptr[ends[-1]]))
+            level_ptr = np.array(ends, dtype=np.int64)
+        self.level_ptr = level_ptr
+        self.span = self.edge_text = self.edge_pos = None
+        self._cache = {}
+
+    @classmethod
+    def of_arrays(
+        cls,
+        parent: Any,
+        symbol: Any,
+        level_ptr: Any,
+        n_symbols: Any,
+        *,
+        span: Any = None,
+        edges: Any = (None, None),
+    ) -> ContextTree:
+        """A tree of arrays that are known to be in order, without looking at them.
+
+        For code that makes trees; whatever a user hands in goes through the
+        constructor.
+        """
+        tree = cls.__new__(cls)
+        tree._set(parent, symbol, level_ptr, n_symbols)
+        tree.span = span
+        tree.edge_text, tree.edge_pos = edges
+        return tree
 
     # ------------------------------------------------------------- building
 
     @classmethod
-    def from_histories(cls, histories, n_symbols, *, collapse=False):
-        """Nodes of the contexts of the samples.
+    def from_histories(
+        cls, histories: Histories, n_symbols: int
+    ) -> tuple[ContextTree, np.ndarray]:
+        """Trie of the contexts of the samples.
 
         Parameters
         ----------
         histories : Histories
             The samples; contexts are as long as their ``length`` says.
+
         n_symbols : int
             Symbol ids are below n_symbols.
-        collapse : bool, default=False
-            Merge a context with its only extension when every occurrence has
-            that extension (suffix tree); the trie otherwise.
 
         Returns
         -------
         tree : ContextTree
+            See `suffix_tree` for the collapsed one.
+
         terminal : int32 ndarray of shape (n_samples,)
             The deepest node of each sample.
         """
-        histories.check(n_symbols)
+        order, lcp = sort_histories(histories, n_symbols)
         flat, offset, length = histories
-        n = offset.size
-        if n > INT32_MAX - 1:
-            raise ValueError(
-                f"{n} samples exceed the {INT32_MAX - 1} that one tree can hold; "
-                "split the corpus"
-            )
-        depth = int(length.max()) if n else 0
-        order = np.empty(n, dtype=np.int32)
-        lcp = np.empty(n, dtype=np.int32)
-        terminal = np.empty(n, dtype=np.int32)
-        scratch = np.empty(max(n, n_symbols + 1), dtype=np.int32)
-        bucket = np.empty(n_symbols + 1, dtype=np.int32)
-        _fast.sort_contexts(flat, offset, length, depth, bucket, order, scratch)
-        _fast.common_prefixes(flat, offset, length, order, lcp)
-        if collapse:
-            tree = cls._suffix_tree(histories, order, lcp, terminal, n_symbols)
-            return tree, terminal
-
+        depth = int(length.max(initial=0))
         per_level = np.zeros(depth + 1, dtype=np.int64)
         per_level[0] = 1
         _fast.count_trie_nodes(length, order, lcp, per_level)
         level_ptr = np.concatenate([[0], np.cumsum(per_level)])
-        n_nodes = _check_size(level_ptr[-1], "contexts")
+        n_nodes = check_size(level_ptr[-1], "contexts")
         parent = np.empty(n_nodes, dtype=np.int32)
         symbol = np.empty(n_nodes, dtype=np.int32)
+        terminal = np.empty(offset.size, dtype=np.int32)
         last = np.empty(depth + 1, dtype=np.int32)
         _fast.fill_trie_nodes(
             flat, offset, length, order, lcp, level_ptr, last, parent, symbol, terminal
         )
-        return cls(parent, symbol, level_ptr, n_symbols), terminal
+        return cls.of_arrays(parent, symbol, level_ptr, n_symbols), terminal
 
     @classmethod
-    def _suffix_tree(cls, histories, order, lcp, terminal, n_symbols):
-        flat, offset, length = histories
-        n = offset.size
-        capacity = 2 * n + 1
-        _check_size(capacity, "contexts")
-        parent, depth, first = (np.empty(capacity, dtype=np.int32) for _ in range(3))
-        stack = np.empty((2, int(length.max(initial=0)) + 1), dtype=np.int32)
-        n_nodes = _fast.collapse_nodes(
-            length, order, lcp, stack[0], stack[1], parent, depth, first, terminal
-        )
-        parent, depth, first = parent[:n_nodes], depth[:n_nodes], first[:n_nodes]
-        level = np.empty(n_nodes, dtype=np.int32)
-        by_depth = np.argsort(depth, kind="stable").astype(np.int32)
-        _fast.node_levels(parent, by_depth, level)
-        canonical = np.lexsort((first, level))
-        rank = np.empty(n_nodes, dtype=np.int32)
-        rank[canonical] = np.arange(n_nodes, dtype=np.int32)
-        level_ptr = np.concatenate([[0], np.cumsum(np.bincount(level))])
-        old_parent = parent[canonical]
-        new_parent = np.where(old_parent < 0, np.int32(-1), rank[old_parent])
-        above = np.where(old_parent < 0, -1, depth[old_parent])  # root: span 1
-        span = (depth[canonical] - above).astype(np.int32)
-        sample = order[first[canonical]] if n else np.zeros(1, dtype=np.int32)
-        position = (offset[sample] if n else np.zeros(1, np.int64)) - above - 1
-        symbol = np.full(n_nodes, -1, dtype=np.int32)
-        symbol[1:] = flat[position[1:]]
-        tree = cls(new_parent, symbol, level_ptr, n_symbols)
-        tree.span = span
-        # The text is the cheaper of the two stores when windows overlap.
-        if flat.size <= span.sum():
-            tree.edge_text, tree.edge_pos = flat.copy(), position
-        else:
-            stop = np.cumsum(span, dtype=np.int64)
-            owner = np.repeat(np.arange(n_nodes), span)
-            back = stop[owner] - 1 - np.arange(stop[-1])  # span - 1 ... 0
-            source = position[owner] - back
-            source[0] = 0  # the root adds no symbol
-            tree.edge_text = flat[source] if flat.size else np.zeros(1, np.int32)
-            tree.edge_pos = stop - 1
-        tree.edge_pos = np.ascontiguousarray(tree.edge_pos, dtype=np.int64)
-        terminal[:] = rank[terminal]
-        return tree
-
-    @classmethod
-    def from_paths(cls, X):
+    def from_paths(cls, X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
         """Read the nodes back from a path matrix.
 
         Parameters
@@ -284,7 +216,10 @@ class ContextTree:
         tree : ContextTree
             Nodes are the columns that occur; symbols are numbered by column, so
             they only tell siblings apart.
+
         terminal : int32 ndarray of shape (n_samples,)
+            The deepest node of each sample.
+
         column_to_node : int32 ndarray of shape (n_columns,)
             -1 for a column that does not occur.
 
@@ -331,222 +266,241 @@ class ContextTree:
         new_parent[1:] = column_to_node[parent[columns[1:]]]
         symbol = columns.copy()
         symbol[0] = -1
-        tree = cls(new_parent, symbol, np.asarray(level_ptr, np.int64), n_columns)
         span = value[columns]
         if np.any(span != np.round(span)) or span.max() > INT32_MAX:
             column = columns[np.argmax(span != np.round(span))]
             raise ValueError(
                 f"X is not a path matrix: column {column} has the value "
                 f"{value[column]:g}, which is not a number of suffixes. Pass the "
-                "sparse output of SuffixTreeVectorizer unchanged (unscaled)."
+                "sparse output of SuffixTreeVectorizer unchanged (unscaled)"
             )
-        if np.any(span != 1):
-            tree.span = span.astype(np.int32)
+        tree = cls.of_arrays(
+            new_parent,
+            symbol,
+            np.asarray(level_ptr, np.int64),
+            n_columns,
+            span=span.astype(np.int32) if np.any(span != 1) else None,
+        )
         return tree, column_to_node[terminal], column_to_node
 
-    def count_pairs(self, terminal, target, n_classes, sample_weight=None):
-        """Add the pairs and their counts, from each sample's deepest node.
+    @classmethod
+    def merge(cls, trees: Any) -> tuple[ContextTree, list[np.ndarray]]:
+        """The tree of the contexts of several tries over the same symbols.
 
         Parameters
         ----------
-        terminal : int32 array of shape (n_samples,)
-        target : int32 array of shape (n_samples,)
-            Class ids.
-        n_classes : int
-        sample_weight : float64 array of shape (n_samples,), default=None
-            Positive weights; leave out samples of weight 0 beforehand.
+        trees : list of ContextTree
+            Tries with one numbering of their symbols.
 
         Returns
         -------
-        self : ContextTree
+        tree : ContextTree
+            A context is in it if it is in one of them. The order of `trees` does not
+            matter.
+
+        index : list of int32 ndarray of shape (n_nodes of the tree,)
+            The node of the merged tree for each node of each of them.
         """
-        n = terminal.size
-        weight = np.ones(n) if sample_weight is None else sample_weight
-        target = np.asarray(target)
-        if target.shape != (n,) or np.shape(weight) != (n,):
-            raise ValueError("terminal, target and sample_weight differ in length")
-        for name, values, size in (
-            ("terminal", terminal, self.n_nodes),
-            ("target", target, n_classes),
-        ):
-            if n and not (values.min() >= 0 and values.max() < size):
-                raise ValueError(f"{name} holds an id outside of 0 ... {size - 1}")
-        node = np.array(terminal, dtype=np.int32)  # walks up to the root
-        target = np.ascontiguousarray(target, dtype=np.int32)
-        weight = np.ascontiguousarray(weight, dtype=np.float64)
-        self.node_weight = np.bincount(node, weight, minlength=self.n_nodes)
-        by_target = np.empty(n, dtype=np.int32)
-        _fast.sort_targets(target, np.empty(n_classes, dtype=np.int32), by_target)
-        pair = np.full(n, -1, dtype=np.int32)
-        order = np.empty(n, dtype=np.int32)
-        targets, counts, parents, per_node = [], [], [], []
-        below = np.empty(0, dtype=np.int32)
+        if not trees:
+            raise ValueError("trees is empty: there is nothing to merge")
+        for tree in trees:
+            tree.check_trie("merge")
+        n_symbols = max(t.n_symbols for t in trees)
+        index = [np.zeros(t.n_nodes, dtype=np.int32) for t in trees]
+        parents, symbols, level_ptr = [[-1]], [[-1]], [0, 1]
+        for k in range(1, max(t.n_levels for t in trees)):
+            # A node is known by its parent's new number and its symbol.
+            keys = []
+            for t, new in zip(trees, index):
+                here = t.level(k)
+                keys.append(
+                    new[t.parent[here]].astype(np.int64) * n_symbols + t.symbol[here]
+                )
+            level, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+            first = level_ptr[-1]
+            check_size(first + level.size, "contexts")
+            inverse = (inverse + first).astype(np.int32)
+            for t, new, part in zip(
+                trees, index, np.split(inverse, np.cumsum([q.size for q in keys])[:-1])
+            ):
+                new[t.level(k)] = part
+            parents.append((level // n_symbols).astype(np.int32))
+            symbols.append((level % n_symbols).astype(np.int32))
+            level_ptr.append(first + level.size)
+        merged = cls.of_arrays(
+            np.concatenate(parents).astype(np.int32),
+            np.concatenate(symbols).astype(np.int32),
+            np.array(level_ptr, dtype=np.int64),
+            n_symbols,
+        )
+        return merged, index
+
+    def select(self, keep: Any) -> tuple[ContextTree, np.ndarray]:
+        """The tree of some of the nodes and of what stands above them.
+
+        Parameters
+        ----------
+        keep : array-like of shape (n_nodes,), bool
+            Nodes to keep; their ancestors and the root stay in any case.
+
+        Returns
+        -------
+        tree : ContextTree
+            Of the kept nodes, in their order.
+
+        index : int32 ndarray of shape (n_nodes,)
+            The new number of each node, -1 for those that are gone.
+        """
+        self.check_trie("select")
+        keep = np.array(keep, dtype=bool)
+        check_length("keep", keep, self.n_nodes, "one per node")
+        keep[0] = True
         for k in range(self.n_levels - 1, 0, -1):
-            first, last = int(self.level_ptr[k]), int(self.level_ptr[k + 1])
-            n_here = int(np.count_nonzero(node >= first))
-            bucket = np.empty(last - first + 1, dtype=np.int32)
-            of_node = np.zeros(last - first, dtype=np.int32)
-            target_here = np.empty(n_here, dtype=np.int32)
-            count_here = np.empty(n_here)
-            n_pairs = _fast.level_pairs(
-                first, by_target, target, weight, self.parent, node, pair,
-                bucket, order, of_node, target_here, count_here, below,
-            )  # fmt: skip
-            parents.append(below)
-            below = np.empty(n_pairs, dtype=np.int32)
-            targets.append(target_here[:n_pairs].copy())
-            counts.append(count_here[:n_pairs].copy())
-            per_node.append(of_node)
-        root_count = np.zeros(n_classes)
-        _fast.root_pairs(target, weight, pair, root_count, below)
-        parents.append(below)
-        targets.append(np.arange(n_classes, dtype=np.int32))
-        counts.append(root_count)
-        per_node.append(np.array([n_classes], dtype=np.int32))
-
-        # Levels were met from the deepest up; parents[j] points into the level
-        # above, whose first pair is the sum of the sizes of the levels before.
-        sizes = [t.size for t in reversed(targets)]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        _check_size(starts[-1], "(context, class) pairs")
-        self.pair_parent = np.empty(starts[-1], dtype=np.int32)
-        self.pair_parent[:n_classes] = -1
-        for k, below in enumerate(reversed(parents)):
-            # `below` holds the parents (level k) of the pairs of level k + 1.
-            if below.size:
-                self.pair_parent[starts[k + 1] : starts[k + 2]] = below + starts[k]
-        self.target = np.concatenate(targets[::-1])
-        self.count = np.concatenate(counts[::-1])
-        self.pair_ptr = np.zeros(self.n_nodes + 1, dtype=np.int32)
-        np.cumsum(np.concatenate(per_node[::-1]), out=self.pair_ptr[1:])
-        self.n_classes = int(n_classes)
-        return self
-
-    def expand(self):
-        """The trie that a collapsed tree stands for; the tree itself for a trie.
-
-        Every suffix merged in a node becomes a node again, with the same pairs and
-        counts; samples end at the longest of them.
-
-        Returns
-        -------
-        trie : ContextTree
-        index : int32 ndarray of shape (n_trie_nodes,)
-            Suffix j (1 ... ``span[n]``) of node n is the trie's node
-            ``index[offset[n] + j - 1]``, with `offset` the exclusive running sum of
-            the spans.
-        """
-        if self.span is None:
-            return self, np.arange(self.n_nodes, dtype=np.int32)
-        span, depth = self.span, self.depths()
-        start = depth - span
-        offset = np.cumsum(span, dtype=np.int64) - span
-        size = _check_size(int(span.sum()), "contexts")
-        parent, source = (np.full(size, -1, dtype=np.int32) for _ in range(2))
-        rank, index = (np.zeros(size, dtype=np.int32) for _ in range(2))
-        newest = np.zeros(self.n_nodes, dtype=np.int32)  # deepest suffix so far
-        level_ptr = [0, 1]
-        source[0] = 0
-        for d in range(1, int(depth.max()) + 1):
-            here = np.flatnonzero((start < d) & (d <= depth)).astype(np.int32)
-            first = start[here] + 1 == d
-            above = newest[np.where(first, self.parent[here], here)]
-            # Siblings come in the order of their nodes: sorted by symbol.
-            order = np.argsort(above, kind="stable")
-            here, above = here[order], above[order]
-            ids = slice(level_ptr[-1], level_ptr[-1] + here.size)
-            parent[ids], source[ids] = above, here
-            rank[ids] = d - start[here] - 1
-            newest[here] = np.arange(ids.start, ids.stop, dtype=np.int32)
-            index[offset[here] + rank[ids]] = newest[here]
-            level_ptr.append(ids.stop)
-        symbol = self.symbol[source].copy()
-        if self.edge_text is not None:
-            symbol[1:] = self.edge_text[self.edge_pos[source[1:]] - rank[1:]]
-        trie = ContextTree(
-            parent, symbol, np.asarray(level_ptr, np.int64), self.n_symbols
+            here = self.level(k)
+            keep[self.parent[here][keep[here]]] = True
+        index = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
+        sizes = np.add.reduceat(keep, self.level_ptr[:-1], dtype=np.int64)
+        sizes = sizes[: int(np.flatnonzero(sizes)[-1]) + 1]
+        parent = self.parent[keep]
+        parent[1:] = index[parent[1:]]
+        return (
+            ContextTree.of_arrays(
+                parent,
+                self.symbol[keep],
+                np.concatenate([[0], np.cumsum(sizes)]),
+                self.n_symbols,
+            ),
+            index,
         )
-        if self.pair_ptr is None:
-            return trie, index
-        n_pairs = np.diff(self.pair_ptr)[source]
-        trie.pair_ptr = np.zeros(size + 1, dtype=np.int32)
-        _check_size(int(n_pairs.sum(dtype=np.int64)), "(context, class) pairs")
-        np.cumsum(n_pairs, out=trie.pair_ptr[1:])
-        within = np.arange(trie.pair_ptr[-1], dtype=np.int32)
-        within -= np.repeat(trie.pair_ptr[:-1], n_pairs)
-        old = np.repeat(self.pair_ptr[source], n_pairs) + within
-        trie.target = self.target[old]
-        trie.count = self.count[old]
-        # The first suffix of a node hangs on its parent's last one, by the parent
-        # pairs; the others on the suffix before, pair by pair.
-        above = self.pair_ptr[self.parent[source]]  # of the root: not used
-        up = np.where(
-            np.repeat(rank == 0, n_pairs),
-            self.pair_parent[old] - np.repeat(above, n_pairs),
-            within,
-        )
-        trie.pair_parent = np.repeat(trie.pair_ptr[parent], n_pairs) + up
-        trie.pair_parent[: self.n_classes] = -1
-        trie.pair_parent = trie.pair_parent.astype(np.int32, copy=False)
-        trie.node_weight = np.where(
-            rank + 1 == span[source], self.node_weight[source], 0.0
-        )
-        trie.n_classes = self.n_classes
-        return trie, index
 
-    def structure(self):
-        """The nodes alone, without pairs and counts; arrays are shared."""
-        tree = ContextTree.__new__(ContextTree)
-        vars(tree).update(vars(self))
-        tree.pair_ptr = tree.target = tree.pair_parent = None
-        tree.count = tree.node_weight = tree.n_classes = None
-        return tree
+    def with_symbols(self, symbol: np.ndarray, n_symbols: int) -> ContextTree:
+        """The same nodes under other symbol ids, which must keep siblings in order."""
+        self.check_trie("with_symbols")
+        return ContextTree(self.parent, symbol, n_symbols)
 
     # -------------------------------------------------------------- reading
 
     @property
     def n_nodes(self) -> int:
+        """Number of contexts, the empty one included."""
         return self.parent.size
 
     @property
-    def n_pairs(self) -> int:
-        return 0 if self.target is None else self.target.size
-
-    @property
     def n_levels(self) -> int:
+        """Number of levels, the root's included."""
         return self.level_ptr.size - 1
 
-    def levels(self):
+    @property
+    def max_depth(self) -> int:
+        """Length of the longest context."""
+        if self.span is None:
+            return self.n_levels - 1
+        return int(self.depths().max())
+
+    def level(self, k: int) -> slice:
+        """The nodes of level k."""
+        if k >= self.n_levels:
+            return slice(self.n_nodes, self.n_nodes)
+        return slice(int(self.level_ptr[k]), int(self.level_ptr[k + 1]))
+
+    def levels(self) -> np.ndarray:
         """Level of each node: the number of edges above it."""
         return np.repeat(
             np.arange(self.n_levels, dtype=np.int32), np.diff(self.level_ptr)
         )
 
-    def spans(self):
-        """Number of suffixes that each node stands for (1 in a trie)."""
+    def spans(self) -> np.ndarray:
+        """Number of contexts that each node stands for (1 in a trie)."""
         if self.span is not None:
             return self.span
         return np.ones(self.n_nodes, dtype=np.int32)
 
-    def depths(self):
+    def depths(self) -> np.ndarray:
         """Length of the (longest) context that each node stands for."""
         if self.span is None:
             return self.levels()
         depth = np.empty(self.n_nodes, dtype=np.int32)
         depth[0] = 0
         for k in range(1, self.n_levels):
-            here = slice(self.level_ptr[k], self.level_ptr[k + 1])
+            here = self.level(k)
             depth[here] = depth[self.parent[here]] + self.span[here]
         return depth
 
-    def find(self, histories):
-        """Deepest known node of each sample.
+    def check_trie(self, what: str) -> None:
+        """ValueError for a collapsed tree; `what` needs a trie."""
+        if self.span is not None:
+            raise ValueError(
+                f"tree: {what} needs every context as a node of its own, but this "
+                "tree is collapsed; expand it first"
+            )
+
+    @property
+    def root_child(self) -> np.ndarray:
+        """(max(n_symbols, 1),) int32: the root's child for each symbol id, or -1."""
+        return self.cached("root_child", self._root_child)
+
+    def _root_child(self):
+        table = np.full(max(self.n_symbols, 1), -1, dtype=np.int32)
+        first = slice(int(self.child_ptr[0]), int(self.child_ptr[1]))
+        table[self.symbol[first]] = np.arange(first.start, first.stop, dtype=np.int32)
+        return table
+
+    def cached(self, name: str, compute: Callable[[], T]) -> T:
+        """A table derived from the tree, made once and not pickled."""
+        # Two threads may compute the same table; both results are equal.
+        table = self._cache.get(name)
+        if table is None:
+            table = self._cache[name] = compute()
+        return table
+
+    def find_windows(self, contexts: Any) -> np.ndarray:
+        """Deepest known node of each row of symbol ids.
+
+        Parameters
+        ----------
+        contexts : array-like of shape (n_samples, width), integers
+            Symbol ids, last column the most recent. -1 is a missing or unknown symbol
+            and ends the history: what is left of it is not read.
+
+        Returns
+        -------
+        nodes : int32 ndarray of shape (n_samples,)
+            0, the root, where not even the most recent symbol is a known context.
+
+        Raises
+        ------
+        ValueError
+            If `contexts` does not hold integers in -1..n_symbols-1, or the tree is
+            collapsed.
+        """
+        self.check_trie("find_windows")
+        array = np.asarray(contexts)
+        if array.dtype.kind not in "iu" and array.size:
+            raise ValueError(
+                f"contexts must hold symbol ids, got dtype {array.dtype}; "
+                "Labels.encode_contexts turns symbols into ids"
+            )
+        windows = as_ids("contexts", array, 2, contiguous=False)
+        check_ids("contexts", windows, -1, self.n_symbols, "symbol id")
+        out = np.zeros(windows.shape[0], dtype=np.int32)
+        find_nodes(self.symbol, self.child_ptr, self.root_child, windows, out)
+        return out
+
+    def find(self, histories: Histories) -> tuple[np.ndarray, np.ndarray]:
+        """Deepest known node of each sample, of a trie or a collapsed tree.
+
+        Parameters
+        ----------
+        histories : Histories
+            The samples.
 
         Returns
         -------
         node : int32 ndarray of shape (n_samples,)
+            The nodes.
+
         matched : int32 ndarray of shape (n_samples,)
-            How many of the suffixes merged in the node were matched; 1 in a
+            How many of the contexts merged in the node were matched; 1 in a
             trie.
         """
         histories.check()
@@ -562,9 +516,14 @@ class ContextTree:
         )  # fmt: skip
         return node, matched
 
-    def find_paths(self, X, column_to_node):
+    def find_paths(self, X: Any, column_to_node: Any) -> tuple[np.ndarray, np.ndarray]:
         """Deepest known node of each row of a path matrix; see `find`."""
         indptr, indices, data = _path_arrays(X)
+        if X.shape[1] > column_to_node.size:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the tree was read from "
+                f"{column_to_node.size}"
+            )
         node = np.empty(X.shape[0], dtype=np.int32)
         matched = np.empty(X.shape[0], dtype=np.int32)
         _raise_path_error(
@@ -581,7 +540,9 @@ class ContextTree:
         )
         return node, matched
 
-    def paths(self, node, matched):
+    def paths(
+        self, node: np.ndarray, matched: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """CSR arrays (data, indices, indptr) of the paths to the given nodes."""
         level = self.levels()
         indptr = np.zeros(node.size + 1, dtype=np.int64)
@@ -595,7 +556,7 @@ class ContextTree:
             indptr = indptr.astype(np.int32)
         return data, indices, indptr
 
-    def contexts(self, nodes=None):
+    def contexts(self, nodes: Any = None) -> list[np.ndarray]:
         """Symbol ids of contexts, oldest first: a list of int arrays."""
         nodes = range(self.n_nodes) if nodes is None else nodes
         out = []
@@ -612,21 +573,56 @@ class ContextTree:
             out.append(np.concatenate(parts) if parts else np.empty(0, np.int32))
         return out
 
-    def terminal_counts(self):
-        """T(n, y): weight of class y over the samples that end at the node."""
-        terminal = np.empty(self.n_pairs)
-        _fast.terminal_counts(self.pair_parent, self.count, terminal, self.n_classes)
-        return terminal
+    # ----------------------------------------------------------- object model
+
+    def __eq__(self, other):
+        if not isinstance(other, ContextTree):
+            return NotImplemented
+        return self is other or (
+            self.n_symbols == other.n_symbols
+            and np.array_equal(self.parent, other.parent)
+            and np.array_equal(self.symbol, other.symbol)
+            and np.array_equal(self.spans(), other.spans())
+        )
+
+    __hash__ = None
+
+    def __getstate__(self):
+        return {**self.__dict__, "_cache": {}}
 
     def __repr__(self):
         kind = "trie" if self.span is None else "collapsed tree"
         return (
             f"<ContextTree: {kind}, {self.n_nodes} nodes on {self.n_levels} levels, "
-            f"{self.n_pairs} pairs>"
+            f"{self.n_symbols} symbols>"
         )
 
 
-def _check_size(size, what):
+def sort_histories(
+    histories: Histories, n_symbols: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(order, lcp): the samples sorted by context, most recent symbol first, and how
+    many symbols each shares with the one before it."""
+    histories.check(n_symbols)
+    flat, offset, length = histories
+    n = offset.size
+    if n > INT32_MAX - 1:
+        raise ValueError(
+            f"{n} samples exceed the {INT32_MAX - 1} that one tree can hold; "
+            "split the corpus"
+        )
+    order = np.empty(n, dtype=np.int32)
+    lcp = np.empty(n, dtype=np.int32)
+    scratch = np.empty(max(n, n_symbols + 1), dtype=np.int32)
+    bucket = np.empty(n_symbols + 1, dtype=np.int32)
+    depth = int(length.max(initial=0))
+    _fast.sort_contexts(flat, offset, length, depth, bucket, order, scratch)
+    _fast.common_prefixes(flat, offset, length, order, lcp)
+    return order, lcp
+
+
+def check_size(size: Any, what: str) -> int:
+    """`size` as int, or a ValueError where 32-bit ids cannot number so many."""
     if size > INT32_MAX:
         raise ValueError(
             f"the tree would hold {size} {what}, more than the {INT32_MAX} that "
@@ -638,7 +634,7 @@ def _check_size(size, what):
 
 def _path_arrays(X):
     if X.nnz > INT32_MAX:
-        raise ValueError(f"a path matrix may hold at most {INT32_MAX} entries")
+        raise ValueError(f"X: a path matrix may hold at most {INT32_MAX} entries")
     if not X.has_sorted_indices or not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -665,5 +661,5 @@ def _raise_path_error(row, code):
         raise ValueError(
             f"sparse X is not a path matrix: row {row} {_PATH_ERRORS[code]}. Pass the "
             "output of SuffixTreeVectorizer unchanged, or a dense array of context "
-            "windows."
+            "windows"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,14 +13,42 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._compat import Interval, _check_feature_names_in, _fit_context
-from ._symbols import encode_windows, is_nan
-from ._tree import ContextTree, Histories
+from ..symbols._encoding import encode, is_nan, learn_symbols
+from ._histories import Histories
+from ._suffix_tree import suffix_tree
+from ._tree import ContextTree
 
 
-def read_windows(estimator, X, padding, *, reset, categories=None):
-    """Validate a 2-D array of symbols and encode it; see `encode_windows`.
+def read_windows(
+    estimator: BaseEstimator, X: Any, padding: Any, *, reset: bool, symbols: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Validate a 2-D array of symbols and encode it.
 
-    NaN is an error that names its place unless it is the padding.
+    Parameters
+    ----------
+    estimator : estimator
+        Whose number and names of columns are set or checked.
+
+    X : array-like of shape (n_samples, n_columns)
+        Symbols. NaN is an error that names its place unless it is the padding. A
+        sliding-window view is encoded once, in its 1-D base, and stays one.
+
+    padding : object
+        The symbol that marks missing history.
+
+    reset : bool
+        Whether the columns are set or checked.
+
+    symbols : ndarray of shape (n_symbols,), default=None
+        The known symbols; None to learn them from X.
+
+    Returns
+    -------
+    ids : int32 ndarray of shape (n_samples, n_columns)
+        -1 for padding and for symbols that are not known.
+
+    symbols : ndarray of shape (n_symbols,)
+        Sorted, if learnt.
     """
     allow_nan = is_nan(padding)
     X = validate_data(
@@ -31,7 +60,9 @@ def read_windows(estimator, X, padding, *, reset, categories=None):
     )
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: symbols cannot be complex")
-    return encode_windows(X, padding, categories)
+    if symbols is None:
+        symbols = learn_symbols(X, padding)
+    return encode(X, symbols), symbols
 
 
 class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -87,7 +118,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     See Also
     --------
     sklstruct.StructuredLogLinearLM : Learns from the paths, or from windows.
-    context_windows : Sentences to windows, without copying.
+    sklstruct.symbols.context_windows : Sentences to windows, without copying.
 
     Notes
     -----
@@ -118,13 +149,20 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         "dtype": "no_validation",
     }
 
-    def __init__(self, max_depth=4, *, collapse=False, padding=None, dtype=np.float64):
+    def __init__(
+        self,
+        max_depth: Any = 4,
+        *,
+        collapse: Any = False,
+        padding: Any = None,
+        dtype: Any = np.float64,
+    ):
         self.max_depth = max_depth
         self.collapse = collapse
         self.padding = padding
         self.dtype = dtype
 
-    def fit(self, X, y=None) -> SuffixTreeVectorizer:
+    def fit(self, X: Any, y: Any = None) -> SuffixTreeVectorizer:
         """Learn the contexts of X.
 
         Parameters
@@ -132,6 +170,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         X : array-like of shape (n_samples, n_columns)
             Windows of symbols (strings, numbers or booleans), the last column the
             most recent.
+
         y : None
             Ignored.
 
@@ -150,13 +189,14 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         self._fit(X)
         return self
 
-    def fit_transform(self, X, y=None) -> sp.csr_array | sp.csr_matrix:
+    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array | sp.csr_matrix:
         """Learn the contexts of X and return their paths.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_columns)
             Windows of symbols.
+
         y : None
             Ignored.
 
@@ -169,7 +209,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         # A training sample always reaches the end of its node.
         return self._to_matrix(terminal, self.tree_.spans()[terminal])
 
-    def transform(self, X) -> sp.csr_array | sp.csr_matrix:
+    def transform(self, X: Any) -> sp.csr_array | sp.csr_matrix:
         """Paths of the contexts of X.
 
         Parameters
@@ -185,12 +225,12 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """
         check_is_fitted(self)
         codes, _ = read_windows(
-            self, X, self.padding, reset=False, categories=self.categories_
+            self, X, self.padding, reset=False, symbols=self.categories_
         )
         node, matched = self.tree_.find(Histories.from_windows(codes, self.max_depth))
         return self._to_matrix(node, matched)
 
-    def get_feature_names_out(self, input_features=None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns: ``"context="`` and the context, oldest first.
 
         Parameters
@@ -218,10 +258,9 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X):
         codes, self.categories_ = read_windows(self, X, self.padding, reset=True)
-        self.tree_, terminal = ContextTree.from_histories(
-            Histories.from_windows(codes, self.max_depth),
-            self.categories_.size,
-            collapse=self.collapse,
+        build = suffix_tree if self.collapse else ContextTree.from_histories
+        self.tree_, terminal = build(
+            Histories.from_windows(codes, self.max_depth), self.categories_.size
         )
         return terminal
 
@@ -238,6 +277,10 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         )
         paths.has_canonical_format = True
         return paths
+
+    def __sklstruct_ids__(self, n_classes: int) -> dict:
+        """Parameters with which windows of ids are read: missing history is -1."""
+        return {"padding": -1}
 
     @property
     def _n_features_out(self):

@@ -15,8 +15,7 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._files import DamagedData
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree
-from ..context_tree._tree import Histories
+from ..context_tree import ContextTree, Histories
 from . import _arpa_fast
 from ._parts import Parts, assemble, pair_pointers
 

@@ -70,10 +70,10 @@ def read(
     Returns
     -------
     model : BackoffModel
-        ``classes_``: all words but ``<s>``, sorted. ``symbols_``: all words but
-        ``</s>`` (which is kept if some n-gram has it in its context), sorted.
-        ``start_``, ``end_``, ``unknown_``: None where the file does not have the
-        word. Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
+        Its `labels` have as classes all words but ``<s>``, sorted; as symbols all
+        words but ``</s>`` (which is kept if some n-gram has it in its context),
+        sorted; and None as start, end or unknown where the file lacks the word.
+        Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
         `BackoffModel.log_proba`.
 
     Raises
@@ -123,8 +123,8 @@ def read(
     ... \\end\\
     ... '''
     >>> model = read(io.BytesIO(text))
-    >>> nodes = model.find(model.encode_contexts([["<s>"], ["a"]]))
-    >>> model.classes_.tolist()
+    >>> nodes = model.find(model.labels.encode_contexts([["<s>"], ["a"]]))
+    >>> model.labels.classes.tolist()
     ['</s>', 'a']
     >>> np.exp(model.predict_log_proba(nodes)).round(3)
     array([[0.25, 0.75],

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree
+from ..context_tree import ContextTree, Pairs
+from ..symbols import Labels
 
 
 class Parts(NamedTuple):
@@ -35,42 +36,31 @@ def take_apart(model: BackoffModel) -> Parts:
             f"model must be a BackoffModel, got {type(model).__name__}; a fitted "
             "language model holds one as backoff_model_"
         )
-    if model.span is not None:
-        raise ValueError(
-            "model stands on a collapsed tree, which does not hold every context; fit "
-            "on a trie (collapse=False) to write it"
-        )
+    pairs, labels = model.pairs, model.labels
     return Parts(
         model.tree,
-        model.pair_ptr,
-        model.target,
+        pairs.ptr,
+        pairs.target,
         model.log_prob,
         model.log_backoff,
-        model.classes_,
-        model.symbols_,
-        model.start_,
-        model.end_,
-        model.unknown_,
+        labels.classes,
+        labels.symbols,
+        labels.start,
+        labels.end,
+        labels.unknown,
     )
 
 
 def assemble(parts: Parts) -> BackoffModel:
-    tree = parts.tree
-    return BackoffModel(
-        tree.parent,
-        tree.symbol,
-        tree.level_ptr,
-        tree.child_ptr,
-        parts.pair_ptr,
-        parts.target,
-        parts.log_prob,
-        parts.log_backoff,
-        classes=parts.classes,
-        symbols=parts.symbols,
+    labels = Labels(
+        parts.classes,
+        parts.symbols,
         start=parts.start,
         end=parts.end,
         unknown=parts.unknown,
     )
+    pairs = Pairs.of_arrays(parts.tree, parts.pair_ptr, parts.target)
+    return BackoffModel(pairs, parts.log_prob, parts.log_backoff, labels)
 
 
 def pair_pointers(nodes: np.ndarray, n_nodes: int) -> np.ndarray:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numbers
 import os
+import warnings
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from .. import exchange
 from .._compat import (
     HasMethods,
     Interval,
@@ -23,15 +25,14 @@ from .._compat import (
     _check_sample_weight,
     _fit_context,
 )
+from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
-from ..backoff._targets import BackoffMixin
 from ..context_tree import SuffixTreeVectorizer
-from ..context_tree._symbols import object_array
-from ..exchange import read, write
 from ..loglinear import StructuredLogLinearLM
-from ._target_log_proba import target_log_proba
-from ._text import (
+from ..symbols import Labels
+from ..symbols._encoding import object_array
+from ..symbols._sentences import (
     SentenceEncoder,
     check_marks,
     count_symbols,
@@ -39,6 +40,7 @@ from ._text import (
     repeat_weights,
     sort_symbols,
 )
+from ._predictors import RowPredictor, TreePredictor
 
 
 class _Scored(NamedTuple):
@@ -46,7 +48,7 @@ class _Scored(NamedTuple):
 
     log_prob: np.ndarray  # (n_positions,) NaN for a word that is no class
     known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
-    symbol: np.ndarray  # (n_positions,) int32 id of the symbol
+    token: np.ndarray  # (n_positions,) int32
     length: np.ndarray  # (n_sentences,) positions of each sentence
     depth: np.ndarray | None  # (n_positions,) depth that held the n-gram
 
@@ -72,9 +74,10 @@ class LanguageModel(
         What predicts the next symbol; None is ``StructuredLogLinearLM()``. Any
         classifier with `predict_log_proba` or `predict_proba` will do, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
-        StructuredLogLinearLM())``. It is fitted on windows of int32 ids. Its
-        parameters named ``padding`` are set to -1, the id of missing history, and
-        those named ``classes`` to all ids, in any step.
+        StructuredLogLinearLM())``. It is fitted on windows of int32 ids, in which -1
+        is missing history. A part that has a method ``__sklstruct_ids__(n_classes)``
+        is given the parameters that this returns before it is fitted; the estimators
+        of this package have it.
 
     max_depth : int, default=4
         Longest context m, in symbols, at least 1; the order of the n-gram model
@@ -110,7 +113,7 @@ class LanguageModel(
     backoff_model_ : BackoffModel
         The model over the symbols themselves. Only where the estimator, alone or
         in a pipeline after a SuffixTreeVectorizer, is one that fits a
-        BackoffModel.
+        BackoffModel, whose arrays it shares.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
@@ -165,9 +168,9 @@ class LanguageModel(
         *,
         max_depth: int = 4,
         min_count: int = 1,
-        unknown="<unk>",
-        start="<s>",
-        end="</s>",
+        unknown: Any = "<unk>",
+        start: Any = "<s>",
+        end: Any = "</s>",
         vocabulary: ArrayLike | None = None,
         out_of_vocabulary: str = "error",
     ):
@@ -185,7 +188,7 @@ class LanguageModel(
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X: Iterable, y=None, sample_weight: ArrayLike | None = None
+        self, X: Iterable, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> LanguageModel:
         """Fit the estimator on the contexts and next symbols of sentences.
 
@@ -194,8 +197,10 @@ class LanguageModel(
         X : iterable of sentences
             A sentence is an iterable of hashable symbols, or a string, which is
             split on whitespace. Sentences may be empty.
+
         y : None
             Ignored.
+
         sample_weight : array-like of shape (n_sentences,), default=None
             Non-negative weight of each sentence, which also weights the counts that
             `min_count` looks at; 0 is as if absent.
@@ -214,6 +219,14 @@ class LanguageModel(
             If X is one string or no iterable of sentences.
         """
         estimator = self._check_parameters()
+        if getattr(self, "_read_model", None) is not None:
+            warnings.warn(
+                "this model was read from a file, which does not say how it was "
+                f"trained: fit replaces it by a {type(estimator).__name__}. Set "
+                "estimator to have another one",
+                UserWarning,
+                stacklevel=2,
+            )
         sentences = read_sentences(X)
         if not sentences:
             raise ValueError("X is empty: there is no sentence to learn from")
@@ -228,25 +241,32 @@ class LanguageModel(
             sentences = [sentences[i] for i in keep]
             sample_weight = sample_weight[keep]
         classes = self._find_vocabulary(sentences, sample_weight)
-        encoder = SentenceEncoder(classes, self.start, self.end, self.unknown)
+        symbols = classes
+        if self.start is not None:
+            symbols = object_array([*classes, self.start])
+        labels = Labels(
+            classes, symbols, start=self.start, end=self.end, unknown=self.unknown
+        )
+        encoder = SentenceEncoder(labels)
         tokens = encoder.encode(sentences, front=self.max_depth - 1)
-        if (tokens == encoder.oov_id).any():
-            i, word = encoder.first_unknown(sentences)
+        if (tokens == encoder.lost).any():
+            i, word = encoder.first_lost(sentences)
             raise ValueError(
                 f"X: the word {word!r} of sentence {i} is not in vocabulary, and "
                 "unknown=None: add it, or name an unknown symbol"
             )
         windows = np.lib.stride_tricks.sliding_window_view(tokens, self.max_depth)[:-1]
         targets = tokens[self.max_depth :]
-        scored = (targets >= 0) & (targets != encoder.start_id)
+        scored = encoder.is_target(targets)
         if not scored.any():
             raise ValueError(
-                "every sentence of X is empty and end=None: there is nothing to predict"
+                "X: every sentence is empty and end=None: there is nothing to predict"
             )
         weight = scored.astype(np.float64)
         if sample_weight is not None:
             lengths = encoder.lengths(sentences)
             weight[scored] = repeat_weights(sample_weight, lengths)
+        del tokens, sentences
 
         self._prepare(estimator, classes.size)
         context = self._init_callback_context(max_subtasks=1)
@@ -254,10 +274,9 @@ class LanguageModel(
         inner = context.subcontext(task_name="fit-estimator")
         with inner.propagate_callback_context(estimator):
             inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
-            if isinstance(estimator, BackoffMixin):
-                # Reads the overlapping windows in place, and leaves weight 0 out
-                # before it looks at targets.
-                estimator.fit(windows, targets, sample_weight=weight)
+            if isinstance(estimator, BackoffClassifier):
+                ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+                estimator.fit_ids(windows, targets, ids, weight)
             else:
                 weights = {}
                 if sample_weight is not None:
@@ -265,7 +284,7 @@ class LanguageModel(
                 estimator.fit(windows[scored], targets[scored], **weights)
             inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
 
-        self._set_fitted(estimator, encoder, _ids_model(estimator))
+        self._set_fitted(estimator, labels)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
@@ -319,119 +338,84 @@ class LanguageModel(
             )
         return classes
 
-    def _prepare(self, estimator, n_classes):
-        """Tell the estimator, whatever its steps, about padding and classes."""
+    @staticmethod
+    def _prepare(estimator, n_classes):
+        """Tell every part of the estimator that asks about padding and classes."""
+        parts = {"": estimator, **estimator.get_params(deep=True)}
         settings = {}
-        for name, value in estimator.get_params(deep=True).items():
-            last = name.rpartition("__")[2]
-            if last == "padding":
-                settings[name] = -1
-            elif last == "classes":
-                if value is not None:
-                    raise ValueError(
-                        f"the estimator's parameter {name} must be None inside a "
-                        "LanguageModel, which numbers its symbols itself; set "
-                        "vocabulary of the LanguageModel"
-                    )
-                settings[name] = np.arange(n_classes, dtype=np.int32)
+        for name, part in parts.items():
+            if hasattr(part, "__sklstruct_ids__") and not isinstance(part, type):
+                prefix = f"{name}__" if name else ""
+                for parameter, value in part.__sklstruct_ids__(n_classes).items():
+                    settings[prefix + parameter] = value
         estimator.set_params(**settings)
 
-    def _set_fitted(self, estimator, encoder, model):
+    def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator
-        self.vocabulary_ = encoder.classes
-        self._encoder = encoder
-        vars(self).pop("backoff_model_", None)
-        if model is None:
-            return
-        if model.classes_.size != encoder.classes.size:  # a classifier without classes
-            return
-        if estimator is not None:
-            symbols = object_array([*encoder.classes, encoder.start])
-            model = BackoffModel(
-                model.parent,
-                model.symbol,
-                model.level_ptr,
-                model.child_ptr,
-                model.pair_ptr,
-                model.target,
-                model.log_prob,
-                model.log_backoff,
-                classes=encoder.classes,
-                symbols=symbols[model.symbols_],
-                start=encoder.start,
-                end=encoder.end,
-                unknown=encoder.unknown,
+        self.vocabulary_ = labels.classes
+        self._labels = labels
+        self._read_model = model
+        vars(self).pop("_predictor_cache", None)
+
+    @property
+    def _predictor(self):
+        # Not pickled: its model shares arrays with that of the estimator, which would
+        # be written twice.
+        predictor = self.__dict__.get("_predictor_cache")
+        if predictor is None:
+            encoder = SentenceEncoder(self._labels)
+            model = self._read_model
+            if model is None:
+                model = _tree_model(self.estimator_, self._labels)
+            if model is None:
+                predictor = RowPredictor(self.estimator_, encoder, self.max_depth)
+            else:
+                predictor = TreePredictor(model, encoder)
+            self._predictor_cache = predictor
+        return predictor
+
+    @property
+    def backoff_model_(self) -> BackoffModel:
+        """The model over the symbols themselves, where the estimator has one."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("backoff_model_ is there after fit")
+        return self._tree_predictor("backoff_model_").model
+
+    def _tree_predictor(self, what) -> TreePredictor:
+        predictor = self._predictor
+        if not isinstance(predictor, TreePredictor):
+            raise AttributeError(
+                f"{what} needs an estimator that fits a BackoffModel, such as "
+                "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
+                "SuffixTreeVectorizer), not "
+                f"{type(innermost(self.estimator_)).__name__}"
             )
-        self.backoff_model_ = model
-        # Ids of the encoder (class ids, then start and out-of-vocabulary) to token
-        # ids of the model's kernel: context symbols, then symbols that no context
-        # holds, which end the history. The last entry serves the separator, -1.
-        n, n_symbols = encoder.classes.size, model.n_symbols
-        token = np.full(n + 3, -1, dtype=np.int32)
-        token[: n + 2] = n_symbols + np.arange(n + 2)
-        context = model.symbol_of_class
-        token[:n][context >= 0] = context[context >= 0]
-        if encoder.start is not None:
-            where = [i for i, s in enumerate(model.symbols_) if s == encoder.start]
-            token[encoder.start_id] = where[0] if where else n_symbols + n
-        class_of_token = np.full(n_symbols + n + 2, -1, dtype=np.int32)
-        class_of_token[token[:n]] = np.arange(n)
-        class_of_token[token[encoder.oov_id]] = -2
-        self._token, self._class_of_token = token, class_of_token
+        return predictor
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k != "_predictor_cache"}
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "vocabulary_")
 
     # -------------------------------------------------------------- scoring
 
-    def _evaluate(self, X, *, by_depth=False) -> _Scored:
+    def _evaluate(self, X) -> _Scored:
         check_is_fitted(self)
         sentences = read_sentences(X)
-        encoder = self._encoder
-        fast = hasattr(self, "backoff_model_")
-        depth = None
-        if fast:
-            tokens = encoder.encode(sentences)
-            scored = (tokens >= 0) & (tokens != encoder.start_id)
-            log_prob = self.backoff_model_.score_tokens(
-                self._token[tokens],
-                self._class_of_token,
-                return_depth=by_depth,
-                unknown_log_prob=-np.inf,
-            )
-            if by_depth:
-                log_prob, depth = log_prob
-                depth = depth[scored]
-            log_prob, symbol = log_prob[scored], tokens[scored]
-            log_prob[symbol == encoder.oov_id] = np.nan
-        else:
-            windows, symbol = self._windows(sentences)
-            log_prob = target_log_proba(self.estimator_, windows, symbol)
-            # A symbol of the vocabulary that the classifier never saw.
-            lost = np.isnan(log_prob) & (symbol != encoder.oov_id)
-            log_prob[lost] = -np.inf
+        predictor = self._predictor
+        log_prob, token, depth = predictor.score(sentences)
         known = ~np.isnan(log_prob)
         if self.out_of_vocabulary == "error" and not known.all():
-            i, word = encoder.first_unknown(sentences)
+            i, word = predictor.encoder.first_lost(sentences)
             raise ValueError(
                 f"X: the word {word!r} of sentence {i} is not in the vocabulary, and "
                 "unknown=None gives no probability to such words. Name an unknown "
                 "symbol, or set out_of_vocabulary='exclude'"
             )
-        return _Scored(log_prob, known, symbol, encoder.lengths(sentences), depth)
-
-    def _windows(self, sentences):
-        """(windows, next symbol) of every predicted position, as in training."""
-        encoder, width = self._encoder, self.max_depth
-        tokens = encoder.encode(sentences, front=width - 1)
-        if tokens.size <= width:
-            return np.empty((0, width), np.int32), np.empty(0, np.int32)
-        symbol = tokens[width:]
-        scored = (symbol >= 0) & (symbol != encoder.start_id)
-        # To the estimator a word without id is missing history.
-        history = np.where(tokens == encoder.oov_id, np.int32(-1), tokens)
-        windows = np.lib.stride_tricks.sliding_window_view(history, width)[:-1]
-        return windows[scored], symbol[scored]
+        lengths = predictor.encoder.lengths(sentences)
+        return _Scored(log_prob, known, token, lengths, depth)
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.
@@ -478,15 +462,17 @@ class LanguageModel(
         )
 
     def score(
-        self, X: Iterable, y=None, sample_weight: ArrayLike | None = None
+        self, X: Iterable, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Mean natural log-likelihood per token, unknown words and end marks counted.
 
         Parameters
         ----------
         X : iterable of sentences
+
         y : None
             Ignored.
+
         sample_weight : array-like of shape (n_sentences,), default=None
             Non-negative weight of each sentence.
 
@@ -521,18 +507,22 @@ class LanguageModel(
         Parameters
         ----------
         X : iterable of sentences
+
         include_end : bool, default=True
             Whether end marks are counted as tokens.
+
         include_unknown : bool, default=True
             Whether unknown words are counted, each with the probability of the
             symbol `unknown`; if not, they are left out, but stay in the
             contexts of others.
+
         return_counts : bool, default=False
             Also return what was counted.
 
         Returns
         -------
         perplexity : float
+
         counts : Bunch
             Only if `return_counts`: ``n_counted`` (tokens in the mean), ``n_end`` and
             ``n_unknown`` (end marks and unknown words in X, counted or not).
@@ -556,11 +546,9 @@ class LanguageModel(
         )
 
     def _counted(self, scored, include_end, include_unknown):
-        encoder = self._encoder
-        is_end = scored.symbol == (-1 if encoder.end is None else encoder.end_id)
-        is_unknown = ~scored.known
-        if encoder.unknown is not None:
-            is_unknown = is_unknown | (scored.symbol == encoder.unknown_id)
+        encoder = self._predictor.encoder
+        is_end = scored.token == encoder.end
+        is_unknown = ~scored.known | (scored.token == encoder.unknown)
         counted = scored.known.copy()
         if not include_end:
             counted &= ~is_end
@@ -580,6 +568,7 @@ class LanguageModel(
         Parameters
         ----------
         X : iterable of sentences
+
         include_end, include_unknown : bool, default=True
             As in `perplexity`.
 
@@ -596,15 +585,13 @@ class LanguageModel(
             If there is no `backoff_model_`.
         """
         check_is_fitted(self)
-        self._needs_model("perplexity_by_depth")
-        scored = self._evaluate(X, by_depth=True)
+        model = self._tree_predictor("perplexity_by_depth").model
+        scored = self._evaluate(X)
         counted, _, _ = self._counted(scored, include_end, include_unknown)
-        depth, log_prob = scored.depth[counted], scored.log_prob[counted]
-        n = self.backoff_model_.max_depth + 1
-        n_tokens = np.bincount(depth, minlength=n)
-        total = np.bincount(depth, weights=log_prob, minlength=n)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            perplexity = np.where(n_tokens > 0, np.exp(-total / n_tokens), np.nan)
+        n = model.max_depth + 1
+        n_tokens, total, perplexity = sums_by_depth(
+            scored.log_prob[counted], scored.depth[counted], n
+        )
         return Bunch(
             depth=np.arange(n),
             n_tokens=n_tokens,
@@ -623,6 +610,7 @@ class LanguageModel(
         ----------
         context : str or iterable of symbols, default=()
             Words since the sentence's start, without the start mark.
+
         k : int, default=10
             At least 1; at most all symbols are returned.
 
@@ -635,37 +623,10 @@ class LanguageModel(
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         k = min(int(k), self.vocabulary_.size)
-        history = self._encoder.encode_history(context)
-        if hasattr(self, "backoff_model_"):
-            best, log_prob = self.backoff_model_.top_k(self._find(history[None]), k)
-            best, proba = best[0], np.exp(log_prob[0])
-        else:
-            proba = self._proba_rows(history[None])[0]
-            best = np.argsort(-proba, kind="stable")[:k]
-            proba = proba[best]
+        predictor = self._predictor
+        history = predictor.encoder.encode_history(context)
+        best, proba = predictor.best(history, k)
         return list(zip(self.vocabulary_[best].tolist(), proba.tolist()))
-
-    def _find(self, history):
-        """Nodes of the ends of histories, an int32 array of encoder ids."""
-        symbols = self._token[history]
-        symbols[symbols >= self.backoff_model_.n_symbols] = -1
-        return self.backoff_model_.find(symbols)
-
-    def _proba_rows(self, history):
-        """Rows over the vocabulary from an estimator without a BackoffModel."""
-        width = self.max_depth
-        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
-        take = min(width, history.shape[1])
-        if take:
-            windows[:, width - take :] = history[:, history.shape[1] - take :]
-        windows[windows == self._encoder.oov_id] = -1
-        if hasattr(self.estimator_, "predict_proba"):
-            rows = self.estimator_.predict_proba(windows)
-        else:
-            rows = np.exp(self.estimator_.predict_log_proba(windows))
-        proba = np.zeros((history.shape[0], self.vocabulary_.size))
-        proba[:, self.estimator_.classes_] = rows
-        return proba
 
     def sample(
         self,
@@ -673,7 +634,8 @@ class LanguageModel(
         *,
         max_length: int = 100,
         prefix: Iterable = (),
-        random_state=None,
+        allow_unknown: bool = False,
+        random_state: Any = None,
     ) -> list[list]:
         """Draw sentences from the model.
 
@@ -681,16 +643,29 @@ class LanguageModel(
         ----------
         n_sentences : int, default=1
             At least 0.
+
         max_length : int, default=100
             A sentence without an end mark is cut after this many drawn symbols.
+
         prefix : str or iterable of symbols, default=()
             First words of every sentence.
+
+        allow_unknown : bool, default=False
+            Whether `unknown` may be drawn. If not, every symbol is drawn from the
+            model's distribution over the others.
+
         random_state : int, RandomState instance or None, default=None
+            Where the random numbers come from.
 
         Returns
         -------
         sentences : list of list of symbols
-            The prefix and the drawn symbols, without marks. `unknown` may be drawn.
+            The prefix and the drawn symbols, without marks.
+
+        Raises
+        ------
+        ValueError
+            If a number is negative, or nothing but `unknown` has a probability.
         """
         check_is_fitted(self)
         for name, value in (("n_sentences", n_sentences), ("max_length", max_length)):
@@ -701,54 +676,33 @@ class LanguageModel(
             ):
                 raise ValueError(f"{name} must be a non-negative integer: {value!r}")
         rng = check_random_state(random_state)
-        encoder = self._encoder
-        history = encoder.encode_history(prefix)
+        predictor, labels = self._predictor, self._labels
+        skip = -1 if allow_unknown else labels.unknown_id
+        start = predictor.encoder.encode_history(prefix)
         first = prefix.split() if isinstance(prefix, str) else list(prefix)
-        n_sentences, max_length = int(n_sentences), int(max_length)
-        drawn = np.full((n_sentences, max_length), -1, dtype=np.int32)
-        length = np.zeros(n_sentences, dtype=np.intp)
+        n_sentences = int(n_sentences)
+        width = self.max_depth
+        recent = np.full((n_sentences, width), -1, dtype=np.int32)
+        kept = start[-width:]
+        recent[:, width - kept.size :] = kept
+        sentences = [list(first) for _ in range(n_sentences)]
         live = np.arange(n_sentences)
-        width = history.size + max_length
-        past = np.full((n_sentences, width), -1, dtype=np.int32)
-        past[:, : history.size] = history
-        for step in range(max_length):
+        for _ in range(max_length):
             if live.size == 0:
                 break
             # A number for each sentence, finished or not, so that a sentence does
             # not depend on when the others end.
             uniform = rng.random_sample(n_sentences)[live]
-            now = history.size + step
-            recent = past[live, max(0, now - self.max_depth) : now]
-            symbol = self._draw(recent, uniform)
-            going = symbol != encoder.end_id
-            live, symbol = live[going], symbol[going]
-            drawn[live, step] = symbol
-            past[live, now] = symbol
-            length[live] += 1
-        return [
-            first + self.vocabulary_[drawn[i, : length[i]]].tolist()
-            for i in range(n_sentences)
-        ]
-
-    def _draw(self, history, uniform):
-        if hasattr(self, "backoff_model_"):
-            return self.backoff_model_._sample(self._find(history), uniform)
-        cumulative = np.cumsum(self._proba_rows(history), axis=1)
-        # Dividing by the last entry would turn a row of zeros into NaN; scaling the
-        # number instead keeps rows that do not quite sum to 1 proportional.
-        at = (cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1)
-        return np.minimum(at, cumulative.shape[1] - 1).astype(np.int32)
+            drawn = predictor.draw(recent[live], uniform, skip)
+            going = drawn != labels.end_id
+            live, drawn = live[going], drawn[going]
+            for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):
+                sentences[i].append(word)
+            recent[live, :-1] = recent[live, 1:]
+            recent[live, -1] = labels.token_of_class[drawn]
+        return sentences
 
     # ------------------------------------------------------------- exchange
-
-    def _needs_model(self, what):
-        if not hasattr(self, "backoff_model_"):
-            raise AttributeError(
-                f"{what} needs an estimator that fits a BackoffModel, such as "
-                "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
-                "SuffixTreeVectorizer), not "
-                f"{type(self.estimator_).__name__}"
-            )
 
     def to_arpa(self, path: str | os.PathLike, *, precision: int = 7) -> None:
         """Write the model as an ARPA file, which KenLM and SRILM read.
@@ -759,6 +713,7 @@ class LanguageModel(
             A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The file
             takes its name when it is complete. The marks are written as ``<s>``,
             ``</s>`` and ``<unk>``. See `sklstruct.exchange.write`.
+
         precision : int, default=7
             Decimals of the log10 values, 1 to 15.
 
@@ -770,8 +725,8 @@ class LanguageModel(
             If a symbol cannot be written (empty, or with white space in it).
         """
         check_is_fitted(self)
-        self._needs_model("to_arpa")
-        write(self.backoff_model_, path, precision=precision)
+        model = self._tree_predictor("to_arpa").model
+        exchange.write(model, path, precision=precision)
 
     @classmethod
     def from_arpa(
@@ -789,10 +744,12 @@ class LanguageModel(
         ----------
         path : str, os.PathLike or binary file object
             Plain or compressed. See `sklstruct.exchange.read`.
+
         unknown, start, end : str, default="<unk>", "<s>", "</s>"
             What the file's ``<unk>``, ``<s>`` and ``</s>`` are called. The model has
             None where the file lacks them; an ``<unk>`` of probability
             10\ :sup:`-99`, which says that unknown words have none, counts as lacking.
+
         out_of_vocabulary : {"error", "exclude"}, default="error"
             Parameter of the model, for files without ``<unk>``.
 
@@ -806,20 +763,27 @@ class LanguageModel(
         ValueError
             With the number of the line, if the file is not a valid ARPA file.
         """
-        model = read(
+        model = exchange.read(
             path, start=start, end=end, unknown=unknown, drop_zero_unknown=True
         )
+        labels = model.labels
         out = cls(
             max_depth=max(1, model.max_depth),
-            unknown=model.unknown_,
-            start=model.start_,
-            end=model.end_,
+            unknown=labels.unknown,
+            start=labels.start,
+            end=labels.end,
             out_of_vocabulary=out_of_vocabulary,
         )
         out._validate_params()
-        classes = object_array(model.classes_.tolist())
-        encoder = SentenceEncoder(classes, model.start_, model.end_, model.unknown_)
-        out._set_fitted(None, encoder, model)
+        # Words as Python strings, as `fit` leaves them.
+        labels = Labels(
+            object_array(labels.classes.tolist()),
+            object_array(labels.symbols.tolist()),
+            start=labels.start,
+            end=labels.end,
+            unknown=labels.unknown,
+        )
+        out._set_fitted(None, labels, model.relabel(labels))
         return out
 
     def __sklearn_tags__(self):
@@ -835,13 +799,12 @@ def _tolist(values):
 
 
 def _mean(log_prob, weight):
-    used = weight > 0  # 0 * -inf and 0 * NaN are NaN
-    total = weight[used].sum()
+    total = weight[weight > 0].sum()
     if not total > 0:
         raise ValueError(
             "X holds no token to score: it is empty, or all its tokens are left out"
         )
-    return float(np.dot(weight[used], log_prob[used]) / total)
+    return weighted_sum(log_prob, weight) / float(total)
 
 
 def _weight_keyword(estimator):
@@ -859,15 +822,14 @@ def _weight_keyword(estimator):
     )
 
 
-def _ids_model(estimator):
-    """The estimator's BackoffModel over window ids, or None.
+def _tree_model(estimator, labels):
+    """The estimator's BackoffModel under the labels of the text, or None.
 
     After a SuffixTreeVectorizer the model's context symbols are columns of the path
-    matrix; the vectorizer knows which symbols each column adds. Columns are numbered
-    in the canonical order of nodes, so siblings stay sorted under the new names.
+    matrix, and the vectorizer knows which ids the columns are contexts of.
     """
-    if isinstance(estimator, BackoffMixin):
-        return estimator.backoff_model_
+    if isinstance(estimator, BackoffClassifier):
+        return estimator.backoff_model_.relabel(labels)
     if not (
         isinstance(estimator, Pipeline)
         and len(estimator.steps) == 2
@@ -876,32 +838,4 @@ def _ids_model(estimator):
     ):
         return None
     vectorizer, classifier = estimator.steps[0][1], estimator.steps[1][1]
-    model = classifier.backoff_model_
-    column = np.flatnonzero(classifier.column_to_node_ >= 0)
-    node = classifier.column_to_node_[column]
-    trie, of_suffix = vectorizer.tree_.expand()
-    symbol = np.full(model.n_nodes, -1, dtype=np.int32)
-    span = vectorizer.tree_.spans()
-    first = np.cumsum(span, dtype=np.int64) - span
-    if classifier.tree_.span is None:
-        symbol[node] = trie.symbol[of_suffix[first[column]]]
-    else:
-        # Suffix j of a merged column is a node of its own on either side.
-        start = np.cumsum(classifier.tree_.span, dtype=np.int64) - classifier.tree_.span
-        for c, n in zip(column, node):
-            j = np.arange(span[c])
-            symbol[classifier.backoff_node_[start[n] + j]] = trie.symbol[
-                of_suffix[first[c] + j]
-            ]
-    return BackoffModel(
-        model.parent,
-        symbol,
-        model.level_ptr,
-        model.child_ptr,
-        model.pair_ptr,
-        model.target,
-        model.log_prob,
-        model.log_backoff,
-        classes=model.classes_,
-        symbols=vectorizer.categories_,
-    )
+    return classifier.vectorized_model(vectorizer.tree_, vectorizer.categories_, labels)

@@ -17,6 +17,7 @@ from .._compat import Interval, StrOptions
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..backoff._estimator import BackoffClassifier
+from ..symbols import Labels
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
@@ -213,8 +214,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "verbose": ["verbose"],
     }
 
-    _trains_collapsed = True
-
     def __init__(
         self,
         max_depth: int | None = None,
@@ -279,6 +278,17 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """
         return self._fit(X, y, sample_weight)
 
+    @with_callbacks
+    def fit_ids(
+        self,
+        windows: np.ndarray,
+        target: np.ndarray,
+        labels: Labels,
+        sample_weight: ArrayLike,
+    ) -> StructuredLogLinearLM:
+        """Fit on ids; see `BackoffClassifier.fit_ids`."""
+        return super().fit_ids(windows, target, labels, sample_weight)
+
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
         return PENALTIES[self.penalty]() if is_name else self.penalty
@@ -342,9 +352,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return values
 
-    def _fit_tree(self, tree):
+    def _fit_tree(self, pairs, count):
+        return self._fit_pairs(pairs, count)[1:]
+
+    def _fit_pairs(self, pairs, count):
         penalty, solver = self._penalty(), self._solver()
-        if tree.span is not None and not penalty.collapsible:
+        if pairs.tree.span is not None and not penalty.collapsible:
             raise ValueError(
                 f"penalty={self.penalty!r} does not keep the weights of merged "
                 "suffixes equal, so it cannot be fitted on a collapsed tree; use "
@@ -352,7 +365,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         beta = self._by_depth("alpha", self.depth_, positive=True)
         depth_weight = self._by_depth("depth_weight", self.depth_, positive=False)
-        if tree.span is not None:
+        if pairs.tree.span is not None:
             _warn_collapsed(beta, depth_weight)
         if not self.penalize_root:
             depth_weight[0] = 0.0
@@ -368,7 +381,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 )
 
             problem = Problem(
-                tree, beta, self.lam * depth_weight, positive=self.positive,
+                pairs, count, beta, self.lam * depth_weight, positive=self.positive,
                 parallel=parallel,
             )  # fmt: skip
             if not problem.total_weight <= LARGEST**2:
@@ -400,7 +413,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return log_prob, log_backoff
+        return trie.pairs, log_prob, log_backoff
 
     def _start(self, problem, loss):
         """Zero, or the previous weights where they fit.

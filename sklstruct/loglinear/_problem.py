@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._parallel import ThreadMap, serial_map
+from ..context_tree import Pairs, expand_pairs
 
 if TYPE_CHECKING:
     from ..backoff import BackoffModel
-    from ..context_tree import ContextTree
 
 # Pairs in one block of branches. Its working set (w, es, gradient, counts, parents:
 # about 40 bytes a pair) should stay in a core's cache between the forward and the
@@ -52,8 +52,8 @@ class PerLevel:
     by_depth : array-like of shape (depth + 1,)
         Depths beyond those of the tree are ignored.
 
-    tree : ContextTree
-        With pairs.
+    pairs : Pairs
+        Over a tree, collapsed or not.
 
     Attributes
     ----------
@@ -64,7 +64,8 @@ class PerLevel:
         Whether there is one number a level.
     """
 
-    def __init__(self, by_depth: ArrayLike, tree: ContextTree) -> None:
+    def __init__(self, by_depth: ArrayLike, pairs: Pairs) -> None:
+        tree = pairs.tree
         by_depth = np.ascontiguousarray(by_depth, dtype=np.float64)
         if tree.span is None:
             self.of_nodes = np.ascontiguousarray(by_depth[: tree.n_levels])
@@ -73,7 +74,7 @@ class PerLevel:
             below = tree.depths() + 1
             total = np.concatenate([[0.0], np.cumsum(by_depth[: below.max()])])
             self.of_nodes = total[below] - total[below - tree.spans()]
-            self._values = np.repeat(self.of_nodes, np.diff(tree.pair_ptr))
+            self._values = np.repeat(self.of_nodes, np.diff(pairs.ptr))
             self.a_level = False
 
     def __mul__(self, factor: float) -> PerLevel:
@@ -97,8 +98,11 @@ class Problem:
 
     Parameters
     ----------
-    tree : ContextTree
-        With pairs and counts.
+    pairs : Pairs
+        Over a tree, collapsed or not.
+
+    count : ndarray of shape (n_pairs,)
+        Weight of the samples at or below each pair.
 
     beta : array-like of shape (depth + 1,)
         Weight of the features of each depth, non-negative.
@@ -153,7 +157,8 @@ class Problem:
 
     def __init__(
         self,
-        tree: ContextTree,
+        pairs: Pairs,
+        count: np.ndarray,
         beta: ArrayLike,
         strength: ArrayLike | None = None,
         *,
@@ -161,21 +166,22 @@ class Problem:
         parallel: ThreadMap | None = None,
         n_shards: int = N_SHARDS,
     ) -> None:
-        self.tree = tree
-        self.count, self.node_weight = tree.count, tree.node_weight
-        self.pair_ptr, self.pair_parent = tree.pair_ptr, tree.pair_parent
+        tree = pairs.tree
+        self.pairs, self.tree = pairs, tree
+        self.count, self.node_weight = count, pairs.terminal_weight(count)
+        self.pair_ptr, self.pair_parent = pairs.ptr, pairs.parent
         self.parent, self.level_ptr = tree.parent, tree.level_ptr
         self.n_nodes, self.n_levels = tree.n_nodes, tree.n_levels
-        self.n_pairs, self.n_classes = tree.n_pairs, tree.n_classes
+        self.n_pairs, self.n_classes = pairs.n_pairs, pairs.n_classes
 
         beta = np.asarray(beta, dtype=np.float64)
-        deepest = int(tree.depths().max()) + 1
+        deepest = tree.max_depth + 1
         self.beta_by_depth = beta
-        self.beta = PerLevel(beta, tree)
+        self.beta = PerLevel(beta, pairs)
         self.scale = self.beta * beta[:deepest].sum()
         if strength is None:
             strength = np.zeros(deepest)
-        self.strength = PerLevel(strength, tree)
+        self.strength = PerLevel(strength, pairs)
         self.positive = bool(positive)
         self.unseen = self.count[: self.n_classes] == 0
         self.total_weight = float(self.node_weight.sum())
@@ -237,27 +243,22 @@ class Problem:
 
     def expand(self, w: np.ndarray) -> tuple[Problem, np.ndarray]:
         """The problem on the trie, and w there: merged suffixes share their weights."""
-        tree = self.tree
-        if tree.span is None:
+        if self.tree.span is None:
             return self, w
-        trie, index = tree.expand()
-        source = np.empty(trie.n_nodes, dtype=np.int32)
-        source[index] = np.repeat(np.arange(tree.n_nodes, dtype=np.int32), tree.span)
-        shift = tree.pair_ptr[source] - trie.pair_ptr[:-1]
-        spread = w[np.arange(trie.n_pairs) + np.repeat(shift, np.diff(trie.pair_ptr))]
+        pairs, source = expand_pairs(self.pairs)
         threads = self.map if isinstance(self.map, ThreadMap) else None
-        return Problem(
-            trie, self.beta_by_depth, positive=self.positive, parallel=threads
-        ), spread
+        trie = Problem(
+            pairs,
+            self.count[source],
+            self.beta_by_depth,
+            positive=self.positive,
+            parallel=threads,
+        )
+        return trie, w[source]
 
     def same_pairs(self, model: BackoffModel) -> bool:
         """Whether the pairs of a fitted model are those of (the trie of) the tree."""
-        trie, _ = self.tree.expand()
-        return (
-            np.array_equal(model.pair_ptr, trie.pair_ptr)
-            and np.array_equal(model.target, trie.target)
-            and np.array_equal(model.parent, trie.parent)
-        )
+        return model.pairs == expand_pairs(self.pairs)[0]
 
     # ------------------------------------------------------------------- walks
 

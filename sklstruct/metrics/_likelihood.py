@@ -8,14 +8,14 @@ by ``classes_``, and what an unknown target costs is a parameter.
 from __future__ import annotations
 
 import numbers
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._compat import _check_sample_weight
-from ..language_model._target_log_proba import innermost, last_step, target_log_proba
+from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
 
 
 class TargetCounts(NamedTuple):
@@ -25,6 +25,7 @@ class TargetCounts(NamedTuple):
     ----------
     known : float
         Number (summed weight) of targets that the estimator has a class for.
+
     unknown : float
         Number (summed weight) of the others.
     """
@@ -76,17 +77,15 @@ def _total(estimator, X, y, sample_weight, unknown):
             dtype=np.float64,
             ensure_non_negative=True,
         )
-    used = weight > 0  # 0 * -inf is NaN: weight 0 means absent
-    log_prob, weight = log_prob[used], weight[used]
-    missing = np.isnan(log_prob)
-    known = ~missing
-    counts = TargetCounts(float(weight[known].sum()), float(weight[missing].sum()))
-    total = float(np.dot(weight[known], log_prob[known]))
+    missing = np.isnan(log_prob) & (weight > 0)
+    known = np.where(np.isnan(log_prob), 0.0, weight)
+    counts = TargetCounts(float(known.sum()), float(weight[missing].sum()))
+    total = weighted_sum(log_prob, known)
     if unknown == "exclude":
         return total, counts.known, counts
     if unknown == "error":
         if counts.unknown:
-            i = int(np.flatnonzero(used)[np.argmax(missing)])
+            i = int(np.argmax(missing))
             what = "" if y is None else f", the first is y[{i}] = {np.asarray(y)[i]!r}"
             raise ValueError(
                 f"{int(missing.sum())} targets are unknown to the estimator{what}. Fix "
@@ -147,7 +146,7 @@ def _document(function):
 @_document
 def log_likelihood(
     estimator: BaseEstimator,
-    X,
+    X: Any,
     y: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
@@ -200,7 +199,7 @@ def log_likelihood(
 @_document
 def perplexity(
     estimator: BaseEstimator,
-    X,
+    X: Any,
     y: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
@@ -247,7 +246,7 @@ def perplexity(
 @_document
 def code_length(
     estimator: BaseEstimator,
-    X,
+    X: Any,
     y: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
@@ -314,19 +313,24 @@ class LikelihoodScorer(BaseEstimator):
         What a target outside ``classes_`` costs, as in `log_likelihood`.
     """
 
-    def __init__(self, metric="log_likelihood", *, unknown="exclude"):
+    def __init__(self, metric: Any = "log_likelihood", *, unknown: Any = "exclude"):
         self.metric = metric
         self.unknown = unknown
 
-    def score(self, estimator, X, y=None, sample_weight=None) -> float:
+    def score(
+        self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> float:
         """Score of a fitted estimator.
 
         Parameters
         ----------
         estimator : fitted classifier or LanguageModel
+
         X : array-like
+
         y : array-like of shape (n_samples,), default=None
             None for a `LanguageModel`.
+
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns

@@ -1,13 +1,12 @@
 """Count-based smoothing: language models and unigrams from counts."""
 
-from ._additive import AdditiveLM
-from ._kneser_ney import KneserNeyLM
 from ._word_graphs import (
     cooccurrence_graph,
     group_graph,
     neighbors_graph,
     wordnet_graph,
 )
+from .ngram import AdditiveLM, KneserNeyLM
 from .unigram import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,

@@ -7,6 +7,8 @@ distribution in its attribute ``proba_``. That is the whole protocol.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import clone
 
@@ -15,17 +17,20 @@ from .._compat import HasMethods, StrOptions
 BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 
 
-def base_distribution(base, counts, classes, *, positive=True):
+def base_distribution(base: Any, counts: Any, classes: Any, *, positive: Any = True):
     """P(y) of the parameter `base`, summing to 1 and, if so asked, positive.
 
     Parameters
     ----------
     base : "uniform" or unigram estimator
         An estimator is cloned before it is fitted.
+
     counts : ndarray of shape (n_classes,)
         Weight of each class in training.
+
     classes : ndarray of shape (n_classes,)
         The classes, sorted.
+
     positive : bool
         Whether a class without probability is an error.
 

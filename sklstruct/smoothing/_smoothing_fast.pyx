@@ -1,8 +1,10 @@
 """Kernels of the discounting smoothers over the pairs of a context tree.
 
 Pairs are in the order of `ContextTree`: node by node, parents before children,
-the targets of a node sorted, the root dense over all V classes. Every kernel is one
-sweep from the root down, O(pairs) time and no memory of its own; `back_off` also
+the targets of a node sorted, the root dense over all V classes. A smoother says what
+each context keeps for its own classes and what it holds back for its parent's
+(`discount`, or plain arithmetic); `interpolate` or `back_off` then sweeps once from
+the root down. O(pairs) time and no memory of their own; `back_off` also
 reads a parent's pairs again for the few nodes which cover nearly all of its mass.
 
 Weights may be fractional. Whatever is a function of an integer count (its discount,
@@ -49,59 +51,68 @@ def counts_of_counts(const double[::1] adjusted, double[::1] n):
                     n[i + 1] += rest
 
 
-cdef inline double kept(double a, const double[:, ::1] discounts,
-                        Py_ssize_t level) noexcept nogil:
-    """a - D(a), with D = discounts[level, i - 1] at i, constant from the last on."""
-    cdef Py_ssize_t i, last = discounts.shape[1]
+cdef inline double kept(double a, const double[::1] discounts) noexcept nogil:
+    """a - D(a), with D = discounts[i - 1] at i, constant from the last on."""
+    cdef Py_ssize_t i, last = discounts.shape[0]
     cdef double low
     if a < 1.0:
-        return (1.0 - discounts[level, 0]) * a * a
+        return (1.0 - discounts[0]) * a * a
     if a >= last:
-        return a - discounts[level, last - 1]
+        return a - discounts[last - 1]
     i = <Py_ssize_t> a
-    low = discounts[level, i - 1]
-    return a - (low + (a - i) * (discounts[level, i] - low))
+    low = discounts[i - 1]
+    return a - (low + (a - i) * (discounts[i] - low))
 
 
-def interpolate(const int64_t[::1] level_ptr, const int32_t[::1] pair_ptr,
-                const int32_t[::1] pair_parent, const double[::1] adjusted,
-                const double[:, ::1] discounts, const double[::1] base,
-                Py_ssize_t first_level, double[::1] prob, double[::1] backoff):
-    """P(y | n) = (a - D(a)) / A(n) + g(n) P(y | parent), g(n) = sum of D(a) / A(n).
-
-    g(n) is also the back-off weight. `base` is the distribution above the root.
-    Levels above `first_level` are taken as they are in prob.
-    """
-    cdef Py_ssize_t level, n, p
-    cdef double total, held, up
+def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
+             const double[::1] count, const double[::1] discounts,
+             double[::1] own, double[::1] held):
+    """own = (a - D(a)) / A(n) and held = sum of D(a) / A(n), the nodes first:last."""
+    cdef Py_ssize_t n, p
+    cdef double total, rest, k
     with nogil:
-        for level in range(first_level, level_ptr.shape[0] - 1):
-            for n in range(level_ptr[level], level_ptr[level + 1]):
-                total = 0.0
-                held = 0.0
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    total += adjusted[p]
-                    held += adjusted[p] - kept(adjusted[p], discounts, level)
-                held /= total
-                backoff[n] = held
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    up = prob[pair_parent[p]] if n > 0 else base[p]
-                    prob[p] = kept(adjusted[p], discounts, level) / total
-                    prob[p] += held * up
+        for n in range(first, last):
+            total = 0.0
+            rest = 0.0
+            for p in range(ptr[n], ptr[n + 1]):
+                k = kept(count[p], discounts)
+                own[p] = k
+                total += count[p]
+                rest += count[p] - k
+            held[n] = rest / total
+            for p in range(ptr[n], ptr[n + 1]):
+                own[p] = own[p] / total
 
 
-def back_off(const int64_t[::1] level_ptr, const int32_t[::1] parent,
-             const int32_t[::1] pair_ptr, const int32_t[::1] target,
-             const int32_t[::1] pair_parent, const double[::1] adjusted,
-             const double[:, ::1] discounts, const double[::1] base,
-             Py_ssize_t first_level, double[::1] unseen, double[::1] prob,
-             double[::1] backoff):
-    """P(y | n) = (a - D(a)) / A(n) for seen y, b(n) P(y | parent) for the others.
+def interpolate(const int32_t[::1] ptr, const int32_t[::1] pair_parent,
+                Py_ssize_t first, const double[::1] base,
+                const double[::1] held, double[::1] prob):
+    """prob(n, y) += held(n) prob(parent(n), y), from the node `first` on.
 
-    b(n) = g(n) / R(n) with R(n) the parent's mass on the classes without a pair at n.
-    A node that has seen every class has nothing to back off to and interpolates.
+    On entry prob is what each context keeps for its own classes. Above the root is
+    `base`; nodes before `first` are taken as they are.
+    """
+    cdef Py_ssize_t n, p
+    with nogil:
+        if first == 0:
+            for p in range(ptr[1]):
+                prob[p] += held[0] * base[p]
+        for n in range(max(first, 1), ptr.shape[0] - 1):
+            for p in range(ptr[n], ptr[n + 1]):
+                prob[p] += held[n] * prob[pair_parent[p]]
 
-    Levels above `first_level` are taken as they are in prob.
+
+def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
+             const int32_t[::1] target, const int32_t[::1] pair_parent,
+             Py_ssize_t first, const double[::1] base, const double[::1] count,
+             double[::1] unseen, double[::1] held, double[::1] prob):
+    """P(y | n) = own for seen y, b(n) P(y | parent) for the others.
+
+    On entry prob is what each context keeps for its own classes, and held(n) what it
+    holds back; on return held is b(n) = held(n) / R(n), with R(n) the parent's mass on
+    the classes without a pair at n. A node that has seen every class has nothing to
+    back off to and interpolates. At the root a class is seen if its count is not 0.
+    Nodes before `first` are taken as they are.
 
     unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at
     n. R as 1 - sum of the parent's probabilities at the pairs of n loses digits where
@@ -109,49 +120,45 @@ def back_off(const int64_t[::1] level_ptr, const int32_t[::1] parent,
     parent's pairs that n lacks. These sums are over at most V pairs, of nodes which
     have seen nearly everything that is probable at their parent.
     """
-    cdef Py_ssize_t level, n, p, q, m, n_classes = base.shape[0]
-    cdef double total, held, rest, up
+    cdef Py_ssize_t n, p, q, m, n_classes = base.shape[0]
+    cdef double rest, mass
     cdef bint full
     with nogil:
-        for level in range(first_level, level_ptr.shape[0] - 1):
-            for n in range(level_ptr[level], level_ptr[level + 1]):
-                total = 0.0
-                held = 0.0
-                rest = 0.0
-                full = True
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    total += adjusted[p]
-                    held += adjusted[p] - kept(adjusted[p], discounts, level)
-                    if n == 0:
-                        if adjusted[p] == 0.0:
-                            full = False
-                            rest += base[p]
+        if first == 0:
+            rest = 0.0
+            full = True
+            for p in range(n_classes):
+                if count[p] == 0.0:
+                    full = False
+                    rest += base[p]
+            mass = held[0] if full else held[0] / rest
+            for p in range(n_classes):
+                if count[p] == 0.0:
+                    prob[p] = mass * base[p]
+                elif full:
+                    prob[p] += mass * base[p]
+        unseen[0] = 0.0  # the root is dense: no class is without a pair
+        for n in range(1, ptr.shape[0] - 1):
+            rest = 0.0
+            for p in range(ptr[n], ptr[n + 1]):
+                rest += prob[pair_parent[p]]
+            full = ptr[n + 1] - ptr[n] == n_classes
+            rest = 1.0 - rest
+            if rest < 0.01 and not full:
+                m = parent[n]
+                rest = unseen[m]
+                p = ptr[n]
+                for q in range(ptr[m], ptr[m + 1]):
+                    if p < ptr[n + 1] and target[p] == target[q]:
+                        p += 1
                     else:
-                        rest += prob[pair_parent[p]]
-                held /= total
-                if n > 0:
-                    full = pair_ptr[n + 1] - pair_ptr[n] == n_classes
-                    rest = 1.0 - rest
-                    if rest < 0.01 and not full:
-                        m = parent[n]
-                        rest = unseen[m]
-                        p = pair_ptr[n]
-                        for q in range(pair_ptr[m], pair_ptr[m + 1]):
-                            if p < pair_ptr[n + 1] and target[p] == target[q]:
-                                p += 1
-                            else:
-                                rest += prob[q]
-                # The root is dense, so no class is without a pair there.
-                unseen[n] = 0.0 if full or n == 0 else held
-                backoff[n] = held if full else held / rest
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    up = prob[pair_parent[p]] if n > 0 else base[p]
-                    if adjusted[p] == 0.0:
-                        prob[p] = backoff[n] * up
-                        continue
-                    prob[p] = kept(adjusted[p], discounts, level) / total
-                    if full:
-                        prob[p] += held * up
+                        rest += prob[q]
+            unseen[n] = 0.0 if full else held[n]
+            if full:
+                for p in range(ptr[n], ptr[n + 1]):
+                    prob[p] += held[n] * prob[pair_parent[p]]
+            else:
+                held[n] = held[n] / rest
 
 
 def add_parent_pairs(const int32_t[::1] parent, const int32_t[::1] pair_ptr,

@@ -5,11 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from _oracles import make_model
 from scipy import stats
 
 from sklstruct.backoff import BackoffModel
-from sklstruct.context_tree import ContextTree
-from sklstruct.context_tree._tree import Histories
+from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
+from sklstruct.symbols import Labels
 
 
 def build(contexts, pairs, bows, n_classes, **labels):
@@ -22,13 +23,10 @@ def build(contexts, pairs, bows, n_classes, **labels):
     for c in contexts:
         levels.setdefault(len(c), []).append(c)
     order, number = [()], {(): 0}
-    level_ptr = [0, 1]
     for depth in range(1, max(levels) + 1):
         for c in sorted(levels[depth], key=lambda c: (number[c[1:]], c[0])):
             number[c] = len(order)
             order.append(c)
-        level_ptr.append(len(order))
-    children = [sum(1 for d in order if d and d[1:] == c) for c in order]
     target, log_prob, pair_ptr = [], [], [0]
     for c in order:
         for y in range(n_classes):
@@ -36,11 +34,9 @@ def build(contexts, pairs, bows, n_classes, **labels):
                 target.append(y)
                 log_prob.append(pairs[c, y])
         pair_ptr.append(len(target))
-    model = BackoffModel(
+    model = make_model(
         [-1] + [number[c[1:]] for c in order[1:]],
         [-1] + [c[0] for c in order[1:]],
-        level_ptr,
-        np.concatenate([[1], 1 + np.cumsum(children)]),
         pair_ptr,
         target,
         log_prob,
@@ -210,7 +206,7 @@ def test_sampling_is_an_inversion_of_the_row(toy):
     grid = (np.arange(n) + 0.5) / n
     for node in range(0, toy.model.n_nodes, 5):
         p = np.exp(toy.model.predict_log_proba([node])[0])
-        drawn = toy.model._sample(np.full(n, node, dtype=np.int32), grid)
+        drawn = toy.model.sample_at(np.full(n, node, dtype=np.int32), grid)
         np.testing.assert_allclose(
             np.bincount(drawn, minlength=toy.V) / n, p, rtol=0, atol=2.1 / n
         )
@@ -222,7 +218,7 @@ def test_sampling_an_unnormalised_row_is_proportional():
     n = 10_000
     grid = (np.arange(n) + 0.5) / n
     for node, p in ((0, 0.75), (1, 0.6 / 1.5)):
-        drawn = model._sample(np.full(n, node, dtype=np.int32), grid)
+        drawn = model.sample_at(np.full(n, node, dtype=np.int32), grid)
         assert abs((drawn == 0).mean() - p) <= 1.1 / n
 
 
@@ -241,18 +237,9 @@ def test_row_sums_and_check_normalized(toy):
     assert model.check_normalized(np.arange(3), tol=0.1) < 1e-12
     # A broken back-off weight is found and named.
     bow = model.log_backoff.copy()
-    node = int(model.level_ptr[1])
+    node = 1
     bow[node] += 0.01
-    broken = BackoffModel(
-        model.parent,
-        model.symbol,
-        model.level_ptr,
-        model.child_ptr,
-        model.pair_ptr,
-        model.target,
-        model.log_prob,
-        bow,
-    )
+    broken = BackoffModel(model.pairs, model.log_prob, bow)
     rows = np.exp(broken.predict_log_proba(np.arange(model.n_nodes))).sum(axis=1)
     np.testing.assert_allclose(broken.row_sums(), rows, atol=1e-12)
     assert broken.check_normalized(tol=np.inf) == pytest.approx(np.abs(rows - 1).max())
@@ -261,22 +248,27 @@ def test_row_sums_and_check_normalized(toy):
     assert broken.check_normalized([0]) < 1e-12
 
 
-def test_score_tokens_is_find_and_log_proba(toy):
-    rng = np.random.RandomState(5)
-    S, V = toy.S, toy.V
-    # Token ids: symbols, then S = an end mark (predicted, no context) and S + 1 = an
-    # unknown word. Symbol 0 is not scored.
-    class_of_token = np.r_[-1, rng.randint(V, size=S - 1), 3, -2].astype(np.int32)
-    tokens = rng.randint(-1, S + 2, size=500)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_score_tokens_is_find_and_log_proba(seed):
+    # Class 6 is no symbol (an end mark), symbol 0 no class (a start mark).
+    rng = np.random.RandomState(seed)
+    symbols = [*"^abcde"]
+    toy = Toy(seed, depth=1 + seed % 4, classes=[*"abcdef$"], symbols=symbols)
+    labels = toy.model.labels
+    assert labels.n_tokens == 8
+    tokens = rng.randint(-1, labels.n_tokens + 1, size=500)
     got, depth = toy.model.score_tokens(
-        tokens, class_of_token, return_depth=True, unknown_log_prob=-5.0
+        tokens, return_depth=True, unknown_log_prob=-5.0
     )
-    context = np.where(tokens < S, tokens, -1)
+    context = np.where(tokens < toy.S, tokens, -1)
     width = toy.model.max_depth
     padded = np.r_[np.full(width, -1), context]
     w = np.stack([padded[i : i + width] for i in range(len(tokens))]).astype(np.int32)
     nodes = toy.model.find(w)
-    cls = np.where(tokens < 0, -1, class_of_token[tokens])
+    names = [*symbols, "f", "$", None]
+    cls = np.array(
+        [-1 if t <= 0 else -2 if t == 8 else "abcdef$".index(names[t]) for t in tokens]
+    )
     scored = cls != -1
     want, want_depth = toy.model.log_proba(
         nodes[scored],
@@ -289,6 +281,105 @@ def test_score_tokens_is_find_and_log_proba(toy):
     assert (got[~scored] == 0).all() and (depth[~scored] == -1).all()
 
 
+def test_long_texts_are_scored_in_slices(monkeypatch):
+    toy = Toy(3, classes=[*"abcdefg"], symbols=[*"abcdef"])
+    tokens = np.random.RandomState(0).randint(-1, 6, size=300)
+    whole = toy.model.score_tokens(tokens)
+    nodes = np.arange(toy.model.n_nodes)
+    rows = toy.model.predict_log_proba(nodes)
+    monkeypatch.setattr("sklstruct.backoff._model._SLICE", 7)
+    monkeypatch.setattr("sklstruct.backoff._model.rows_per_block", lambda width: 2)
+    np.testing.assert_array_equal(toy.model.score_tokens(tokens), whole)
+    np.testing.assert_array_equal(toy.model.predict_log_proba(nodes), rows)
+    for row, best in zip(rows, toy.model.top_k(nodes, 2)[0]):
+        assert best.tolist() == np.lexsort([np.arange(7), -row])[:2].tolist()
+
+
+def test_a_class_can_be_left_out_of_the_sample(toy):
+    n = 20_000
+    grid = (np.arange(n) + 0.5) / n
+    for node in range(0, toy.model.n_nodes, 5):
+        p = np.exp(toy.model.predict_log_proba([node])[0])
+        for skip in (0, 3):
+            q = p.copy()
+            q[skip] = 0
+            drawn = toy.model.sample_at(np.full(n, node, np.int32), grid, skip)
+            np.testing.assert_allclose(
+                np.bincount(drawn, minlength=toy.V) / n, q / q.sum(), atol=2.1 / n
+            )
+
+
+def test_relabel_shares_everything():
+    model = Toy(2).model
+    names = Labels([*"abcdefg"], [*"abcdef"])
+    named = model.relabel(names)
+    assert named.labels is names and named.pairs is model.pairs
+    assert named.log_prob is model.log_prob
+    assert named != model and named.relabel(model.labels) == model
+    with pytest.raises(ValueError, match="labels.classes must have 7 entries"):
+        model.relabel(Labels([*"abc"]))
+    with pytest.raises(ValueError, match="labels.symbols must have 6 entries"):
+        model.relabel(Labels([*"abcdefg"], [*"ab"]))
+    with pytest.raises(TypeError, match="labels must be Labels"):
+        model.relabel(["a"])
+
+
+# ----------------------------------------------------------------------- cursor
+
+
+def closed_model(seed):
+    """A model of a text, whose contexts all begin with a context."""
+    rng = np.random.RandomState(seed)
+    tokens = rng.randint(-1, 4, size=200).astype(np.int32)
+    at = np.flatnonzero(tokens >= 0)
+    histories = Histories.from_tokens(tokens, at, 1 + seed % 4)
+    tree, terminal = ContextTree.from_histories(histories, 4)
+    pairs, count = Pairs.count(tree, terminal, tokens[at], 5)
+    prob = np.log((count + 0.5) / (pairs.node_sums(count) + 3)[pairs.nodes()])
+    return BackoffModel(
+        pairs,
+        prob,
+        np.r_[0.0, -rng.rand(tree.n_nodes - 1)],
+        Labels([*"abcd$"], [*"abcd"]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cursor_is_find_on_the_whole_history(seed):
+    model = closed_model(seed)
+    labels = model.labels
+    rng = np.random.RandomState(seed)
+    n, length = 40, 12
+    text = rng.randint(0, labels.n_tokens, size=(n, length)).astype(np.int32)
+    states = model.start(n)
+    for k in range(length):
+        log_prob, states = model.advance(states, text[:, k])
+        history = np.where(text[:, : k + 1] < 4, text[:, : k + 1], -1)
+        np.testing.assert_array_equal(states, model.find(history))
+        above = model.find(np.where(text[:, :k] < 4, text[:, :k], -1))
+        target = labels.class_of_token[text[:, k]]
+        np.testing.assert_array_equal(log_prob, model.log_proba(above, target))
+
+
+def test_cursor_starts_after_the_start_mark():
+    model = closed_model(1)
+    labels = Labels([*"abc$x"], [*"abc", "^"], start="^")
+    model = model.relabel(labels)
+    assert model.start(2).tolist() == [int(model.find([[3]])[0])] * 2
+    log_prob, states = model.advance(model.start(1), [3])
+    assert log_prob.tolist() == [0.0] and states[0] == model.find([[3, 3]])[0]
+    with pytest.raises(ValueError, match="unknown"):
+        model.advance(model.start(1), [labels.n_tokens])
+
+
+def test_cursor_refuses_trees_in_which_a_node_is_no_state():
+    # "ab" is a context (a older), "a" is not.
+    contexts = {(), (1,), (0, 1)}
+    model, _ = build(contexts, {((), 0): 0.0}, {(1,): 0.0, (0, 1): 0.0}, 1)
+    with pytest.raises(ValueError, match="use find on windows"):
+        model.start()
+
+
 def test_unknown_class_backs_off_to_the_root(toy):
     nodes = np.arange(toy.model.n_nodes)
     got, depth = toy.model.log_proba(
@@ -297,36 +388,6 @@ def test_unknown_class_backs_off_to_the_root(toy):
     want = [-9.0 + sum(toy.bows[c[i:]] for i in range(len(c))) for c in toy.order]
     np.testing.assert_allclose(got, want, rtol=1e-13)
     assert (depth == 0).all()
-
-
-def test_perplexity_and_by_depth(toy):
-    rng = np.random.RandomState(2)
-    nodes = toy.model.find(windows(toy, 200))
-    targets = toy.model.sample(nodes, random_state=0)
-    weight = rng.randint(0, 3, size=200).astype(float)
-    lp, depth = toy.model.log_proba(nodes, targets, return_depth=True)
-    want = np.exp(-(lp * weight).sum() / weight.sum())
-    assert toy.model.perplexity(nodes, targets, weight) == pytest.approx(want)
-    # Weight 2 is a repetition, weight 0 absence.
-    rep = np.repeat(np.arange(200), weight.astype(int))
-    assert toy.model.perplexity(nodes[rep], targets[rep]) == pytest.approx(want)
-    table = toy.model.perplexity_by_depth(nodes, targets, weight)
-    assert table["weight"].sum() == weight.sum()
-    assert table["log_likelihood"].sum() == pytest.approx((lp * weight).sum())
-    for d in range(toy.model.max_depth + 1):
-        here = (depth == d) & (weight > 0)
-        if here.any():
-            assert table["perplexity"][d] == pytest.approx(
-                np.exp(-(lp[here] * weight[here]).sum() / weight[here].sum())
-            )
-        else:
-            assert np.isnan(table["perplexity"][d])
-
-
-def test_perplexity_of_an_impossible_target_is_infinite():
-    model, _ = build({()}, {((), 0): 0.0, ((), 1): -np.inf}, {}, 2)
-    assert model.perplexity([0, 0], [0, 1]) == np.inf
-    assert model.perplexity([0, 0], [0, 1], [1, 0]) == 1.0
 
 
 def test_encoding():
@@ -339,7 +400,7 @@ def test_encoding():
         start="<s>",
         unknown="<unk>",
     )
-    m = toy.model
+    m = toy.model.labels
     X = np.array([["a", None, "zz"], [np.nan, "b", "<s>"]], dtype=object)
     assert m.encode_contexts(X).tolist() == [[0, -1, 1], [-1, 3, 2]]
     assert m.encode_contexts([["a", "q"]]).tolist() == [[0, 1]]
@@ -347,75 +408,11 @@ def test_encoding():
     assert m.class_of_symbol.tolist() == [0, 2, -1, 1]
     assert m.symbol_of_class.tolist() == [0, 3, 1]
     no_unknown = Toy(1, n_classes=2, n_symbols=2, classes=[10, 20], symbols=[20, 10])
-    m = no_unknown.model
+    m = no_unknown.model.labels
     assert m.encode_contexts([[10, 20, 7]]).tolist() == [[1, 0, -1]]
     assert m.encode_targets([20, 7]).tolist() == [1, -1]
     with pytest.raises(ValueError, match=r"targets\[1\] = -1.*unknown_log_prob"):
-        m.log_proba([0, 0], m.encode_targets([20, 7]))
-
-
-def test_sample_sequences_start_end_and_prefix():
-    # a b a b ... forced; after "b a" the end.
-    symbols, classes = ["<s>", "a", "b"], ["</s>", "a", "b"]
-    inf = -np.inf
-    pairs = {((), 0): np.log(0.5), ((), 1): np.log(0.25), ((), 2): np.log(0.25)}
-    bows = {(0,): inf, (1,): inf, (2,): inf, (2, 1): inf}
-    pairs.update({((0,), 1): 0.0, ((1,), 2): 0.0, ((2,), 1): 0.0, ((2, 1), 0): 0.0})
-    contexts = {(), (0,), (1,), (2,), (2, 1)}
-    m, _ = build(
-        contexts,
-        pairs,
-        bows,
-        3,
-        classes=classes,
-        symbols=symbols,
-        start="<s>",
-        end="</s>",
-    )
-    assert [s.tolist() for s in m.sample_sequences(3, random_state=0)] == [
-        [1, 2, 1]
-    ] * 3
-    got = m.sample_sequences(1, prefix=[1], random_state=0)
-    assert got[0].tolist() == [2, 1]
-    assert m.sample_sequences(1, max_length=2, random_state=0)[0].tolist() == [1, 2]
-    assert m.sample_sequences(1, max_length=0)[0].tolist() == []
-    assert m.sample_sequences(0) == []
-    endless = m.sample_sequences(1, end=-1, max_length=6, random_state=0)[0].tolist()
-    assert endless[:4] == [1, 2, 1, 0]
-    with pytest.raises(ValueError, match=r"prefix\[1\] = 9"):
-        m.sample_sequences(prefix=[9])
-    with pytest.raises(ValueError, match="max_length"):
-        m.sample_sequences(max_length=-1)
-
-
-def test_sample_sequences_frequencies_are_the_chain_s():
-    toy = Toy(
-        4,
-        n_classes=4,
-        n_symbols=4,
-        depth=2,
-        classes=list("abc$"),
-        symbols=list("abc^"),
-        start="^",
-        end="$",
-    )
-    m = toy.model
-    n = 6000
-    drawn = m.sample_sequences(n, random_state=0, max_length=2)
-    keys = [tuple(s.tolist()) for s in drawn]
-    start = toy.find([3])
-    first = np.exp(m.predict_log_proba([start])[0])
-    want = {(): first[3]}
-    for a in range(3):
-        row = np.exp(m.predict_log_proba([toy.find([3, a])])[0])
-        want[(a,)] = first[a] * row[3]
-        want.update({(a, b): first[a] * row[b] for b in range(3)})
-    assert sum(want.values()) == pytest.approx(1)
-    assert set(keys) <= set(want)
-    counts = np.array([keys.count(k) for k in want])
-    assert stats.chisquare(counts, n * np.array(list(want.values()))).pvalue > 1e-4
-    again = m.sample_sequences(n, random_state=0, max_length=2)
-    assert all(np.array_equal(a, b) for a, b in zip(drawn, again))
+        no_unknown.model.log_proba([0, 0], m.encode_targets([20, 7]))
 
 
 def test_depth_zero_model():
@@ -424,9 +421,8 @@ def test_depth_zero_model():
     assert model.find(np.full((2, 3), -1)).tolist() == [0, 0]
     assert model.find(np.empty((2, 0), dtype=int)).tolist() == [0, 0]
     assert model.top_k([0], 2)[0].tolist() == [[1, 0]]
-    np.testing.assert_allclose(
-        model.score_tokens([5, -1, 6], [0] * 7), np.log([0.25, 1, 0.25])
-    )
+    named = model.relabel(Labels(["x", "y"], []))
+    np.testing.assert_allclose(named.score_tokens([0, -1, 1]), np.log([0.25, 1, 0.75]))
 
 
 def test_no_samples(toy):
@@ -437,9 +433,8 @@ def test_no_samples(toy):
     assert m.predict_log_proba([]).shape == (0, toy.V)
     assert m.top_k(none, 2)[0].shape == (0, 2)
     assert m.sample(none).shape == (0,)
-    assert m.score_tokens(none, np.zeros(toy.S, int)).shape == (0,)
-    with pytest.raises(ValueError, match="at least one sample"):
-        m.perplexity(none, none)
+    named = m.relabel(Labels(range(toy.V), range(toy.S)))
+    assert named.score_tokens(none).shape == (0,)
 
 
 def test_equality_pickle_and_repr(toy):
@@ -449,20 +444,14 @@ def test_equality_pickle_and_repr(toy):
     copy = pickle.loads(data)
     assert copy == m
     assert copy._cache == {}
+    tree, pairs = m.tree, m.pairs
     arrays = sum(
-        getattr(m, a).nbytes
+        a.nbytes
         for a in (
-            "parent",
-            "symbol",
-            "level_ptr",
-            "child_ptr",
-            "pair_ptr",
-            "target",
-            "log_prob",
-            "log_backoff",
-            "classes_",
+            tree.parent, tree.symbol, tree.level_ptr, tree.child_ptr, pairs.ptr,
+            pairs.target, m.log_prob, m.log_backoff, m.labels.classes,
         )
-    )
+    )  # fmt: skip
     assert len(data) < arrays + 2500
     np.testing.assert_array_equal(
         copy.predict_log_proba([0, 1]), m.predict_log_proba([0, 1])
@@ -494,34 +483,27 @@ def test_inputs_of_other_types(toy):
 # ---------------------------------------------------------- over a ContextTree
 
 
-def counted_tree(seed, collapse=False):
-    """Tree of a random text, histories, and additive log_prob and log_backoff."""
+@pytest.mark.parametrize("seed", range(3))
+def test_over_a_counted_tree(seed):
     rng = np.random.RandomState(seed)
     tokens = rng.randint(-1, 4, size=150).astype(np.int32)
     at = np.flatnonzero(tokens >= 0)
     histories = Histories.from_tokens(tokens, at, 4)
-    tree, terminal = ContextTree.from_histories(histories, 4, collapse=collapse)
-    tree.count_pairs(terminal, tokens[at], 4)
-    n = np.repeat(np.arange(tree.n_nodes), np.diff(tree.pair_ptr))
-    total = np.bincount(n, tree.count)
+    tree, terminal = ContextTree.from_histories(histories, 4)
+    pairs, count = Pairs.count(tree, terminal, tokens[at], 4)
     # P = c / (c(n) + 1) + P_parent / (c(n) + 1), an interpolated model.
-    prob = np.empty(tree.n_pairs)
-    for p in range(tree.n_pairs):
-        below = tree.pair_parent[p]
-        prob[p] = (tree.count[p] + (0.25 if below < 0 else prob[below])) / (
-            total[n[p]] + 1
+    total, node = pairs.node_sums(count), pairs.nodes()
+    prob = np.empty(pairs.n_pairs)
+    for p, above in enumerate(pairs.parent):
+        prob[p] = (count[p] + (0.25 if above < 0 else prob[above])) / (
+            total[node[p]] + 1
         )
     bow = -np.log(total + 1)
     bow[0] = 0
-    return tree, histories, tokens, at, np.log(prob), bow
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_from_tree(seed):
-    tree, histories, tokens, at, log_prob, bow = counted_tree(seed)
-    model = BackoffModel.from_tree(tree, log_prob, bow, classes=list("abcd"))
+    labels = Labels([*"abcd"], [*"abcd"])
+    model = BackoffModel(pairs, np.log(prob), bow, labels)
     assert model.check_normalized() < 1e-12
-    assert model.parent is tree.parent and model.target is tree.target
+    assert model.tree is tree and model.pairs is pairs
     padded = np.r_[np.full(5, -1, dtype=np.int32), tokens]
     # A sliding-window view is read in place.
     view = np.lib.stride_tricks.sliding_window_view(padded, 5)[at]
@@ -530,44 +512,18 @@ def test_from_tree(seed):
     every = model.find(np.lib.stride_tricks.sliding_window_view(padded, 5)[:-1])
     np.testing.assert_array_equal(every[at], nodes)
     np.testing.assert_allclose(
-        model.score_tokens(tokens, np.arange(4))[at],
-        model.log_proba(nodes, tokens[at]),
-        rtol=1e-14,
+        model.score_tokens(tokens)[at], model.log_proba(nodes, tokens[at]), rtol=1e-14
     )
-    np.testing.assert_array_equal(model.tree.child_ptr, tree.child_ptr)
-    np.testing.assert_array_equal(model.tree.find(histories)[0], nodes)
 
 
-def test_collapsed_tree_answers_for_nodes_only():
-    tree, *_, log_prob, bow = counted_tree(0, collapse=True)
-    assert (tree.span > 1).any()
-    symbols = list("abcd")
-    model = BackoffModel.from_tree(tree, log_prob, bow, symbols=symbols)
-    assert model.check_normalized() < 1e-12
-    nodes = np.arange(tree.n_nodes)
-    np.testing.assert_array_equal(model.depth(nodes), tree.depths())
-    rows = np.exp(model.predict_log_proba(nodes))
-    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
-    assert model.max_depth == 4
-    assert len(model.perplexity_by_depth(nodes, nodes % 4)["depth"]) == 5
-    np.testing.assert_array_equal(model.tree.span, tree.span)
-    assert pickle.loads(pickle.dumps(model)) == model
-    for what, query in {
-        "find": lambda: model.find([[0]]),
-        "score_tokens": lambda: model.score_tokens([0]),
-        "sample_sequences": model.sample_sequences,
-    }.items():
-        with pytest.raises(ValueError, match=f"{what} needs.*collapsed"):
-            query()
-
-
-def test_from_tree_without_pairs():
-    tree, histories, *_, log_prob, bow = counted_tree(0)
-    bare, _ = ContextTree.from_histories(histories, 4)
-    with pytest.raises(ValueError, match="count_pairs"):
-        BackoffModel.from_tree(bare, log_prob, bow)
-    with pytest.raises(ValueError, match="log_prob must have"):
-        BackoffModel.from_tree(tree, log_prob[1:], bow)
+def test_a_collapsed_tree_must_be_expanded_first():
+    histories = Histories.from_tokens(np.zeros(5, np.int32), np.arange(5), 3)
+    tree, terminal = suffix_tree(histories, 1)
+    pairs, count = Pairs.count(tree, terminal, np.zeros(5, np.int32), 1)
+    with pytest.raises(ValueError, match="collapsed; expand it first"):
+        BackoffModel(pairs, np.zeros(count.size), np.zeros(tree.n_nodes))
+    with pytest.raises(TypeError, match="pairs must be Pairs"):
+        BackoffModel(tree, np.zeros(count.size), np.zeros(tree.n_nodes))
 
 
 # ------------------------------------------------------------------- bad input
@@ -576,17 +532,12 @@ def test_from_tree_without_pairs():
 def arrays(seed=1):
     m = Toy(seed).model
     return {
-        a: getattr(m, a).copy()
-        for a in (
-            "parent",
-            "symbol",
-            "level_ptr",
-            "child_ptr",
-            "pair_ptr",
-            "target",
-            "log_prob",
-            "log_backoff",
-        )
+        "parent": m.tree.parent.copy(),
+        "symbol": m.tree.symbol.copy(),
+        "ptr": m.pairs.ptr.copy(),
+        "target": m.pairs.target.copy(),
+        "log_prob": m.log_prob.copy(),
+        "log_backoff": m.log_backoff.copy(),
     }
 
 
@@ -602,19 +553,12 @@ CORRUPTIONS = {
     "symbol of root": (corrupt("symbol", 0, 0), r"symbol\[0\]"),
     "parent out of range": (corrupt("parent", 3, 10**6), r"parent\[3\] = 1000000"),
     "parent negative": (corrupt("parent", 3, -1), r"parent\[3\]"),
+    "parent falls": (corrupt("parent", -1, 0), "parent must not fall"),
     "parent cycle": (corrupt("parent", 5, 5), r"parent\[5\]"),
-    "level_ptr first": (corrupt("level_ptr", 0, 1), "level_ptr must start"),
-    "level_ptr last": (corrupt("level_ptr", -1, 10**9), "level_ptr must start"),
-    "level_ptr root": (corrupt("level_ptr", 1, 2), r"level_ptr\[1\]"),
-    "level_ptr falls": (corrupt("level_ptr", 2, 10**6), "level_ptr must not fall"),
-    "level_ptr shifted": (corrupt("level_ptr", 2, 3), "level_ptr does not match"),
-    "child_ptr first": (corrupt("child_ptr", 0, 0), "child_ptr must start"),
-    "child_ptr falls": (corrupt("child_ptr", 3, -7), "child_ptr must not fall"),
-    "child_ptr shifted": (corrupt("child_ptr", 1, 2), "parent and child_ptr"),
     "symbol negative": (corrupt("symbol", 4, -3), "symbol holds a negative"),
     "symbol unsorted": (corrupt("symbol", 1, 5), "symbol must rise"),
-    "pair_ptr falls": (corrupt("pair_ptr", 4, 0), "pair_ptr must not fall"),
-    "pair_ptr last": (corrupt("pair_ptr", -1, 10**8), "pair_ptr must start"),
+    "pair_ptr falls": (corrupt("ptr", 4, 0), "ptr must not fall"),
+    "pair_ptr last": (corrupt("ptr", -1, 10**8), "ptr must start"),
     "root misses a class": (corrupt("target", 2, 5), "root holds every class"),
     "target range": (corrupt("target", -1, 99), r"target\[\d+\] = 99"),
     "target negative": (corrupt("target", -1, -1), r"target\[\d+\] = -1"),
@@ -630,10 +574,10 @@ CORRUPTIONS = {
 def test_corrupted_arrays(case):
     change, message = CORRUPTIONS[case]
     a = arrays()
-    BackoffModel(**a)
+    make_model(**a)
     change(a)
     with pytest.raises(ValueError, match=message):
-        BackoffModel(**a)
+        make_model(**a)
 
 
 def test_single_random_corruptions_never_crash():
@@ -646,7 +590,7 @@ def test_single_random_corruptions_never_crash():
         index = rng.randint(len(a[name]))
         a[name][index] += rng.choice([-2, -1, 1, 3])
         try:
-            m = BackoffModel(**a)
+            m = make_model(**a)
         except ValueError:
             refused += 1
             continue
@@ -668,24 +612,28 @@ def test_arrays_of_wrong_shape_or_type(name, how):
         "empty": a[name][:0],
     }[how]
     with pytest.raises(ValueError):
-        BackoffModel(**a)
+        make_model(**a)
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"classes": ["a", "b"]}, "classes must have 7 entries"),
+        ({"classes": ["a", "b"]}, "labels.classes must have 7 entries"),
         ({"classes": list("aabcdef")}, "classes holds 'a' twice"),
         ({"classes": [["a"]] * 7}, "classes must be"),
-        ({"symbols": list("abc")}, "symbol"),
+        ({"symbols": list("abc")}, "n_symbols=3 is below"),
         ({"n_symbols": 2}, "n_symbols=2"),
-        ({"start": 3}, "start=3 is one of classes"),
+        ({"start": 3, "symbols": range(6)}, "start=3 is one of classes"),
         ({"end": "x"}, "end='x' is not one of classes"),
     ],
 )
 def test_bad_labels(labels, message):
     with pytest.raises(ValueError, match=message):
-        BackoffModel(**arrays(), **labels)
+        make_model(**arrays(), **labels)
+
+
+def named(model):
+    return model.relabel(Labels(range(7), range(6)))
 
 
 BAD_QUERIES = {
@@ -718,19 +666,14 @@ BAD_QUERIES = {
         lambda m: m.predict_log_proba([0], np.empty((1, 7), np.float32)),
         "out must be",
     ),
-    "tokens range": (lambda m: m.score_tokens([9], [0] * 6), "tokens holds 9"),
-    "class_of_token": (lambda m: m.score_tokens([0], [9] * 6), r"class_of_token\[0\]"),
-    "class_of_token short": (lambda m: m.score_tokens([0], [0]), "at least the 6"),
-    "unknown token": (
-        lambda m: m.score_tokens([0, 1], [0, -2] + [0] * 4),
-        r"tokens\[1\].*unknown",
-    ),
+    "tokens range": (lambda m: named(m).score_tokens([9]), r"tokens\[0\] = 9"),
+    "unknown token": (lambda m: named(m).score_tokens([0, 7]), r"tokens\[1\].*unknown"),
     "no symbols": (lambda m: m.score_tokens([0]), "symbols=None"),
-    "encode": (lambda m: m.encode_contexts([[1]]), "symbols=None"),
-    "weight": (lambda m: m.perplexity([0], [0], [-1.0]), "sample_weight"),
-    "weight nan": (lambda m: m.perplexity([0], [0], [np.nan]), "sample_weight"),
-    "weight zero": (lambda m: m.perplexity([0], [0], [0]), "positive weight"),
-    "weight length": (lambda m: m.perplexity([0], [0], [1, 1]), "sample_weight"),
+    "encode": (lambda m: m.labels.encode_contexts([[1]]), "symbols=None"),
+    "state range": (lambda m: named(m).advance([10**6], [0]), r"nodes\[0\]"),
+    "advance token": (lambda m: named(m).advance([0], [9]), r"tokens\[0\] = 9"),
+    "advance negative": (lambda m: named(m).advance([0], [-1]), r"tokens\[0\] = -1"),
+    "advance length": (lambda m: named(m).advance([0, 0], [1]), "tokens must have 2"),
     "tol": (lambda m: m.check_normalized(tol=-1), "tol"),
 }
 

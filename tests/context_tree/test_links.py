@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklstruct.context_tree import ContextTree
+from sklstruct.context_tree import ContextTree, Histories, suffix_tree
 from sklstruct.context_tree._links import (
     close_links,
     drop_newest,
@@ -11,15 +11,14 @@ from sklstruct.context_tree._links import (
     find_pairs,
     newest_symbols,
 )
-from sklstruct.context_tree._tree import Histories
 
 
-def tree_of(contexts, n_symbols, **options):
+def tree_of(contexts, n_symbols, build=ContextTree.from_histories):
     """Tree of contexts written oldest first."""
     flat = np.array([s for c in contexts for s in c], dtype=np.int32)
     length = np.array([len(c) for c in contexts], dtype=np.int32)
     histories = Histories(flat, np.cumsum(length, dtype=np.int64), length)
-    return ContextTree.from_histories(histories, n_symbols, **options)[0]
+    return build(histories, n_symbols)[0]
 
 
 def random_tree(seed, n_symbols=4, n=40, width=5):
@@ -127,7 +126,7 @@ def test_context_at_the_end_of_a_text_has_no_link():
 
 
 def test_collapsed_trees_are_refused():
-    tree = tree_of([(0, 1, 2), (0, 1, 2)], 3, collapse=True)
+    tree = tree_of([(0, 1, 2), (0, 1, 2)], 3, build=suffix_tree)
     assert tree.span is not None
     ptr, target = random_pairs(tree, 0, 2)
     link = np.zeros(tree.n_nodes, dtype=np.int32)

@@ -6,8 +6,17 @@ import pickle
 import numpy as np
 import pytest
 
-from sklstruct.context_tree import ContextTree
-from sklstruct.context_tree._tree import Histories, sliding_base
+from sklstruct.context_tree import (
+    ContextTree,
+    Histories,
+    Pairs,
+    expand_pairs,
+    expand_tree,
+    suffix_tree,
+)
+from sklstruct.symbols._encoding import sliding_base
+
+BUILD = {False: ContextTree.from_histories, True: suffix_tree}
 
 
 def draw(seed, n=80, width=5, n_symbols=3, n_classes=4, missing=0.1):
@@ -48,21 +57,21 @@ def contexts_of(tree):
 def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
     X, y, weight = draw(seed)
     tree, terminal = ContextTree.from_histories(Histories.from_windows(X, m), 3)
-    tree.count_pairs(terminal, y, 4, weight)
+    pairs, count = Pairs.count(tree, terminal, y, 4, weight)
     c, t = brute_counts(X, y, weight, m)
     names = contexts_of(tree)
     assert set(names) == set(c)
     assert len(names) == len(set(names))
     for node, name in enumerate(names):
-        pairs = slice(tree.pair_ptr[node], tree.pair_ptr[node + 1])
-        found = dict(zip(tree.target[pairs].tolist(), tree.count[pairs]))
+        here = slice(pairs.ptr[node], pairs.ptr[node + 1])
+        found = dict(zip(pairs.target[here].tolist(), count[here]))
         expected = c[name]
         if node == 0:  # the root is dense
             expected = {k: expected.get(k, 0.0) for k in range(4)}
         assert found.keys() == expected.keys()
         for k, value in expected.items():
             assert found[k] == pytest.approx(value)
-        assert tree.node_weight[node] == pytest.approx(t.get(name, 0.0))
+        assert pairs.terminal_weight(count)[node] == pytest.approx(t.get(name, 0.0))
     for i, row in enumerate(X):
         assert names[terminal[i]] == history(row, m)
 
@@ -70,10 +79,8 @@ def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
 @pytest.mark.parametrize("collapse", [False, True])
 def test_numbering_is_canonical(collapse):
     X, y, _ = draw(0, n=200)
-    tree, terminal = ContextTree.from_histories(
-        Histories.from_windows(X, 5), 3, collapse=collapse
-    )
-    tree.count_pairs(terminal, y, 4)
+    tree, terminal = BUILD[collapse](Histories.from_windows(X, 5), 3)
+    pairs, count = Pairs.count(tree, terminal, y, 4)
     parent, level = tree.parent, tree.levels()
     assert (parent[1:] < np.arange(1, tree.n_nodes)).all()
     assert (np.diff(level) >= 0).all()
@@ -84,20 +91,18 @@ def test_numbering_is_canonical(collapse):
             children, np.arange(tree.child_ptr[n], tree.child_ptr[n + 1])
         )
         assert (np.diff(tree.symbol[children]) > 0).all()
-        targets = tree.target[tree.pair_ptr[n] : tree.pair_ptr[n + 1]]
+        targets = pairs.target[pairs.ptr[n] : pairs.ptr[n + 1]]
         assert (np.diff(targets) > 0).all()
-    node_of_pair = np.repeat(np.arange(tree.n_nodes), np.diff(tree.pair_ptr))
-    below = np.arange(4, tree.n_pairs)
-    above = tree.pair_parent[below]
-    assert (tree.pair_parent[:4] == -1).all()
-    assert (tree.target[above] == tree.target[below]).all()
+    node_of_pair = np.repeat(np.arange(tree.n_nodes), np.diff(pairs.ptr))
+    below = np.arange(4, pairs.n_pairs)
+    above = pairs.parent[below]
+    assert (pairs.parent[:4] == -1).all()
+    assert (pairs.target[above] == pairs.target[below]).all()
     assert (node_of_pair[above] == parent[node_of_pair[below]]).all()
 
     # ... and does not depend on the order of the samples.
     order = np.random.default_rng(1).permutation(len(X))
-    other, other_terminal = ContextTree.from_histories(
-        Histories.from_windows(X[order], 5), 3, collapse=collapse
-    )
+    other, other_terminal = BUILD[collapse](Histories.from_windows(X[order], 5), 3)
     assert np.array_equal(other.parent, tree.parent)
     assert np.array_equal(other.symbol, tree.symbol)
     assert np.array_equal(other_terminal, terminal[order])
@@ -108,8 +113,8 @@ def test_numbering_is_canonical(collapse):
 def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(seed, m):
     X, y, weight = draw(seed, width=6, missing=0.05)
     histories = Histories.from_windows(X, m)
-    tree, terminal = ContextTree.from_histories(histories, 3, collapse=True)
-    tree.count_pairs(terminal, y, 4, weight)
+    tree, terminal = suffix_tree(histories, 3)
+    pairs, count = Pairs.count(tree, terminal, y, 4, weight)
     c, t = brute_counts(X, y, weight, m)
     n_of = {h: sum(v.values()) for h, v in c.items()}
 
@@ -128,22 +133,20 @@ def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(seed, m):
 
     # Expanding gives the trie back, counts and all.
     trie, expected_terminal = ContextTree.from_histories(histories, 3)
-    trie.count_pairs(expected_terminal, y, 4, weight)
-    expanded, index = tree.expand()
-    for name in [
-        "parent",
-        "symbol",
-        "level_ptr",
-        "child_ptr",
-        "pair_ptr",
-        "target",
-        "pair_parent",
-        "count",
-        "node_weight",
-    ]:
-        a, b = getattr(expanded, name), getattr(trie, name)
-        assert a.dtype == b.dtype
-        np.testing.assert_allclose(a, b, rtol=1e-13, err_msg=name)
+    trie_pairs, trie_count = Pairs.count(trie, expected_terminal, y, 4, weight)
+    expanded, index = expand_tree(tree)
+    assert expanded == trie
+    assert np.array_equal(expanded.level_ptr, trie.level_ptr)
+    assert np.array_equal(expanded.child_ptr, trie.child_ptr)
+    expanded_pairs, source = expand_pairs(pairs)
+    assert expanded_pairs.tree is expanded and expanded_pairs == trie_pairs
+    assert np.array_equal(expanded_pairs.parent, trie_pairs.parent)
+    np.testing.assert_allclose(count[source], trie_count, rtol=1e-13)
+    np.testing.assert_allclose(
+        expanded_pairs.terminal_weight(count[source]),
+        trie_pairs.terminal_weight(trie_count),
+        atol=1e-12,
+    )
     offset = np.cumsum(tree.span) - tree.span
     end = index[offset[terminal] + tree.span[terminal] - 1]
     assert np.array_equal(end, expected_terminal)
@@ -152,9 +155,7 @@ def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(seed, m):
 @pytest.mark.parametrize("collapse", [False, True])
 def test_find_stops_at_the_deepest_known_suffix(collapse):
     X, _, _ = draw(3, n=40, width=6, missing=0.02)
-    tree, _ = ContextTree.from_histories(
-        Histories.from_windows(X, 6), 3, collapse=collapse
-    )
+    tree, _ = BUILD[collapse](Histories.from_windows(X, 6), 3)
     known = {history(row, 6)[:k] for row in X for k in range(7)}
     names = contexts_of(tree)
     new = np.array(list(itertools.product([0, 1, 2], repeat=6)), dtype=np.int32)
@@ -176,14 +177,10 @@ def test_sliding_windows_are_read_in_place(collapse):
     assert sliding_base(view.copy()) is None
     in_place = Histories.from_windows(view, 4)
     assert np.shares_memory(in_place.flat, tokens)
-    a, ta = ContextTree.from_histories(in_place, 4, collapse=collapse)
-    b, tb = ContextTree.from_histories(
-        Histories.from_windows(view.copy(), 4), 4, collapse=collapse
-    )
+    a, ta = BUILD[collapse](in_place, 4)
+    b, tb = BUILD[collapse](Histories.from_windows(view.copy(), 4), 4)
     positions = np.arange(4, len(tokens) + 1)
-    c, tc = ContextTree.from_histories(
-        Histories.from_tokens(tokens, positions, 4), 4, collapse=collapse
-    )
+    c, tc = BUILD[collapse](Histories.from_tokens(tokens, positions, 4), 4)
     for other, terminal in ((b, tb), (c, tc)):
         assert np.array_equal(a.parent, other.parent)
         assert np.array_equal(a.symbol, other.symbol)
@@ -197,27 +194,28 @@ def test_weights_repeat_samples():
     X, y, _ = draw(5)
     weight = np.random.default_rng(0).integers(1, 4, size=len(y))
     tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 3), 3)
-    tree.count_pairs(terminal, y, 4, weight.astype(float))
+    pairs, count = Pairs.count(tree, terminal, y, 4, weight.astype(float))
     again = np.repeat(np.arange(len(y)), weight)
     twin, twin_terminal = ContextTree.from_histories(
         Histories.from_windows(X[again], 3), 3
     )
-    twin.count_pairs(twin_terminal, y[again], 4)
-    assert np.array_equal(tree.count, twin.count)
-    assert np.array_equal(tree.node_weight, twin.node_weight)
-    assert np.array_equal(tree.target, twin.target)
+    twin_pairs, twin_count = Pairs.count(twin, twin_terminal, y[again], 4)
+    assert np.array_equal(count, twin_count) and pairs == twin_pairs
+    assert np.array_equal(
+        pairs.terminal_weight(count), twin_pairs.terminal_weight(twin_count)
+    )
 
 
 def test_terminal_counts():
     X, y, weight = draw(6, missing=0.3)
     tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
-    tree.count_pairs(terminal, y, 4, weight)
-    expected = np.zeros(tree.n_pairs)
+    pairs, count = Pairs.count(tree, terminal, y, 4, weight)
+    expected = np.zeros(pairs.n_pairs)
     for n, target, w in zip(terminal, y, weight):
-        pairs = slice(tree.pair_ptr[n], tree.pair_ptr[n + 1])
-        p = tree.pair_ptr[n] + np.searchsorted(tree.target[pairs], target)
+        here = slice(pairs.ptr[n], pairs.ptr[n + 1])
+        p = pairs.ptr[n] + np.searchsorted(pairs.target[here], target)
         expected[p] += w
-    found = tree.terminal_counts()
+    found = pairs.terminal_counts(count)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert (found >= 0).all()
 
@@ -225,13 +223,13 @@ def test_terminal_counts():
 def test_empty_and_tiny_inputs():
     none = Histories.from_windows(np.empty((0, 3), dtype=np.int32), 3)
     for collapse in (False, True):
-        tree, terminal = ContextTree.from_histories(none, 2, collapse=collapse)
+        tree, terminal = BUILD[collapse](none, 2)
         assert tree.n_nodes == 1 and terminal.size == 0
     one = Histories.from_windows(np.array([[0, 1]], dtype=np.int32), 2)
-    tree, terminal = ContextTree.from_histories(one, 2, collapse=True)
+    tree, terminal = suffix_tree(one, 2)
     assert tree.n_nodes == 2 and tree.span.tolist() == [1, 2]
-    tree.count_pairs(terminal, np.zeros(1, np.int32), 1)
-    assert tree.count.tolist() == [1.0, 1.0]
+    pairs, count = Pairs.count(tree, terminal, np.zeros(1, np.int32), 1)
+    assert count.tolist() == [1.0, 1.0]
 
 
 def test_long_repetitive_history():
@@ -240,10 +238,10 @@ def test_long_repetitive_history():
     histories = Histories.from_tokens(tokens, np.arange(1, 3001), 3000)
     trie, _ = ContextTree.from_histories(histories, 1)
     assert trie.n_nodes == 3001
-    tree, terminal = ContextTree.from_histories(histories, 1, collapse=True)
+    tree, terminal = suffix_tree(histories, 1)
     assert tree.n_nodes == 3001  # a sample ends at every depth
     last = histories.select(np.arange(3000) == 2999)
-    tree, _ = ContextTree.from_histories(last, 1, collapse=True)
+    tree, _ = suffix_tree(last, 1)
     assert tree.n_nodes == 2 and tree.span[1] == 3000
 
 
@@ -258,23 +256,132 @@ def test_kernels_are_behind_checks():
         ContextTree.from_histories(histories._replace(length=histories.length + 99), 3)
     tree, terminal = ContextTree.from_histories(histories, 3)
     with pytest.raises(ValueError, match="target"):
-        tree.count_pairs(terminal, y, 3)
+        pairs, count = Pairs.count(tree, terminal, y, 3)
     with pytest.raises(ValueError, match="terminal"):
-        tree.count_pairs(terminal + tree.n_nodes, y, 4)
+        pairs, count = Pairs.count(tree, terminal + tree.n_nodes, y, 4)
     with pytest.raises(ValueError, match="length"):
-        tree.count_pairs(terminal, y[1:], 4)
+        pairs, count = Pairs.count(tree, terminal, y[1:], 4)
     with pytest.raises(ValueError, match="length"):
-        tree.count_pairs(terminal, y, 4, weight[1:])
+        pairs, count = Pairs.count(tree, terminal, y, 4, weight[1:])
     with pytest.raises(ValueError, match="parent"):
-        ContextTree(np.array([-1, 5], np.int32), np.zeros(2, np.int32), [0, 1, 2], 1)
+        ContextTree([-1, 5], [-1, 0], 1)
 
 
 def test_pickle_holds_little_more_than_the_arrays():
     X, y, _ = draw(0, n=3000, n_symbols=3)
     tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 5), 3)
-    tree.count_pairs(terminal, y, 4)
-    arrays = sum(v.nbytes for v in vars(tree).values() if isinstance(v, np.ndarray))
-    dump = pickle.dumps(tree, protocol=5)
-    assert len(dump) < arrays + 2000
-    assert np.array_equal(pickle.loads(dump).count, tree.count)
-    assert "trie" in repr(tree)
+    pairs, _ = Pairs.count(tree, terminal, y, 4)
+    tree.root_child  # noqa: B018 a table that is not to be pickled
+    arrays = sum(
+        v.nbytes
+        for v in (*vars(tree).values(), *vars(pairs).values())
+        if isinstance(v, np.ndarray)
+    )
+    dump = pickle.dumps(pairs, protocol=5)
+    assert len(dump) < arrays + 2500
+    assert pickle.loads(dump) == pairs
+    assert "trie" in repr(tree) and "pairs" in repr(pairs)
+
+
+def test_parents_of_pairs_are_found_where_they_were_not_counted():
+    X, y, _ = draw(2, n=300)
+    tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
+    pairs, _ = Pairs.count(tree, terminal, y, 4)
+    again = Pairs(tree, pairs.ptr, pairs.target)
+    assert np.array_equal(again.parent, pairs.parent)
+    gap = Pairs(ContextTree([-1, 0, 1], [-1, 0, 0]), [0, 2, 2, 3], [0, 1, 1])
+    assert gap.parent.tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_merging_parts_is_counting_the_whole(seed):
+    X, y, weight = draw(seed, n=400)
+    weight = np.round(weight * 8)
+    tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
+    pairs, count = Pairs.count(tree, terminal, y, 4, weight)
+    parts = []
+    for rows in np.array_split(np.random.default_rng(seed).permutation(400), 3):
+        part, ends = ContextTree.from_histories(Histories.from_windows(X[rows], 4), 3)
+        # A part may not have met the last classes.
+        n_classes = int(y[rows].max()) + 1
+        parts.append((part, *Pairs.count(part, ends, y[rows], n_classes, weight[rows])))
+    merged, index = ContextTree.merge([part for part, _, _ in parts])
+    assert merged == tree
+    assert np.array_equal(merged.level_ptr, tree.level_ptr)
+    both = Pairs.merge(merged, [(p, c, i) for (_, p, c), i in zip(parts, index)])
+    assert both[0] == pairs
+    assert np.array_equal(both[0].parent, pairs.parent)
+    assert np.array_equal(both[1], count)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_selecting_keeps_what_was_asked_for_and_what_it_stands_on(seed):
+    X, y, _ = draw(seed, n=200)
+    tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
+    pairs, count = Pairs.count(tree, terminal, y, 4)
+    rng = np.random.default_rng(seed)
+    keep = rng.random(tree.n_nodes) < 0.1
+    small, index = tree.select(keep)
+    names = contexts_of(tree)
+    wanted = {names[n][:k] for n in np.flatnonzero(keep) for k in range(9)} | {()}
+    assert contexts_of(small) == [name for name in names if name in wanted]
+    assert small == ContextTree(small.parent, small.symbol, small.n_symbols)
+    for n, new in enumerate(index):
+        assert (new >= 0) == (names[n] in wanted)
+        if new >= 0:
+            assert contexts_of(small)[new] == names[n]
+
+    keep = rng.random(pairs.n_pairs) < 0.2
+    some, kept = pairs.select(keep)
+    assert some == Pairs(some.tree, some.ptr, some.target)  # in order
+    keep[:4] = True
+    node = pairs.nodes()
+    before = {(names[node[p]], int(pairs.target[p])): count[p]
+              for p in np.flatnonzero(keep)}  # fmt: skip
+    names = contexts_of(some.tree)
+    after = {(names[n], int(t)): c
+             for n, t, c in zip(some.nodes(), some.target, count[kept])}  # fmt: skip
+    assert before == after
+
+
+BAD_TREES = {
+    "empty": ([], [], "empty"),
+    "lengths": ([-1, 0], [-1], "symbol must have 2 entries"),
+    "root": ([0, 0], [-1, 0], r"parent\[0\]"),
+    "later parent": ([-1, 2, 0], [-1, 0, 0], r"parent\[1\] = 2"),
+    "two roots": ([-1, -1], [-1, 0], r"parent\[1\] = -1"),
+    "falling": ([-1, 0, 1, 0], [-1, 0, 0, 1], "must not fall"),
+    "negative symbol": ([-1, 0], [-1, -2], "negative id"),
+    "unsorted": ([-1, 0, 0], [-1, 1, 0], "must rise strictly"),
+    "twice": ([-1, 0, 0], [-1, 1, 1], "must rise strictly"),
+    "floats": ([-1, 0.5], [-1, 0], "integers"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TREES)
+def test_bad_trees(case):
+    parent, symbol, message = BAD_TREES[case]
+    with pytest.raises(ValueError, match=message):
+        ContextTree(parent, symbol)
+
+
+def test_too_few_symbols_and_other_misuse():
+    with pytest.raises(ValueError, match="n_symbols=3 is below"):
+        ContextTree([-1, 0], [-1, 3], 3)
+    tree = ContextTree([-1, 0], [-1, 3])
+    with pytest.raises(ValueError, match="trees is empty"):
+        ContextTree.merge([])
+    with pytest.raises(ValueError, match="keep must have 2 entries"):
+        tree.select([True])
+    last, _ = suffix_tree(Histories.from_windows(np.zeros((1, 3), np.int32), 3), 1)
+    for method in (
+        lambda t: t.select([True, True]),
+        lambda t: ContextTree.merge([t]),
+        lambda t: t.find_windows([[0]]),
+    ):
+        with pytest.raises(ValueError, match="collapsed; expand it first"):
+            method(last)
+    with pytest.raises(ValueError, match="columns"):
+        from scipy import sparse
+
+        tree.find_paths(sparse.csr_matrix(np.ones((1, 3))), np.zeros(2, np.int32))

@@ -8,7 +8,8 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from sklstruct import SuffixTreeVectorizer
-from sklstruct.context_tree import ContextTree, context_windows
+from sklstruct.context_tree import ContextTree
+from sklstruct.symbols import context_windows
 
 WORDS = np.array(
     [["", "the", "cat"], ["the", "cat", "sat"], ["", "", "the"], ["a", "big", "cat"]]

@@ -8,11 +8,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from _oracles import make_model
 
 from sklstruct import exchange
-from sklstruct.backoff import BackoffModel
 from sklstruct.exchange import _arpa_fast, _arpa_read
-from sklstruct.exchange._parts import assemble, take_apart
+from sklstruct.symbols import Labels
 
 LN10 = np.log(10.0)
 
@@ -34,8 +34,8 @@ def log10_scores(model, words, unknown_log_prob=-100 * LN10):
     width = max(model.max_depth, 1)
     padded = [None] * width + history
     windows = [padded[i + 1 : i + 1 + width] for i in range(len(history))]
-    nodes = model.find(model.encode_contexts(np.array(windows, dtype=object)))
-    targets = model.encode_targets(np.array([*words, "</s>"], dtype=object))
+    nodes = model.find(model.labels.encode_contexts(np.array(windows, dtype=object)))
+    targets = model.labels.encode_targets(np.array([*words, "</s>"], dtype=object))
     lp = model.log_proba(nodes, targets, unknown_log_prob=unknown_log_prob)
     return lp / LN10
 
@@ -98,20 +98,16 @@ def random_model(seed, depth=3, *, closed=True, with_unknown=True):
         rows[c] = row
         bow[c] = np.log(scale)
         pair_of[c] = {int(y): np.log(row[y]) for y in own}
-    number, order, level_ptr = {(): 0}, [()], [0, 1]
+    number, order = {(): 0}, [()]
     for k in range(1, depth + 1):
         level = [c for c in contexts if len(c) == k]
         for c in sorted(level, key=lambda c: (number[c[1:]], c[0])):
             number[c] = len(order)
             order.append(c)
-        level_ptr.append(len(order))
-    children = Counter(number[c[1:]] for c in order[1:])
     pair_ptr = np.cumsum([0] + [len(pair_of[c]) for c in order])
-    return BackoffModel(
+    return make_model(
         [-1] + [number[c[1:]] for c in order[1:]],
         [-1] + [c[0] for c in order[1:]],
-        level_ptr,
-        np.cumsum([1] + [children[i] for i in range(len(order))]),
         pair_ptr,
         [y for c in order for y in sorted(pair_of[c])],
         [pair_of[c][y] for c in order for y in sorted(pair_of[c])],
@@ -127,9 +123,9 @@ def random_model(seed, depth=3, *, closed=True, with_unknown=True):
 def assert_same_answers(a, b, atol):
     """Equal rows for random contexts, whatever pairs the models hold."""
     rng = np.random.RandomState(0)
-    assert a.symbols_.tolist() == b.symbols_.tolist()
+    assert a.labels.symbols.tolist() == b.labels.symbols.tolist()
     windows = rng.randint(-1, a.n_symbols, size=(300, a.max_depth + 1))
-    columns = b.encode_targets(a.classes_)
+    columns = b.labels.encode_targets(a.labels.classes)
     np.testing.assert_allclose(
         a.predict_log_proba(a.find(windows)),
         b.predict_log_proba(b.find(windows))[:, columns],
@@ -153,20 +149,18 @@ def test_model_without_unknown_word_scores_like_kenlm(tmp_path):
     assert b"\n-99\t<unk>\t0\n" in data
     words = [f"w{i}" for i in range(6)]
     again = read(data)
-    assert again.unknown_ == "<unk>"
+    assert again.labels.unknown == "<unk>"
     assert_same_as_kenlm(data, again, tmp_path, words)
     dropped = read(data, drop_zero_unknown=True)
-    assert dropped.unknown_ is None
-    assert dropped.classes_.tolist() == model.classes_.tolist()
+    assert dropped.labels.unknown is None
+    assert dropped.labels.classes.tolist() == model.labels.classes.tolist()
     assert_same_answers(model, dropped, 1e-5)
 
 
 def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
-    model = BackoffModel(
+    model = make_model(
         [-1],
         [-1],
-        [0, 1],
-        [1, 1],
         [0, 3],
         [0, 1, 2],
         np.log([0.2, 0.3, 0.5]),
@@ -183,11 +177,9 @@ def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
 def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
     """Context symbols nobody predicts, P = 0, bow = 0: finite numbers in the file."""
     inf = -np.inf
-    model = BackoffModel(
+    model = make_model(
         [-1, 0, 0, 1],
         [-1, 0, 2, 1],
-        [0, 1, 3, 4],
-        [1, 3, 4, 4, 4],
         [0, 3, 5, 5, 6],
         [0, 1, 2, 0, 1, 1],
         [np.log(0.4), np.log(0.6), inf, np.log(0.5), np.log(0.5), 0.0],
@@ -204,11 +196,13 @@ def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
     got = np.exp(
         again.predict_log_proba(
             again.find(
-                again.encode_contexts([[None, "a"], ["feature", "a"], ["a", "<s>"]])
+                again.labels.encode_contexts(
+                    [[None, "a"], ["feature", "a"], ["a", "<s>"]]
+                )
             )
         )
     )
-    columns = again.encode_targets(["</s>", "a", "b"])
+    columns = again.labels.encode_targets(["</s>", "a", "b"])
     np.testing.assert_allclose(
         got[:, columns], [[0.5, 0.5, 0], [0, 1, 0], [0.4, 0.6, 0]], atol=1e-6
     )
@@ -252,7 +246,7 @@ def test_hand_written_files_score_like_kenlm(tmp_path):
     without = PRUNED.replace("-1.5\t<unk>\t-0.4\n", "").replace("1=7", "1=6")
     without = without.replace("-0.6\t<unk> b\t-0.14\n", "").replace("2=6", "2=5")
     model = read(without)
-    assert model.unknown_ is None
+    assert model.labels.unknown is None
     assert_same_as_kenlm(without, model, tmp_path, words, n=200)
     # What we write of it has the missing suffix and means the same.
     again = written(read(PRUNED))
@@ -278,10 +272,14 @@ def test_values_are_taken_literally():
     model = read(PRUNED)
     root = model.predict_log_proba([0])[0] / LN10
     want = {"a": -0.8, "b": -0.9, "c": -1, "d": -1.1, "</s>": -0.7, "<unk>": -1.5}
-    assert dict(zip(model.classes_, root.round(12))) == want
-    assert model.classes_.tolist() == sorted(want)
-    assert model.symbols_.tolist() == sorted({*want, "<s>"} - {"</s>"})
-    assert (model.start_, model.end_, model.unknown_) == ("<s>", "</s>", "<unk>")
+    assert dict(zip(model.labels.classes, root.round(12))) == want
+    assert model.labels.classes.tolist() == sorted(want)
+    assert model.labels.symbols.tolist() == sorted({*want, "<s>"} - {"</s>"})
+    assert (model.labels.start, model.labels.end, model.labels.unknown) == (
+        "<s>",
+        "</s>",
+        "<unk>",
+    )
     assert model.order == 3
     np.testing.assert_allclose(
         log10_scores(model, ["a", "b", "c", "c"]),
@@ -359,8 +357,7 @@ def test_kneser_ney_file_scores_like_kenlm_and_sums_to_one(tmp_path, order):
     assert_same_as_kenlm(text, model, tmp_path, words, n=100)
     # Written and read again: the same arrays up to the decimals.
     again = read(written(model, precision=15))
-    for name in ("parent", "symbol", "level_ptr", "child_ptr", "pair_ptr", "target"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    assert again.pairs == model.pairs
     np.testing.assert_allclose(again.log_prob, model.log_prob, rtol=0, atol=1e-14)
     np.testing.assert_allclose(again.log_backoff, model.log_backoff, atol=1e-14)
 
@@ -458,9 +455,11 @@ def test_large_enough_to_grow_every_table():
     assert model.n_classes == n + 1
     assert model.n_pairs == n + 1 + len(pairs)
     pick = rng.randint(len(pairs), size=200)
-    nodes = model.find(model.encode_contexts([[words[pairs[i][0]]] for i in pick]))
+    nodes = model.find(
+        model.labels.encode_contexts([[words[pairs[i][0]]] for i in pick])
+    )
     got = model.log_proba(
-        nodes, model.encode_targets([words[pairs[i][1]] for i in pick])
+        nodes, model.labels.encode_targets([words[pairs[i][1]] for i in pick])
     )
     np.testing.assert_allclose(got / LN10, [-(i % 10) / 10 for i in pick], atol=1e-12)
 
@@ -468,20 +467,20 @@ def test_large_enough_to_grow_every_table():
 def test_special_words_by_parameter(tmp_path):
     rename = {"<s>": "BOS", "</s>": "EOS", "<unk>": "UNK"}
     model = random_model(4)
-    parts = take_apart(model)
-    other = assemble(
-        parts._replace(
-            classes=[rename.get(w, w) for w in parts.classes],
-            symbols=[rename.get(w, w) for w in parts.symbols],
-            start=None,
-            end=None,
-            unknown=None,
+    other = model.relabel(
+        Labels(
+            [rename.get(w, w) for w in model.labels.classes],
+            [rename.get(w, w) for w in model.labels.symbols],
         )
     )
     data = written(other, start="BOS", end="EOS", unknown="UNK")
     assert set(data.splitlines()) == set(written(model).splitlines())
     back = read(data, start="BOS", end="EOS", unknown="UNK")
-    assert (back.start_, back.end_, back.unknown_) == ("BOS", "EOS", "UNK")
+    assert (back.labels.start, back.labels.end, back.labels.unknown) == (
+        "BOS",
+        "EOS",
+        "UNK",
+    )
     assert_same_answers(other, read_as(back, other), 1e-5)
     assert set(written(back).splitlines()) == set(data.splitlines())
     with pytest.raises(ValueError, match="end='w1' is also another word"):
@@ -498,20 +497,16 @@ def test_special_words_by_parameter(tmp_path):
 
 def read_as(model, other):
     """`model` with the symbol numbering of `other`, which must be the same set."""
-    assert sorted(model.symbols_) == sorted(other.symbols_)
+    assert sorted(model.labels.symbols) == sorted(other.labels.symbols)
 
     class View:
-        symbols_, max_depth, n_symbols = (
-            other.symbols_,
-            model.max_depth,
-            model.n_symbols,
-        )
-        encode_targets = staticmethod(model.encode_targets)
+        max_depth, n_symbols = model.max_depth, model.n_symbols
+        labels = Labels(model.labels.classes, other.labels.symbols)
         predict_log_proba = staticmethod(model.predict_log_proba)
 
         @staticmethod
         def find(windows):
-            to = np.append(model.encode_contexts(other.symbols_), -1)
+            to = np.append(model.labels.encode_contexts(other.labels.symbols), -1)
             return model.find(to[windows])
 
     return View
@@ -533,11 +528,9 @@ def read_as(model, other):
 def test_symbols_that_cannot_be_written(bad, message):
     symbols = np.array(["w0", "w1", "w2"], dtype=object)
     classes = np.array(["w0", bad, "w2"], dtype=object)
-    model = BackoffModel(
+    model = make_model(
         [-1, 0],
         [-1, 1],
-        [0, 1, 2],
-        [1, 2, 2],
         [0, 3, 3],
         [0, 1, 2],
         np.log([0.2, 0.3, 0.5]),
@@ -554,19 +547,17 @@ def test_symbols_that_cannot_be_written(bad, message):
 
 def test_integer_symbols_and_unknown_context_symbols():
     model = random_model(1)
-    parts = take_apart(model)._replace(
-        classes=None, symbols=None, start=None, end=None, unknown=None
-    )
-    numbers = assemble(parts)
+    classes = np.arange(model.n_classes)
+    numbers = model.relabel(Labels(classes))
     with pytest.raises(ValueError, match="does not know its context symbols"):
         written(numbers)
     for precision in (0, 16, 7.0, True):
         with pytest.raises(ValueError, match="precision"):
             written(model, precision=precision)
     n = model.n_symbols
-    numbers = assemble(parts._replace(symbols=np.arange(100, 100 + n)))
+    numbers = model.relabel(Labels(classes, np.arange(100, 100 + n)))
     again = read(written(numbers))
-    assert {"100", "0", "1", "<s>"} <= {*again.symbols_}
+    assert {"100", "0", "1", "<s>"} <= {*again.labels.symbols}
 
 
 # -------------------------------------------------------------- other programs
@@ -589,11 +580,9 @@ def test_decoders_find_every_word(tmp_path):
     decoder = pytest.importorskip("ctc_beam_decoder")
     pytest.importorskip("kenlm")
     # "b" is never a context: its back-off weight is 1, and no n-gram follows it.
-    model = BackoffModel(
+    model = make_model(
         [-1, 0],
         [-1, 0],
-        [0, 1, 2],
-        [1, 2, 2],
         [0, 4, 5],
         [0, 1, 2, 3, 2],
         np.log([0.2, 0.3, 0.4, 0.1, 0.9]),

@@ -5,6 +5,7 @@ import math
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -17,7 +18,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
+from sklstruct.language_model._predictors import RowPredictor
 from sklstruct.smoothing import AdditiveLM, KneserNeyLM
+from sklstruct.symbols._sentences import SentenceEncoder
 
 CATS = ["the cat sat", "the dog sat", "the cat ran"]
 
@@ -60,6 +63,16 @@ class Opaque(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         return self.model_.predict_proba(X)
 
+    def __sklstruct_ids__(self, n_classes):
+        return {"padding": -1, "classes": np.arange(n_classes)}
+
+
+def windows_of(model, text):
+    """(windows of ids, next id) of every position of sentences."""
+    encoder = SentenceEncoder(model._labels)
+    rows = RowPredictor(None, encoder, model.max_depth)
+    return rows.windows([s.split() for s in text])
+
 
 def by_brute_force(model, sentences):
     """ln P of every token, one at a time, by full rows of the BackoffModel."""
@@ -73,7 +86,7 @@ def by_brute_force(model, sentences):
         row = []
         for w in words + ([] if model.end is None else [model.end]):
             recent = history[-model.max_depth :]
-            ids = backoff.encode_contexts(np.array([recent], dtype=object))
+            ids = backoff.labels.encode_contexts(np.array([recent], dtype=object))
             log_proba = backoff.predict_log_proba(backoff.find(ids))[0]
             row.append(log_proba[classes.index(w)])
             history.append(w)
@@ -185,7 +198,7 @@ def test_pipeline_equals_windows(collapse, tmp_path):
         piped.score_samples(test), direct.score_samples(test), **tol
     )
     # The fast route over the renamed tree is what the pipeline itself predicts.
-    windows, symbol = piped._windows([s.split() for s in test])
+    windows, symbol = windows_of(piped, test)
     log_proba = piped.estimator_.predict_log_proba(windows)
     np.testing.assert_allclose(
         np.concatenate(piped.token_log_proba(test)),
@@ -205,7 +218,7 @@ def test_scikit_learn_classifier_over_one_hot_windows():
         OneHotEncoder(handle_unknown="ignore"), LogisticRegression()
     )
     model = LanguageModel(estimator, max_depth=2).fit(text[:40])
-    windows, symbol = model._windows([s.split() for s in text[40:]])
+    windows, symbol = windows_of(model, text[40:])
     rows = model.estimator_.predict_log_proba(windows)
     classes = model.estimator_.classes_.tolist()
     expected = [row[classes.index(s)] for row, s in zip(rows, symbol)]
@@ -325,7 +338,7 @@ def test_unknown_none_excludes_or_raises():
     assert (counts.n_counted, counts.n_unknown) == (6, 1)
     # The unknown word ends the history of "sat".
     backoff = model.backoff_model_
-    sat = backoff.log_proba([0], backoff.encode_targets(["sat"]))
+    sat = backoff.log_proba([0], backoff.labels.encode_targets(["sat"]))
     assert rows[1][2] == pytest.approx(sat[0])
     np.testing.assert_allclose(model.score_samples(test), [np.nansum(r) for r in rows])
     with pytest.raises(ValueError, match="no token to score"):
@@ -412,7 +425,7 @@ def test_sampling_frequencies(opaque):
     model = LanguageModel(Opaque(estimator) if opaque else estimator, max_depth=2)
     model.fit(["a b", "a c", "b", ""])
     n = 20_000
-    drawn = model.sample(n, max_length=2, random_state=0)
+    drawn = model.sample(n, max_length=2, allow_unknown=True, random_state=0)
     first = dict(model.predict_next((), 10))
     for symbol, p in first.items():
         if symbol == "</s>":
@@ -580,8 +593,72 @@ def test_pickle_holds_the_model_once_and_no_corpus():
     assert abs(len(pickle.dumps(a)) - len(pickle.dumps(b))) < 100
     b.score(large)  # the dictionary made for scoring stays out
     assert abs(len(pickle.dumps(a)) - len(pickle.dumps(b))) < 2000
-    arrays = a.backoff_model_.log_prob.nbytes + a.backoff_model_.target.nbytes
+    arrays = a.backoff_model_.log_prob.nbytes + a.backoff_model_.pairs.target.nbytes
     assert len(pickle.dumps(a)) < len(pickle.dumps(a.backoff_model_)) + 2 * arrays
+
+
+def test_joblib_writes_no_array_twice_and_maps_what_it_reads(tmp_path):
+    text = make_text(60) * 4
+    model = LanguageModel(kneser_ney(), max_depth=3).fit(text)
+    expected = model.token_log_proba(text[:5])  # fills what is not to be written
+    assert np.shares_memory(
+        model.backoff_model_.log_prob, model.estimator_.backoff_model_.log_prob
+    )
+    path = tmp_path / "model.joblib"
+    joblib.dump(model, path)
+    plain = len(pickle.dumps(model))
+    assert path.stat().st_size < 1.1 * plain + 20_000
+    for mode in (None, "r"):
+        again = joblib.load(path, mmap_mode=mode)
+        backoff = again.backoff_model_
+        inner = again.estimator_.backoff_model_
+        assert np.shares_memory(backoff.log_prob, inner.log_prob)
+        assert backoff.tree is inner.tree
+        for array in (
+            backoff.log_prob, backoff.log_backoff, backoff.pairs.target,
+            backoff.pairs.ptr, backoff.tree.parent, backoff.tree.symbol,
+        ):  # fmt: skip
+            assert isinstance(array, np.memmap) == (mode == "r")
+            assert mode is None or not array.flags.writeable
+        for a, b in zip(again.token_log_proba(text[:5]), expected):
+            np.testing.assert_array_equal(a, b)
+        assert again.sample(3, random_state=0) == model.sample(3, random_state=0)
+
+
+@pytest.mark.parametrize("opaque", [False, True])
+def test_unknown_is_drawn_only_if_allowed(opaque):
+    estimator = Opaque(kneser_ney()) if opaque else kneser_ney()
+    model = LanguageModel(estimator, max_depth=2).fit(["a b", "a c", "b", ""])
+    n = 20_000
+    drawn = model.sample(n, max_length=1, random_state=0)
+    assert not any("<unk>" in s for s in drawn)
+    assert any(
+        "<unk>" in s for s in model.sample(n, allow_unknown=True, random_state=0)
+    )
+    proba = dict(model.predict_next((), 10))
+    left = 1 - proba.pop("<unk>")
+    for symbol, p in proba.items():
+        want = n * p / left
+        count = sum(s == ([] if symbol == "</s>" else [symbol]) for s in drawn)
+        assert abs(count - want) < 5 * np.sqrt(want) + 1
+    # A prefix of unknown words is the user's own.
+    assert model.sample(1, prefix="zebra", random_state=0)[0][0] == "zebra"
+
+
+def test_a_limit_on_length_costs_nothing_unless_it_is_reached():
+    model = LanguageModel(kneser_ney(), max_depth=2).fit(["a b", "a c", "b", ""])
+    assert model.sample(3, max_length=10**12, random_state=0) == model.sample(
+        3, max_length=1000, random_state=0
+    )
+
+
+def test_fit_after_from_arpa_says_what_it_does(tmp_path):
+    LanguageModel(kneser_ney(), max_depth=2).fit(CATS).to_arpa(tmp_path / "m.arpa")
+    read = LanguageModel.from_arpa(tmp_path / "m.arpa")
+    with pytest.warns(UserWarning, match="replaces it by a StructuredLogLinearLM"):
+        read.fit(CATS)
+    assert isinstance(read.estimator_, StructuredLogLinearLM)
+    read.fit(CATS)  # it is no model of a file any more
 
 
 def test_default_estimator():
@@ -725,7 +802,7 @@ def test_bad_corpus(X, error, message):
         (
             {"estimator": AdditiveLM(classes=["a", "b"])},
             ValueError,
-            "classes must be None inside a LanguageModel",
+            "classes of .* must be None inside a LanguageModel",
         ),
         ({"estimator__discount": -1.0}, ValueError, "discount"),
     ],

@@ -12,7 +12,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
-from sklstruct.context_tree import context_windows
 from sklstruct.exchange import write
 from sklstruct.loglinear import (
     L1,
@@ -27,6 +26,7 @@ from sklstruct.loglinear import (
     TreeLinf,
     _problem,
 )
+from sklstruct.symbols import context_windows
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
 

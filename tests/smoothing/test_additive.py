@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from sklstruct import SuffixTreeVectorizer
-from sklstruct.context_tree import ContextTree
+from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.smoothing import AdditiveLM
-from sklstruct.smoothing import _additive as module
+from sklstruct.smoothing.ngram import _additive as module
 
 
 def corpus(seed=0, n_symbols=5, n=300, width=3):
@@ -107,22 +107,16 @@ def test_parent_pairs_are_consistent():
     X, y = corpus()
     paths = SuffixTreeVectorizer(max_depth=3, padding=-1).fit_transform(X)
     tree, terminal, _ = ContextTree.from_paths(sp.csr_array(paths))
-    tree.count_pairs(terminal, y.astype(np.int32), 7)
-    new = module.with_parent_pairs(tree)
-    node = np.repeat(np.arange(tree.n_nodes), np.diff(new.pair_ptr))
+    pairs, count = Pairs.count(tree, terminal, y.astype(np.int32), 7)
+    new, more = module.with_parent_pairs(pairs, count)
+    node = new.nodes()
     below = node > 0
-    np.testing.assert_array_equal(new.target[new.pair_parent[below]], new.target[below])
-    np.testing.assert_array_equal(
-        node[new.pair_parent[below]], tree.parent[node[below]]
-    )
-    np.testing.assert_array_equal(
-        np.bincount(node, new.count),
-        np.bincount(
-            np.repeat(np.arange(tree.n_nodes), np.diff(tree.pair_ptr)), tree.count
-        ),
-    )
-    # The tree that was given is as it was.
-    assert tree.pair_ptr[-1] == tree.count.size < new.count.size
+    np.testing.assert_array_equal(new.target[new.parent[below]], new.target[below])
+    np.testing.assert_array_equal(node[new.parent[below]], tree.parent[node[below]])
+    np.testing.assert_array_equal(new.node_sums(more), pairs.node_sums(count))
+    assert new == Pairs(tree, new.ptr, new.target)  # in order
+    # The pairs that were given are as they were.
+    assert pairs.ptr[-1] == count.size < more.size
 
 
 def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch):

@@ -10,9 +10,9 @@ import pytest
 from _oracles import histories, random_corpus
 
 from sklstruct import SuffixTreeVectorizer
-from sklstruct.context_tree import context_windows
 from sklstruct.exchange import write
 from sklstruct.smoothing import AbsoluteDiscountUnigram, KneserNeyLM
+from sklstruct.symbols import context_windows
 
 # --------------------------------------------------------------- brute force
 

@@ -30,7 +30,9 @@ from ...backoff._targets import (
     require_targets,
     target_column,
 )
-from ...context_tree._symbols import encode_labels
+from ...context_tree import ContextTree, Pairs
+from ...symbols import Labels
+from ...symbols._encoding import encode_labels
 
 # What docstrings of subclasses say by these words alone, each on a line of its own.
 _SHARED_DOCS = {
@@ -212,17 +214,10 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         # Made when it is asked for: its labels cost more than the fit.
         check_is_fitted(self, "proba_")
         n_classes = self.proba_.size
+        tree = ContextTree([-1], [-1], n_classes)
+        pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
         return BackoffModel(
-            parent=[-1],
-            symbol=[-1],
-            level_ptr=[0, 1],
-            child_ptr=[1, 1],
-            pair_ptr=[0, n_classes],
-            target=np.arange(n_classes, dtype=np.int32),
-            log_prob=self._log_proba(),
-            log_backoff=[0.0],
-            classes=self.classes_,
-            symbols=self.classes_,
+            pairs, self._log_proba(), [0.0], Labels(self.classes_, self.classes_)
         )
 
     @property

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _smoothing_fast as _fast
 from .._base import BASE_CONSTRAINT, base_distribution
-from .._discount import DISCOUNT_CONSTRAINT, check_discount, find_discounts
+from .._discounts import (
+    DISCOUNT_CONSTRAINT,
+    check_discount,
+    discount_vector,
+    find_discounts,
+)
 from ._base import UnigramSmoother
 
 
@@ -78,25 +82,7 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         )
         self.discounts_ = discounts[0]
         base = base_distribution(self.base, counts, self.classes_)
-        own, held = _discount(counts, discounts)
+        own, held = discount_vector(counts, discounts[0])
         base *= held
         own += base
         return own
-
-
-def _discount(counts: np.ndarray, discounts: np.ndarray) -> tuple[np.ndarray, float]:
-    """(c - D(c)) / n of each class, and the mass that was taken off in all."""
-    own, held = np.empty(counts.size), np.empty(1)
-    # A tree of the root alone; the parents of its pairs are not looked at.
-    _fast.interpolate(
-        np.array([0, 1]),
-        np.array([0, counts.size], dtype=np.int32),
-        np.full(1, -1, dtype=np.int32),
-        counts,
-        discounts,
-        np.zeros(counts.size),
-        0,
-        own,
-        held,
-    )
-    return own, held[0]

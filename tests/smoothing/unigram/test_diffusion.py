@@ -380,7 +380,7 @@ def test_grid_search_and_arpa():
     write(model.backoff_model_, file)
     file.seek(0)
     back = read(file, drop_zero_unknown=True)
-    labels = back.classes_.tolist()
+    labels = back.labels.classes.tolist()
     at = [labels.index(w) for w in words]
     np.testing.assert_allclose(np.exp(back.log_prob[at]), model.proba_, rtol=1e-5)
 

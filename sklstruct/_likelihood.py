@@ -1,18 +1,26 @@
-"""ln P(y_i | x_i) of any classifier, without the (n, V) matrix."""
+"""Target log-probabilities of any classifier, and means of them.
+
+ln P(y_i | x_i) without the (n, V) matrix; sums in which a weight of 0 means absent,
+although 0 times minus infinity is NaN.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._checks import check_sparse
-from .._parallel import rows_per_block
-from ..context_tree._symbols import encode_labels
+from ._checks import check_sparse
+from ._parallel import row_blocks, rows_per_block
+from .symbols._encoding import encode
 
 
-def innermost(estimator):
+def innermost(estimator: BaseEstimator) -> BaseEstimator:
     """The last estimator inside pipelines and searches."""
     while True:
         if isinstance(estimator, Pipeline):
@@ -23,7 +31,7 @@ def innermost(estimator):
             return estimator
 
 
-def last_step(estimator, X):
+def last_step(estimator: BaseEstimator, X: Any) -> tuple[BaseEstimator, object]:
     """The classifier inside pipelines and searches, and X as it receives it."""
     while True:
         if isinstance(estimator, Pipeline):
@@ -37,7 +45,7 @@ def last_step(estimator, X):
             return estimator, X
 
 
-def target_log_proba(estimator, X, y):
+def target_log_proba(estimator: BaseEstimator, X: Any, y: ArrayLike) -> np.ndarray:
     """Natural logarithm of P(y_i | x_i), NaN where y_i is not in ``classes_``.
 
     The estimator's own `target_log_proba` where it has one (pipelines and fitted
@@ -58,8 +66,7 @@ def target_log_proba(estimator, X, y):
     predict = estimator.predict_log_proba if logarithms else estimator.predict_proba
     y = column_or_1d(y)
     classes = np.asarray(estimator.classes_)
-    order = np.argsort(classes, kind="stable")
-    code, _ = encode_labels(y, classes[order])
+    code = encode(y, classes)
     if sp.issparse(X):
         X = X.tocsr()
     elif not hasattr(X, "shape"):
@@ -69,14 +76,32 @@ def target_log_proba(estimator, X, y):
             f"X and y have inconsistent numbers of samples: {X.shape[0]} and {y.size}"
         )
     rows = np.flatnonzero(code >= 0)
-    column = order[code[rows]]
     out = np.full(y.size, np.nan)
-    step = rows_per_block(classes.size)
-    for start in range(0, rows.size, step):
-        here = rows[start : start + step]
+    for part in row_blocks(rows.size, rows_per_block(classes.size)):
+        here = rows[part]
         block = X.iloc[here] if hasattr(X, "iloc") else X[here]
         with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
-            rows_here = predict(block)
-            picked = rows_here[np.arange(here.size), column[start : start + step]]
+            picked = predict(block)[np.arange(here.size), code[here]]
             out[here] = picked if logarithms else np.log(picked)
     return out
+
+
+def weighted_sum(log_prob: np.ndarray, weight: np.ndarray) -> float:
+    """Sum of weight times log-probability, without the entries of weight 0."""
+    used = weight > 0  # 0 * -inf and 0 * NaN are NaN
+    return float(np.dot(weight[used], log_prob[used]))
+
+
+def sums_by_depth(
+    log_prob: np.ndarray, depth: np.ndarray, n_depths: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(targets, summed log-probability, perplexity) of each depth.
+
+    Over the depths the first two add up to the totals; perplexity is NaN where there
+    is no target.
+    """
+    n_targets = np.bincount(depth, minlength=n_depths)
+    total = np.bincount(depth, weights=log_prob, minlength=n_depths)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        perplexity = np.where(n_targets > 0, np.exp(-total / n_targets), np.nan)
+    return n_targets, total, perplexity

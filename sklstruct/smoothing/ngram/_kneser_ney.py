@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._compat import Interval
-from ..backoff._estimator import BackoffClassifier
-from . import _smoothing_fast as _fast
-from ._base import BASE_CONSTRAINT, base_distribution
-from ._discount import DISCOUNT_CONSTRAINT, check_discount, find_discounts
+from ..._docs import shared_docs
+from ...context_tree import Pairs
+from .. import _engine
+from .. import _smoothing_fast as _fast
+from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
 
 
-def adjusted_counts(tree):
+def adjusted_counts(pairs: Pairs, count: np.ndarray) -> np.ndarray:
     """a(n, y): the raw count on the deepest level, distinct predecessors above.
 
     ``a(n, y) = T(n, y) + number of children h of n where y followed h``. On the
@@ -21,12 +22,17 @@ def adjusted_counts(tree):
     only for the contexts that nothing can precede, those at a sentence start, which
     thus keep their raw counts.
     """
-    adjusted = tree.terminal_counts()
-    _fast.add_distinct(tree.pair_parent, tree.count, adjusted)
+    adjusted = pairs.terminal_counts(count)
+    _fast.add_distinct(pairs.parent, count, adjusted)
     return adjusted
 
 
-class KneserNeyLM(BackoffClassifier):
+@shared_docs(
+    max_depth=_engine.MAX_DEPTH,
+    parameters=_engine.PARAMETERS,
+    attributes=_engine.ATTRIBUTES,
+)
+class KneserNeyLM(_engine.NGramSmoother):
     r"""Kneser-Ney language model, modified or with one discount.
 
     With the parent of a context n being n without its oldest symbol,
@@ -44,10 +50,7 @@ class KneserNeyLM(BackoffClassifier):
 
     Parameters
     ----------
-    max_depth : int, default=None
-        Longest context m, in symbols; an m-gram of other tools is ``max_depth = m -
-        1``. None: as many as X has columns (or, for path matrices, levels). 0 is
-        the unigram model.
+    {max_depth}
 
     discount : {"modified", "single"}, float or sequence, default="modified"
         The discounts D. With :math:`n_i` the number of pairs of a depth whose
@@ -77,40 +80,20 @@ class KneserNeyLM(BackoffClassifier):
         to the adjusted counts of the unigrams, and takes the place of their level;
         it must give every class a positive probability.
 
-    padding : object, default=None
-        The symbol that marks missing history in dense X; see
-        `sklstruct.context_tree.SuffixTreeVectorizer`.
-
-    classes : array-like of shape (n_classes,), default=None
-        The closed vocabulary; None: the targets seen in `fit`. Classes without a
-        sample get the mass of `base`. Put the unknown-word symbol and the end mark
-        here, not the start mark, to have the conventions of KenLM.
+    {parameters}
 
     Attributes
     ----------
-    backoff_model_ : BackoffModel
-        The model as flat arrays.
-
-    classes_ : ndarray of shape (n_classes,)
-        The predictable symbols.
+    {attributes}
 
     discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
         Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
         is an estimator.
 
-    depth_ : int
-        Length of the longest context in training, at most `max_depth`.
-
-    n_features_in_ : int
-        Number of columns of X.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns of X, if it had string names.
-
     See Also
     --------
     AdditiveLM : Adds a constant to every count.
-    sklstruct.context_tree.context_windows : Sentences to windows.
+    sklstruct.symbols.context_windows : Sentences to windows.
 
     Notes
     -----
@@ -137,7 +120,7 @@ class KneserNeyLM(BackoffClassifier):
 
     Examples
     --------
-    >>> from sklstruct.context_tree import context_windows
+    >>> from sklstruct.symbols import context_windows
     >>> from sklstruct.smoothing import KneserNeyLM
     >>> w = context_windows(["a b a", "a b b"], max_depth=1)
     >>> model = KneserNeyLM(discount=0.5, padding=-1)
@@ -149,23 +132,19 @@ class KneserNeyLM(BackoffClassifier):
     """
 
     _parameter_constraints: dict = {
-        "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+        **_engine.CONSTRAINTS,
         "discount": DISCOUNT_CONSTRAINT,
-        "interpolate": ["boolean"],
-        "base": BASE_CONSTRAINT,
-        "padding": "no_validation",
-        "classes": [None, "array-like"],
     }
 
     def __init__(
         self,
-        max_depth=None,
+        max_depth: int | None = None,
         *,
-        discount="modified",
-        interpolate=True,
-        base="uniform",
-        padding=None,
-        classes=None,
+        discount: str | float | ArrayLike = "modified",
+        interpolate: bool = True,
+        base: Any = "uniform",
+        padding: Any = None,
+        classes: ArrayLike | None = None,
     ):
         self.max_depth = max_depth
         self.discount = discount
@@ -177,38 +156,18 @@ class KneserNeyLM(BackoffClassifier):
     def _check_params(self):
         check_discount(self.discount, strict=not self.interpolate)
 
-    def _fit_tree(self, tree):
-        adjusted = adjusted_counts(tree)
-        n_classes = tree.n_classes
-        base = base_distribution(self.base, adjusted[:n_classes], self.classes_)
-        proba = np.empty(tree.n_pairs)
-        backoff = np.empty(tree.n_nodes)
-        # A unigram estimator smooths by itself; discounting its counts again would
-        # hand the unseen classes only a share of the mass it means for them.
-        first = 0 if isinstance(self.base, str) else 1
-        if first:
-            proba[:n_classes] = base
+    def _used_counts(self, pairs, count):
+        return adjusted_counts(pairs, count)
+
+    def _shares(self, pairs, count, first_level):
+        n_levels = pairs.tree.n_levels
         found = find_discounts(
             self.discount,
-            np.split(adjusted, tree.pair_ptr[tree.level_ptr[1:-1]])[first:],
+            [count[pairs.level(k)] for k in range(first_level, n_levels)],
             strict=not self.interpolate,
             owner=type(self).__name__,
-            first_depth=first,
+            first_depth=first_level,
         )
-        self.discounts_ = np.full((tree.n_levels, found.shape[1]), np.nan)
-        self.discounts_[first:] = found
-        if self.interpolate:
-            _fast.interpolate(
-                tree.level_ptr, tree.pair_ptr, tree.pair_parent, adjusted,
-                self.discounts_, base, first, proba, backoff,
-            )  # fmt: skip
-        else:
-            _fast.back_off(
-                tree.level_ptr, tree.parent, tree.pair_ptr, tree.target,
-                tree.pair_parent, adjusted, self.discounts_, base, first,
-                np.zeros(tree.n_nodes), proba, backoff,
-            )  # fmt: skip
-        backoff[0] = 1.0  # every class has a pair at the root
-        # Weights of 1e-160 and the like underflow when they are squared.
-        np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
-        return np.log(proba, out=proba), np.log(backoff, out=backoff)
+        self.discounts_ = np.full((n_levels, found.shape[1]), np.nan)
+        self.discounts_[first_level:] = found
+        return _engine.discount_levels(pairs, count, self.discounts_, first_level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -21,19 +22,23 @@ DISCOUNT_CONSTRAINT = [
 _FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
 
 
-def estimate_discounts(adjusted, kind):
+def estimate_discounts(
+    adjusted: Any, kind: Any
+) -> tuple[tuple[float, ...], str | None]:
     """Discounts from the counts of counts.
 
     Parameters
     ----------
     adjusted : float64 ndarray of shape (n_pairs,)
         Adjusted counts of the pairs of one depth.
+
     kind : {"single", "modified"}
 
     Returns
     -------
     discounts : tuple of float
         For counts 1, 2, ...; the last holds for all larger counts too.
+
     problem : str or None
         Why the discounts are not estimated but the fallback.
     """
@@ -50,7 +55,7 @@ def estimate_discounts(adjusted, kind):
     return discounts, None
 
 
-def discount_problem(discounts, strict):
+def discount_problem(discounts: Any, strict: Any) -> str | None:
     """What is wrong with discounts for counts 1, 2, ..., or None.
 
     D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
@@ -63,7 +68,7 @@ def discount_problem(discounts, strict):
     return None
 
 
-def check_discount(discount, strict):
+def check_discount(discount: Any, strict: Any) -> None:
     """Errors about the parameter `discount` beyond its declared types."""
     if isinstance(discount, str):
         return
@@ -82,18 +87,24 @@ def check_discount(discount, strict):
         raise ValueError(f"discount={discount!r}: {problem}{hint}")
 
 
-def find_discounts(discount, levels, strict, owner, first_depth=0):
+def find_discounts(
+    discount: Any, levels: Any, strict: Any, owner: Any, first_depth: Any = 0
+) -> np.ndarray:
     """Discounts of each depth, with one warning for all that were replaced.
 
     Parameters
     ----------
     discount : "modified", "single", float or sequence of float
+
     levels : list of float64 ndarray
         Adjusted counts of the pairs of each depth.
+
     strict : bool
         As `discount_problem`.
+
     owner : str
         Who warns.
+
     first_depth : int
         Depth of the first of `levels`.
 
@@ -119,9 +130,19 @@ def find_discounts(discount, levels, strict, owner, first_depth=0):
             f"{owner}: counts of counts do not give discount={discount!r} "
             f"({'; '.join(problems)}). Small or closed-vocabulary data do this. The "
             f"fallback {fallback} is used there; pass discount={fallback} to have it "
-            "everywhere, without this warning.",
+            "everywhere, without this warning",
             UserWarning,
             stacklevel=2,
         )
     # A model without contexts may have no level to discount.
     return np.array(rows).reshape(-1, len(_FALLBACK[discount]))
+
+
+def discount_vector(
+    counts: np.ndarray, discounts: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """((c - D(c)) / n of each count c, the mass that was taken off in all)."""
+    own, held = np.empty(counts.size), np.empty(1)
+    ptr = np.array([0, counts.size], dtype=np.int32)
+    _fast.discount(ptr, 0, 1, counts, discounts, own, held)
+    return own, float(held[0])

@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
-import copy
-from numbers import Integral, Real
+from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._compat import Interval
-from ..backoff._estimator import BackoffClassifier
-from . import _smoothing_fast as _fast
-from ._base import BASE_CONSTRAINT, base_distribution
+from ..._compat import Interval
+from ..._docs import shared_docs
+from ...backoff._estimator import BackoffClassifier
+from ...context_tree import Pairs, expand_pairs
+from .. import _engine
+from .. import _smoothing_fast as _fast
+from .._base import base_distribution
 
 # 12 bytes a pair in the fitted model, 28 while it is fitted: 1.4 GB.
 _MAX_PAIRS = 50_000_000
 
 
-def with_parent_pairs(tree, limit=_MAX_PAIRS):
-    """The tree with a pair (n, y) for every class y seen at the parent of n.
+def with_parent_pairs(
+    pairs: Pairs, count: np.ndarray, limit: int = _MAX_PAIRS
+) -> tuple[Pairs, np.ndarray]:
+    """Pairs (n, y) for every class y seen at the parent of n, and their counts.
 
     Additive smoothing does not back off: its row at n is constant on the classes
     unseen at n, its parent's row is not. In back-off form both agree up to a
     factor on the classes unseen at the parent alone, so the others need a pair.
     """
-    size = np.diff(tree.pair_ptr).astype(np.int64)
-    size[0] = np.count_nonzero(tree.count[: tree.n_classes])
-    new_ptr = np.zeros(tree.n_nodes + 1, dtype=np.int64)
-    new_ptr[1] = tree.n_classes
-    new_ptr[2:] = size[tree.parent[1:]]
-    np.cumsum(new_ptr, out=new_ptr)
-    if new_ptr[-1] > limit:
+    tree = pairs.tree
+    size = np.diff(pairs.ptr).astype(np.int64)
+    size[0] = np.count_nonzero(count[: pairs.n_classes])
+    ptr = np.zeros(tree.n_nodes + 1, dtype=np.int64)
+    ptr[1] = pairs.n_classes
+    ptr[2:] = size[tree.parent[1:]]
+    np.cumsum(ptr, out=ptr)
+    n_pairs = int(ptr[-1])
+    if n_pairs > limit:
         raise ValueError(
-            f"additive smoothing of these {tree.n_nodes} contexts needs "
-            f"{new_ptr[-1]} probabilities, because it does not back off; the limit is "
+            f"additive smoothing of these {tree.n_nodes} contexts needs {n_pairs} "
+            "probabilities, because it does not back off; the limit is "
             f"{limit}. Lower max_depth, map rare symbols to an unknown-word symbol, "
-            f"or use KneserNeyLM, which needs {tree.n_pairs}"
+            f"or use KneserNeyLM, which needs {pairs.n_pairs}"
         )
-    out = copy.copy(tree)
-    out.pair_ptr = new_ptr.astype(np.int32)
-    out.target = np.empty(new_ptr[-1], dtype=np.int32)
-    out.pair_parent = np.empty(new_ptr[-1], dtype=np.int32)
-    out.count = np.empty(new_ptr[-1])
+    ptr = ptr.astype(np.int32)
+    target, parent = (np.empty(n_pairs, dtype=np.int32) for _ in range(2))
+    more = np.empty(n_pairs)
     _fast.add_parent_pairs(
-        tree.parent, tree.pair_ptr, tree.target, tree.count,
-        out.pair_ptr, out.target, out.pair_parent, out.count,
-    )  # fmt: skip
-    return out
+        tree.parent, pairs.ptr, pairs.target, count, ptr, target, parent, more
+    )
+    return Pairs.of_arrays(tree, ptr, target, parent), more
 
 
+@shared_docs(
+    max_depth=_engine.MAX_DEPTH,
+    parameters=_engine.PARAMETERS,
+    attributes=_engine.ATTRIBUTES,
+)
 class AdditiveLM(BackoffClassifier):
     r"""Language model with additive smoothing (Laplace, Lidstone, Jeffreys).
 
@@ -64,9 +74,7 @@ class AdditiveLM(BackoffClassifier):
 
     Parameters
     ----------
-    max_depth : int, default=None
-        Longest context m, in symbols. None: as many as X has columns (or, for path
-        matrices, levels). 0 is the unigram model.
+    {max_depth}
 
     delta : float, default=1.0
         What is added to each count, positive: 1 is Laplace's rule, 1/2 that of
@@ -77,29 +85,11 @@ class AdditiveLM(BackoffClassifier):
         to the counts of the classes; it must give every class a positive
         probability.
 
-    padding : object, default=None
-        The symbol that marks missing history in dense X; see
-        `sklstruct.context_tree.SuffixTreeVectorizer`.
-
-    classes : array-like of shape (n_classes,), default=None
-        The closed vocabulary; None: the targets seen in `fit`.
+    {parameters}
 
     Attributes
     ----------
-    backoff_model_ : BackoffModel
-        The model as flat arrays.
-
-    classes_ : ndarray of shape (n_classes,)
-        The predictable symbols.
-
-    depth_ : int
-        Length of the longest context in training, at most `max_depth`.
-
-    n_features_in_ : int
-        Number of columns of X.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns of X, if it had string names.
+    {attributes}
 
     See Also
     --------
@@ -119,7 +109,7 @@ class AdditiveLM(BackoffClassifier):
 
     Examples
     --------
-    >>> from sklstruct.context_tree import context_windows
+    >>> from sklstruct.symbols import context_windows
     >>> from sklstruct.smoothing import AdditiveLM
     >>> w = context_windows(["a b a", "a b b"], max_depth=1)
     >>> model = AdditiveLM(padding=-1)
@@ -131,21 +121,18 @@ class AdditiveLM(BackoffClassifier):
     """
 
     _parameter_constraints: dict = {
-        "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+        **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
         "delta": [Interval(Real, 0, None, closed="neither")],
-        "base": BASE_CONSTRAINT,
-        "padding": "no_validation",
-        "classes": [None, "array-like"],
     }
 
     def __init__(
         self,
-        max_depth=None,
+        max_depth: int | None = None,
         *,
-        delta=1.0,
-        base="uniform",
-        padding=None,
-        classes=None,
+        delta: float = 1.0,
+        base: Any = "uniform",
+        padding: Any = None,
+        classes: ArrayLike | None = None,
     ):
         self.max_depth = max_depth
         self.delta = delta
@@ -153,18 +140,25 @@ class AdditiveLM(BackoffClassifier):
         self.padding = padding
         self.classes = classes
 
-    def _read_training(self, X, y, sample_weight):
-        return with_parent_pairs(super()._read_training(X, y, sample_weight))
+    def _fit_pairs(self, pairs, count):
+        pairs, source = expand_pairs(pairs)
+        pairs, count = with_parent_pairs(pairs, count[source])
+        return pairs, *self._fit_tree(pairs, count)
 
-    def _fit_tree(self, tree):
-        n_classes = tree.n_classes
+    def _fit_tree(self, pairs, count):
+        n_classes = pairs.n_classes
         mass = self.delta * n_classes
-        base = base_distribution(self.base, tree.count[:n_classes], self.classes_)
+        base = base_distribution(self.base, count[:n_classes], self.classes_)
         # Every node has a pair, as every context in training precedes some target.
-        total = np.add.reduceat(tree.count, tree.pair_ptr[:-1]) + mass
-        proba = tree.count + mass * base[tree.target]
-        proba /= np.repeat(total, np.diff(tree.pair_ptr))
+        total = np.add.reduceat(count, pairs.ptr[:-1]) + mass
+        if not np.isfinite(total).all():
+            raise ValueError(
+                f"delta={self.delta!r} is too large: the smoothed counts of "
+                f"{n_classes} classes overflow"
+            )
+        proba = count + mass * base[pairs.target]
+        proba /= np.repeat(total, np.diff(pairs.ptr))
         log_total = np.log(total)
-        log_backoff = np.zeros(tree.n_nodes)
-        log_backoff[1:] = log_total[tree.parent[1:]] - log_total[1:]
+        log_backoff = np.zeros(pairs.tree.n_nodes)
+        log_backoff[1:] = log_total[pairs.tree.parent[1:]] - log_total[1:]
         return np.log(proba, out=proba), log_backoff

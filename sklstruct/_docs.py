@@ -1,0 +1,36 @@
+"""Parts of docstrings that several classes share, written once."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def shared_docs(**blocks: str) -> Callable[[T], T]:
+    """Decorator that puts blocks of text in the place of ``{name}`` lines.
+
+    A line of the docstring that is nothing but ``{name}`` is replaced by
+    ``blocks[name]`` at the line's indentation. A name without a block, or a block
+    that the docstring does not use, is an error when the module is imported.
+    """
+
+    def fill(documented: T) -> T:
+        text = documented.__doc__
+        if text is None:  # python -OO
+            return documented
+        used = set()
+
+        def block(match):
+            used.add(match[2])
+            return textwrap.indent(textwrap.dedent(blocks[match[2]]).strip(), match[1])
+
+        documented.__doc__ = re.sub(r"(?m)^( *)\{(\w+)\}$", block, text)
+        if used != set(blocks):
+            raise ValueError(f"unused blocks: {sorted(set(blocks) - used)}")
+        return documented
+
+    return fill

@@ -1,0 +1,80 @@
+"""Histories: samples as offsets into one flat array of symbol ids."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..symbols._encoding import sliding_base
+from . import _tree_fast as _fast
+
+
+class Histories(NamedTuple):
+    """n samples as offsets into one flat array of symbol ids.
+
+    The k-th most recent symbol of sample i is ``flat[offset[i] - k]``; an id of
+    -1 (or the start of the array) ends the history, and ``length[i]`` says how
+    many symbols are read.
+    """
+
+    flat: np.ndarray  # (n_tokens,) int32
+    offset: np.ndarray  # (n_samples,) int64
+    length: np.ndarray  # (n_samples,) int32
+
+    def check(self, n_symbols: Any = None) -> None:
+        """ValueError unless every read stays within `flat` and below n_symbols."""
+        flat, offset, length = self
+        if not (flat.dtype == np.int32 and flat.ndim == 1 and flat.flags.c_contiguous):
+            raise ValueError("histories.flat must be a contiguous 1-D int32 array")
+        if offset.shape != length.shape or offset.ndim != 1:
+            raise ValueError("histories.offset and .length must be of one length")
+        if offset.size and (
+            length.min() < 0 or (offset - length).min() < 0 or offset.max() > flat.size
+        ):
+            raise ValueError("a history reaches outside of histories.flat")
+        if n_symbols is not None and flat.size and flat.max() >= n_symbols:
+            raise ValueError(
+                f"histories hold the symbol id {flat.max()}, but n_symbols={n_symbols}"
+            )
+
+    @classmethod
+    def from_tokens(cls, tokens: Any, positions: Any, max_depth: Any) -> Histories:
+        """Histories of the given positions of one token stream."""
+        flat = np.ascontiguousarray(tokens, dtype=np.int32)
+        offset = np.ascontiguousarray(positions, dtype=np.int64)
+        if offset.size and not (0 <= offset.min() and offset.max() <= flat.size):
+            raise ValueError("positions must lie within the token stream")
+        length = np.empty(offset.size, dtype=np.int32)
+        _fast.history_lengths(flat, offset, max_depth, length)
+        return cls(flat, offset, length)
+
+    @classmethod
+    def from_windows(cls, windows: Any, max_depth: Any) -> Histories:
+        """Histories of the rows of a 2-D array, last column most recent.
+
+        A sliding-window view is read in place: its rows overlap in one
+        underlying array, which is used as the token stream.
+        """
+        n, width = windows.shape
+        depth = min(max_depth, width)
+        base = sliding_base(windows)
+        if base is not None:
+            flat, stride, start = base, 1, 0
+        else:
+            # The oldest columns are not read when max_depth < width.
+            flat = np.ascontiguousarray(windows[:, width - depth :]).ravel()
+            stride, start, width = depth, 0, depth
+        flat = np.ascontiguousarray(flat, dtype=np.int32)
+        offset = np.arange(n, dtype=np.int64) * stride + (start + width)
+        length = np.empty(n, dtype=np.int32)
+        _fast.history_lengths(flat, offset, depth, length)
+        return cls(flat, offset, length)
+
+    def select(self, keep: Any) -> Histories:
+        """The samples for which the boolean array `keep` holds."""
+        return Histories(
+            self.flat,
+            np.ascontiguousarray(self.offset[keep]),
+            np.ascontiguousarray(self.length[keep]),
+        )

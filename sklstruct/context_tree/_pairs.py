@@ -1,0 +1,343 @@
+"""Pairs of a context and a class that followed it, and their counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._checks import (
+    as_ids,
+    check_ids,
+    check_length,
+    check_pointers,
+    check_sorted_groups,
+)
+from . import _tree_fast as _fast
+from ._find_fast import find_pairs
+from ._tree import ContextTree, check_size
+
+
+class Pairs:
+    r"""Slots (context, class) over a tree, in the order of its nodes.
+
+    A pair (n, y) says that class y may follow context n; its parent pair is
+    (parent(n), y). The root has a pair for every class. What is known of the pairs
+    (counts, probabilities, weights) is in plain arrays beside them; with T(n, y) the
+    weight of the samples whose longest context is n, the counts are
+
+    .. math::
+        c(n, y) = T(n, y) + \sum_{h \in \mathrm{children}(n)} c(h, y), \qquad
+        t(n) = \sum_y T(n, y).
+
+    Parameters
+    ----------
+    tree : ContextTree
+        The contexts.
+
+    ptr : array-like of shape (n_nodes + 1,)
+        The pairs of n are ``ptr[n]:ptr[n + 1]``; the root has all classes.
+
+    target : array-like of shape (n_pairs,)
+        Class id of each pair, rising strictly within a node.
+
+    Attributes
+    ----------
+    tree : ContextTree
+        As given.
+
+    ptr, target : int32 ndarray
+        As given.
+
+    n_classes : int
+        Number of classes V.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit the tree; says where.
+
+    Examples
+    --------
+    After the empty context "a" or "b" (classes 0 and 1), after "a" only "b":
+
+    >>> from sklstruct.context_tree import ContextTree, Pairs
+    >>> pairs = Pairs(ContextTree([-1, 0], [-1, 0]), [0, 2, 3], [0, 1, 1])
+    >>> pairs.parent.tolist()
+    [-1, -1, 1]
+    """
+
+    def __init__(self, tree: ContextTree, ptr: Any, target: Any):
+        ptr = as_ids("ptr", ptr, 1)
+        target = as_ids("target", target, 1)
+        check_length("ptr", ptr, tree.n_nodes + 1, "one per node and the end")
+        check_pointers("ptr", ptr, 0, target.size)
+        n_classes = int(ptr[1])
+        if n_classes == 0:
+            raise ValueError("ptr[1] is 0: the root must hold every class")
+        if not np.array_equal(target[:n_classes], np.arange(n_classes, dtype=np.int32)):
+            raise ValueError(
+                "target must start with 0, 1, ..., ptr[1] - 1: the root holds every "
+                "class in order"
+            )
+        check_ids("target", target, 0, n_classes, "class id")
+        check_sorted_groups("target", target, ptr, "classes are sorted")
+        self._set(tree, ptr, target, None)
+
+    def _set(self, tree, ptr, target, parent):
+        self.tree, self.ptr, self.target = tree, ptr, target
+        self.n_classes = int(ptr[1])
+        self._parent = parent
+
+    @classmethod
+    def of_arrays(
+        cls, tree: ContextTree, ptr: Any, target: Any, parent: Any = None
+    ) -> Pairs:
+        """Pairs of arrays that are known to be in order, without looking at them."""
+        pairs = cls.__new__(cls)
+        pairs._set(tree, ptr, target, parent)
+        return pairs
+
+    @classmethod
+    def count(
+        cls,
+        tree: ContextTree,
+        terminal: Any,
+        target: Any,
+        n_classes: int,
+        sample_weight: Any = None,
+    ) -> tuple[Pairs, np.ndarray]:
+        """The pairs of a sample and their counts.
+
+        Parameters
+        ----------
+        tree : ContextTree
+            The contexts, with at least one node per level below `terminal`.
+
+        terminal : int32 array of shape (n_samples,)
+            Each sample's deepest node.
+
+        target : int32 array of shape (n_samples,)
+            Class ids.
+
+        n_classes : int
+            Number of classes, seen or not.
+
+        sample_weight : float64 array of shape (n_samples,), default=None
+            Positive weights; leave out samples of weight 0 beforehand.
+
+        Returns
+        -------
+        pairs : Pairs
+            Every pair that occurs, and all classes at the root.
+
+        count : float64 ndarray of shape (n_pairs,)
+            c(n, y).
+        """
+        terminal, target = np.asarray(terminal), np.asarray(target)
+        n = terminal.size
+        weight = np.ones(n) if sample_weight is None else sample_weight
+        if target.shape != (n,) or np.shape(weight) != (n,):
+            raise ValueError("terminal, target and sample_weight differ in length")
+        check_ids("terminal", terminal, 0, tree.n_nodes, "node")
+        check_ids("target", target, 0, n_classes, "class id")
+        node = np.array(terminal, dtype=np.int32)  # walks up to the root
+        target = np.ascontiguousarray(target, dtype=np.int32)
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
+        by_target = np.empty(n, dtype=np.int32)
+        _fast.sort_targets(target, np.empty(n_classes, dtype=np.int32), by_target)
+        pair = np.full(n, -1, dtype=np.int32)
+        order = np.empty(n, dtype=np.int32)
+        targets, counts, parents, per_node = [], [], [], []
+        below = np.empty(0, dtype=np.int32)
+        for k in range(tree.n_levels - 1, 0, -1):
+            first, last = int(tree.level_ptr[k]), int(tree.level_ptr[k + 1])
+            n_here = int(np.count_nonzero(node >= first))
+            bucket = np.empty(last - first + 1, dtype=np.int32)
+            of_node = np.zeros(last - first, dtype=np.int32)
+            target_here = np.empty(n_here, dtype=np.int32)
+            count_here = np.empty(n_here)
+            n_pairs = _fast.level_pairs(
+                first, by_target, target, weight, tree.parent, node, pair,
+                bucket, order, of_node, target_here, count_here, below,
+            )  # fmt: skip
+            parents.append(below)
+            below = np.empty(n_pairs, dtype=np.int32)
+            targets.append(target_here[:n_pairs].copy())
+            counts.append(count_here[:n_pairs].copy())
+            per_node.append(of_node)
+        root_count = np.zeros(n_classes)
+        _fast.root_pairs(target, weight, pair, root_count, below)
+        parents.append(below)
+        targets.append(np.arange(n_classes, dtype=np.int32))
+        counts.append(root_count)
+        per_node.append(np.array([n_classes], dtype=np.int32))
+
+        # Levels were met from the deepest up; parents[j] points into the level
+        # above, whose first pair is the sum of the sizes of the levels before.
+        sizes = [t.size for t in reversed(targets)]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        check_size(starts[-1], "(context, class) pairs")
+        parent = np.empty(starts[-1], dtype=np.int32)
+        parent[:n_classes] = -1
+        for k, below in enumerate(reversed(parents)):
+            # `below` holds the parents (level k) of the pairs of level k + 1.
+            if below.size:
+                parent[starts[k + 1] : starts[k + 2]] = below + starts[k]
+        ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
+        np.cumsum(np.concatenate(per_node[::-1]), out=ptr[1:])
+        pairs = cls.of_arrays(tree, ptr, np.concatenate(targets[::-1]), parent)
+        return pairs, np.concatenate(counts[::-1])
+
+    @classmethod
+    def merge(cls, tree: ContextTree, parts: Any) -> tuple[Pairs, np.ndarray]:
+        """The pairs of several counts over one tree, and their summed counts.
+
+        Parameters
+        ----------
+        tree : ContextTree
+            The merged tree, from `ContextTree.merge`.
+
+        parts : list of (Pairs, ndarray, ndarray)
+            Pairs, their counts, and the node of `tree` for each node of theirs.
+            Classes are numbered alike; there may be more of them in one than in
+            another.
+
+        Returns
+        -------
+        pairs : Pairs
+            A pair is in it if it is in one of the parts; the root has every class.
+
+        count : float64 ndarray of shape (n_pairs,)
+            The sums, added in the order of the parts.
+        """
+        n_classes = max(pairs.n_classes for pairs, _, _ in parts)
+        keys = [np.arange(n_classes, dtype=np.int64)]  # the root's, with count 0
+        for pairs, _, index in parts:
+            node = index[pairs.nodes()].astype(np.int64)
+            keys.append(node * n_classes + pairs.target)
+        key, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+        check_size(key.size, "(context, class) pairs")
+        count = np.zeros(key.size)
+        first = n_classes
+        for _, part, _ in parts:
+            # Keys are distinct within a part: no sum depends on numpy's order.
+            count[inverse[first : first + part.size]] += part
+            first += part.size
+        ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
+        np.cumsum(np.bincount(key // n_classes, minlength=tree.n_nodes), out=ptr[1:])
+        return cls.of_arrays(tree, ptr, (key % n_classes).astype(np.int32)), count
+
+    def select(self, keep: Any) -> tuple[Pairs, np.ndarray]:
+        """The pairs of some nodes, or some of the pairs.
+
+        Parameters
+        ----------
+        keep : array-like of shape (n_pairs,), bool
+            Pairs to keep; those of the root stay in any case, and so do their nodes
+            and the ancestors of these.
+
+        Returns
+        -------
+        pairs : Pairs
+            Over the selected tree.
+
+        kept : ndarray of shape (n_kept,), int64
+            The old number of each pair: numbers beside the pairs go along with
+            ``numbers[kept]``.
+        """
+        keep = np.array(keep, dtype=bool)
+        check_length("keep", keep, self.n_pairs, "one per pair")
+        keep[: self.n_classes] = True
+        sizes = self._per_node(keep, np.int64)
+        tree, index = self.tree.select(sizes > 0)
+        ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
+        np.cumsum(sizes[index >= 0], out=ptr[1:])
+        return Pairs.of_arrays(tree, ptr, self.target[keep]), np.flatnonzero(keep)
+
+    # -------------------------------------------------------------- reading
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return self.target.size
+
+    @property
+    def parent(self) -> np.ndarray:
+        """(n_pairs,) int32: the parent pair, -1 at the root or where there is none."""
+        if self._parent is None:
+            up = np.maximum(self.tree.parent, 0)[self.nodes()]
+            self._parent = self.find(up, self.target)
+            self._parent[: self.n_classes] = -1
+        return self._parent
+
+    def nodes(self) -> np.ndarray:
+        """(n_pairs,) int32: the node of each pair."""
+        return np.repeat(
+            np.arange(self.tree.n_nodes, dtype=np.int32), np.diff(self.ptr)
+        )
+
+    def level(self, k: int) -> slice:
+        """The pairs of the nodes of level k."""
+        here = self.tree.level(k)
+        return slice(int(self.ptr[here.start]), int(self.ptr[here.stop]))
+
+    def find(self, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Index of each pair (node, target), -1 where there is none.
+
+        Both are int32 arrays of ids in range.
+        """
+        out = np.empty(nodes.size, dtype=np.int32)
+        find_pairs(self.ptr, self.target, nodes, targets, out)
+        return out
+
+    def _per_node(self, values, dtype=np.float64):
+        """Sums over the pairs of each node; 0 for a node without pairs."""
+        out = np.zeros(self.tree.n_nodes, dtype=dtype)
+        some = np.flatnonzero(self.ptr[1:] > self.ptr[:-1])
+        out[some] = np.add.reduceat(values, self.ptr[some], dtype=dtype)
+        return out
+
+    def node_sums(self, numbers: np.ndarray) -> np.ndarray:
+        """Sum of some numbers over the pairs of each node.
+
+        Parameters
+        ----------
+        numbers : float64 ndarray of shape (n_pairs,)
+            Such as counts, which gives c(n).
+
+        Returns
+        -------
+        sums : float64 ndarray of shape (n_nodes,)
+            0 for a node without pairs.
+        """
+        return self._per_node(numbers)
+
+    def terminal_counts(self, count: np.ndarray) -> np.ndarray:
+        """T(n, y): weight of class y over the samples that end at the node."""
+        terminal = np.empty(self.n_pairs)
+        _fast.terminal_counts(self.parent, count, terminal, self.n_classes)
+        return terminal
+
+    def terminal_weight(self, count: np.ndarray) -> np.ndarray:
+        """t(n), the weight of the samples that end at each node."""
+        return self._per_node(self.terminal_counts(count))
+
+    # ----------------------------------------------------------- object model
+
+    def __eq__(self, other):
+        if not isinstance(other, Pairs):
+            return NotImplemented
+        return self is other or (
+            np.array_equal(self.ptr, other.ptr)
+            and np.array_equal(self.target, other.target)
+            and self.tree == other.tree
+        )
+
+    __hash__ = None
+
+    def __repr__(self):
+        return (
+            f"<Pairs: {self.n_pairs} pairs of {self.tree.n_nodes} contexts and "
+            f"{self.n_classes} classes>"
+        )

@@ -1,0 +1,139 @@
+"""What a fitted language model asks its estimator, in tokens.
+
+Two kinds of estimator answer the same questions: one that has a back-off model, whose
+kernels run over the text, and any other classifier, which is asked for its rows.
+
+===============================  ===================================================
+``score(sentences)``             (log_prob, token, depth) of every predicted position
+``best(history, k)``             (classes, probabilities) of one history
+``draw(history, uniform, skip)`` one class a history, by inversion
+===============================  ===================================================
+
+Log-probabilities are NaN for words that have no class. A history is a row of tokens,
+the last one the most recent, -1 where there is none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._likelihood import target_log_proba
+from ..backoff import BackoffModel
+from ..symbols._sentences import SentenceEncoder
+
+
+class TreePredictor:
+    """Answers from a `BackoffModel` over the labels of the text.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        With the labels of `encoder`.
+
+    encoder : SentenceEncoder
+        Text to tokens.
+    """
+
+    def __init__(self, model: BackoffModel, encoder: SentenceEncoder):
+        self.model, self.encoder = model, encoder
+
+    def score(self, sentences: list) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Natural log-probability, token and matched depth of every position."""
+        tokens = self.encoder.encode(sentences)
+        log_prob, depth = self.model.score_tokens(
+            tokens, return_depth=True, unknown_log_prob=-np.inf
+        )
+        scored = self.encoder.is_target(tokens)
+        tokens, log_prob = tokens[scored], log_prob[scored]
+        log_prob[tokens == self.encoder.lost] = np.nan
+        return log_prob, tokens, depth[scored]
+
+    def _find(self, history):
+        known = (history >= 0) & (history < self.model.n_symbols)
+        return self.model.find(np.where(known, history, np.int32(-1)))
+
+    def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable classes and their probabilities."""
+        classes, log_prob = self.model.top_k(self._find(history[None]), k)
+        return classes[0], np.exp(log_prob[0])
+
+    def draw(self, history: np.ndarray, uniform: np.ndarray, skip: int) -> np.ndarray:
+        """One class for each history; never `skip` (-1: all may be drawn)."""
+        return self.model.sample_at(self._find(history), uniform, skip)
+
+
+class RowPredictor:
+    """Answers from the rows of any classifier of windows of class ids.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted on windows of `max_depth` ids.
+
+    encoder : SentenceEncoder
+        Text to tokens, which are class ids; the start mark and lost words follow.
+
+    max_depth : int
+        Columns of a window.
+    """
+
+    def __init__(
+        self, estimator: BaseEstimator, encoder: SentenceEncoder, max_depth: int
+    ):
+        self.estimator, self.encoder, self.max_depth = estimator, encoder, max_depth
+
+    def windows(self, sentences: list) -> tuple[np.ndarray, np.ndarray]:
+        """(windows, next token) of every predicted position, as in training."""
+        width = self.max_depth
+        tokens = self.encoder.encode(sentences, front=width - 1)
+        if tokens.size <= width:
+            return np.empty((0, width), np.int32), np.empty(0, np.int32)
+        target = tokens[width:]
+        scored = self.encoder.is_target(target)
+        windows = np.lib.stride_tricks.sliding_window_view(self._known(tokens), width)
+        return windows[:-1][scored], target[scored]
+
+    def score(self, sentences: list) -> tuple[np.ndarray, np.ndarray, None]:
+        """Natural log-probability and token of every position; no depth."""
+        windows, target = self.windows(sentences)
+        log_prob = target_log_proba(self.estimator, windows, target)
+        # A word of the vocabulary that the classifier never saw.
+        log_prob[np.isnan(log_prob) & (target != self.encoder.lost)] = -np.inf
+        return log_prob, target, None
+
+    def _known(self, tokens):
+        # To the estimator a word without class is missing history.
+        return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
+
+    def _rows(self, history):
+        width = self.max_depth
+        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
+        take = min(width, history.shape[1])
+        if take:
+            windows[:, width - take :] = history[:, history.shape[1] - take :]
+        windows = self._known(windows)
+        if hasattr(self.estimator, "predict_proba"):
+            rows = self.estimator.predict_proba(windows)
+        else:
+            rows = np.exp(self.estimator.predict_log_proba(windows))
+        proba = np.zeros((history.shape[0], self.encoder.labels.n_classes))
+        proba[:, self.estimator.classes_] = rows
+        return proba
+
+    def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable classes and their probabilities."""
+        proba = self._rows(history[None])[0]
+        classes = np.argsort(-proba, kind="stable")[:k]
+        return classes, proba[classes]
+
+    def draw(self, history: np.ndarray, uniform: np.ndarray, skip: int) -> np.ndarray:
+        """One class for each history; never `skip` (-1: all may be drawn)."""
+        rows = self._rows(history)
+        if skip >= 0:
+            rows[:, skip] = 0.0
+        cumulative = np.cumsum(rows, axis=1)
+        # Dividing by the last entry would turn a row of zeros into NaN; scaling the
+        # number instead keeps rows that do not quite sum to 1 proportional.
+        at = (cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1)
+        return np.minimum(at, cumulative.shape[1] - 1).astype(np.int32)

@@ -1,0 +1,125 @@
+"""The engine of the n-gram smoothers: what is kept, what is held back, one sweep.
+
+A smoother is two numbers (NLTK's view of smoothing): what a context keeps for the
+classes that followed it, and what it holds back for its parent's distribution. The
+rest is the same for all of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral
+
+import numpy as np
+
+from .._compat import Interval
+from ..backoff._estimator import BackoffClassifier
+from ..context_tree import Pairs
+from . import _smoothing_fast as _fast
+from ._base import BASE_CONSTRAINT, base_distribution
+
+# Blocks of the docstrings of all n-gram smoothers; see `shared_docs`.
+PARAMETERS = """
+padding : object, default=None
+    The symbol that marks missing history in dense X; see
+    `sklstruct.context_tree.SuffixTreeVectorizer`.
+
+classes : array-like of shape (n_classes,), default=None
+    The closed vocabulary; None: the targets seen in `fit`. Classes without a
+    sample get the mass of `base`. Put the unknown-word symbol and the end mark
+    here, not the start mark, to have the conventions of KenLM.
+"""
+MAX_DEPTH = """
+max_depth : int, default=None
+    Longest context m, in symbols; an m-gram of other tools is ``max_depth = m -
+    1``. None: as many as X has columns (or, for path matrices, levels). 0 is
+    the unigram model.
+"""
+INTERPOLATE = r"""
+interpolate : bool, default=True
+    False gives the back-off form: no second term for symbols seen after n, and
+    :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
+    the row sums to 1. At a context after which every class was seen, b has
+    nothing to go to, and the left-over mass is interpolated there.
+"""
+ATTRIBUTES = """
+backoff_model_ : BackoffModel
+    The model as flat arrays.
+
+classes_ : ndarray of shape (n_classes,)
+    The predictable symbols.
+
+depth_ : int
+    Length of the longest context in training, at most `max_depth`.
+
+n_features_in_ : int
+    Number of columns of X.
+
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    Names of the columns of X, if it had string names.
+"""
+CONSTRAINTS = {
+    "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+    "interpolate": ["boolean"],
+    "base": BASE_CONSTRAINT,
+    "padding": "no_validation",
+    "classes": [None, "array-like"],
+}
+
+
+class NGramSmoother(BackoffClassifier):
+    r"""Base of the smoothers that hand mass down the contexts.
+
+    .. math::
+        P(y \mid n) = \mathrm{own}(n, y) + \mathrm{held}(n)\, P(y \mid
+        \mathrm{parent}(n)), \qquad
+        \sum_y \mathrm{own}(n, y) + \mathrm{held}(n) = 1 ,
+
+    or, backing off, own(n, y) for the classes seen after n and
+    :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others. Subclasses define
+    `_shares` and have the parameters `interpolate` and `base`.
+    """
+
+    @abstractmethod
+    def _shares(
+        self, pairs: Pairs, count: np.ndarray, first_level: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(own per pair, held per node), new arrays; levels from first_level on."""
+
+    def _used_counts(self, pairs: Pairs, count: np.ndarray) -> np.ndarray:
+        """The counts that the smoother is about; those of the data, if not adjusted."""
+        return count
+
+    def _fit_tree(self, pairs, count):
+        count = self._used_counts(pairs, count)
+        n_classes = pairs.n_classes
+        base = base_distribution(self.base, count[:n_classes], self.classes_)
+        # A unigram estimator smooths by itself; discounting its counts again would
+        # hand the unseen classes only a share of the mass it means for them.
+        first = 0 if isinstance(self.base, str) else 1
+        proba, held = self._shares(pairs, count, first)
+        if first:
+            proba[:n_classes] = base
+        if self.interpolate:
+            _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, proba)
+        else:
+            _fast.back_off(
+                pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
+                count, np.zeros(pairs.tree.n_nodes), held, proba,
+            )  # fmt: skip
+        held[0] = 1.0  # every class has a pair at the root
+        # Weights of 1e-160 and the like underflow when they are squared.
+        np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
+        return np.log(proba, out=proba), np.log(held, out=held)
+
+
+def discount_levels(
+    pairs: Pairs, count: np.ndarray, discounts: np.ndarray, first_level: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(own, held) of absolute discounting with one row of discounts a level."""
+    own = np.empty(pairs.n_pairs)
+    held = np.empty(pairs.tree.n_nodes)
+    for k in range(first_level, pairs.tree.n_levels):
+        here = pairs.tree.level(k)
+        _fast.discount(pairs.ptr, here.start, here.stop, count, discounts[k], own, held)
+    return own, held

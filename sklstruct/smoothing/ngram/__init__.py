@@ -1,0 +1,6 @@
+"""Smoothed n-gram models: one file a smoother, one engine for all."""
+
+from ._additive import AdditiveLM
+from ._kneser_ney import KneserNeyLM
+
+__all__ = ["AdditiveLM", "KneserNeyLM"]

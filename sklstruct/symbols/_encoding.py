@@ -1,0 +1,344 @@
+"""Symbols of any dtype to ids: the only encoder of the house."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._checks import INT32_MAX
+
+
+def is_nan(value: Any) -> bool:
+    """True for a float NaN, whatever its type; False for anything else."""
+    try:
+        return bool(np.isnan(value))
+    except TypeError:
+        return False
+
+
+def is_missing(value: Any) -> bool:
+    """None and NaN stand for no symbol."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def object_array(symbols: Any) -> np.ndarray:
+    """1-D object array of any symbols; numpy would take tuples for rows."""
+    symbols = list(symbols)
+    out = np.empty(len(symbols), dtype=object)
+    for i, s in enumerate(symbols):
+        out[i] = s
+    return out
+
+
+def label_array(values: Any) -> np.ndarray:
+    """An array of labels, of objects where numpy would convert mixed types."""
+    if isinstance(values, np.ndarray):
+        return values
+    if hasattr(values, "to_numpy"):
+        return values.to_numpy()
+    values = values if isinstance(values, list | tuple) else list(values)
+    array = np.asarray(values)
+    if array.dtype.kind in "US":
+        # A list that mixes strings with None or numbers must not become strings.
+        return np.asarray(values, dtype=object)
+    return array
+
+
+def sliding_base(windows: np.ndarray) -> np.ndarray | None:
+    """The 1-D array below a sliding-window view, or None.
+
+    ``sliding_window_view(tokens, w)`` has equal strides on both axes; its rows
+    are then read out of `tokens` without making the (n, w) copy.
+    """
+    n, width = windows.shape
+    item = windows.itemsize
+    if n < 2 or width < 2 or windows.strides != (item, item):
+        return None
+    return np.lib.stride_tricks.as_strided(
+        windows, shape=(n + width - 1,), strides=(item,), writeable=False
+    )
+
+
+def learn_symbols(
+    values: np.ndarray, padding: Any = None, name: str = "X"
+) -> np.ndarray:
+    """The distinct symbols of an array, sorted, without the padding.
+
+    Parameters
+    ----------
+    values : ndarray of any shape
+        Strings, numbers or booleans; objects must be all strings or all numbers.
+
+    padding : object
+        Left out. None leaves None out.
+
+    name : str
+        What error messages call the array.
+    """
+    flat = _flat(values)
+    if flat.dtype.kind == "O":
+        return _learn_objects(flat.tolist(), padding, name)
+    _check_kind(flat)
+    symbols = _unique(flat)
+    if padding is not None:
+        if flat.dtype.kind == "f" and is_nan(padding):
+            symbols = symbols[~np.isnan(symbols)]
+        elif isinstance(padding, str | bytes) == (flat.dtype.kind in "SU"):
+            symbols = symbols[symbols != padding]
+    if symbols.size > INT32_MAX:
+        raise ValueError(f"{name} holds more than {INT32_MAX} distinct symbols")
+    return symbols
+
+
+def _flat(values):
+    """A 1-D array with the same symbols; a sliding-window view gives its base."""
+    if values.ndim == 1:
+        return values
+    base = sliding_base(values) if values.ndim == 2 else None
+    return np.ascontiguousarray(values).ravel() if base is None else base
+
+
+def _check_kind(flat):
+    if flat.dtype.kind not in "biufSU":
+        raise TypeError(
+            f"symbols of dtype {flat.dtype} are not supported: the argument must be "
+            "an array of strings, numbers or booleans"
+        )
+
+
+def _unique(seen):
+    """np.unique, by counting where the values are small integers."""
+    if seen.dtype.kind in "iu" and seen.size:
+        low, high = int(seen.min()), int(seen.max())
+        if high - low <= 4 * seen.size:
+            present = np.zeros(high - low + 1, dtype=bool)
+            present[_minus(seen, low)] = True
+            # Subtracting in the wider type keeps e.g. int8 from overflowing.
+            wide = np.uint64 if high > np.iinfo(np.int64).max else np.int64
+            found = np.flatnonzero(present).astype(wide) + wide(low)
+            return found.astype(seen.dtype)
+    return np.unique(seen)
+
+
+def _minus(values, low):
+    """values - low as int64, exact for every integer type."""
+    if values.dtype == np.uint64:
+        return (values - np.uint64(low)).astype(np.int64)
+    return values.astype(np.int64, copy=False) - low
+
+
+def _learn_objects(values, padding, name):
+    try:
+        distinct = set(values)
+    except TypeError:
+        distinct = None
+    if distinct is not None:
+        distinct = {v for v in distinct if not _is_padding(v, padding)}
+    kinds = {type(v) for v in (values if distinct is None else distinct)}
+    strings = kinds <= {str, np.str_}
+    numbers = all(issubclass(k, int | float | np.number | np.bool_) for k in kinds)
+    if distinct is None or not (strings or numbers) or any(map(is_missing, distinct)):
+        names = sorted(k.__name__ for k in kinds)
+        raise TypeError(
+            f"the symbols of {name} must be uniform: the argument must be an array of "
+            f"string or of number symbols, got {names}"
+            + (
+                ". None marks missing history only with padding=None"
+                if "NoneType" in names
+                else ", of which NaN is no symbol"
+                if numbers
+                else ""
+            )
+        )
+    symbols = object_array(sorted(distinct))
+    return np.asarray(symbols.tolist()) if numbers else symbols
+
+
+def _is_padding(value, padding):
+    if padding is None:
+        return value is None
+    return value == padding or (is_nan(padding) and is_nan(value))
+
+
+class SymbolIndex:
+    """Ids of symbols: the position of each in an array of distinct labels.
+
+    Three ways to look up, chosen once: a table over the range of small integers (for
+    the ids 0, 1, ... no more than a check), bisection in sorted numbers or strings, a
+    dictionary for objects.
+
+    Parameters
+    ----------
+    symbols : ndarray of shape (n_symbols,)
+        Distinct, hashable, in any order.
+    """
+
+    def __init__(self, symbols: np.ndarray):
+        self.symbols = symbols
+        self._code = None
+        self._order = None
+        self._table = None
+        kind = symbols.dtype.kind
+        if kind in "biu" and symbols.size:
+            low, high = int(symbols.min()), int(symbols.max())
+            if high - low <= 4 * symbols.size + 1024:
+                self._low = low
+                self._table = np.full(high - low + 1, -1, dtype=np.int32)
+                self._table[_minus(_integers(symbols), low)] = np.arange(
+                    symbols.size, dtype=np.int32
+                )
+
+    @property
+    def code(self) -> dict:
+        """label -> id."""
+        if self._code is None:
+            self._code = dict(zip(self.symbols.tolist(), range(self.symbols.size)))
+        return self._code
+
+    def ids(self, values: np.ndarray, unknown: int = -1) -> np.ndarray:
+        """Ids of an array of labels, of its shape; a sliding view stays one.
+
+        None and NaN become -1, labels that are not known become `unknown`.
+        """
+        flat = _flat(values)
+        if flat.dtype.kind == "O" or self.symbols.dtype.kind == "O":
+            ids = self._from_dict(flat, unknown)
+        else:
+            _check_kind(flat)
+            ids = self._from_array(flat, unknown)
+        if flat is values:
+            return ids
+        if ids.size == values.size:
+            return ids.reshape(values.shape)
+        return np.lib.stride_tricks.sliding_window_view(ids, values.shape[1])
+
+    def _from_dict(self, flat, unknown):
+        code = self.code
+        if flat.dtype.kind != "O":
+            _check_kind(flat)
+            distinct, inverse = np.unique(flat, return_inverse=True)
+            ids = [-1 if is_missing(v) else code.get(v, unknown)
+                   for v in distinct.tolist()]  # fmt: skip
+            return np.array(ids, dtype=np.int32)[inverse.ravel()]
+        values = flat.tolist()
+        try:
+            ids = np.fromiter(
+                (code.get(v, unknown) for v in values), np.int32, len(values)
+            )
+        except TypeError as exc:
+            raise TypeError(
+                "the argument must be an array of string or of number symbols; "
+                f"an element of X cannot be one ({exc})"
+            ) from exc
+        if unknown != -1:
+            ids[np.fromiter(map(is_missing, values), bool, len(values))] = -1
+        return ids
+
+    def _from_array(self, flat, unknown):
+        symbols = self.symbols
+        if symbols.size == 0 or (symbols.dtype.kind in "SU") != (
+            flat.dtype.kind in "SU"
+        ):
+            ids = np.full(flat.size, unknown, dtype=np.int32)
+        elif flat.dtype.kind in "SU":
+            if flat.dtype.kind != symbols.dtype.kind:
+                return np.full(flat.size, unknown, dtype=np.int32)
+            ids = self._bisect(flat, symbols, unknown)
+        elif flat.dtype.kind == "f" or symbols.dtype.kind == "f":
+            ids = self._from_floats(flat, unknown)
+        else:
+            ids = self._from_integers(_integers(flat), unknown)
+        if flat.dtype.kind == "f":
+            ids[np.isnan(flat)] = -1
+        return ids
+
+    def _from_integers(self, flat, unknown):
+        if self._table is not None:
+            ids = np.full(flat.size, unknown, dtype=np.int32)
+            high = self._low + self._table.size - 1
+            # Python integers: numpy compares them exactly with every integer type.
+            inside = (flat >= self._low) & (flat <= high)
+            if inside.all():
+                ids = self._table[_minus(flat, self._low)]
+                inside = None
+            else:
+                ids[inside] = self._table[_minus(flat[inside], self._low)]
+            if unknown != -1:
+                gap = ids == -1
+                ids[gap] = unknown
+            return ids
+        symbols = _integers(self.symbols)
+        if flat.dtype == symbols.dtype or np.uint64 not in (flat.dtype, symbols.dtype):
+            return self._bisect(flat, symbols, unknown)
+        # numpy would compare int64 with uint64 as float64, which merges neighbours
+        # above 2**53: compare in one of the types, outside of which nothing matches.
+        limits = np.iinfo(symbols.dtype)
+        inside = (flat >= limits.min) & (flat <= limits.max)
+        ids = np.full(flat.size, unknown, dtype=np.int32)
+        ids[inside] = self._bisect(flat[inside].astype(symbols.dtype), symbols, unknown)
+        return ids
+
+    def _from_floats(self, flat, unknown):
+        symbols = self.symbols
+        if symbols.dtype.kind == "f" and flat.dtype.kind == "f":
+            return self._bisect(flat, symbols, unknown)
+        # A float equals an integer only if it is one; then compare as integers.
+        ids = np.full(flat.size, unknown, dtype=np.int32)
+        if flat.dtype.kind == "f":
+            # 2.0**63 and below are exact bounds of int64.
+            whole = (flat == np.floor(flat)) & (np.abs(flat) < 2.0**63)
+            ids[whole] = self._from_integers(flat[whole].astype(np.int64), unknown)
+            large = (flat == np.floor(flat)) & (flat >= 2.0**63) & (flat < 2.0**64)
+            if large.any():
+                ids[large] = self._from_integers(flat[large].astype(np.uint64), unknown)
+            return ids
+        values = _integers(flat)
+        as_float = values.astype(np.float64)
+        exact = np.abs(as_float) < 2.0**63
+        exact[exact] = as_float[exact].astype(np.int64) == values[exact]
+        ids[exact] = self._bisect(as_float[exact], symbols, unknown)
+        return ids
+
+    def _bisect(self, flat, symbols, unknown):
+        if self._order is None:
+            self._order = np.argsort(symbols, kind="stable").astype(np.int32)
+        order = self._order
+        in_order = bool((order == np.arange(order.size)).all())
+        symbols = symbols if in_order else symbols[order]
+        at = np.searchsorted(symbols, flat).astype(np.int32)
+        at[at == symbols.size] = 0
+        miss = symbols[at] != flat
+        ids = at if in_order else order[at]
+        ids[miss] = unknown
+        return ids
+
+
+def _integers(array):
+    return array.astype(np.int8) if array.dtype.kind == "b" else array
+
+
+def encode(values: np.ndarray, symbols: np.ndarray) -> np.ndarray:
+    """Positions of labels among `symbols`, int32; -1 where they are not."""
+    return SymbolIndex(symbols).ids(values)
+
+
+def encode_labels(
+    y: np.ndarray, classes: np.ndarray | None = None, name: str = "y"
+) -> tuple[np.ndarray, np.ndarray]:
+    """(ids of labels, the labels in order); -1 for labels that are not among them.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels.
+
+    classes : ndarray of shape (n_classes,), default=None
+        The known labels; None to learn them from y, sorted.
+
+    name : str
+        What error messages call `y`.
+    """
+    if classes is None:
+        classes = learn_symbols(y, name=name)
+    return encode(y, classes), classes

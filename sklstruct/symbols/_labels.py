@@ -1,0 +1,345 @@
+"""Labels: what the ids of a language model mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._checks import check_length
+from ._encoding import SymbolIndex, label_array, object_array
+
+
+def _check_labels(name, labels):
+    """`labels` as a 1-D array of distinct hashable labels, or a ValueError."""
+    if not isinstance(labels, np.ndarray):
+        labels = list(labels)
+        array = np.asarray(labels)
+        # numpy would turn ["a", 1] into strings.
+        if array.ndim != 1 or (
+            array.dtype.kind in "US"
+            and any(not isinstance(v, str | bytes) for v in labels)
+        ):
+            array = object_array(labels)
+        labels = array
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be 1-dimensional")
+    if labels.dtype.kind in "iu" and labels.size:
+        rising = bool((labels[1:] > labels[:-1]).all())
+    else:
+        rising = False
+    if not rising:
+        try:
+            distinct = len(set(labels.tolist()))
+        except TypeError as exc:
+            raise ValueError(f"{name} must be hashable: {exc}") from exc
+        if distinct != len(labels):
+            seen = set()
+            twice = next(v for v in labels.tolist() if v in seen or seen.add(v))
+            raise ValueError(f"{name} holds {twice!r} twice")
+    return labels
+
+
+class Labels:
+    r"""What ids mean: classes, context symbols, start, end, unknown.
+
+    A *class* is what a model predicts, a *symbol* what its contexts hold; most words
+    are both. A *token* is either: tokens number the symbols first and then the
+    classes that are no symbol, so that a text has one numbering from the reader to
+    the tree,
+
+    .. math::
+        0 \le \text{symbol} < S \le \text{token} < S + |\text{classes} \setminus
+        \text{symbols}| .
+
+    Parameters
+    ----------
+    classes : array-like of shape (n_classes,)
+        The labels that are predicted, distinct and hashable; position = class id.
+
+    symbols : array-like of shape (n_symbols,), default=None
+        The labels that a context can hold; position = symbol id. None: not known;
+        contexts are then given as ids, and nothing that needs to know which class is
+        which symbol (text, files, sampling of sequences) works.
+
+    start : hashable, default=None
+        The label of a sentence start: a context symbol that is no class. None: none.
+
+    end : hashable, default=None
+        The label of a sentence end, one of `classes`. None: there is none.
+
+    unknown : hashable, default=None
+        The label that stands for all others, among `classes`, `symbols` or both.
+        None: there is none.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        As given.
+
+    symbols : ndarray of shape (n_symbols,) or None
+        As given.
+
+    start, end, unknown : hashable or None
+        As given.
+
+    Raises
+    ------
+    ValueError
+        If labels are not hashable, occur twice, `start` is a class or `end` is none.
+
+    Examples
+    --------
+    >>> from sklstruct.symbols import Labels
+    >>> labels = Labels(["a", "b", "</s>"], ["a", "b", "<s>"], start="<s>", end="</s>")
+    >>> labels.encode_targets(["b", "c"]).tolist()
+    [1, -1]
+    >>> labels.start_id, labels.end_id, labels.token_of_class.tolist()
+    (2, 2, [0, 1, 3])
+    """
+
+    def __init__(
+        self,
+        classes: ArrayLike,
+        symbols: ArrayLike | None = None,
+        *,
+        start: Any = None,
+        end: Any = None,
+        unknown: Any = None,
+    ):
+        self.classes = _check_labels("classes", classes)
+        self.symbols = None if symbols is None else _check_labels("symbols", symbols)
+        for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
+            try:
+                hash(mark)
+            except TypeError as exc:
+                raise ValueError(f"{name} must be hashable: {exc}") from exc
+        self.start, self.end, self.unknown = start, end, unknown
+        self._cache = {}
+        if start is not None and self.class_id(start) >= 0:
+            raise ValueError(
+                f"start={start!r} is one of classes: a sentence start is never "
+                "predicted. Give start a symbol of its own"
+            )
+        if end is not None and self.class_id(end) < 0:
+            raise ValueError(
+                f"end={end!r} is not one of classes: a sentence end is predicted like "
+                "any class"
+            )
+
+    @classmethod
+    def of_ids(cls, n_classes: int, n_symbols: int | None = None) -> Labels:
+        """Labels that are their own ids.
+
+        Parameters
+        ----------
+        n_classes : int
+            The classes are 0 ... n_classes - 1.
+
+        n_symbols : int, default=None
+            The symbols are 0 ... n_symbols - 1, and the symbol i is the class i.
+            None: not known.
+        """
+        return cls(
+            np.arange(n_classes, dtype=np.int32),
+            None if n_symbols is None else np.arange(n_symbols, dtype=np.int32),
+        )
+
+    # ------------------------------------------------------------------ sizes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.classes.size
+
+    @property
+    def n_symbols(self) -> int | None:
+        """Number of context symbols, None where they are not known."""
+        return None if self.symbols is None else self.symbols.size
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of labels that are symbol, class or both."""
+        return self.class_of_token.size - 1
+
+    # --------------------------------------------------------- derived tables
+
+    def _cached(self, name, compute):
+        # Two threads may compute the same table; both results are equal.
+        table = self._cache.get(name)
+        if table is None:
+            table = self._cache[name] = compute()
+        return table
+
+    def _class_index(self):
+        return self._cached("class_index", lambda: SymbolIndex(self.classes))
+
+    def _symbol_index(self):
+        symbols = self.known_symbols("the encoding of contexts")
+        return self._cached("symbol_index", lambda: SymbolIndex(symbols))
+
+    def known_symbols(self, what: str) -> np.ndarray:
+        """`symbols`, or a ValueError that says what needs them."""
+        if self.symbols is None:
+            raise ValueError(
+                f"labels: {what} needs the context symbols, but the labels were made "
+                "with symbols=None; give symbols to Labels"
+            )
+        return self.symbols
+
+    def class_id(self, label: Any) -> int:
+        """Class id of one label, -1 if it is no class."""
+        return self._class_index().code.get(label, -1)
+
+    def symbol_id(self, label: Any) -> int:
+        """Symbol id of one label, -1 if it is no context symbol."""
+        return self._symbol_index().code.get(label, -1)
+
+    @property
+    def start_id(self) -> int:
+        """Symbol id of the sentence start, -1 if there is none."""
+        return -1 if self.start is None else self.symbol_id(self.start)
+
+    @property
+    def end_id(self) -> int:
+        """Class id of the sentence end, -1 if there is none."""
+        return -1 if self.end is None else self.class_id(self.end)
+
+    @property
+    def unknown_id(self) -> int:
+        """Class id of the unknown word, -1 if there is none."""
+        return -1 if self.unknown is None else self.class_id(self.unknown)
+
+    @property
+    def symbol_of_class(self) -> np.ndarray:
+        """(n_classes,) int32: each class as context symbol, -1 if it is none."""
+
+        def compute():
+            code = self._symbol_index().code
+            return np.array(
+                [code.get(c, -1) for c in self.classes.tolist()], dtype=np.int32
+            )
+
+        return self._cached("symbol_of_class", compute)
+
+    @property
+    def class_of_symbol(self) -> np.ndarray:
+        """(n_symbols,) int32: the class of each context symbol, -1 if it has none."""
+        return self.class_of_token[: self.symbols.size]
+
+    @property
+    def token_of_class(self) -> np.ndarray:
+        """(n_classes,) int32: the token of each class."""
+
+        def compute():
+            token = self.symbol_of_class.copy()
+            new = token < 0
+            token[new] = self.symbols.size + np.arange(new.sum(), dtype=np.int32)
+            return token
+
+        return self._cached("token_of_class", compute)
+
+    @property
+    def class_of_token(self) -> np.ndarray:
+        """(n_tokens + 1,) int32: the class of each token, -1 if it has none.
+
+        The last entry is the token of a word that the labels do not know, -2.
+        """
+
+        def compute():
+            token = self.token_of_class
+            new = int(np.count_nonzero(self.symbol_of_class < 0))
+            table = np.full(self.symbols.size + new + 1, -1, dtype=np.int32)
+            table[token] = np.arange(self.classes.size, dtype=np.int32)
+            table[-1] = -2
+            return table
+
+        return self._cached("class_of_token", compute)
+
+    @property
+    def token_code(self) -> dict:
+        """label -> token, for every label of the model."""
+
+        def compute():
+            code = dict(self._symbol_index().code)
+            code.update(zip(self.classes.tolist(), self.token_of_class.tolist()))
+            return code
+
+        return self._cached("token_code", compute)
+
+    # --------------------------------------------------------------- encoding
+
+    def encode_contexts(self, X: ArrayLike) -> np.ndarray:
+        """Symbol ids of an array of context symbols.
+
+        Parameters
+        ----------
+        X : array-like of any shape
+            Labels. ``None`` and NaN mean a missing history: id -1.
+
+        Returns
+        -------
+        ids : int32 ndarray of the same shape
+            A label that is no context symbol becomes the id of `unknown`, or -1 (which
+            ends the history) where there is no such symbol.
+        """
+        index = self._symbol_index()
+        unknown = -1 if self.unknown is None else index.code.get(self.unknown, -1)
+        return _ids(index, X, unknown)
+
+    def encode_targets(self, y: ArrayLike) -> np.ndarray:
+        """Class ids of an array of labels.
+
+        Parameters
+        ----------
+        y : array-like of any shape
+            Labels.
+
+        Returns
+        -------
+        ids : int32 ndarray of the same shape
+            A label that is no class becomes the class of `unknown`, or -1 where there
+            is none. ``None`` and NaN become -1.
+        """
+        return _ids(self._class_index(), y, self.unknown_id)
+
+    # ----------------------------------------------------------- object model
+
+    def check_sizes(self, n_classes: int, n_symbols: int) -> None:
+        """ValueError unless the labels fit a model of these sizes."""
+        check_length("labels.classes", self.classes, n_classes, "one per class")
+        if self.symbols is not None:
+            check_length("labels.symbols", self.symbols, n_symbols, "one per symbol")
+
+    def __eq__(self, other):
+        if not isinstance(other, Labels):
+            return NotImplemented
+        return (
+            (self.symbols is None) == (other.symbols is None)
+            and (self.start, self.end, self.unknown)
+            == (other.start, other.end, other.unknown)
+            and self.classes.tolist() == other.classes.tolist()
+            and (
+                self.symbols is None or self.symbols.tolist() == other.symbols.tolist()
+            )
+        )
+
+    __hash__ = None
+
+    def __getstate__(self):
+        return {**self.__dict__, "_cache": {}}
+
+    def __repr__(self):
+        symbols = "unknown" if self.symbols is None else self.symbols.size
+        marks = "".join(
+            f", {name}={mark!r}"
+            for name in ("start", "end", "unknown")
+            if (mark := getattr(self, name)) is not None
+        )
+        return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{marks})"
+
+
+def _ids(index, values, unknown):
+    array = label_array(values)
+    return index.ids(array.reshape(-1), unknown).reshape(array.shape)
