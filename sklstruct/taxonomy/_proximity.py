@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._samples import DEFAULT_BYTES, check_memory, sum_by_class
+from ._samples import DEFAULT_BYTES, check_memory
 
 __all__ = ["ClassProximity"]
 
@@ -168,13 +168,13 @@ class ClassProximity:
                 f"group must be from 0 to {self.n_classes - 1}, got {group.min()} to "
                 f"{group.max()}"
             )
-        n_groups = int(group.max()) + 1
-        first = np.full(n_groups, -1)
-        first[group[::-1]] = np.arange(self.n_classes)[::-1]
-        if (first < 0).any():
-            raise ValueError(f"group {np.argmin(first)} is empty")
+        order = np.argsort(group, kind="stable")
+        size = np.bincount(group)
+        if not size.all():
+            raise ValueError(f"group {np.argmin(size)} is empty")
+        start = np.cumsum(size) - size
         return ClassProximity(
-            self.classes[first],
-            np.bincount(group, self.weight, minlength=n_groups),
-            sum_by_class(self.factor, group, n_groups),
+            self.classes[order[start]],
+            np.bincount(group, self.weight),
+            np.add.reduceat(self.factor[order], start, axis=0),
         )
