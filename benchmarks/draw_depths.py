@@ -60,6 +60,15 @@ class Curves:
     def sections(self):
         return sorted({key[1] for key in self.found if key[0] == "depths"})
 
+    def splits(self, figure, sections):
+        """How many splits the curves are means of, for a title."""
+        found = {
+            len(v) for k, v in self.found.items() if k[0] == figure and k[1] in sections
+        }
+        low, high = min(found), max(found)
+        many = f"{low}" if low == high else f"{low} to {high}"
+        return f"{many} split{'' if high == 1 else 's'}"
+
     def curve(self, figure, section, builder, option, field, *, full=True):
         """(depth, products, mean, deviation) over the depths of all splits."""
         splits = self.found.get((figure, section, builder, option), [])
@@ -134,7 +143,8 @@ def draw_section(curves, section, folder):
         row[0].legend(fontsize=8, loc="lower right")
     for ax in axes[-1]:
         ax.set_xlabel("products per sample")
-    save(figure, folder, f"depths_{section}", section)
+    splits = curves.splits("depths", [section])
+    save(figure, folder, f"depths_{section}", f"{section}, {splits}")
 
 
 def draw_options(curves, figure_name, builders, options, labels, folder, title):
@@ -150,7 +160,8 @@ def draw_options(curves, figure_name, builders, options, labels, folder, title):
     axes[0, 0].legend(fontsize=8)
     for ax in axes[-1]:
         ax.set_xlabel("depth")
-    save(figure, folder, figure_name, title)
+    splits = curves.splits(figure_name, sections)
+    save(figure, folder, figure_name, f"{title}, {splits}")
 
 
 def draw_policy(curves, folder):
@@ -165,7 +176,9 @@ def draw_policy(curves, folder):
     axes[0, 0].legend(fontsize=8)
     for ax in axes[-1]:
         ax.set_xlabel("depth")
-    save(figure, folder, "policy", 'regularisation of the nodes of a "cut" tree')
+    splits = curves.splits("policy", sections)
+    title = f'regularisation of the nodes of a "cut" tree, {splits}'
+    save(figure, folder, "policy", title)
 
 
 def by_depth(ax, curves, name, section, builder, options, labels, field="accuracy"):
