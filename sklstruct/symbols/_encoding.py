@@ -123,7 +123,7 @@ def _unique(seen):
 
 def _minus(values, low):
     """values - low as int64, exact for every integer type."""
-    if values.dtype == np.uint64:
+    if values.dtype == np.uint64 and low >= 0:
         return (values - np.uint64(low)).astype(np.int64)
     return values.astype(np.int64, copy=False) - low
 
