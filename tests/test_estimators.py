@@ -31,6 +31,7 @@ from sklstruct import (
     KneserNeyLM,
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
+    WittenBellLM,
 )
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
@@ -137,6 +138,7 @@ TABLE = [
     smoother(KneserNeyLM()),
     smoother(KneserNeyLM(discount="single", interpolate=False), suite=False),
     smoother(AdditiveLM()),
+    smoother(WittenBellLM()),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),
     unigram(GoodTuringUnigram()),

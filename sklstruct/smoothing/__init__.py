@@ -6,7 +6,7 @@ from ._word_graphs import (
     neighbors_graph,
     wordnet_graph,
 )
-from .ngram import AdditiveLM, KneserNeyLM
+from .ngram import AdditiveLM, KneserNeyLM, WittenBellLM
 from .unigram import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
@@ -23,6 +23,7 @@ __all__ = [
     "GraphDiffusionUnigram",
     "GraphSpreadUnigram",
     "KneserNeyLM",
+    "WittenBellLM",
     "cooccurrence_graph",
     "group_graph",
     "neighbors_graph",

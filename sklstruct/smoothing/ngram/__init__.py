@@ -2,5 +2,6 @@
 
 from ._additive import AdditiveLM
 from ._kneser_ney import KneserNeyLM
+from ._witten_bell import WittenBellLM
 
-__all__ = ["AdditiveLM", "KneserNeyLM"]
+__all__ = ["AdditiveLM", "KneserNeyLM", "WittenBellLM"]

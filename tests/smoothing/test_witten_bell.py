@@ -1,0 +1,110 @@
+"""WittenBellLM against the definition, and against nltk."""
+
+import numpy as np
+import pytest
+from _oracles import histories, random_corpus
+
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import AdditiveUnigram, WittenBellLM
+
+
+def row(X, y, weight, context, classes, base):
+    """P(. | context) by the formula, from the shortest suffix on."""
+    past = histories(X)
+    p = base
+    for k in range(len(context) + 1):
+        suffix = context[len(context) - k :]
+        at = np.array([h[len(h) - k :] == suffix and len(h) >= k for h in past])
+        count = np.array([weight[at & (y == c)].sum() for c in classes])
+        if count.sum() == 0:
+            break
+        distinct = np.minimum(count, 1).sum()
+        p = (count + distinct * p) / (count.sum() + distinct)
+    return p
+
+
+@pytest.mark.parametrize("base", ["uniform", AdditiveUnigram(0.5)])
+@pytest.mark.parametrize("weights", ["ones", "whole", "fractional"])
+def test_equals_the_formula(weights, base):
+    X, y = random_corpus(3, 4, 150, 2)
+    rng = np.random.default_rng(0)
+    weight = {
+        "ones": np.ones(y.size),
+        "whole": rng.integers(1, 4, y.size).astype(float),
+        "fractional": rng.random(y.size) + 0.01,
+    }[weights]
+    classes = np.arange(5)  # the last one is never seen
+    model = WittenBellLM(base=base, padding=-1, classes=classes)
+    model.fit(X, y, sample_weight=weight)
+    assert model.backoff_model_.check_normalized() < 1e-12
+    top = np.full(5, 0.2)
+    if base != "uniform":
+        counts = np.bincount(y, weight, minlength=5)
+        top = base.from_counts(counts).proba_
+    for context, found in zip(histories(X)[:60], model.predict_proba(X[:60])):
+        expected = row(X, y, weight, context, classes, top)
+        if base != "uniform":  # it takes the place of the unigram level
+            expected = top
+            for k in range(1, len(context) + 1):
+                suffix = context[len(context) - k :]
+                expected = level(X, y, weight, suffix, classes, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def level(X, y, weight, suffix, classes, above):
+    at = np.array([h[len(h) - len(suffix) :] == suffix for h in histories(X)])
+    count = np.array([weight[at & (y == c)].sum() for c in classes])
+    distinct = np.minimum(count, 1).sum()
+    return (count + distinct * above) / (count.sum() + distinct)
+
+
+def test_backing_off_keeps_the_seen_and_sums_to_one():
+    X, y = random_corpus(1, 6, 300, 2)
+    smooth = WittenBellLM(padding=-1, interpolate=False).fit(X, y)
+    model = smooth.backoff_model_
+    assert model.check_normalized() < 1e-10
+    rows = np.exp(model.predict_log_proba(np.arange(model.n_nodes)))
+    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-10)
+    # A seen pair has c / (c + d), whatever its parent says.
+    for context in {h for h in histories(X) if len(h) == 2}:
+        node = int(model.find(model.labels.encode_contexts([context]))[0])
+        at = np.array([h == context for h in histories(X)])
+        count = np.bincount(y[at], minlength=6)
+        seen = np.flatnonzero(count)
+        if seen.size < model.n_classes:
+            total = count.sum() + seen.size
+            np.testing.assert_allclose(rows[node, seen], count[seen] / total)
+
+
+def test_equals_nltk():
+    lm = pytest.importorskip("nltk.lm")
+    from nltk.util import everygrams
+
+    text = [list("abracadabra"), list("cabala"), list("barbara")]
+    ours = LanguageModel(
+        WittenBellLM(), max_depth=2, start=None, end=None, unknown=None
+    )
+    ours.fit(text)
+    theirs = lm.WittenBellInterpolated(3)
+    theirs.fit([everygrams(s, max_len=3) for s in text], sorted(set("abracadabra")))
+    words = ours.vocabulary_.tolist()
+    # nltk has no distribution above the unigrams and a class for unknown words:
+    # compare where its unigram level is left out, the ratio of a seen trigram's parts.
+    context = ("a", "b")
+    fd = theirs.counts[3][context]
+    gamma = len(fd) / (fd.N() + len(fd))
+    assert theirs.estimator.alpha_gamma("r", context) == pytest.approx(
+        ((1 - gamma) * fd["r"] / fd.N(), gamma)
+    )
+    above = dict(ours.predict_next("b", len(words)))
+    here = dict(ours.predict_next(["a", "b"], len(words)))
+    for w in words:
+        alpha, gamma = theirs.estimator.alpha_gamma(w, context)
+        assert here[w] == pytest.approx(alpha + gamma * above[w], rel=1e-12)
+
+
+@pytest.mark.parametrize("text", [["a"], ["a a a"], ["a", ""], ["b a b a"]])
+def test_tiny_texts(text):
+    model = LanguageModel(WittenBellLM(), max_depth=3).fit(text)
+    assert model.backoff_model_.check_normalized() < 1e-12
+    assert np.isfinite(model.perplexity(["a b zebra"]))
