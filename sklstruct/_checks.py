@@ -255,18 +255,43 @@ def check_sorted_groups(name: Any, keys: Any, pointers: Any, what: Any):
         )
 
 
-def check_memory(n_bytes: float, what: str, remedy: str) -> None:
-    """MemoryError that says how much and what to do, before memory is asked for.
+def check_memory(
+    n_bytes: float, max_bytes: float | None, what: str, remedy: str
+) -> None:
+    """Raise a MemoryError that says what is too large, how large, and what to do.
 
-    Systems grant more than they have and end the process when it is used, so what
-    can be told from the size of the machine is told here.
+    Parameters
+    ----------
+    n_bytes : float
+        What is needed.
+
+    max_bytes : float or None
+        The limit that the user set. None: what the machine has; systems grant more
+        than that and end the process when it is used, so it is told beforehand.
+
+    what, remedy : str
+        The thing, and what to do.
     """
-    try:
-        available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not every system tells
-        available = 2**63 - 1
-    if n_bytes > available:
+    limit, name = max_bytes, "max_bytes ="
+    if limit is None:
+        name = "this machine's"
+        try:
+            limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, OSError, ValueError):  # not every system tells
+            return
+    if n_bytes > limit:
         raise MemoryError(
-            f"{what} needs {n_bytes / 2**30:.3g} GiB, and this machine has "
-            f"{available / 2**30:.3g}; {remedy}"
+            f"{what} needs {n_bytes / 2**30:.3g} GiB, more than {name} "
+            f"{limit / 2**30:.3g} GiB; {remedy}"
         )
+
+
+def check_rows(n_rows: int, n_classes: int) -> None:
+    """MemoryError where a float64 row of every class for every sample cannot be."""
+    check_memory(
+        8.0 * n_rows * n_classes,
+        None,
+        f"the matrix of {n_rows} rows and {n_classes} classes",
+        "ask for the targets alone (target_log_proba), the best classes (predict, "
+        "top_k) or fewer rows at a time",
+    )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._checks import as_floats, as_ids, check_ids, check_length, check_memory
+from .._checks import as_floats, as_ids, check_ids, check_length, check_rows
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._links import drop_newest
@@ -457,12 +457,7 @@ class BackoffModel:
         nodes = self._check_nodes(nodes)
         shape = (len(nodes), self.n_classes)
         if out is None:
-            check_memory(
-                8.0 * shape[0] * shape[1],
-                f"the matrix of {shape[0]} rows and {shape[1]} classes",
-                "ask for the targets alone (target_log_proba, log_proba), the best "
-                "classes (predict, top_k) or fewer rows at a time",
-            )
+            check_rows(*shape)
             out = np.empty(shape)
         elif not (
             isinstance(out, np.ndarray)

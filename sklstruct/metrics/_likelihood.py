@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._compat import _check_sample_weight
+from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
 
 
@@ -112,38 +113,35 @@ def _mean(estimator, X, y, sample_weight, unknown):
     return total / weight, counts
 
 
-_PARAMETERS = """estimator : fitted classifier or LanguageModel
-        A `Pipeline` or a fitted search is looked through to its last step, whose
-        `target_log_proba` is used if there is one; otherwise rows of
-        `predict_log_proba` (or `predict_proba`), about 64 MB of them at a time.
+_PARAMETERS = """
+estimator : fitted classifier or LanguageModel
+    A `Pipeline` or a fitted search is looked through to its last step, whose
+    `target_log_proba` is used if there is one; otherwise rows of
+    `predict_log_proba` (or `predict_proba`), about 64 MB of them at a time.
 
-    X : array-like
-        Samples in the form the estimator takes; sentences for a `LanguageModel`.
+X : array-like
+    Samples in the form the estimator takes; sentences for a `LanguageModel`.
 
-    y : array-like of shape (n_samples,), default=None
-        Targets, aligned with the estimator's ``classes_``. None for a
-        `LanguageModel`.
+y : array-like of shape (n_samples,), default=None
+    Targets, aligned with the estimator's ``classes_``. None for a
+    `LanguageModel`.
 
-    sample_weight : array-like of shape (n_samples,), default=None
-        Non-negative weights, one a target (with y=None: one a sentence).
+sample_weight : array-like of shape (n_samples,), default=None
+    Non-negative weights, one a target (with y=None: one a sentence).
 
-    unknown : {"exclude", "error"} or float, default="exclude"
-        What a target that is not in ``classes_`` costs. ``"exclude"``: nothing,
-        it is not counted (compare `return_counts` before you compare
-        models). ``"error"``: an error that names it. A float m in (0, 1):
-        unknown targets have the probability m together, and every known one
-        1 - m times its own.
+unknown : {"exclude", "error"} or float, default="exclude"
+    What a target that is not in ``classes_`` costs. ``"exclude"``: nothing,
+    it is not counted (compare `return_counts` before you compare
+    models). ``"error"``: an error that names it. A float m in (0, 1):
+    unknown targets have the probability m together, and every known one
+    1 - m times its own.
 
-    return_counts : bool, default=False
-        Also return how many targets were known and unknown."""
-
-
-def _document(function):
-    function.__doc__ = function.__doc__.replace("PARAMETERS", _PARAMETERS)
-    return function
+return_counts : bool, default=False
+    Also return how many targets were known and unknown.
+"""
 
 
-@_document
+@shared_docs(parameters=_PARAMETERS)
 def log_likelihood(
     estimator: BaseEstimator,
     X: Any,
@@ -161,7 +159,7 @@ def log_likelihood(
 
     Parameters
     ----------
-    PARAMETERS
+    {parameters}
 
     normalize : bool, default=True
         The mean per counted target; False for the sum.
@@ -196,7 +194,7 @@ def log_likelihood(
     return (float(value), counts) if return_counts else float(value)
 
 
-@_document
+@shared_docs(parameters=_PARAMETERS)
 def perplexity(
     estimator: BaseEstimator,
     X: Any,
@@ -213,7 +211,7 @@ def perplexity(
 
     Parameters
     ----------
-    PARAMETERS
+    {parameters}
 
     Returns
     -------
@@ -243,7 +241,7 @@ def perplexity(
     return (value, counts) if return_counts else value
 
 
-@_document
+@shared_docs(parameters=_PARAMETERS)
 def code_length(
     estimator: BaseEstimator,
     X: Any,
@@ -262,7 +260,7 @@ def code_length(
 
     Parameters
     ----------
-    PARAMETERS
+    {parameters}
 
     Returns
     -------

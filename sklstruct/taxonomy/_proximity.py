@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._samples import DEFAULT_BYTES, check_memory
+from .._checks import check_memory
+from ._samples import DEFAULT_BYTES
 
 __all__ = ["ClassProximity"]
 

@@ -17,15 +17,6 @@ from ._labels import as_labels
 DEFAULT_BYTES = 2**31
 
 
-def check_memory(n_bytes: float, max_bytes: float, what: str, remedy: str) -> None:
-    """Raise a MemoryError that says what is too large, how large, and what to do."""
-    if n_bytes > max_bytes:
-        raise MemoryError(
-            f"{what} needs {n_bytes / 2**30:.3g} GiB, more than max_bytes = "
-            f"{max_bytes / 2**30:.3g} GiB; {remedy}"
-        )
-
-
 def check_samples(
     X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[Any, NDArray, NDArray]:

@@ -11,10 +11,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import check_memory
 from ._proximity import ClassProximity
 from ._samples import (
     DEFAULT_BYTES,
-    check_memory,
     check_samples,
     encode_classes,
     sum_by_class,

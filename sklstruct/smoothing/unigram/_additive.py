@@ -29,11 +29,11 @@ class AdditiveUnigram(UnigramSmoother):
     base : "uniform" or unigram estimator, default="uniform"
         What is added follows this distribution.
 
-    CLASSES_PARAMETER
+    {classes_parameter}
 
     Attributes
     ----------
-    SHARED_ATTRIBUTES
+    {shared_attributes}
 
     See Also
     --------

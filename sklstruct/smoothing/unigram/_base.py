@@ -21,7 +21,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ..._checks import check_rows
 from ..._compat import _fit_context
+from ..._docs import shared_docs
 from ...backoff import BackoffModel
 from ...backoff._targets import (
     BackoffMixin,
@@ -34,37 +36,40 @@ from ...context_tree import ContextTree, Pairs
 from ...symbols import Labels
 from ...symbols._encoding import encode_labels
 
-# What docstrings of subclasses say by these words alone, each on a line of its own.
-_SHARED_DOCS = {
-    "CLASSES_PARAMETER": """\
-classes : array-like of shape (n_classes,), default=None
-        The closed vocabulary; None: the targets seen in `fit`, or the labels given to
-        `from_counts`.""",
-    "FLOOR_PARAMETER": """\
-floor : float, default=0.0
-        Share of the uniform distribution that is mixed in, in [0, 1).""",
-    "SHARED_ATTRIBUTES": """\
-proba_ : ndarray of shape (n_classes,)
-        P(y).
+# What the docstrings of subclasses share; see `shared_docs`.
+_SHARED = {
+    "classes_parameter": """
+        classes : array-like of shape (n_classes,), default=None
+            The closed vocabulary; None: the targets seen in `fit`, or the labels
+            given to `from_counts`.
+        """,
+    "floor_parameter": """
+        floor : float, default=0.0
+            Share of the uniform distribution that is mixed in, in [0, 1).
+        """,
+    "shared_attributes": """
+        proba_ : ndarray of shape (n_classes,)
+            P(y).
 
-    counts_ : ndarray of shape (n_classes,)
-        c(y).
+        counts_ : ndarray of shape (n_classes,)
+            c(y).
 
-    classes_ : ndarray of shape (n_classes,)
-        The symbols, sorted.
+        classes_ : ndarray of shape (n_classes,)
+            The symbols, sorted.
 
-    backoff_model_ : BackoffModel
-        The distribution as a model without contexts.
+        backoff_model_ : BackoffModel
+            The distribution as a model without contexts.
 
-    count_values_, count_sizes_, count_mass_ : ndarray of shape (n_values,)
-        The different counts, rising; the number :math:`r_j` of classes that have each;
-        their total probability.
+        count_values_, count_sizes_, count_mass_ : ndarray of shape (n_values,)
+            The different counts, rising; the number :math:`r_j` of classes that have
+            each; their total probability.
 
-    unseen_mass_ : float
-        Total probability of the classes with count 0.
+        unseen_mass_ : float
+            Total probability of the classes with count 0.
 
-    n_features_in_ : int
-        Number of columns of X, after `fit`.""",
+        n_features_in_ : int
+            Number of columns of X, after `fit`.
+        """,
 }
 
 
@@ -76,9 +81,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for word, text in _SHARED_DOCS.items():
-            if cls.__doc__:  # python -OO has none
-                cls.__doc__ = cls.__doc__.replace(word, text)
+        doc = cls.__doc__ or ""
+        shared_docs(**{k: v for k, v in _SHARED.items() if f"{{{k}}}" in doc})(cls)
 
     @abstractmethod
     def _smooth(self, counts: np.ndarray) -> np.ndarray:
@@ -269,6 +273,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Equal rows, in the order of ``classes_``.
         """
         n = self._n_rows(X)
+        check_rows(n, self.proba_.size)
         return np.tile(self._log_proba(), (n, 1))
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -285,6 +290,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Equal rows, in the order of ``classes_``.
         """
         n = self._n_rows(X)
+        check_rows(n, self.proba_.size)
         return np.tile(self.proba_, (n, 1))
 
     def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:

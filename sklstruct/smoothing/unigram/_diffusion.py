@@ -76,21 +76,22 @@ class GraphDiffusionUnigram(UnigramSmoother):
         change). On the complete graph, :math:`1 + \beta` makes it additive smoothing
         with :math:`\delta = n / \beta`.
 
-    FLOOR_PARAMETER Unseen
+    {floor_parameter}
+        Unseen
         classes without a seen neighbour have no probability without it; on the
         count graph, all of them where no class was seen once.
 
     base : None or unigram estimator, default=None
         Start from its distribution instead of the empirical one.
 
-    CLASSES_PARAMETER
+    {classes_parameter}
 
     Attributes
     ----------
     t_ : float
         Time as used (kernel method).
 
-    SHARED_ATTRIBUTES
+    {shared_attributes}
 
     See Also
     --------

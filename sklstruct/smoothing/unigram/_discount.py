@@ -34,14 +34,14 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
     base : "uniform" or unigram estimator, default="uniform"
         Where the discounted mass goes.
 
-    CLASSES_PARAMETER
+    {classes_parameter}
 
     Attributes
     ----------
     discounts_ : ndarray of shape (n_discounts,)
         Discounts of the counts 1, 2, ...
 
-    SHARED_ATTRIBUTES
+    {shared_attributes}
 
     References
     ----------

@@ -39,17 +39,18 @@ class GoodTuringUnigram(UnigramSmoother):
         regression of log :math:`r_k` (spread over the gaps next to it) on log k, for
         all seen classes, and scales them to :math:`1 - r_1 / n` [2]_.
 
-    FLOOR_PARAMETER Where no class
+    {floor_parameter}
+        Where no class
         was seen once, the unseen ones have no probability without it.
 
-    CLASSES_PARAMETER
+    {classes_parameter}
 
     Attributes
     ----------
     max_count_ : int
         M as used.
 
-    SHARED_ATTRIBUTES
+    {shared_attributes}
 
     Notes
     -----

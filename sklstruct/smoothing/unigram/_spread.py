@@ -41,14 +41,14 @@ class GraphSpreadUnigram(UnigramSmoother):
     base : unigram estimator, default=None
         None is ``GoodTuringUnigram()``.
 
-    CLASSES_PARAMETER
+    {classes_parameter}
 
     Attributes
     ----------
     reached_ : int
         Number of unseen classes with a seen neighbour. Where it is 0, P is `base`.
 
-    SHARED_ATTRIBUTES
+    {shared_attributes}
 
     See Also
     --------

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._checks import check_memory
 from ..._compat import Interval
-from .._samples import check_memory, sum_by_class
+from .._samples import sum_by_class
 from .._statistics import ClassStatistics
 from ._base import TaxonomyBuilder
 

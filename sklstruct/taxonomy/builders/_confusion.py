@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from ..._checks import check_memory
 from ..._compat import HasMethods, Interval
-from .._samples import check_memory
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
 

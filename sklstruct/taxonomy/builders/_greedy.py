@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._samples import check_memory
+from ..._checks import check_memory
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from ..._checks import check_memory
 from ..._compat import Interval
-from .._samples import check_memory
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, parents_of_merges
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.cluster.hierarchy import ward
 
-from .._samples import check_memory
+from ..._checks import check_memory
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
 from ._class_means import ClassMeansBuilder
 
