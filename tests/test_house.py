@@ -19,7 +19,7 @@ PACKAGE = ROOT / "sklstruct"
 # Bottom to top. A module may import from the lines before its own; within a line only
 # files of the same package may, and the modules of the lowest line.
 LAYERS = [
-    ["_compat", "_checks", "_blocks", "_docs", "_files", "_parallel", "_progress"],
+    ["_compat", "_checks", "_docs", "_files", "_parallel", "_progress"],
     ["symbols"],
     ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
     ["backoff"],

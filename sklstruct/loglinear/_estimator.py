@@ -342,7 +342,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                     f"{name} must be {'positive' if positive else 'non-negative'} at "
                     f"every depth, got {parameter.tolist()}"
                 )
-            values = np.ascontiguousarray(parameter[: depth + 1])
+            values = parameter[: depth + 1].copy()  # not the user's array
         if values.max() > LARGEST:
             k = int(np.argmax(values > LARGEST))
             raise ValueError(
@@ -406,7 +406,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if result.status == "max_iter":
             warnings.warn(
                 f"the solver stopped at max_iter={self.n_iter_} with an optimality "
-                f"residual of {result.optimality:.2g} > tol={solver.tol:g}. Increase "
+                f"residual of {result.optimality:.2g}, not within tol. Increase "
                 "max_iter or tol"
                 + ", or lam: unpenalised weights may have no finite optimum"
                 * (self.lam == 0),

@@ -118,6 +118,17 @@ def test_unpenalised_root_fits_the_unigrams_exactly(penalty):
     )
 
 
+def test_parameters_are_not_written_to():
+    alpha, depth_weight = np.full(4, 0.9), np.full(4, 2.0)
+    fit(
+        StructuredLogLinearLM(
+            alpha=alpha, depth_weight=depth_weight, penalize_root=False
+        ),
+        corpus(),
+    )
+    assert (alpha == 0.9).all() and (depth_weight == 2.0).all()
+
+
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_warm_start_on_the_same_data(penalty):
     w = corpus()
