@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Pairs in one block of branches. Its working set (w, es, gradient, counts, parents:
 # about 40 bytes a pair) should stay in a core's cache between the forward and the
-# backward sweep (`benchmarks/bench_loss.py --block` prints a table).
+# backward sweep (`benchmarks/bench_loss.py --case blocks` prints a table).
 BLOCK_PAIRS = 1 << 16
 
 # Pairs in one chunk of a vector pass. Passes stream, so that chunks need not fit a
