@@ -140,7 +140,7 @@ _FAULTS = {
 }
 
 
-def check_squares(X: Any, dtype: Any = None, name: Any = "X"):
+def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
     """Raise ValueError if sums of squares of a checked X may overflow.
 
     dtype: of the sums; None is that of X.
@@ -160,8 +160,12 @@ def check_squares(X: Any, dtype: Any = None, name: Any = "X"):
 
 
 def as_ids(
-    name: Any, value: Any, ndim: Any, dtype: Any = np.int32, contiguous: Any = True
-):
+    name: str,
+    value: Any,
+    ndim: int,
+    dtype: Any = np.int32,
+    contiguous: bool = True,
+) -> np.ndarray:
     """`value` as an integer array, or a ValueError that names it."""
     array = np.asarray(value)
     if array.ndim != ndim:
@@ -172,7 +176,7 @@ def as_ids(
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(dtype)  # np.asarray([]) is float
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold integers, got dtype {array.dtype}.")
+        raise ValueError(f"{name} must hold integers, got dtype {array.dtype}")
     if array.dtype.itemsize > 4 and dtype == np.int32 and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -INT32_MAX or high > INT32_MAX:
@@ -181,13 +185,13 @@ def as_ids(
                 "fit a 32-bit id"
             )
     elif array.dtype == np.uint32 and array.size and int(array.max()) > INT32_MAX:
-        raise ValueError(f"{name} holds values that do not fit a 32-bit id.")
+        raise ValueError(f"{name} holds values that do not fit a 32-bit id")
     if not contiguous:
         return array.astype(dtype, copy=False)
     return np.ascontiguousarray(array, dtype=dtype)
 
 
-def as_floats(name: Any, value: Any, ndim: Any = 1):
+def as_floats(name: str, value: Any, ndim: int = 1) -> np.ndarray:
     """`value` as a C-contiguous float64 array, or a ValueError that names it."""
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -200,7 +204,7 @@ def as_floats(name: Any, value: Any, ndim: Any = 1):
     return np.ascontiguousarray(array)
 
 
-def check_ids(name: Any, array: Any, low: Any, high: Any, what: Any):
+def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> None:
     """Every entry of `array` lies in low..high-1."""
     if array.size == 0:
         return
@@ -214,14 +218,14 @@ def check_ids(name: Any, array: Any, low: Any, high: Any, what: Any):
         )
 
 
-def check_length(name: Any, array: Any, length: Any, why: Any):
+def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
     if array.shape[0] != length:
         raise ValueError(
             f"{name} must have {length} entries ({why}), got {array.shape[0]}"
         )
 
 
-def check_pointers(name: Any, pointers: Any, first: Any, last: Any):
+def check_pointers(name: str, pointers: np.ndarray, first: int, last: int) -> None:
     """Pointers never fall, start at `first`, end at `last`."""
     if int(pointers[0]) != first or int(pointers[-1]) != last:
         raise ValueError(
@@ -237,7 +241,9 @@ def check_pointers(name: Any, pointers: Any, first: Any, last: Any):
         )
 
 
-def check_sorted_groups(name: Any, keys: Any, pointers: Any, what: Any):
+def check_sorted_groups(
+    name: str, keys: np.ndarray, pointers: np.ndarray, what: str
+) -> None:
     """Keys rise strictly within each group pointers[g]:pointers[g + 1]."""
     if keys.size < 2:
         return

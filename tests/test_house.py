@@ -31,39 +31,7 @@ LAYERS = [
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
 # rule -> files that do not keep it yet
-PENDING: dict[str, set[str]] = {
-    "relative_imports": {
-        "backoff/__init__.py",
-        "backoff/_model.py",
-    },
-    "full_stops": {
-        "_checks.py",
-        "backoff/_model.py",
-        "context_tree/_tree.py",
-    },
-    "annotations": {
-        "_checks.py",
-        "backoff/_estimator.py",
-        "backoff/_model.py",
-        "context_tree/_tree.py",
-        "context_tree/_vectorizer.py",
-        "language_model/_language_model.py",
-        "metrics/_likelihood.py",
-        "smoothing/_base.py",
-    },
-    "docstring_spacing": {
-        "backoff/_estimator.py",
-        "backoff/_model.py",
-        "context_tree/_tree.py",
-        "context_tree/_vectorizer.py",
-        "language_model/_language_model.py",
-        "metrics/_likelihood.py",
-        "smoothing/_base.py",
-    },
-    "one_largest_id": {
-        "backoff/_model.py",
-    },
-}
+PENDING: dict[str, set[str]] = {}
 
 
 def name_of(path):

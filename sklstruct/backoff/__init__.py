@@ -1,5 +1,5 @@
 """Back-off models: one query engine for every language model of sklstruct."""
 
-from sklstruct.backoff._model import BackoffModel
+from ._model import BackoffModel
 
 __all__ = ["BackoffModel"]

@@ -8,7 +8,7 @@ rest (reading windows or path matrices, targets, weights, predicting) is here.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,7 +55,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         pairs, source = expand_pairs(pairs)
         return pairs, *self._fit_tree(pairs, count[source])
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -104,7 +104,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         target: np.ndarray,
         labels: Labels,
         sample_weight: Any,
-    ):
+    ) -> Self:
         """Fit on ids, without encoding anything.
 
         Parameters

@@ -22,7 +22,7 @@ class Histories(NamedTuple):
     offset: np.ndarray  # (n_samples,) int64
     length: np.ndarray  # (n_samples,) int32
 
-    def check(self, n_symbols: Any = None) -> None:
+    def check(self, n_symbols: int | None = None) -> None:
         """ValueError unless every read stays within `flat` and below n_symbols."""
         flat, offset, length = self
         if not (flat.dtype == np.int32 and flat.ndim == 1 and flat.flags.c_contiguous):
@@ -39,7 +39,7 @@ class Histories(NamedTuple):
             )
 
     @classmethod
-    def from_tokens(cls, tokens: Any, positions: Any, max_depth: Any) -> Histories:
+    def from_tokens(cls, tokens: Any, positions: Any, max_depth: int) -> Histories:
         """Histories of the given positions of one token stream."""
         flat = np.ascontiguousarray(tokens, dtype=np.int32)
         offset = np.ascontiguousarray(positions, dtype=np.int64)
@@ -50,7 +50,7 @@ class Histories(NamedTuple):
         return cls(flat, offset, length)
 
     @classmethod
-    def from_windows(cls, windows: Any, max_depth: Any) -> Histories:
+    def from_windows(cls, windows: np.ndarray, max_depth: int) -> Histories:
         """Histories of the rows of a 2-D array, last column most recent.
 
         A sliding-window view is read in place: its rows overlap in one

@@ -84,7 +84,9 @@ class ContextTree:
     [3, 2]
     """
 
-    def __init__(self, parent: Any, symbol: Any, n_symbols: int | None = None):
+    def __init__(
+        self, parent: np.ndarray, symbol: np.ndarray, n_symbols: int | None = None
+    ):
         parent = as_ids("parent", parent, 1)
         symbol = as_ids("symbol", symbol, 1)
         n = parent.size
@@ -142,10 +144,10 @@ class ContextTree:
     @classmethod
     def of_arrays(
         cls,
-        parent: Any,
-        symbol: Any,
-        level_ptr: Any,
-        n_symbols: Any,
+        parent: np.ndarray,
+        symbol: np.ndarray,
+        level_ptr: np.ndarray,
+        n_symbols: int,
         *,
         span: Any = None,
         edges: Any = (None, None),

@@ -151,9 +151,9 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def __init__(
         self,
-        max_depth: Any = 4,
+        max_depth: int = 4,
         *,
-        collapse: Any = False,
+        collapse: bool = False,
         padding: Any = None,
         dtype: Any = np.float64,
     ):

@@ -17,7 +17,9 @@ from .._compat import HasMethods, StrOptions
 BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 
 
-def base_distribution(base: Any, counts: Any, classes: Any, *, positive: Any = True):
+def base_distribution(
+    base: Any, counts: np.ndarray, classes: np.ndarray, *, positive: bool = True
+) -> np.ndarray:
     """P(y) of the parameter `base`, summing to 1 and, if so asked, positive.
 
     Parameters

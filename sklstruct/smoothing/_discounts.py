@@ -23,7 +23,7 @@ _FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
 
 
 def estimate_discounts(
-    adjusted: Any, kind: Any
+    adjusted: np.ndarray, kind: str
 ) -> tuple[tuple[float, ...], str | None]:
     """Discounts from the counts of counts.
 
@@ -55,7 +55,7 @@ def estimate_discounts(
     return discounts, None
 
 
-def discount_problem(discounts: Any, strict: Any) -> str | None:
+def discount_problem(discounts: Any, strict: bool) -> str | None:
     """What is wrong with discounts for counts 1, 2, ..., or None.
 
     D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
@@ -68,7 +68,7 @@ def discount_problem(discounts: Any, strict: Any) -> str | None:
     return None
 
 
-def check_discount(discount: Any, strict: Any) -> None:
+def check_discount(discount: Any, strict: bool) -> None:
     """Errors about the parameter `discount` beyond its declared types."""
     if isinstance(discount, str):
         return
@@ -88,7 +88,11 @@ def check_discount(discount: Any, strict: Any) -> None:
 
 
 def find_discounts(
-    discount: Any, levels: Any, strict: Any, owner: Any, first_depth: Any = 0
+    discount: Any,
+    levels: list[np.ndarray],
+    strict: bool,
+    owner: str,
+    first_depth: int = 0,
 ) -> np.ndarray:
     """Discounts of each depth, with one warning for all that were replaced.
 

@@ -150,7 +150,7 @@ def sort_symbols(symbols: Any) -> list:
 
 
 def token_stream(
-    sentences: Any, code: Any, *, unknown: Any, start: Any, end: Any, front: Any = 0
+    sentences: Any, code: dict, *, unknown: Any, start: Any, end: Any, front: int = 0
 ) -> np.ndarray:
     """One int32 array of ids for all sentences, -1 before each of them.
 
@@ -292,7 +292,7 @@ def repeat_weights(sample_weight: Any, lengths: Any) -> np.ndarray:
 
 
 def context_windows(
-    sentences: Any, max_depth: Any = 4, *, start: Any = "<s>", end: Any = "</s>"
+    sentences: Any, max_depth: int = 4, *, start: Any = "<s>", end: Any = "</s>"
 ) -> ContextWindows:
     r"""Turn sentences into contexts and targets without copying.
 
