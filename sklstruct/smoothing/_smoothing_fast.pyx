@@ -18,7 +18,7 @@ min(a, D_1) possible as the discount: it makes probabilities 0 without
 interpolation.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 
 def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
