@@ -18,8 +18,11 @@ from ._samplerank_fast import Graphs, potentials
 _BUDGET = 1_000_000
 # Coordinate ascent ends by itself; rounding could make two values take turns.
 _MOST_SWEEPS = 1000
-# The last temperature as a share of the first: there the walk hardly moves.
-_COLD = 0.01
+# Temperatures of annealing, in mean ranges of the potentials: where the walk still
+# forgets where it began, and where it hardly moves.
+_WARM, _COLD = 0.25, 0.025
+# Edges with more pairs of values are not drawn together.
+LARGEST_PAIR = 1024
 
 
 @dataclass
@@ -134,10 +137,14 @@ class BlockInference:
         best: tuple[np.ndarray, np.ndarray] | None = None,
         count: np.ndarray | None = None,
         until_still: bool = False,
+        largest_pair: int = 0,
     ) -> None:
         """Run Gibbs sweeps in slices; each item of temperatures is a slice."""
         sizes = np.diff(self.block.cand_ptr)
-        buffer = np.empty(int(sizes.max(initial=1)))
+        ends = sizes[self.block.edge_u], sizes[self.block.edge_v]
+        pairs = np.minimum(ends[0] * ends[1], largest_pair)
+        room = max(sizes.max(initial=1), (pairs + ends[0] + ends[1]).max(initial=1))
+        buffer = np.empty(int(room))
         changed = np.zeros(self.block.n_instances, dtype=np.uint8)
         best_state, best_score = best or (np.empty(0, dtype=np.int32), np.empty(0))
         count = np.empty(0) if count is None else count
@@ -148,6 +155,7 @@ class BlockInference:
                 active,
                 temperature,
                 sweep,
+                largest_pair,
                 seed,
                 state,
                 score,
@@ -167,7 +175,9 @@ class BlockInference:
         """Sweeps that one kernel call makes."""
         sizes = np.diff(self.block.cand_ptr)
         edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
-        return int(max(1, _BUDGET // (10 * sizes.sum() + edges.sum() + 1)))
+        pairs = np.minimum(np.diff(self.block.pair_ptr), LARGEST_PAIR)
+        steps = 10 * (sizes.sum() + pairs.sum()) + edges.sum() + 1
+        return int(max(1, _BUDGET // steps))
 
     def slices(self, temperature: np.ndarray) -> Iterator[np.ndarray]:
         """Parts of (n_sweeps, n_instances) for one kernel call each."""
@@ -181,7 +191,9 @@ class BlockInference:
         evaluate(self.potentials, state, score)
         return score
 
-    def icm(self, active: np.ndarray, state: np.ndarray) -> np.ndarray:
+    def icm(
+        self, active: np.ndarray, state: np.ndarray, largest_pair: int = 0
+    ) -> np.ndarray:
         """Coordinate ascent from `state`, in place, until no value can be bettered."""
         seed = np.zeros(self.block.n_instances, dtype=np.uint64)
         cold = np.zeros((_MOST_SWEEPS, self.block.n_instances))
@@ -193,11 +205,12 @@ class BlockInference:
             state,
             self.score(state),
             until_still=True,
+            largest_pair=largest_pair,
         )
         return state
 
-    def warm(self) -> np.ndarray:
-        """First temperatures: the scale of the differences that a step meets."""
+    def scale(self) -> np.ndarray:
+        """Mean range of the potentials: the scale of what a step gains or loses."""
         block = self.block
         spread = np.zeros(block.n_instances)
         if self.unary.size:
@@ -218,11 +231,10 @@ class BlockInference:
         state = self.icm(active, self.start())
         score = self.score(state)
         best_state, best_score = state.copy(), score.copy()
-        warm = self.warm()
-        cooling = _COLD ** (
-            np.arange(schedule.n_sweeps) / max(1, schedule.n_sweeps - 1)
-        )
-        temperature = cooling[:, None] * warm
+        scale = self.scale()
+        steps = np.arange(schedule.n_sweeps) / max(1, schedule.n_sweeps - 1)
+        cooling = _WARM * (_COLD / _WARM) ** steps
+        temperature = cooling[:, None] * scale
         for _ in range(schedule.n_restarts):
             self.sweeps(
                 active,
@@ -231,8 +243,9 @@ class BlockInference:
                 state,
                 score,
                 best=(best_state, best_score),
+                largest_pair=LARGEST_PAIR,
             )
-            state = self.icm(active, best_state.copy())
+            state = self.icm(active, best_state.copy(), LARGEST_PAIR)
             score = self.score(state)
             best_state, best_score = state.copy(), score.copy()
         return state

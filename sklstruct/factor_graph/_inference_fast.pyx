@@ -9,8 +9,9 @@ candidates and edges of an instance are contiguous, numbered within the block.
   between two variables summed; O(sum over edges of k_u k_v).
 - `feasible`: arc consistency, then depth-first search in the order of `forests`, which
   on a forest never goes back.
-- `gibbs`: sweeps of single-site Gibbs sampling, each with a temperature of its own
-  (0: the best value, ties to the first, which is ICM); O(degree * k) a variable.
+- `gibbs`: sweeps of Gibbs sampling, each with a temperature of its own (0: the best
+  value, which is coordinate ascent); O(degree * k) a variable, and, where the ends of
+  an edge are drawn together, O(k_u k_v + degrees * k) an edge.
   Every state that it leaves behind is allowed if the one that it got was.
 - `evaluate`: the score of a state.
 
@@ -288,33 +289,144 @@ def feasible(
 # ----------------------------------------------------------------- sampling
 
 
+cdef inline void add_edge(
+    Potentials p, int32_t e, Py_ssize_t v, const int32_t* state, double* score
+) noexcept nogil:
+    """Add the potential of edge e for each value of v, its other end as it is."""
+    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v], a, ko
+    cdef Py_ssize_t o = other_end(p, e, v)
+    cdef const double* theta = &p.pair[p.pair_ptr[e]]
+    if p.edge_u[e] == v:
+        ko = p.cand_ptr[o + 1] - p.cand_ptr[o]
+        for a in range(k):
+            score[a] += theta[a * ko + state[o]]
+    else:
+        theta += state[o] * k
+        for a in range(k):
+            score[a] += theta[a]
+
+
 cdef double local_scores(
     Potentials p, Py_ssize_t v, const int32_t* state, double* score
 ) noexcept nogil:
     """Potentials of the factors at v for each of its values; returns the largest."""
-    cdef Py_ssize_t first = p.cand_ptr[v], k = p.cand_ptr[v + 1] - first
-    cdef Py_ssize_t j, a, o, ko
-    cdef int32_t e
-    cdef const double* theta
+    cdef Py_ssize_t first = p.cand_ptr[v], k = p.cand_ptr[v + 1] - first, j, a
     cdef double best = -INFINITY
     for a in range(k):
         score[a] = p.unary[first + a]
     for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-        e = p.adj_edge[j]
-        theta = &p.pair[p.pair_ptr[e]]
-        o = other_end(p, e, v)
-        if p.edge_u[e] == v:
-            ko = p.cand_ptr[o + 1] - p.cand_ptr[o]
-            for a in range(k):
-                score[a] += theta[a * ko + state[o]]
-        else:
-            theta += state[o] * k
-            for a in range(k):
-                score[a] += theta[a]
+        add_edge(p, p.adj_edge[j], v, state, score)
     for a in range(k):
         if score[a] > best:
             best = score[a]
     return best
+
+
+cdef inline Py_ssize_t pick(
+    const double* score,
+    Py_ssize_t n,
+    double top,
+    double t,
+    Py_ssize_t now,
+    uint64_t* seed,
+) noexcept nogil:
+    """One of n scores, whose largest is top, drawn at temperature t."""
+    cdef Py_ssize_t a
+    cdef double total = 0.0, u
+    if t <= 0.0:
+        # the present value wins ties, so that coordinate ascent ends
+        if score[now] >= top:
+            return now
+        for a in range(n):
+            if score[a] == top:
+                return a
+    for a in range(n):
+        total += exp((score[a] - top) / t)
+    u = draw(seed) * total
+    for a in range(n):
+        u -= exp((score[a] - top) / t)
+        if u < 0.0:
+            return a
+    return now  # rounding used up all the mass
+
+
+cdef bint visit(
+    Potentials p,
+    Py_ssize_t v,
+    double t,
+    uint64_t* seed,
+    int32_t* state,
+    double* total,
+    double* score,
+) noexcept nogil:
+    """Draw a value of v given its neighbours; whether it is another one."""
+    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v], now = state[v], a
+    if k == 1:
+        return False
+    a = pick(score, k, local_scores(p, v, state, score), t, now, seed)
+    if a == now:
+        return False
+    total[0] += score[a] - score[now]
+    state[v] = <int32_t>a
+    return True
+
+
+cdef bint visit_pair(
+    Potentials p,
+    Py_ssize_t e,
+    double t,
+    uint64_t* seed,
+    int32_t* state,
+    double* total,
+    double* score,
+) noexcept nogil:
+    """Draw the values of both ends of e together, given all others.
+
+    score has room for k_u * k_v + k_u + k_v numbers.
+    """
+    cdef Py_ssize_t u = p.edge_u[e], v = p.edge_v[e]
+    cdef Py_ssize_t ku = p.cand_ptr[u + 1] - p.cand_ptr[u]
+    cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
+    cdef Py_ssize_t a, b, j, now = state[u] * kv + state[v]
+    cdef double* at_u = score + ku * kv
+    cdef double* at_v = at_u + ku
+    cdef const double* theta
+    cdef int32_t f
+    cdef double top = -INFINITY
+    for a in range(ku):
+        at_u[a] = p.unary[p.cand_ptr[u] + a]
+    for b in range(kv):
+        at_v[b] = p.unary[p.cand_ptr[v] + b]
+    for a in range(ku * kv):
+        score[a] = 0.0
+    for j in range(p.adj_ptr[u], p.adj_ptr[u + 1]):
+        f = p.adj_edge[j]
+        theta = &p.pair[p.pair_ptr[f]]
+        if other_end(p, f, u) != v:
+            add_edge(p, f, u, state, at_u)
+        elif p.edge_u[f] == u:
+            for a in range(ku * kv):
+                score[a] += theta[a]
+        else:
+            for a in range(ku):
+                for b in range(kv):
+                    score[a * kv + b] += theta[b * ku + a]
+    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+        f = p.adj_edge[j]
+        if other_end(p, f, v) != u:
+            add_edge(p, f, v, state, at_v)
+    for a in range(ku):
+        for b in range(kv):
+            score[a * kv + b] += at_u[a] + at_v[b]
+            if score[a * kv + b] > top:
+                top = score[a * kv + b]
+    a = pick(score, ku * kv, top, t, now, seed)
+    if a == now:
+        return False
+    total[0] += score[a] - score[now]
+    state[u] = <int32_t>(a // kv)
+    state[v] = <int32_t>(a % kv)
+    return True
 
 
 def gibbs(
@@ -322,6 +434,7 @@ def gibbs(
     const uint8_t[::1] active,
     const double[:, ::1] temperature,
     Py_ssize_t sweep,
+    Py_ssize_t largest_pair,
     uint64_t[::1] seed,
     int32_t[::1] state,
     double[::1] score,
@@ -331,62 +444,46 @@ def gibbs(
     double[::1] buffer,
     uint8_t[::1] changed,
 ):
-    """Sweeps at temperatures (n_sweeps, n_instances); the first is number `sweep`.
+    """Sweeps at the temperatures (n_sweeps, n_instances); the first is number `sweep`.
 
-    score and best_score belong to state and best_state and are kept up to date; count
-    of each candidate goes up by one for each sweep after which its variable has it;
-    both may be empty, and are then not kept. changed[i] tells whether the last sweep
-    changed instance i.
+    A sweep visits the variables, and then the edges with at most largest_pair pairs of
+    values, drawing both ends together. score and best_score belong to state and
+    best_state and are kept up to date; count of each candidate goes up by one for each
+    sweep after which its variable has it; both may be empty, and are then not kept.
+    changed[i] tells whether the last sweep changed instance i.
     """
-    cdef Py_ssize_t i, v, s, n, start, size, a, k, now
-    cdef double top, total, u, t, weight
+    cdef Py_ssize_t i, v, e, s, n, start, size
+    cdef double t
     cdef bint keep_best = best_state.shape[0] > 0, keep_count = count.shape[0] > 0
     cdef bint backward
     with nogil:
         for i in range(p.n_instances):
             if not active[i]:
                 continue
-            start, size = p.var_ptr[i], p.var_ptr[i + 1] - p.var_ptr[i]
             for s in range(temperature.shape[0]):
                 t = temperature[s, i]
                 changed[i] = 0
                 backward = (sweep + s) & 1
+                start, size = p.var_ptr[i], p.var_ptr[i + 1] - p.var_ptr[i]
                 for n in range(size):
                     v = start + (size - 1 - n if backward else n)
-                    k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-                    if k == 1:
-                        continue
-                    top = local_scores(p, v, &state[0], &buffer[0])
-                    now = state[v]
-                    a = 0
-                    if t <= 0.0:
-                        # the present value wins ties, so that ICM ends
-                        if buffer[now] == top:
-                            continue
-                        while buffer[a] != top:
-                            a += 1
-                    else:
-                        total = 0.0
-                        for a in range(k):
-                            total += exp((buffer[a] - top) / t)
-                        u = draw(&seed[i]) * total
-                        for a in range(k):
-                            weight = exp((buffer[a] - top) / t)
-                            if u < weight:
-                                break
-                            u -= weight
-                        else:
-                            a = now  # rounding used up all the mass
-                    if a != now:
-                        score[i] += buffer[a] - buffer[now]
-                        state[v] = <int32_t>a
+                    if visit(
+                        p, v, t, &seed[i], &state[0], &score[i], &buffer[0]
+                    ):
+                        changed[i] = 1
+                start, size = p.edge_ptr[i], p.edge_ptr[i + 1] - p.edge_ptr[i]
+                for n in range(size if largest_pair > 0 else 0):
+                    e = start + (size - 1 - n if backward else n)
+                    if p.pair_ptr[e + 1] - p.pair_ptr[e] <= largest_pair and visit_pair(
+                        p, e, t, &seed[i], &state[0], &score[i], &buffer[0]
+                    ):
                         changed[i] = 1
                 if keep_best and score[i] > best_score[i]:
                     best_score[i] = score[i]
-                    for v in range(start, start + size):
+                    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
                         best_state[v] = state[v]
                 if keep_count:
-                    for v in range(start, start + size):
+                    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
                         count[p.cand_ptr[v] + state[v]] += 1.0
 
 

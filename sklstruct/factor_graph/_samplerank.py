@@ -18,6 +18,7 @@ from .._parallel import ThreadMap
 from .._progress import Progress
 from ._graph import FactorGraph
 from ._inference import (
+    LARGEST_PAIR,
     BlockInference,
     Schedule,
     best_states,
@@ -134,10 +135,12 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         - "auto": "exact" for each instance without a loop, "anneal" for the others.
 
     anneal_sweeps : int, default=100
-        Sweeps of one annealed walk, at least 1. The first temperature is the mean
-        range of the potentials of an instance, the last a hundredth of it.
+        Sweeps of one annealed walk, at least 1. The first temperature is a quarter of
+        the mean range of the potentials of an instance, the last a tenth of that.
+        A sweep draws each variable, then the two ends of each edge together, if they
+        have at most 1024 pairs of values.
 
-    n_restarts : int, default=2
+    n_restarts : int, default=3
         Annealed walks for each instance, at least 1.
 
     n_jobs : int, default=None
@@ -193,9 +196,10 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
     `predict_proba`, and `sample` and `predict_marginals`, which read the scores as
     logarithms of unnormalised probabilities, are *not calibrated*.
 
-    Single-variable walks cannot cross between states that hard constraints keep
-    apart: with two variables that must be equal, neither can move alone. Make them
-    one variable, or pass a `proposal`.
+    The built-in proposals of learning change one variable, so they cannot cross
+    between states that hard constraints keep apart: of two variables that must be
+    equal, neither can move alone. Make them one variable, or pass a `proposal`.
+    Sampling and annealing also change the two ends of an edge together.
 
     Scikit-learn's model selection takes a list of instances: ``cross_val_score``,
     ``GridSearchCV`` and the like split it by instance.
@@ -262,7 +266,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         temperature: float = 0.1,
         inference: str = "auto",
         anneal_sweeps: int = 100,
-        n_restarts: int = 2,
+        n_restarts: int = 3,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -741,7 +745,15 @@ def _gibbs(
         for a in range(0, n_sweeps, step)
     )
     everyone = np.ones(n, dtype=np.uint8)
-    infer.sweeps(everyone, slices, seed, state, np.zeros(n), count=count)
+    infer.sweeps(
+        everyone,
+        slices,
+        seed,
+        state,
+        np.zeros(n),
+        count=count,
+        largest_pair=LARGEST_PAIR,
+    )
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

@@ -1,0 +1,605 @@
+"""Structured prediction by SampleRank: referring expressions, tags, pictures, speed.
+
+- grec: the expressions of GREC-NEG and GREC-MSR. Every system is tuned on the
+  development texts alone (string accuracy) and then run on the test texts; those that
+  draw numbers run with five seeds. Edit distances are in words; "normalised" divides by
+  the length of the longer expression. BLEU is that of sacrebleu over the expressions.
+  NIST is left out: its weights come from the few words of the expressions at hand,
+  so its values compare systems of one evaluation program only.
+- tagging: universal tags of English (UD EWT), a document an instance: chains within
+  sentences, and chains with edges between equal capitalised words of the document;
+  beside CRFsuite with the same features.
+- pictures: binary pictures of 16 x 16 with a quarter of the pixels flipped.
+- search: how often annealing and coordinate ascent reach the exact optimum.
+- speed: states compared per second, and prediction with one and two threads.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import time
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import scipy.sparse as sp
+from _common import data_folder, fastest, main, options
+from scipy.ndimage import median_filter
+from sklearn.linear_model import LogisticRegression
+
+from sklstruct.datasets import grec_instances, load_grec
+from sklstruct.factor_graph import (
+    FactorGraph,
+    FactorGraphVectorizer,
+    SampleRankClassifier,
+    chain_edges,
+    grid_graph,
+    skip_edges,
+)
+
+SEEDS = range(5)
+EDGES = {"unary": (), "chain": ("next",), "pairwise": ("next", "entity")}
+# What is tried on the development data.
+GRID = [
+    {"step": step, rate: size, "epochs": epochs}
+    for step, rate, sizes in (
+        ("adagrad", "learning_rate", (0.02, 0.1)),
+        ("passive_aggressive", "C", (0.01, 0.1)),
+    )
+    for size in sizes
+    for epochs in (5, 15)
+]
+
+
+def cases():
+    grec = [
+        {
+            "name": f"grec {task} {system}",
+            "part": "grec",
+            "task": task,
+            "system": system,
+        }
+        for task in ("neg", "msr")
+        for system in ("majority", "logistic", "crf", *EDGES)
+    ]
+    tagging = [
+        {"name": f"tagging {s}", "part": "tagging", "system": s, "slow": True}
+        for s in (
+            "unary",
+            "chain",
+            "skip-chain",
+            "crfsuite lbfgs",
+            "crfsuite ap",
+        )
+    ]
+    pictures = [
+        {"name": f"pictures {s}", "part": "pictures", "system": s}
+        for s in ("pixels", "median filter", "unary", "icm", "anneal")
+    ]
+    search = [
+        {"name": f"search {s}", "part": "search", "shape": s, "n": 1000}
+        for s in ("chain", "tree")
+    ]
+    speed = [
+        {"name": f"speed {task} {proposal}", "part": "speed", "task": task,
+         "proposal": proposal}
+        for task in ("neg", "msr")
+        for proposal in ("gibbs", "uniform")
+    ]  # fmt: skip
+    return search + speed + pictures + grec + tagging
+
+
+def run(case):
+    if "crf" in case.get("system", "") and "sklearn-crfsuite" not in options.peers:
+        return {"left_out": "needs --peer sklearn-crfsuite"}
+    return PARTS[case["part"]](case)
+
+
+def spread(name, values):
+    """Mean and standard deviation over the seeds."""
+    return {
+        name: float(np.mean(values)),
+        f"{name}_std": float(np.std(values, ddof=1)),
+    }
+
+
+# ----------------------------------------------------------------------------- GREC
+
+
+@cache
+def expressions(task, split, system):
+    documents = load_grec(data_folder("grec") / f"{task}_{split}.jsonl.gz")
+    return grec_instances(documents, edges=EDGES.get(system, ()))
+
+
+def flat(X, y):
+    """(variable, expression) of all mentions in a row."""
+    return [(v, e) for x, row in zip(X, y) for v, e in zip(x["variables"], row)]
+
+
+def kind_of(variable, expression):
+    return variable["kinds"][variable["candidates"].index(expression)]
+
+
+def edit_distance(a, b):
+    """Least insertions, deletions and substitutions of words."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        above, row[0] = row[0], i
+        for j, z in enumerate(b, 1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (x != z))
+    return row[-1]
+
+
+def bleu(found, truth):
+    """BLEU-1 to BLEU-3 over all expressions, by sacrebleu."""
+    if "sacrebleu" not in options.peers:
+        return {}
+    from sacrebleu.metrics import BLEU
+
+    return {
+        f"bleu{n}": BLEU(tokenize="none", max_ngram_order=n, smooth_method="none",
+                         force=True).corpus_score(found, [truth]).score / 100
+        for n in (1, 2, 3)
+    }  # fmt: skip
+
+
+def grec_figures(X, y, found):
+    """What the shared tasks report."""
+    truth, found = flat(X, y), flat(X, found)
+    right_form = [
+        kind_of(v, a).split()[0] == kind_of(v, b).split()[0]
+        for (v, a), (_, b) in zip(truth, found)
+    ]
+    words = [(a.split(), b.split()) for (_, a), (_, b) in zip(truth, found)]
+    distance = np.array([edit_distance(a, b) for a, b in words])
+    longer = np.array([max(len(a), len(b)) for a, b in words])
+    return {
+        "type_accuracy": float(np.mean(right_form)),
+        "string_accuracy": float(np.mean([a == b for a, b in words])),
+        "edit_distance": float(distance.mean()),
+        "normalised_distance": float((distance / longer).mean()),
+        **bleu([e for _, e in found], [e for _, e in truth]),
+    }
+
+
+def best_by_score(X, score):
+    """For each mention the candidate of the highest score."""
+    found, at = [], 0
+    for x in X:
+        row = []
+        for v in x["variables"]:
+            k = len(v["candidates"])
+            row.append(v["candidates"][int(np.argmax(score[at : at + k]))])
+            at += k
+        found.append(row)
+    return found
+
+
+def candidate_matrix(graphs, kinds):
+    """The features that a graph without edges has, a row for each candidate."""
+    code = {kind: j for j, kind in enumerate(kinds)}
+    blocks = []
+    for graph in graphs:
+        f, own = graph.features, graph.candidate_features
+        sizes = np.diff(graph.cand_ptr)
+        x = sp.csr_array((f.value, f.index, f.ptr), (f.n_rows, f.width))
+        x = x[np.repeat(np.arange(len(sizes)), sizes)]
+        kind = np.array([code.get(k, -1) for ks in graph.kinds for k in ks])
+        owner = np.repeat(kind, np.diff(x.indptr))
+        crossed = sp.csr_array(
+            (np.where(owner >= 0, x.data, 0.0),
+             x.indices.astype(np.int64) * len(kinds) + np.maximum(owner, 0), x.indptr),
+            (x.shape[0], f.width * len(kinds)),
+        )  # fmt: skip
+        own = sp.csr_array((own.value, own.index, own.ptr), (own.n_rows, own.width))
+        blocks.append(sp.hstack([crossed, own], format="csr"))
+    return sp.vstack(blocks, format="csr")
+
+
+def grec(case):
+    task, system = case["task"], case["system"]
+    (X, y), (X_dev, y_dev), (X_test, y_test) = (
+        expressions(task, split, system) for split in ("train", "dev", "test")
+    )
+    simple = {"majority": grec_majority, "logistic": grec_logistic, "crf": grec_crf}
+    if system in simple:
+        found, chosen, seconds = simple[system](X, y, X_dev, y_dev, X_test)
+        return grec_figures(X_test, y_test, found) | {
+            "chosen": chosen, "fit_cpu_seconds": seconds,
+        }  # fmt: skip
+    vectorizer = FactorGraphVectorizer()
+    train = vectorizer.fit_transform(X)
+    dev, test = vectorizer.transform(X_dev), vectorizer.transform(X_test)
+    scores = [
+        np.mean([
+            SampleRankClassifier(random_state=seed, **params)
+            .fit(train, y).score(dev, y_dev)
+            for seed in SEEDS[:2]
+        ])
+        for params in GRID
+    ]  # fmt: skip
+    best = GRID[int(np.argmax(scores))]
+    rows, seconds = [], []
+    for seed in SEEDS:
+        start = time.process_time()
+        model = SampleRankClassifier(random_state=seed, **best).fit(train, y)
+        seconds.append(time.process_time() - start)
+        rows.append(grec_figures(X_test, y_test, model.predict(test)))
+    figures = {}
+    for name in rows[0]:
+        figures |= spread(name, [row[name] for row in rows])
+    return figures | {
+        "dev_string_accuracy": float(max(scores)),
+        "chosen": ", ".join(f"{k}={v}" for k, v in best.items()),
+        "fit_cpu_seconds": float(np.mean(seconds)),
+        "n_weights": model.coef_.size,
+    }
+
+
+def grec_majority(X, y, X_dev, y_dev, X_test):
+    """The candidate of the kind that was most frequent in training."""
+    count = Counter(kind_of(v, e) for v, e in flat(X, y))
+    score = [count[k] for x in X_test for v in x["variables"] for k in v["kinds"]]
+    return best_by_score(X_test, np.array(score)), "", 0.0
+
+
+def grec_logistic(X, y, X_dev, y_dev, X_test):
+    """Each candidate is the right one or not; the likeliest of a mention is taken."""
+    vectorizer = FactorGraphVectorizer()
+    train = vectorizer.fit_transform(X)
+    kinds = sorted({k for g in train for ks in g.kinds for k in ks})
+    rows, dev, test = (
+        candidate_matrix(graphs, kinds)
+        for graphs in (train, vectorizer.transform(X_dev), vectorizer.transform(X_test))
+    )
+    right = np.array([c == e for v, e in flat(X, y) for c in v["candidates"]])
+    best = None
+    for C in (0.1, 0.3, 1.0, 3.0):
+        start = time.process_time()
+        model = LogisticRegression(C=C, max_iter=2000).fit(rows, right)
+        seconds = time.process_time() - start
+        found = best_by_score(X_dev, model.decision_function(dev))
+        score = grec_figures(X_dev, y_dev, found)["string_accuracy"]
+        if best is None or score > best[0]:
+            best = (score, C, model, seconds)
+    _, C, model, seconds = best
+    return best_by_score(X_test, model.decision_function(test)), f"C={C}", seconds
+
+
+def grec_crf(X, y, X_dev, y_dev, X_test):
+    """A chain CRF over kinds; of a mention's candidates the one of likeliest kind."""
+    import sklearn_crfsuite
+
+    def rows(X):
+        return [[crf_features(v["features"]) for v in x["variables"]] for x in X]
+
+    labels = [
+        [kind_of(v, e) for v, e in zip(x["variables"], row)] for x, row in zip(X, y)
+    ]
+
+    def decode(model, X):
+        score = [
+            proba.get(k, 0.0)
+            for x, row in zip(X, model.predict_marginals(rows(X)))
+            for v, proba in zip(x["variables"], row)
+            for k in v["kinds"]
+        ]
+        return best_by_score(X, np.array(score))
+
+    best = None
+    for c2 in (0.1, 0.3, 1.0, 3.0):
+        start = time.process_time()
+        model = sklearn_crfsuite.CRF(c1=0.0, c2=c2, max_iterations=200)
+        model.fit(rows(X), labels)
+        seconds = time.process_time() - start
+        score = grec_figures(X_dev, y_dev, decode(model, X_dev))["string_accuracy"]
+        if best is None or score > best[0]:
+            best = (score, c2, model, seconds)
+    _, c2, model, seconds = best
+    return decode(model, X_test), f"c2={c2}", seconds
+
+
+def crf_features(features):
+    return [f"{k}={v}" for k, v in features.items()]
+
+
+# -------------------------------------------------------------------------- tagging
+
+
+@cache
+def tagged(split):
+    """Documents: lists of sentences, lists of (word, tag)."""
+    documents = []
+    path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            line = line.rstrip("\n")
+            if line.startswith("# newdoc"):
+                documents.append([[]])
+            elif not line:
+                documents[-1].append([])
+            elif not line.startswith("# "):
+                word, tag, _ = line.split("\t")
+                documents[-1][-1].append((word, tag))
+    return [[s for s in document if s] for document in documents]
+
+
+def shape(word):
+    classes = ("X" if c.isupper() else "x" if c.islower() else
+               "d" if c.isdigit() else c for c in word)  # fmt: skip
+    return "".join(c for c, _ in itertools.groupby(classes))
+
+
+def word_features(sentence, i):
+    """Names of features, each of which is 1."""
+    word = sentence[i][0]
+    low = word.lower()
+    before = sentence[i - 1][0].lower() if i else "<s>"
+    after = sentence[i + 1][0].lower() if i + 1 < len(sentence) else "</s>"
+    names = [
+        "bias", f"word={low}", f"shape={shape(word)}", f"before={before}",
+        f"after={after}", f"before shape={shape(sentence[i - 1][0]) if i else ''}",
+        f"pair={before} {low}", f"first={i == 0}",
+    ]  # fmt: skip
+    names += [f"suffix={low[-n:]}" for n in (1, 2, 3, 4) if len(low) > n]
+    names += [f"prefix={low[:n]}" for n in (1, 2, 3) if len(low) > n]
+    return names + [f"before suffix={before[-2:]}", f"after suffix={after[-2:]}"]
+
+
+def tag_instances(documents, system):
+    """Instances for the vectorizer: a document each."""
+    tags = sorted({tag for d in tagged("train") for s in d for _, tag in s})
+    X, y = [], []
+    for number, document in enumerate(documents):
+        variables, edges, keys, start = [], [], [], 0
+        for sentence in document:
+            for i, (word, _) in enumerate(sentence):
+                names = word_features(sentence, i)
+                variables.append(
+                    {"candidates": tags, "features": dict.fromkeys(names, 1)}
+                )
+                keys.append(word if word[0].isupper() and len(word) > 1 else None)
+            if system != "unary":
+                edges += [
+                    (int(a) + start, int(b) + start, "next")
+                    for a, b in chain_edges(len(sentence))
+                ]
+            start += len(sentence)
+        if system == "skip-chain":
+            edges += [
+                (int(a), int(b), "skip") for a, b in skip_edges(keys, max_distance=100)
+            ]
+        X.append({"variables": variables, "edges": edges, "name": str(number)})
+        y.append([tag for sentence in document for _, tag in sentence])
+    return X, y
+
+
+def tagging(case):
+    system = case["system"]
+    if system.startswith("crfsuite"):
+        return tagging_crfsuite(system.split()[1])
+    (X, y), (X_dev, y_dev), (X_test, y_test) = (
+        tag_instances(tagged(split), system) for split in ("train", "dev", "test")
+    )
+    start = time.process_time()
+    vectorizer = FactorGraphVectorizer()
+    train = vectorizer.fit_transform(X)
+    reading = time.process_time() - start
+    dev, test = vectorizer.transform(X_dev), vectorizer.transform(X_test)
+    del X, X_dev, X_test
+    grid = [p for p in GRID if p["epochs"] == 5]
+    scores = [
+        SampleRankClassifier(random_state=0, **p).fit(train, y).score(dev, y_dev)
+        for p in grid
+    ]
+    best = grid[int(np.argmax(scores))]
+    accuracy, seconds, predicting = [], [], []
+    for seed in SEEDS:
+        start = time.process_time()
+        model = SampleRankClassifier(random_state=seed, **best).fit(train, y)
+        seconds.append(time.process_time() - start)
+        start = time.process_time()
+        found = model.predict(test)
+        predicting.append(time.process_time() - start)
+        right = [np.array(a) == np.array(b) for a, b in zip(found, y_test)]
+        accuracy.append(float(np.concatenate(right).mean()))
+    return spread("accuracy", accuracy) | {
+        "dev_accuracy": float(max(scores)),
+        "chosen": ", ".join(f"{k}={v}" for k, v in best.items()),
+        "read_cpu_seconds": reading,
+        "fit_cpu_seconds": float(np.mean(seconds)),
+        "predict_cpu_seconds": float(np.mean(predicting)),
+        "n_weights": model.coef_.size,
+        "n_edges": sum(graph.n_edges for graph in train),
+    }
+
+
+def tagging_crfsuite(algorithm):
+    """CRFsuite on the same features; a sentence an instance, as nothing joins them."""
+    import sklearn_crfsuite
+
+    def rows(split):
+        sentences = [s for d in tagged(split) for s in d]
+        X = [[word_features(s, i) for i in range(len(s))] for s in sentences]
+        return X, [[tag for _, tag in s] for s in sentences]
+
+    (X, y), (X_dev, y_dev), (X_test, y_test) = map(rows, ("train", "dev", "test"))
+    if algorithm == "lbfgs":
+        grid = [{"c1": 0.0, "c2": c2, "max_iterations": 100} for c2 in (0.1, 1.0)]
+    else:
+        grid = [{"max_iterations": n} for n in (5, 15)]
+    best = None
+    for params in grid:
+        model = sklearn_crfsuite.CRF(algorithm=algorithm, **params)
+        start = time.process_time()
+        model.fit(X, y)
+        seconds = time.process_time() - start
+        score = token_accuracy(model.predict(X_dev), y_dev)
+        if best is None or score > best[0]:
+            best = (score, params, model, seconds)
+    score, params, model, seconds = best
+    start = time.process_time()
+    found = model.predict(X_test)
+    predicting = time.process_time() - start
+    return {
+        "accuracy": token_accuracy(found, y_test),
+        "dev_accuracy": score,
+        "chosen": ", ".join(f"{k}={v}" for k, v in params.items()),
+        "fit_cpu_seconds": seconds,
+        "predict_cpu_seconds": predicting,
+    }
+
+
+def token_accuracy(found, truth):
+    pairs = [(a, b) for x, z in zip(found, truth) for a, b in zip(x, z)]
+    return float(np.mean([a == b for a, b in pairs]))
+
+
+# ------------------------------------------------------------------------- pictures
+
+
+def pictures_of(seed, n=100, size=16, flipped=0.25):
+    """Pictures of two discs or squares each, and what a noisy camera made of them."""
+    rng = np.random.default_rng(seed)
+    row, column = np.mgrid[:size, :size]
+    clean = np.zeros((n, size, size), dtype=int)
+    for picture in clean:
+        for _ in range(2):
+            a, b = rng.uniform(2, size - 2, size=2)
+            r = rng.uniform(2, 5)
+            disc = (row - a) ** 2 + (column - b) ** 2 < r * r
+            square = (abs(row - a) < r) & (abs(column - b) < r)
+            picture |= disc if rng.random() < 0.5 else square
+    noisy = np.where(rng.random(clean.shape) < flipped, 1 - clean, clean)
+    return clean, noisy
+
+
+def picture_graph(picture, edges):
+    features = np.stack([np.ones_like(picture), picture], axis=2)
+    if edges:
+        return grid_graph([0, 1], features)
+    return FactorGraph([[0, 1]] * picture.size, features=features.reshape(-1, 2))
+
+
+def pictures(case):
+    system = case["system"]
+    accuracy, seconds = [], []
+    for seed in SEEDS:
+        clean, noisy = pictures_of(2 * seed)
+        clean_new, noisy_new = pictures_of(2 * seed + 1)
+        if system == "pixels":
+            accuracy.append((noisy_new == clean_new).mean())
+            continue
+        if system == "median filter":
+            smooth = median_filter(noisy_new, size=(1, 3, 3))
+            accuracy.append((smooth == clean_new).mean())
+            continue
+        X, new = ([picture_graph(p, system != "unary") for p in q]
+                  for q in (noisy, noisy_new))  # fmt: skip
+        y, truth = ([p.ravel() for p in q] for q in (clean, clean_new))
+        inference = "auto" if system == "unary" else system
+        model = SampleRankClassifier(inference=inference, random_state=seed)
+        start = time.process_time()
+        model.fit(X, y)
+        seconds.append(time.process_time() - start)
+        accuracy.append(model.score(new, truth))
+    figures = spread("accuracy", accuracy)
+    if seconds:
+        figures["fit_cpu_seconds"] = float(np.mean(seconds))
+    return figures
+
+
+# --------------------------------------------------------------------------- search
+
+
+def search(case):
+    """Random potentials, given as features with the weights +1 that a fit learns."""
+    rng = np.random.default_rng(0)
+    graphs = []
+    for _ in range(case["n"]):
+        n = int(rng.integers(5, 26))
+        sizes = rng.integers(2, 9, size=n)
+        if case["shape"] == "chain":
+            pairs = chain_edges(n)
+        else:
+            pairs = np.array([(int(rng.integers(i)), i) for i in range(1, n)])
+        graphs.append(
+            FactorGraph(
+                [range(k) for k in sizes],
+                candidate_features=[rng.normal(size=(k, 1)) for k in sizes],
+                edges={"edge": pairs},
+                edge_features={"edge": np.empty((len(pairs), 0))},
+                pair_features={
+                    "edge": [rng.normal(size=(sizes[u], sizes[v], 1)) for u, v in pairs]
+                },
+            )
+        )
+    model = SampleRankClassifier(random_state=0, epochs=1)
+    model.fit(graphs, [[0] * g.n_variables for g in graphs])
+    model.coef_[:] = 1.0
+    best = model.joint_score(
+        graphs, model.set_params(inference="exact").predict(graphs)
+    )
+    figures = {}
+    for method in ("anneal", "icm"):
+        model.set_params(inference=method)
+        start = time.process_time()
+        found = model.predict(graphs)
+        seconds = time.process_time() - start
+        score = model.joint_score(graphs, found)
+        figures |= {
+            f"{method}_optimal": float(np.mean(score >= best - 1e-9)),
+            f"{method}_score_share": float(score.sum() / best.sum()),
+            f"{method}_cpu_seconds": seconds,
+        }
+    return figures
+
+
+# ---------------------------------------------------------------------------- speed
+
+
+def speed(case):
+    X, y = expressions(case["task"], "train", "pairwise")
+    graphs = FactorGraphVectorizer().fit_transform(X)
+
+    def fit(epochs):
+        model = SampleRankClassifier(
+            proposal=case["proposal"], epochs=epochs, random_state=0
+        )
+        return model.fit(graphs, y)
+
+    times = fastest(short=lambda: fit(5), long=lambda: fit(35))
+    short, long = times["short"], times["long"]
+    more = long.result.n_proposals_ - short.result.n_proposals_
+    model = long.result.set_params(inference="anneal")
+
+    def predict(n_jobs):
+        return model.set_params(n_jobs=n_jobs).predict(graphs[:200])
+
+    threads = fastest(one=lambda: predict(1), two=lambda: predict(2))
+    same = all(map(np.array_equal, threads["one"].result, threads["two"].result))
+    return {
+        "million_proposals_per_second": more / (long.cpu - short.cpu) / 1e6,
+        "values_per_variable": sum(g.n_candidates for g in graphs)
+        / sum(g.n_variables for g in graphs),
+        "edges_per_variable": sum(g.n_edges for g in graphs)
+        / sum(g.n_variables for g in graphs),
+        "fit_10_epochs_cpu_seconds": short.cpu + 5 * (long.cpu - short.cpu) / 30,
+        "predict_wall_one_thread": threads["one"].wall,
+        "predict_wall_two_threads": threads["two"].wall,
+        "two_threads_same_result": same,
+    }
+
+
+PARTS = {
+    "grec": grec,
+    "tagging": tagging,
+    "pictures": pictures,
+    "search": search,
+    "speed": speed,
+}
+
+if __name__ == "__main__":
+    main(cases, run, peers=("sklearn-crfsuite", "sacrebleu"))
