@@ -2,9 +2,10 @@
 Restoring noisy pictures on a grid
 ==================================
 
-A quarter of the pixels of small binary pictures were flipped. Each pixel is a variable with
-the values 0 and 1, joined with its neighbours; `SampleRankClassifier` learns how much
-to trust the pixel and how much the neighbourhood, and searches for the best picture.
+A quarter of the pixels of small binary pictures were flipped. Each pixel is a variable
+with the values 0 and 1, joined with its neighbours; `SampleRankClassifier` learns how
+much to trust the pixel and how much the neighbourhood, and searches for the best
+picture.
 """
 
 # %%
@@ -54,8 +55,8 @@ for inference in ("icm", "anneal"):
     )
 
 # %%
-# Four of the new pictures. The last row shows how often a pixel was 1 while sampling from
-# the scores: where the model is in doubt. These shares are not calibrated.
+# Four of the new pictures. The last row shows how often a pixel was 1 while sampling
+# from the scores: where the model is in doubt. These shares are not calibrated.
 restored = model.predict(X[100:104])
 shares = model.predict_marginals(X[100:104], n_sweeps=200)
 fig, axes = plt.subplots(4, 4, figsize=(7, 7.6), layout="constrained")

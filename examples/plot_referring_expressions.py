@@ -3,9 +3,9 @@ Who is called what: the mentions of a text
 ==========================================
 
 A writer who mentions the same people again and again chooses each time between a full
-name, a short one and a pronoun, and looks at the choices before. Here every mention is a
-variable, its candidates are the expressions for that person, and the choices of a text
-are made together, by `SampleRankClassifier`.
+name, a short one and a pronoun, and looks at the choices before. Here every mention is
+a variable, its candidates are the expressions for that person, and the choices of a
+text are made together, by `SampleRankClassifier`.
 
 With the environment variable ``SKLSTRUCT_DATA`` set, the page learns from the GREC-NEG
 corpus (``$SKLSTRUCT_DATA/grec``, read by `load_grec`); else from the ten small texts
@@ -159,8 +159,8 @@ ax.spines[:].set_visible(False)
 
 # %%
 # What was learned about two successive mentions of one person: the weight of each pair
-# of kinds, summed over what always holds. Red pairs are sought, blue ones avoided. Weights
-# rank states; they are no probabilities.
+# of kinds that always counts, whatever the distance. Red pairs are sought, blue ones
+# avoided. Weights rank states; they are no probabilities.
 names = vectorizer.edge_feature_names_["entity 1"].tolist()
 weights = model.edge_coef_["entity 1"][names.index("any")]
 kinds = [str(kind) for kind in model.kinds_]
@@ -181,8 +181,8 @@ ax.set(
 ax.set_xticklabels([kinds[j] for j in used], rotation=45, ha="right")
 
 # %%
-# And about single mentions: the features that speak most for and against a pronoun as the
-# subject.
+# And about single mentions: the features that speak most for and against a pronoun as
+# the subject.
 column = kinds.index("pronoun nom")
 weights = model.feature_coef_[:, column]
 order = np.argsort(weights)
