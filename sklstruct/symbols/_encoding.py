@@ -145,7 +145,7 @@ def _learn_objects(values, padding, name):
             f"string or of number symbols, got {names}"
             + (
                 ". None marks missing history only with padding=None"
-                if "NoneType" in names
+                if "NoneType" in names and name == "X"
                 else ", of which NaN is no symbol"
                 if numbers
                 else ""

@@ -118,6 +118,13 @@ def test_large_integers_mean_the_same_in_every_type(dtype):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("odd", [float("nan"), None, 3])
+def test_targets_of_mixed_kinds_are_refused_in_words(odd):
+    y = np.array(["a", odd], dtype=object)
+    with pytest.raises((TypeError, ValueError), match="symbols of y must|missing"):
+        KneserNeyLM().fit([[0], [1]], y)
+
+
 # ----------------------------------------------------------------------- labels
 
 
