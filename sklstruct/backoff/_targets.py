@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._compat import _check_sample_weight
-from ..symbols._encoding import encode_labels, learn_symbols
+from ..symbols._encoding import encode_labels
 
 
 class BackoffMixin(ClassifierMixin):
@@ -82,13 +82,14 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     classes: those of a closed vocabulary; None to learn them from y.
     """
     if classes is None:
-        if y.dtype.kind == "O":
-            # Mixed kinds are named here; scikit-learn's check only fails to sort them.
-            learn_symbols(y, name="y")
-        check_classification_targets(y)
+        # Objects first: what mixes kinds is named here, where scikit-learn's check only
+        # fails to sort it.
+        if y.dtype.kind != "O":
+            check_classification_targets(y)
         target, found = encode_labels(y)
         if (target < 0).any():
             raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing (None)")
+        check_classification_targets(y)
         return target, found
     classes = column_or_1d(np.asarray(classes))
     _, found = encode_labels(classes, name="classes")
