@@ -31,7 +31,6 @@ from sklstruct import (
     KneserNeyLM,
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
-    WittenBellLM,
 )
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
@@ -54,6 +53,7 @@ from sklstruct.smoothing import (
     GoodTuringUnigram,
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
+    WittenBellLM,
 )
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
