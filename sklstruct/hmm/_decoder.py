@@ -1,0 +1,240 @@
+"""NoisyChannelDecoder: the sentence behind noisy observations."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from .._compat import HasMethods, Interval, _fit_context
+from ..backoff import BackoffModel
+from ._hmm import SOLVER_CONSTRAINTS
+from ._inference import SequenceInference
+from ._sequences import is_missing, object_array
+
+
+class NoisyChannelDecoder(SequenceInference, BaseEstimator):
+    r"""Exact decoding of noisy words with a language model and a channel.
+
+    .. math::
+        \hat x = \arg\max_x\; P(x_1 \ldots x_L)\, \prod_{i=1}^{L} p(o_i \mid x_i)
+
+    The language model says which sentences are likely, the channel which words an
+    observation may stand for; every observation stands for one word.
+
+    Parameters
+    ----------
+    language_model : LanguageModel or BackoffModel
+        An unfitted `LanguageModel` (or anything that has a `backoff_model_` after
+        ``fit(sentences)``) is cloned and fitted; a `BackoffModel`, such as one read
+        from an ARPA file or ``LanguageModel.backoff_model_``, is taken as it is.
+
+    channel : KeypadChannel, EditDistanceChannel or an object like them
+        ``bind(words)`` gives an object with ``candidates(observation)`` that returns
+        (indices into words, log-likelihoods).
+
+    n_candidates : int or None, default=None
+        Candidates kept for an observation, the most likely under the channel, at
+        least 1. Nothing bounds what is dropped, so results are then reported as
+        approximate. None: all.
+
+    solver, tol, max_iter, max_states, n_jobs
+        As in `HighOrderHMM`.
+
+    Attributes
+    ----------
+    transition_model_ : BackoffModel
+        The language model.
+
+    language_model_ : estimator or BackoffModel
+        The fitted clone.
+
+    classes_ : ndarray of shape (n_words,)
+        The words that the decoder may answer with.
+
+    See Also
+    --------
+    HighOrderHMM : Emissions learnt from labelled sequences.
+
+    Notes
+    -----
+    An observation without candidates becomes the model's unknown word and is
+    returned as it is; where the model has none, the sentence has no possible
+    decoding. A missing observation (None) allows every word, which makes a lattice
+    of the whole vocabulary: exact, but slow.
+
+    References
+    ----------
+    .. [1] S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and Decoding in
+       High-Order Hidden Markov Models", EMNLP 2012, section 3.1.
+
+    Examples
+    --------
+    >>> from sklstruct import LanguageModel
+    >>> from sklstruct.hmm import KeypadChannel, NoisyChannelDecoder
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> text = ["the dog ran home", "the fog came in", "the dog sat"]
+    >>> channel = KeypadChannel()
+    >>> model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2)
+    >>> decoder = NoisyChannelDecoder(model, channel).fit(text)
+    >>> keys = [[channel.encode(word) for word in "the dog ran home".split()]]
+    >>> decoder.predict(keys)[0].tolist()
+    ['the', 'dog', 'ran', 'home']
+    """
+
+    _parameter_constraints: dict = {
+        "language_model": [HasMethods(["fit"]), BackoffModel],
+        "channel": [HasMethods(["bind"])],
+        "n_candidates": [None, Interval(Integral, 1, None, closed="left")],
+        **SOLVER_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        language_model,
+        channel,
+        *,
+        n_candidates: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 100_000,
+        max_states: int = 1_000_000,
+        n_jobs: int | None = None,
+    ):
+        self.language_model = language_model
+        self.channel = channel
+        self.n_candidates = n_candidates
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_states = max_states
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X=None, y=None) -> NoisyChannelDecoder:
+        """Fit the language model, and bind the channel to its words.
+
+        Parameters
+        ----------
+        X : iterable of sentences, default=None
+            Clean text, as `LanguageModel` reads it. Not looked at where
+            `language_model` is a `BackoffModel`.
+
+        y : list of sentences, default=None
+            The clean sentences where X holds noisy ones, so that cross-validation
+            can score the decoder: used as text instead of X.
+
+        Returns
+        -------
+        self : NoisyChannelDecoder
+        """
+        text = X if y is None else y
+        if isinstance(self.language_model, BackoffModel):
+            self.language_model_ = self.transition_model_ = self.language_model
+        else:
+            if text is None:
+                raise ValueError(
+                    "X is None, but language_model is not fitted: pass sentences, or "
+                    "a fitted model's backoff_model_ as language_model"
+                )
+            self.language_model_ = clone(self.language_model).fit(text)
+            model = getattr(self.language_model_, "backoff_model_", None)
+            if model is None:
+                raise TypeError(
+                    f"language_model: {type(self.language_model).__name__} with these "
+                    "parameters fits no back-off model"
+                )
+            self.transition_model_ = model
+        vars(self).pop("_automaton_cache", None)
+        model = self.transition_model_
+        words = [
+            i
+            for i, word in enumerate(model.classes_.tolist())
+            if word not in (model.end_, model.unknown_, model.start_)
+        ]
+        self._ids = np.array(words, dtype=np.int32)
+        self.classes_ = model.classes_[self._ids]
+        if not words:
+            raise ValueError("language_model predicts no word")
+        self._bound = self.channel.bind(self.classes_.tolist())
+        return self
+
+    def _read(self, X):
+        unknown = self._automaton.unknown_class
+        found, read = {}, []
+        for sequence in X:
+            positions, approximate = [], False
+            for o in sequence:
+                key = None if is_missing(o) else o
+                if key not in found:
+                    found[key] = self._candidates(key, unknown)
+                ids, factor, dropped = found[key]
+                positions.append((ids, factor))
+                approximate |= dropped
+            read.append((positions, approximate))
+        return read
+
+    def _candidates(self, observation, unknown):
+        """(class ids, log factors, whether some were dropped)."""
+        if observation is None:
+            return self._ids, np.zeros(len(self._ids)), False
+        index, factor = self._bound.candidates(observation)
+        index, factor = np.asarray(index), np.asarray(factor, dtype=np.float64)
+        if np.isnan(factor).any() or (factor == np.inf).any():
+            raise ValueError(
+                f"channel gave {observation!r} log-likelihoods that are NaN or infinite"
+            )
+        dropped = self.n_candidates is not None and len(index) > self.n_candidates
+        if dropped:
+            best = np.argsort(-factor, kind="stable")[: self.n_candidates]
+            best.sort()
+            index, factor = index[best], factor[best]
+        if len(index) == 0 and unknown >= 0:
+            return np.array([unknown], dtype=np.int32), np.zeros(1), False
+        return self._ids[index], factor, dropped
+
+    def _labels(self, ids, sequence):
+        labels = self.transition_model_.classes_[ids]
+        unknown = self._automaton.unknown_class
+        if unknown >= 0 and (ids == unknown).any():
+            labels = labels.astype(object)
+            observed = object_array(sequence)
+            labels = np.where(ids == unknown, observed, labels)
+        return labels
+
+    def predict_proba(self, X) -> list:
+        """Exact marginal probabilities of the candidates of each observation.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+
+        Returns
+        -------
+        proba : list of list of (words, proba)
+            For every observation its candidates and their probabilities, most
+            probable first; all 0 where the sentence has no possible decoding.
+
+        Raises
+        ------
+        ValueError
+            If a sentence needs more than `max_states` states.
+        """
+        X, sentences, _ = self._sentences(X)
+        found = self._map(lambda s, i, c: s.lattice.sums(c).marginals(), sentences)
+        out = []
+        for x, c, marginals in zip(X, sentences, found):
+            rows = []
+            for i in range(c.length):
+                at = slice(int(c.ptr[i]), int(c.ptr[i + 1]))
+                order = np.argsort(-marginals[at], kind="stable")
+                words = self._labels(c.ids[at], [x[i]] * (at.stop - at.start))
+                rows.append((words[order], marginals[at][order]))
+            out.append(rows)
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags

@@ -1,0 +1,287 @@
+"""What both estimators answer: paths, marginals, samples, scores."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._parallel import ThreadMap
+from ._automaton import ContextAutomaton
+from ._candidates import make_candidates
+from ._lattice import LatticeSolver, LatticeTooLargeError
+from ._refinement import RefinementSolver
+from ._sequences import check_pairs, check_sequences, object_array
+
+
+class Decoding(NamedTuple):
+    """Best paths of sequences, and what they cost.
+
+    Attributes
+    ----------
+    labels : object ndarray of shape (n_sequences,)
+        One array of labels a sequence; of None where no path is possible.
+
+    log_proba : ndarray of shape (n_sequences,)
+        Joint log-probability of the path and the observations; -inf: impossible.
+
+    gap : ndarray of shape (n_sequences,)
+        Certified: no path is better by more. Above the tolerance only where
+        `max_iter` or `max_states` ended a refinement; ``inf`` if it had found no
+        possible path by then.
+
+    n_iterations : ndarray of shape (n_sequences,)
+        Refinements of the bound, 0 where the lattice answered.
+
+    n_states : ndarray of shape (n_sequences,)
+        States of the lattice (those that pruning left) or of the bound.
+
+    approximate : ndarray of bool of shape (n_sequences,)
+        Whether candidates were dropped that no bound had ruled out.
+    """
+
+    labels: np.ndarray
+    log_proba: np.ndarray
+    gap: np.ndarray
+    n_iterations: np.ndarray
+    n_states: np.ndarray
+    approximate: np.ndarray
+
+
+class SequenceInference:
+    """Methods over `transition_model_`, `_read(X)` and the solver parameters.
+
+    `_read(X)` gives (positions, approximate) for each sequence: positions is a list
+    of (ids, log-factors); `_labels(ids, sequence)` names them.
+    """
+
+    def __getstate__(self):
+        state = super().__getstate__().copy()
+        state.pop("_automaton_cache", None)
+        return state
+
+    @property
+    def _automaton(self):
+        # Not pickled: made from the model in one pass.
+        automaton = vars(self).get("_automaton_cache")
+        if automaton is None:
+            automaton = self._automaton_cache = ContextAutomaton(self.transition_model_)
+            automaton.arcs  # noqa: B018  before threads share it
+        return automaton
+
+    def _sentences(self, X):
+        check_is_fitted(self, "transition_model_")
+        X = check_sequences(X)
+        end = self._automaton.end_class
+        read = self._read(X)
+        return X, [make_candidates(p, end) for p, _ in read], [a for _, a in read]
+
+    def _refinement(self):
+        return RefinementSolver(
+            self._automaton, tol=self.tol, max_iter=self.max_iter,
+            max_states=self.max_states,
+        )  # fmt: skip
+
+    def _map(self, function, sentences, exact=False):
+        """function(solvers, i, candidates) of every sentence, over threads."""
+        automaton = self._automaton
+        solvers = threading.local()
+
+        def work(item):
+            if not hasattr(solvers, "lattice"):
+                solvers.lattice = LatticeSolver(automaton, self.max_states)
+                solvers.refinement = self._refinement()
+            return function(solvers, *item)
+
+        with ThreadMap(self.n_jobs) as parallel:
+            if parallel.n_threads == 1:
+                return [work(item) for item in enumerate(sentences)]
+            # A few sentences at a time: one alone is not worth handing over.
+            items = list(enumerate(sentences))
+            step = max(1, min(64, len(items) // (4 * parallel.n_threads)))
+            blocks = [items[i : i + step] for i in range(0, len(items), step)]
+            done = parallel(lambda block: [work(item) for item in block], blocks)
+        return [result for block in done for result in block]
+
+    def _decode_one(self, solvers, i, c):
+        if self.solver == "refine":
+            return solvers.refinement.decode(c)
+        try:
+            return solvers.lattice.decode(c)
+        except LatticeTooLargeError:
+            if self.solver == "lattice":
+                raise
+            return solvers.refinement.decode(c)
+
+    def decode(self, X) -> Decoding:
+        """Most probable labels with their scores and what is certain about them.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+
+        Returns
+        -------
+        decoding : Decoding
+            Named tuple (labels, log_proba, gap, n_iterations, n_states, approximate).
+        """
+        X, sentences, approximate = self._sentences(X)
+        found = self._map(self._decode_one, sentences)
+        return Decoding(
+            object_array(
+                self._labels(d.path, x)
+                if d.log_proba > -np.inf
+                else np.full(len(x), None, dtype=object)
+                for d, x in zip(found, X)
+            ),
+            np.array([d.log_proba for d in found], dtype=np.float64),
+            np.array([d.gap for d in found], dtype=np.float64),
+            np.array([d.n_iterations for d in found], dtype=np.int64),
+            np.array([d.n_states for d in found], dtype=np.int64),
+            np.array(approximate, dtype=bool),
+        )
+
+    def predict(self, X) -> np.ndarray:
+        """Most probable labels of every sequence.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+            Sequences may be empty and of different lengths; None or NaN is a missing
+            observation, which allows every label.
+
+        Returns
+        -------
+        labels : object ndarray of shape (n_sequences,)
+            One array of labels a sequence; an array of None where no labelling is
+            possible.
+        """
+        return self.decode(X).labels
+
+    def predict_k(self, X, k: int = 5) -> list:
+        """The `k` most probable labellings of every sequence.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+
+        k : int, default=5
+            At least 1.
+
+        Returns
+        -------
+        paths : list of list of (labels, log_proba)
+            Best first, with joint log-probabilities; fewer where there are not so
+            many, none where no labelling is possible.
+
+        Raises
+        ------
+        ValueError
+            If a sentence needs more than `max_states` states.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        X, sentences, _ = self._sentences(X)
+        found = self._map(lambda s, i, c: s.lattice.n_best(c, int(k)), sentences)
+        return [
+            [(self._labels(path, x), score) for path, score in paths]
+            for paths, x in zip(found, X)
+        ]
+
+    def log_likelihood(self, X) -> np.ndarray:
+        """log Z: log of the summed weight of all labellings of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+
+        Returns
+        -------
+        log_z : ndarray of shape (n_sequences,)
+            -inf where no labelling is possible.
+
+        Raises
+        ------
+        ValueError
+            If a sentence needs more than `max_states` states.
+        """
+        _, sentences, _ = self._sentences(X)
+        return np.array(
+            self._map(lambda s, i, c: s.lattice.sums(c).log_z(), sentences),
+            dtype=np.float64,
+        )
+
+    def sample_posterior(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Independent draws of the labels given the observations.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+
+        n_samples : int, default=1
+            Draws for each sequence, at least 1.
+
+        random_state : int, RandomState instance or None, default=None
+            Each sequence has a seed of its own from it, so that draws do not depend
+            on `n_jobs`.
+
+        Returns
+        -------
+        samples : object ndarray of shape (n_sequences,)
+            One array of shape (n_samples, length) a sequence.
+
+        Raises
+        ------
+        ValueError
+            If a sequence has no possible labelling.
+        """
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples}")
+        rng = check_random_state(random_state)
+        X, sentences, _ = self._sentences(X)
+        seeds = rng.randint(np.iinfo(np.int32).max, size=len(sentences))
+
+        def draw(solvers, i, c):
+            own = np.random.RandomState(seeds[i])
+            try:
+                if self.solver == "refine":
+                    return solvers.refinement.sample(c, n_samples, own).paths
+                try:
+                    return solvers.lattice.sums(c).sample(n_samples, own)
+                except LatticeTooLargeError:
+                    if self.solver == "lattice":
+                        raise
+                    return solvers.refinement.sample(c, n_samples, own).paths
+            except LatticeTooLargeError:
+                raise
+            except ValueError as exc:
+                raise ValueError(f"X[{i}]: {exc}") from exc
+
+        drawn = self._map(draw, sentences)
+        return object_array(self._labels(paths, x) for paths, x in zip(drawn, X))
+
+    def score(self, X, y) -> float:
+        """Share of observations whose label is predicted right.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+
+        y : list of sequences of labels
+
+        Returns
+        -------
+        accuracy : float
+            In 0..1, over the observations of all sequences.
+        """
+        X, y = check_pairs(X, y)
+        right = total = 0
+        for found, true in zip(self.predict(X), y):
+            right += sum(a == b for a, b in zip(found.tolist(), list(true)))
+            total += len(found)
+        if not total:
+            raise ValueError("X holds no observation to score")
+        return right / total

@@ -1,0 +1,318 @@
+"""The exact lattice of a sentence: best paths, sums, marginals, samples."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from . import _lattice_fast as _fast
+from ._automaton import ContextAutomaton
+from ._candidates import Candidates, Decoded
+
+# Above this range of log-weights a history that is negligible beside another one
+# could be the only one left: see the modes of the kernel.
+_LINEAR_RANGE = 300.0
+# From this number of candidates on, bounds cost less than the states that they drop.
+_PRUNE_FROM = 256
+_BEAM = 32
+_NO_BOUND = np.empty(0)
+
+
+class LatticeTooLargeError(ValueError):
+    """The lattice of a sentence needs more than `max_states` states."""
+
+
+class LatticeSolver:
+    """Lattices over one automaton; scratch memory of one thread.
+
+    Parameters
+    ----------
+    automaton : ContextAutomaton
+
+    max_states : int, default=1_000_000
+        States of a sentence above which `LatticeTooLargeError` is raised.
+    """
+
+    def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
+        self.automaton = automaton
+        self.max_states = max_states
+        self._width = self._capacity = 0
+        self._work = None
+        n = automaton.n_nodes
+        self._local = np.full(n, -1, dtype=np.int32)
+        self._mark = np.full(n, -1, dtype=np.int32)
+        self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
+
+    def _reserve(self, width, capacity):
+        if width <= self._width and capacity <= self._capacity:
+            return
+        self._width = width = max(width, self._width, 8)
+        self._capacity = capacity = max(capacity, self._capacity)
+        a = self.automaton
+        levels = a.max_depth + 2
+        n_local = min(a.n_nodes, capacity * max(a.max_depth, 1)) + 1
+        self._work = _fast.Workspace(
+            (self._local, self._mark, self._slot, np.empty(width, dtype=np.int32)),
+            tuple(np.empty(n_local, dtype=np.int32) for _ in range(3)),
+            (np.empty(n_local), np.empty(capacity)),
+            (
+                np.empty((levels, width)),
+                np.empty((levels, width), dtype=np.int32),
+                np.empty((levels, width), dtype=np.int64),
+            ),
+            (
+                *(np.empty(levels, dtype=np.int32) for _ in range(2)),
+                *(np.empty(levels) for _ in range(4)),
+            ),
+        )
+        self._node = np.empty(capacity, dtype=np.int32)
+        self._candidate = np.empty(capacity, dtype=np.int32)
+        self._score = np.empty(capacity)
+
+    def _forward(self, c, mode, bound=_NO_BOUND, threshold=-np.inf, beam=0):
+        """The lattice, in this solver's buffers: to be used before the next one."""
+        ptr = np.empty(c.n_positions + 2, dtype=np.int64)
+        capacity = max(self._capacity, min(4096, self.max_states))
+        while True:
+            self._reserve(c.width, capacity)
+            done = _fast.forward(
+                self.automaton.arcs, self._work, mode, c.ptr, c.ids, c.log_factor,
+                bound, threshold, beam, ptr, self._node, self._candidate, self._score,
+            )  # fmt: skip
+            if done == c.n_positions:
+                n = int(ptr[-1])
+                if n > self.max_states:
+                    self._too_large(c)
+                return Lattice(
+                    self, c, ptr, self._node[:n], self._candidate[:n], self._score[:n]
+                )
+            if capacity >= self.max_states:
+                self._too_large(c)
+            capacity = min(4 * capacity, self.max_states)
+
+    def _too_large(self, c):
+        raise LatticeTooLargeError(
+            f"max_states={self.max_states} is too small for the lattice of a sentence "
+            f"of {c.length} positions with up to {c.width} candidates each: raise it, "
+            'give fewer candidates, or use solver="refine"'
+        )
+
+    def bounds(self, c: Candidates) -> np.ndarray:
+        """Upper bound of all that follows each candidate, from bigram bounds."""
+        self._reserve(c.width, self._capacity or min(4096, self.max_states))
+        out = np.empty(len(c.ids))
+        _fast.bounds(
+            self.automaton.arcs, self._work, c.ptr, c.ids, c.log_factor, out
+        )
+        return out
+
+    def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
+        """The lattice of best scores, without the states that no best path can use.
+
+        Parameters
+        ----------
+        c : Candidates
+
+        prune : bool, default=None
+            None: where positions have many candidates.
+        """
+        if prune is None:
+            prune = c.width >= _PRUNE_FROM
+        if not prune:
+            return self._forward(c, _fast.MAX)
+        bound = self.bounds(c)
+        lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
+        if np.diff(lattice.ptr).max() < _BEAM:
+            return lattice  # nothing was dropped
+        _, found = lattice.best()
+        if found == -np.inf:  # the beam lost every possible path
+            return self._forward(c, _fast.MAX)
+        slack = 1e-9 * (1.0 + abs(found))
+        return self._forward(c, _fast.MAX, bound, found - slack)
+
+    def decode(self, c: Candidates, prune: bool | None = None) -> Decoded:
+        """The most probable path."""
+        lattice = self.best_lattice(c, prune)
+        path, log_proba = lattice.best()
+        return Decoded(path, log_proba, 0.0, 0, int(lattice.ptr[-1]))
+
+    def n_best(self, c: Candidates, n: int) -> list[tuple[np.ndarray, float]]:
+        """The `n` most probable paths with their scores, best first."""
+        return self._forward(c, _fast.MAX).n_best(n)
+
+    def sums(self, c: Candidates) -> Lattice:
+        """The lattice of forward sums: log Z, marginals, samples."""
+        safe = self.automaton.log_range > _LINEAR_RANGE
+        return self._forward(c, _fast.LOG if safe else _fast.SUM)
+
+
+class Lattice:
+    """States of the positions of one sentence with their forward scores.
+
+    Position 0 is the sentence start; position i is after i symbols.
+    """
+
+    def __init__(self, solver, c, ptr, node, candidate, score):
+        self._solver, self.c, self.ptr = solver, c, ptr
+        self.node, self.candidate, self.score = node, candidate, score
+
+    @property
+    def states_per_position(self) -> np.ndarray:
+        """(n_positions + 1,) number of states, the start first."""
+        return np.diff(self.ptr)
+
+    def _slice(self, position):
+        return slice(int(self.ptr[position]), int(self.ptr[position + 1]))
+
+    def _column(self, position, y):
+        states = self._slice(position)
+        log_prob = np.empty(states.stop - states.start)
+        following = np.empty(len(log_prob), dtype=np.int32)
+        _fast.column(
+            self._solver.automaton.arcs, self.node[states], y, log_prob, following
+        )
+        return log_prob, following
+
+    def _classes(self, index):
+        """Class ids of candidate indices, one a position."""
+        index = index[: self.c.length]
+        return self.c.ids[self.c.ptr[: len(index)] + index]
+
+    def best(self) -> tuple[np.ndarray, float]:
+        """(class ids, score) of the best path; an empty path where none is possible."""
+        final = self._slice(self.c.n_positions)
+        if final.stop == final.start:
+            return np.empty(0, dtype=np.int32), -np.inf
+        state = final.start + int(np.argmax(self.score[final]))
+        index = np.empty(self.c.n_positions, dtype=np.int32)
+        _fast.trace(
+            self._solver.automaton.arcs, self.c.ptr, self.c.ids, self.c.log_factor,
+            self.ptr, self.node, self.candidate, self.score, state,
+            self.c.n_positions, index,
+        )  # fmt: skip
+        return self._classes(index), float(self.score[state])
+
+    def n_best(self, n: int) -> list[tuple[np.ndarray, float]]:
+        """The n best paths: best-first search backwards.
+
+        The score of a state is the best that can precede it, so every entry of the
+        queue is one path's exact score and entries are disjoint sets of paths: the
+        n-th best entry bounds what still matters.
+        """
+        c, last = self.c, self.c.n_positions
+        final = self._slice(last)
+        # (-score of the best path through it, tie-break, position, state, rest, tail)
+        queue, tick = [], 0
+        for state in range(final.start, final.stop):
+            queue.append((-float(self.score[state]), tick, last, state, 0.0, ()))
+            tick += 1
+        queue = heapq.nsmallest(n, queue)
+        found = []
+        columns = {}
+        while queue and len(found) < n:
+            cost, _, position, state, rest, tail = heapq.heappop(queue)
+            if position == 0:
+                found.append((self._classes(np.array(tail, dtype=np.int64)), -cost))
+                continue
+            k = int(self.candidate[state])
+            at = int(c.ptr[position - 1]) + k
+            key = (position, k)
+            if key not in columns:
+                columns[key] = self._column(position - 1, int(c.ids[at]))
+            log_prob, following = columns[key]
+            states = self._slice(position - 1)
+            step = log_prob + c.log_factor[at] + rest
+            total = self.score[states] + step
+            use = np.flatnonzero((following == self.node[state]) & (total > -np.inf))
+            if len(use) > n:
+                use = use[np.argpartition(-total[use], n - 1)[:n]]
+            for j in use.tolist():
+                tick += 1
+                entry = (
+                    -float(total[j]), tick, position - 1, states.start + j,
+                    float(step[j]), (k, *tail),
+                )  # fmt: skip
+                heapq.heappush(queue, entry)
+            if len(queue) > 4 * n + 64:
+                queue = heapq.nsmallest(n - len(found), queue)
+        return found
+
+    # ---------------------------------------------------------------- sums
+
+    def log_z(self) -> float:
+        """Natural logarithm of the sum over all paths; -inf where none is possible."""
+        final = self.score[self._slice(self.c.n_positions)]
+        return float(np.logaddexp.reduce(final)) if len(final) else -np.inf
+
+    def marginals(self) -> np.ndarray:
+        """(n_candidates,) posterior probability of each candidate; 0 if impossible."""
+        c = self.c
+        out = np.zeros(len(c.ids))
+        log_z = self.log_z()
+        if log_z == -np.inf:
+            return out
+        after = np.empty(len(self.score))
+        _fast.backward(
+            self._solver.automaton.arcs, self._solver._work, c.ptr, c.ids,
+            c.log_factor, self.ptr, self.node, self.candidate, after,
+            np.empty(max(c.width, 1)),
+        )  # fmt: skip
+        first = int(self.ptr[1])
+        position = np.repeat(
+            np.arange(c.n_positions), self.states_per_position[1:]
+        )
+        index = c.ptr[position] + self.candidate[first:]
+        mass = np.exp(self.score[first:] + after[first:] - log_z)
+        out += np.bincount(index, mass, minlength=len(out))
+        if c.n_positions:
+            out /= np.repeat(np.add.reduceat(out, c.ptr[:-1]), np.diff(c.ptr))
+        return out
+
+    def sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
+        """(n, length) class ids: independent draws, by filtering and going back.
+
+        Raises
+        ------
+        ValueError
+            If no path is possible.
+        """
+        c = self.c
+        if self.log_z() == -np.inf:
+            raise ValueError("the sentence has no possible path to draw from")
+        final = self._slice(c.n_positions)
+        state = final.start + _draw(self.score[final], rng.random_sample(n))
+        out = np.empty((n, c.n_positions), dtype=np.int32)
+        for position in range(c.n_positions, 0, -1):
+            k = self.candidate[state]
+            y = c.ids[c.ptr[position - 1] + k]
+            out[:, position - 1] = y
+            uniform = rng.random_sample(n)
+            states = self._slice(position - 1)
+            if states.stop - states.start == 1:
+                state = np.full(n, states.start)
+                continue
+            new = np.empty(n, dtype=np.int64)
+            order = np.argsort(state, kind="stable")
+            cuts = np.flatnonzero(np.diff(state[order])) + 1
+            column = {}
+            for rows in np.split(order, cuts):
+                one = int(state[rows[0]])
+                key = int(k[rows[0]])
+                if key not in column:
+                    log_prob, following = self._column(position - 1, int(y[rows[0]]))
+                    column[key] = log_prob + self.score[states], following
+                weight, following = column[key]
+                use = np.flatnonzero(following == self.node[one])
+                new[rows] = states.start + use[_draw(weight[use], uniform[rows])]
+            state = new
+        return out[:, : c.length]
+
+
+def _draw(log_weight, uniform):
+    """Indices with probability proportional to exp(log_weight), one a uniform."""
+    if len(log_weight) == 1:
+        return np.zeros(len(uniform), dtype=np.int64)
+    total = np.cumsum(np.exp(log_weight - log_weight.max()))
+    drawn = np.searchsorted(total, uniform * total[-1], side="right")
+    return np.minimum(drawn, len(total) - 1)

@@ -1,0 +1,282 @@
+"""Decoding and sampling by refining an optimistic bound."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _refinement_fast as _fast
+from ._automaton import ContextAutomaton
+from ._candidates import Candidates, Decoded
+
+_NOTHING = np.empty(0)
+
+
+class Samples(NamedTuple):
+    """Draws by rejection and what they cost."""
+
+    paths: np.ndarray  # (n_accepted, length) class ids
+    n_trials: int
+    n_states: int
+    n_refined: int  # times that the bound was refined
+    accepted: np.ndarray  # (n_trials,) bool
+    log_ratio: np.ndarray  # (n_trials,) log p - log q, the log acceptance probability
+
+
+class _Bound:
+    """The q-automaton of one sentence; arrays that grow."""
+
+    def __init__(self, automaton, c: Candidates, slot, start, literal):
+        self.arcs, self.c, self.slot = automaton.arcs, c, slot
+        self.literal = literal
+        bigram = start == "bigram"
+        sizes = np.diff(c.ptr)
+        states = np.ones(c.n_positions, dtype=np.int64)
+        if bigram:
+            states[1:] += sizes[:-1]
+        self._n_edges = int(c.ptr[-1])  # a refinement adds at most a row a position
+        self._allocate(
+            int(states.sum()) + 8 * c.n_positions + 9,
+            int((states * sizes).sum()) + 8 * self._n_edges + 8,
+        )
+        self.head = np.full(c.n_positions, -1, dtype=np.int32)
+        self.path = np.empty(c.n_positions, dtype=np.int32)
+        self._scores = np.empty(2)
+        self.n_states = _fast.start(
+            self.arcs, c.ptr, c.ids, c.log_factor, slot, bigram, self.state,
+            self.row_ptr, self.score, self.dest, self.edge_order, self.head,
+        )  # fmt: skip
+
+    def _allocate(self, n_states, n_edges):
+        def grown(name, shape, dtype):
+            new = np.empty(shape, dtype=dtype)
+            old = getattr(self, name, None)
+            if old is not None:
+                new[: len(old)] = old
+            setattr(self, name, new)
+
+        grown("state", (n_states, 5), np.int32)
+        grown("row_ptr", n_states + 1, np.int64)
+        grown("value", n_states, np.float64)
+        grown("choice", n_states, np.int32)
+        grown("score", n_edges, np.float64)
+        grown("dest", n_edges, np.int32)
+        grown("edge_order", n_edges, np.int32)
+
+    def evaluate(self, total):
+        """log of the largest, or summed, weight of q."""
+        _fast.evaluate(
+            self.c.ptr, self.state, self.row_ptr, self.score, self.dest, self.head,
+            total, self.value, self.choice,
+        )  # fmt: skip
+        return float(self.value[0])
+
+    def follow(self, uniform=_NOTHING):
+        """(log q, log p) of the best path, or of one drawn; self.path holds it."""
+        _fast.follow(
+            self.arcs, self.c.ptr, self.c.ids, self.c.log_factor, self.row_ptr,
+            self.dest, self.score, self.value, self.choice, uniform, self.path,
+            self._scores,
+        )  # fmt: skip
+        return float(self._scores[0]), float(self._scores[1])
+
+    def refine(self, path):
+        """Lengthen the contexts of a path; False where all are exact."""
+        c = self.c
+        if self.n_states + c.n_positions > len(self.state):
+            self._allocate(2 * len(self.state), len(self.score))
+        if self.row_ptr[self.n_states] + self._n_edges > len(self.score):
+            self._allocate(len(self.state), 2 * len(self.score))
+        self.n_states, changed = _fast.refine(
+            self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal, path,
+            self.state, self.row_ptr, self.score, self.dest, self.edge_order,
+            self.head, self.n_states,
+        )  # fmt: skip
+        return changed > 0
+
+    def classes(self, path):
+        """Class ids of a path of candidate indices, without the end."""
+        c = self.c
+        return c.ids[c.ptr[: c.length] + path[: c.length]]
+
+
+class RefinementSolver:
+    r"""Exact decoding and sampling by adaptive refinement of an upper bound.
+
+    .. math::
+        q(x) = \prod_i w(x_i \mid c_i)\, p(o_i \mid x_i) \ge p(x), \qquad
+        w(y \mid c) = \max_{h' \text{ ends in } c} P(y \mid h')
+
+    Parameters
+    ----------
+    automaton : ContextAutomaton
+
+    tol : float, default=1e-9
+        Decoding stops where log q - log p is at most `tol`.
+
+    max_iter : int, default=100_000
+        Refinements (decoding), or trials without an accepted draw (sampling).
+
+    max_states : int, default=1_000_000
+
+    start : {"unigram", "bigram"}, default="unigram"
+        Contexts that the first bound knows.
+
+    refine : {"row", "literal"}, default="row"
+        "row": a new state gets a whole row of bounds. "literal": algorithm 2 of [1]_,
+        which lowers the one edge that the rejected path uses.
+
+    batch_size : int, default=1
+        Draws between two refinements.
+
+    Notes
+    -----
+    Where `max_iter` or `max_states` ends the decoding, `gap` of the result bounds
+    how much better any path can be: log q of the bound's best path - log p of the
+    best path found.
+
+    References
+    ----------
+    .. [1] S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and Decoding in
+       High-Order Hidden Markov Models", EMNLP 2012, algorithms 1 and 2.
+    """
+
+    def __init__(
+        self,
+        automaton: ContextAutomaton,
+        *,
+        tol: float = 1e-9,
+        max_iter: int = 100_000,
+        max_states: int = 1_000_000,
+        start: str = "unigram",
+        refine: str = "row",
+        batch_size: int = 1,
+    ):
+        self.automaton = automaton
+        self.tol, self.max_iter, self.max_states = tol, max_iter, max_states
+        self.start, self.literal = start, refine == "literal"
+        self.batch_size = batch_size
+        self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
+
+    def _bound(self, c):
+        return _Bound(self.automaton, c, self._slot, self.start, self.literal)
+
+    def decode(self, c: Candidates, trace: list | None = None) -> Decoded:
+        """The most probable path, or the best found with its certified gap.
+
+        Parameters
+        ----------
+        c : Candidates
+
+        trace : list, default=None
+            Gets one (log q, log p, number of states, class ids) an iteration.
+        """
+        none = np.empty(0, dtype=np.int32)
+        if c.n_positions == 0:
+            return Decoded(none, 0.0, 0.0, 0, 1)
+        if (np.diff(c.ptr) == 0).any():
+            return Decoded(none, -np.inf, 0.0, 0, 0)
+        q = self._bound(c)
+        best, best_path, upper = -np.inf, none, np.inf
+        iteration = 0
+        while True:
+            upper = q.evaluate(False)
+            if upper == -np.inf:
+                return Decoded(none, -np.inf, 0.0, iteration, q.n_states)
+            log_q, log_p = q.follow()
+            upper = max(upper, log_q)
+            if log_p > best:
+                best, best_path = log_p, q.classes(q.path)
+            if trace is not None:
+                trace.append((log_q, log_p, q.n_states, q.classes(q.path)))
+            gap = max(upper - best, 0.0)
+            # A gap of rounding in a sum of this size is none.
+            if gap <= max(self.tol, 1e-13 * abs(upper)):
+                break
+            if iteration >= self.max_iter or q.n_states >= self.max_states:
+                break
+            iteration += 1
+            if not q.refine(q.path):  # every context of the path is exact
+                gap = 0.0
+                break
+        return Decoded(best_path, best, gap, iteration, q.n_states)
+
+    def sample(
+        self, c: Candidates, n: int, rng: np.random.RandomState,
+        acceptance: float = 0.5, max_seconds: float = np.inf,
+    ) -> Samples:
+        """Independent draws from the posterior.
+
+        Parameters
+        ----------
+        c : Candidates
+
+        n : int
+            Accepted draws.
+
+        rng : RandomState
+
+        acceptance : float, default=0.5
+            The bound is refined no longer once this share of the last 100 trials was
+            accepted.
+
+        max_seconds : float, default=inf
+            Stop with fewer draws. Only the number of draws is limited by it.
+
+        Raises
+        ------
+        ValueError
+            If no path is possible, or `max_iter` trials in a row were rejected.
+        """
+        if c.n_positions == 0:
+            nothing = np.zeros(n)
+            return Samples(
+                np.empty((n, 0), dtype=np.int32), n, 1, 0, nothing == 0, nothing
+            )
+        impossible = "the sentence has no possible path to draw from"
+        if (np.diff(c.ptr) == 0).any():
+            raise ValueError(impossible)
+        q = self._bound(c)
+        paths, accepted, ratios = [], [], []
+        refined = 0
+        since = 0
+        began = time.monotonic()
+        if q.evaluate(True) == -np.inf:
+            raise ValueError(impossible)
+        refining = True
+        while len(paths) < n:
+            rejected = []
+            for _ in range(self.batch_size):
+                log_q, log_p = q.follow(rng.random_sample(c.n_positions))
+                ratios.append(log_p - log_q)
+                accept = bool(rng.random_sample() < np.exp(min(log_p - log_q, 0.0)))
+                accepted.append(accept)
+                if accept:
+                    paths.append(q.classes(q.path))
+                    since = 0
+                    if len(paths) == n:
+                        break
+                else:
+                    since += 1
+                    rejected.append(q.path.copy())
+            if since > self.max_iter:
+                raise ValueError(
+                    f"max_iter={self.max_iter} trials in a row were rejected: raise "
+                    "it, or the sentence has no possible path"
+                )
+            if time.monotonic() - began > max_seconds:
+                break
+            if refining and len(accepted) >= 100:
+                refining = np.mean(accepted[-100:]) < acceptance
+            if refining and rejected and q.n_states < self.max_states:
+                for path in rejected:
+                    q.refine(path)
+                refined += 1
+                if q.evaluate(True) == -np.inf:
+                    raise ValueError(impossible)
+        return Samples(
+            np.array(paths, dtype=np.int32).reshape(len(paths), c.length),
+            len(accepted), q.n_states, refined, np.array(accepted), np.array(ratios),
+        )  # fmt: skip

@@ -1,0 +1,105 @@
+"""Sequences as users hand them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def check_sequences(X, name: str = "X") -> list:
+    """X as a list of sequences; errors name the parameter."""
+    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+        raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
+    if hasattr(X, "columns"):
+        raise TypeError(f"{name} is a data frame; pass a list of sequences")
+    if getattr(X, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a list of sequences, got a scalar array")
+    sequences = list(X)
+    for i, sequence in enumerate(sequences):
+        if isinstance(sequence, str | bytes):
+            raise TypeError(
+                f"{name}[{i}] is a string; pass its symbols, for example "
+                f"{name}[{i}].split()"
+            )
+        if not hasattr(sequence, "__len__") or not isinstance(sequence, Iterable):
+            raise TypeError(
+                f"{name}[{i}] is no sequence: {name} must be a list of sequences, one "
+                f"a sentence, got {sequence!r:.60}"
+            )
+    return sequences
+
+
+def check_pairs(X, y) -> tuple[list, list]:
+    """X and y as lists of sequences of equal lengths."""
+    X = check_sequences(X)
+    if y is None:
+        raise ValueError("y is None, but the labels of every sequence are needed")
+    y = check_sequences(y, "y")
+    if len(X) != len(y):
+        raise ValueError(f"y has {len(y)} sequences, but X has {len(X)}")
+    for i, (a, b) in enumerate(zip(X, y)):
+        if len(a) != len(b):
+            raise ValueError(f"y[{i}] has {len(b)} labels, but X[{i}] has {len(a)}")
+    return X, y
+
+
+def object_array(values) -> np.ndarray:
+    """A one-dimensional object array, whatever the values are."""
+    values = list(values)
+    array = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+def is_missing(observation) -> bool:
+    """None and NaN: an observation that says nothing."""
+    return observation is None or (
+        isinstance(observation, float | np.floating) and observation != observation
+    )
+
+
+def split_sequences(X, lengths) -> list:
+    r"""Split one long sequence into a list of sequences.
+
+    Sequence i is :math:`X[s_i : s_i + \ell_i]` with :math:`s_i = \sum_{j<i} \ell_j`.
+
+    For data in the format of other libraries, which pass all sequences end to end
+    and an array of their lengths; that format cannot be cross-validated.
+
+    Parameters
+    ----------
+    X : sequence or array-like of shape (n_observations, ...)
+        Anything that can be sliced.
+
+    lengths : array-like of shape (n_sequences,)
+        Non-negative; they add up to ``len(X)``.
+
+    Returns
+    -------
+    sequences : list
+        Slices of X.
+
+    Raises
+    ------
+    ValueError
+        If the lengths are negative or do not add up.
+
+    Examples
+    --------
+    >>> from sklstruct.hmm import split_sequences
+    >>> split_sequences(["the", "cat", "ran", "go"], [3, 1])
+    [['the', 'cat', 'ran'], ['go']]
+    """
+    lengths = np.asarray(lengths)
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+        raise ValueError("lengths must be a one-dimensional array of integers")
+    if lengths.size and lengths.min() < 0:
+        raise ValueError(f"lengths must not be negative, got {int(lengths.min())}")
+    if int(lengths.sum()) != len(X):
+        raise ValueError(
+            f"lengths add up to {int(lengths.sum())}, but X has {len(X)} observations"
+        )
+    ends = np.cumsum(lengths).tolist()
+    return [X[end - n : end] for end, n in zip(ends, lengths.tolist())]

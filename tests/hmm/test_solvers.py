@@ -1,0 +1,280 @@
+"""Both solvers against enumeration of every path, and against each other."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chisquare
+
+from sklstruct import AdditiveLM, BackoffModel, KneserNeyLM, LanguageModel
+from sklstruct.hmm._automaton import ContextAutomaton
+from sklstruct.hmm._candidates import make_candidates
+from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
+from sklstruct.hmm._refinement import RefinementSolver
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
+
+
+def remake(model, log_prob, log_backoff, keep=None):
+    """The same structure with other numbers."""
+    return BackoffModel(
+        model.parent, model.symbol, model.level_ptr, model.child_ptr,
+        model.pair_ptr, model.target, log_prob, log_backoff,
+        classes=model.classes_, symbols=model.symbols_,
+        start=model.start_, end=model.end_, unknown=model.unknown_,
+    )  # fmt: skip
+
+
+def random_model(kind, order, n_words, seed, marks=True):
+    """A back-off model over letters from a random text."""
+    rng = np.random.RandomState(seed)
+    words = list("abcdefgh"[:n_words])
+    weight = rng.dirichlet(np.full(n_words, 0.7), size=n_words)
+    text = []
+    for _ in range(12):
+        sentence = [words[rng.randint(n_words)]]
+        while rng.rand() < 0.75 and len(sentence) < 9:
+            sentence.append(rng.choice(words, p=weight[words.index(sentence[-1])]))
+        text.append(sentence)
+    estimator = KneserNeyLM() if kind == "kneser-ney" else AdditiveLM(delta=0.3)
+    model = LanguageModel(
+        estimator,
+        max_depth=order - 1,
+        unknown=None,
+        start="<s>" if marks else None,
+        end="</s>" if marks else None,
+    ).fit(text)
+    model = model.backoff_model_
+    if kind == "katz":
+        # Stored probabilities below what backing off would give, weights above 1.
+        log_prob = model.log_prob + rng.uniform(-2, 0, len(model.log_prob))
+        log_backoff = rng.uniform(-1.0, 1.5, len(model.log_backoff))
+        log_backoff[0] = 0
+        model = remake(model, np.minimum(log_prob, 0), log_backoff)
+    elif kind == "zeros":
+        log_prob = model.log_prob.copy()
+        log_prob[rng.rand(len(log_prob)) < 0.3] = -np.inf
+        model = remake(model, log_prob, model.log_backoff)
+    return model
+
+
+def log_joint(model, path, factors=0.0):
+    """log P of a path of class ids with its end, by the model's own queries."""
+    marks = [] if model.start_ is None else [model.start_]
+    words = [*marks, *model.classes_[list(path)].tolist()]
+    targets = list(path)
+    if model.end_ is not None:
+        targets.append(model.classes_.tolist().index(model.end_))
+    width = max(model.max_depth, 1)
+    windows = []
+    for i in range(len(targets)):
+        history = words[: len(marks) + i][-width:]
+        windows.append([None] * (width - len(history)) + history)
+    if not targets:
+        return factors
+    array = np.empty((len(windows), width), dtype=object)
+    array[:] = windows
+    nodes = model.find(model.encode_contexts(array)[:, width - model.max_depth :])
+    return float(model.log_proba(nodes, targets).sum()) + factors
+
+
+def random_candidates(model, length, rng, all_classes=False):
+    end = -1
+    if model.end_ is not None:
+        end = model.classes_.tolist().index(model.end_)
+    words = [y for y in range(model.n_classes) if y != end]
+    positions = []
+    for _ in range(length):
+        n = len(words) if all_classes else rng.randint(1, len(words) + 1)
+        ids = np.sort(rng.choice(words, n, replace=False))
+        positions.append((ids, rng.normal(scale=1.5, size=n)))
+    return make_candidates(positions, end)
+
+
+def enumerate_paths(model, c):
+    """(paths, scores) over the product of the candidates, best first."""
+    choices = [range(c.ptr[i], c.ptr[i + 1]) for i in range(c.length)]
+    paths, scores = [], []
+    for pick in itertools.product(*choices):
+        pick = list(pick)
+        path = c.ids[pick]
+        paths.append(tuple(path.tolist()))
+        scores.append(log_joint(model, path, c.log_factor[pick].sum()))
+    order = np.argsort(-np.array(scores), kind="stable")
+    return [paths[i] for i in order], np.array(scores)[order]
+
+
+CASES = [
+    (kind, order, n_words, length, seed)
+    for kind in ("additive", "kneser-ney", "katz", "zeros")
+    for seed, (order, n_words, length) in enumerate(
+        [(2, 2, 6), (2, 5, 4), (3, 3, 5), (3, 5, 3), (4, 2, 6), (4, 3, 5), (5, 2, 6),
+         (5, 3, 5), (5, 4, 4), (3, 4, 1), (1, 3, 3), (4, 2, 0)]
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("marks", [True, False])
+def test_lattice_equals_enumeration(case, marks):
+    kind, order, n_words, length, seed = case
+    if order == 1:
+        order, kind = 2, kind
+    model = random_model(kind, order, n_words, seed, marks)
+    rng = np.random.RandomState(seed)
+    c = random_candidates(model, length, rng)
+    paths, scores = enumerate_paths(model, c)
+    possible = scores > -np.inf
+    solver = LatticeSolver(ContextAutomaton(model))
+    for prune in (False, True):
+        found = solver.decode(c, prune)
+        if not possible.any():
+            assert found.log_proba == -np.inf and len(found.path) == 0
+            continue
+        assert found.log_proba == pytest.approx(scores[0], abs=1e-9)
+        assert log_joint(model, found.path) > -np.inf
+        ties = [p for p, s in zip(paths, scores) if s > scores[0] - 1e-9]
+        assert tuple(found.path.tolist()) in ties
+    lattice = solver.sums(c)
+    if not possible.any():
+        assert lattice.log_z() == -np.inf
+        assert (lattice.marginals() == 0).all()
+        assert solver.n_best(c, 3) == []
+        return
+    log_z = logsumexp(scores)
+    assert lattice.log_z() == pytest.approx(log_z, abs=1e-9)
+    expected = np.zeros(len(c.ids))
+    for path, score in zip(paths, scores):
+        for i, y in enumerate(path):
+            at = c.ptr[i] + np.flatnonzero(c.ids[c.ptr[i] : c.ptr[i + 1]] == y)[0]
+            expected[at] += np.exp(score - log_z)
+    if model.end_ is not None:
+        expected[-1] = 1.0
+    n = c.ptr[c.length]
+    np.testing.assert_allclose(lattice.marginals()[:n], expected[:n], atol=1e-9)
+    n_best = solver.n_best(c, 7)
+    assert len(n_best) == min(7, possible.sum())
+    np.testing.assert_allclose([s for _, s in n_best], scores[: len(n_best)], atol=1e-9)
+    assert len({tuple(p.tolist()) for p, _ in n_best}) == len(n_best)
+    for path, score in n_best:
+        i = paths.index(tuple(path.tolist()))
+        assert scores[i] == pytest.approx(score, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("marks", [True, False])
+@pytest.mark.parametrize("refine", ["row", "literal"])
+@pytest.mark.parametrize("start", ["unigram", "bigram"])
+def test_refinement_equals_enumeration(case, marks, refine, start):
+    kind, order, n_words, length, seed = case
+    model = random_model(kind, max(order, 2), n_words, seed, marks)
+    c = random_candidates(model, length, np.random.RandomState(seed))
+    paths, scores = enumerate_paths(model, c)
+    solver = RefinementSolver(ContextAutomaton(model), refine=refine, start=start)
+    trace = []
+    found = solver.decode(c, trace)
+    if scores[0] == -np.inf:
+        assert found.log_proba == -np.inf and len(found.path) == 0
+        return
+    assert found.gap <= 1e-9
+    assert found.log_proba == pytest.approx(scores[0], abs=1e-9)
+    ties = [p for p, s in zip(paths, scores) if s > scores[0] - 1e-9]
+    assert tuple(found.path.tolist()) in ties
+    bound = [log_q for log_q, _, _, _ in trace]
+    assert (np.diff(bound) <= 1e-9).all()  # the bound falls, and stays one
+    assert all(log_q >= scores[0] - 1e-9 for log_q in bound)
+    assert all(log_p <= log_q + 1e-9 for log_q, log_p, _, _ in trace)
+    for max_iter in range(min(len(trace), 5)):
+        solver.max_iter = max_iter
+        early = solver.decode(c)
+        assert early.n_iterations <= max_iter
+        assert early.log_proba <= scores[0] + 1e-9
+        if early.log_proba == -np.inf:  # no possible path found yet
+            assert early.gap == np.inf
+        else:
+            assert early.log_proba + early.gap >= scores[0] - 1e-9
+
+
+@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz"])
+@pytest.mark.parametrize("refine, batch_size", [("row", 1), ("row", 10), ("literal", 3)])
+def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
+    model = random_model(kind, 3, 3, 5)
+    c = random_candidates(model, 4, np.random.RandomState(0), all_classes=True)
+    paths, scores = enumerate_paths(model, c)
+    exact = np.exp(scores - logsumexp(scores))
+    solver = RefinementSolver(
+        ContextAutomaton(model), refine=refine, batch_size=batch_size
+    )
+    drawn = solver.sample(c, 5000, np.random.RandomState(3), acceptance=1.0)
+    assert drawn.accepted.sum() == 5000
+    check_frequencies(paths, exact, drawn.paths)
+
+
+@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz", "zeros"])
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("n_words", [2, 3])
+def test_max_backoff_table(kind, order, n_words):
+    model = random_model(kind, order, n_words, order)
+    a = ContextAutomaton(model)
+    words = [y for y in range(a.n_classes) if y != a.end_class]
+    # Every full history: order - 1 words, or fewer after the start.
+    best = {}
+    for length in range(order):
+        for history in itertools.product(words, repeat=length):
+            if length < order - 1:
+                ids = [a.start_symbol, *a.symbol_of_class[list(history)]]
+            else:
+                ids = a.symbol_of_class[list(history)]
+            window = np.full((1, model.max_depth), -1)
+            if len(ids):
+                window[0, -len(ids) :] = ids
+            row = model.predict_log_proba(model.find(window))[0]
+            for k in range(len(ids) + 1):
+                key = tuple(int(s) for s in ids[len(ids) - k :])
+                best[key] = np.maximum(best.get(key, -np.inf), row)
+    seen = 0
+    for node in range(a.n_nodes):
+        context, n = [], node
+        while n:
+            context.append(int(a.symbol[n]))
+            n = a.parent[n]
+        context = tuple(context)  # oldest first
+        if context not in best:
+            continue
+        seen += 1
+        arcs = slice(a.arc_ptr[node], a.arc_ptr[node + 1])
+        row = model.predict_log_proba([node])[0] + a.max_backoff[node]
+        row[a.arc_class[arcs]] = a.arc_max[arcs]
+        np.testing.assert_allclose(row, best[context], atol=1e-12)
+    assert seen > n_words
+
+
+@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz"])
+def test_lattice_samples_follow_the_posterior(kind):
+    model = random_model(kind, 3, 3, 5)
+    c = random_candidates(model, 4, np.random.RandomState(0), all_classes=True)
+    paths, scores = enumerate_paths(model, c)
+    exact = np.exp(scores - logsumexp(scores))
+    drawn = LatticeSolver(ContextAutomaton(model)).sums(c).sample(
+        20000, np.random.RandomState(7)
+    )
+    check_frequencies(paths, exact, drawn)
+
+
+def check_frequencies(paths, exact, drawn):
+    index = {p: i for i, p in enumerate(paths)}
+    counts = np.bincount([index[tuple(row)] for row in drawn.tolist()], minlength=len(paths))
+    common = exact * len(drawn) >= 5
+    observed = np.append(counts[common], counts[~common].sum())
+    expected = np.append(exact[common], exact[~common].sum()) * len(drawn)
+    keep = expected > 0
+    expected = expected[keep] * observed.sum() / expected[keep].sum()
+    assert chisquare(observed[keep], expected).pvalue > 1e-3
+
+
+def test_max_states():
+    model = random_model("additive", 4, 5, 0)
+    c = random_candidates(model, 6, np.random.RandomState(0), all_classes=True)
+    with pytest.raises(LatticeTooLargeError, match="max_states=3"):
+        LatticeSolver(ContextAutomaton(model), max_states=3).decode(c)
