@@ -120,9 +120,7 @@ def _add_arcs(t):
     A missing arc gets the probability that backing off gives it.
     """
     while True:
-        owner = np.repeat(
-            np.arange(len(t.parent), dtype=np.int32), np.diff(t.arc_ptr)
-        )
+        owner = np.repeat(np.arange(len(t.parent), dtype=np.int32), np.diff(t.arc_ptr))
         newest = t.class_of_symbol[t.newest[1:]] if len(t.parent) > 1 else t.newest[1:]
         node = np.concatenate([t.prefix[1:], t.parent[owner]])
         y = np.concatenate([newest, t.arc_class])
@@ -140,9 +138,7 @@ def _add_arcs(t):
         t.arc_class = arc_class[order]
         t.arc_log_prob = np.concatenate([t.arc_log_prob, log_prob])[order]
         t.arc_ptr = np.zeros(len(t.parent) + 1, dtype=np.int64)
-        np.cumsum(
-            np.bincount(owner, minlength=len(t.parent)), out=t.arc_ptr[1:]
-        )
+        np.cumsum(np.bincount(owner, minlength=len(t.parent)), out=t.arc_ptr[1:])
 
 
 class ContextAutomaton:
@@ -201,9 +197,7 @@ class ContextAutomaton:
             newest[1:] = t.class_of_symbol[t.newest[1:]]
         arc_of_node = _find_arcs(t, t.prefix, newest)
         self.arc_next = np.empty(len(t.arc_class), dtype=np.int32)
-        _fast.link_arcs(
-            t.parent, t.arc_ptr, t.arc_class, arc_of_node, self.arc_next
-        )
+        _fast.link_arcs(t.parent, t.arc_ptr, t.arc_class, arc_of_node, self.arc_next)
         self.start_node = 0
         if t.start_symbol >= 0:
             first = self.children[2][: self.children[0][1]]
@@ -227,13 +221,21 @@ class ContextAutomaton:
 
     def _set_bounds(self):
         # A history is a string of classes other than the end, after the start mark.
-        words = np.delete(np.arange(self.n_classes), self.end_class) if (
-            self.end_class >= 0
-        ) else np.arange(self.n_classes)
+        words = (
+            np.delete(np.arange(self.n_classes), self.end_class)
+            if (self.end_class >= 0)
+            else np.arange(self.n_classes)
+        )
         symbols = self.symbol_of_class[words]
         possible = np.zeros(
-            max(int(self.symbol.max()), int(symbols.max(initial=-1)),
-                self.start_symbol, 0) + 1, dtype=bool,
+            max(
+                int(self.symbol.max()),
+                int(symbols.max(initial=-1)),
+                self.start_symbol,
+                0,
+            )
+            + 1,
+            dtype=bool,
         )
         possible[symbols[symbols >= 0]] = True
         whole = bool((symbols >= 0).all()) and self.start_symbol >= 0
@@ -243,9 +245,7 @@ class ContextAutomaton:
         extends[1:] = possible[self.symbol[1:]]
         if self.start_symbol >= 0:  # nothing stands before a start
             extends[1:][self.symbol[self.parent[1:]] == self.start_symbol] = 0
-        n_longer = np.bincount(
-            self.parent[1:][extends[1:] > 0], minlength=self.n_nodes
-        )
+        n_longer = np.bincount(self.parent[1:][extends[1:] > 0], minlength=self.n_nodes)
         complete = (n_longer == possible.sum()) & whole
         self.arc_max = np.empty(len(self.arc_class))
         self.max_backoff = np.empty(self.n_nodes)

@@ -214,7 +214,8 @@ class _BoundEdits:
         word = str(observation)
         code = np.frombuffer((word + " ").encode("utf-32-le"), dtype=np.int32)[:-1]
         low, high = np.searchsorted(
-            self.lengths, [len(word) - self.max_distance, len(word) + self.max_distance + 1]
+            self.lengths,
+            [len(word) - self.max_distance, len(word) + self.max_distance + 1],
         )
         out = np.empty(high - low, dtype=np.int32)
         _fast.edit_distances(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
 from .._compat import HasMethods, Interval
@@ -119,9 +120,7 @@ class FrequencyEmission(_Emission):
     def candidates(self, sequence):
         """(label ids, log-factors) of every observation; None where it is missing."""
         known, other = self._known, self._all
-        return [
-            None if is_missing(o) else known.get(_key(o), other) for o in sequence
-        ]
+        return [None if is_missing(o) else known.get(_key(o), other) for o in sequence]
 
 
 def _rows(code, log_factor):
@@ -134,27 +133,38 @@ def _rows(code, log_factor):
 
 
 class SuffixEmission(_Emission):
-    r"""Relative frequencies for known words, endings for unknown ones.
+    r"""Relative frequencies for known words, endings for unknown and rare ones.
 
     .. math::
         P(y \mid s_k) = \frac{\hat P(y \mid s_k) + \theta\, P(y \mid s_{k-1})}
         {1 + \theta}, \qquad
-        p(o \mid y) \propto \frac{P(y \mid s_K)}{\hat P(y)}
+        p(o \mid y) \propto \frac{P(y \mid o)}{\hat P(y)}
 
-    where :math:`s_k` are the last k letters of the word, :math:`\hat P` relative
-    frequencies over rare words and :math:`s_K` the longest ending seen with them.
+    where :math:`s_k` are the last k letters of the word and :math:`\hat P` relative
+    frequencies over rare words. P(y | o) of an unknown word is that of the longest
+    ending seen; of a known one, :math:`c(o, y) / c(o)`; of a rare one,
+    :math:`(c(o, y) + m P(y \mid s_K)) / (c(o) + m)`.
 
     Parameters
     ----------
-    max_suffix : int, default=10
-        Longest ending, in letters, at least 0.
+    max_suffix : int, default=6
+        K, the longest ending, in letters, at least 0.
 
     max_count : int, default=10
-        Words that occur at most so often teach the endings, at least 1.
+        Words that occur at most so often are rare: they teach the endings, and are
+        helped by them. At least 1.
 
     theta : float or None, default=None
         Weight of the shorter ending, above 0. None: the standard deviation of the
         label frequencies, as in [1]_.
+
+    shrinkage : float, default=0.3
+        m, how many occurrences the ending of a rare word counts for; at least 0.
+        At 0 a known word allows only the labels that it was seen with, as in [1]_.
+
+    min_proba : float, default=1e-3
+        Labels which an ending makes less probable than this are ruled out for words
+        that never had them, in 0..1.
 
     Attributes
     ----------
@@ -170,9 +180,9 @@ class SuffixEmission(_Emission):
 
     Notes
     -----
-    A known word allows only the labels that it was seen with. Words that start with
-    an upper-case letter, that hold a digit, and all others have endings of their own.
-    Observations that are no strings are spelt by ``str``.
+    Endings are told apart by the shape of the word: with a digit, all or first
+    letter in upper case, with a hyphen, without letters. Observations that are no
+    strings are spelt by ``str``.
 
     References
     ----------
@@ -194,77 +204,119 @@ class SuffixEmission(_Emission):
         "max_suffix": [Interval(Integral, 0, None, closed="left")],
         "max_count": [Interval(Integral, 1, None, closed="left")],
         "theta": [None, Interval(Real, 0, None, closed="neither")],
+        "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "min_proba": [Interval(Real, 0, 1, closed="left")],
     }
 
     def __init__(
-        self, max_suffix: int = 10, max_count: int = 10, theta: float | None = None
+        self,
+        max_suffix: int = 6,
+        max_count: int = 10,
+        theta: float | None = None,
+        shrinkage: float = 0.3,
+        min_proba: float = 1e-3,
     ):
         self.max_suffix = max_suffix
         self.max_count = max_count
         self.theta = theta
+        self.shrinkage = shrinkage
+        self.min_proba = min_proba
 
     def _fit(self, X, ids, n_labels):
         code, table = _count(X, ids, n_labels)
         total = self.label_counts_ = table.sum(axis=0)
         prior = total / total.sum()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self._known = _rows(code, np.log(np.nan_to_num(table / total)))
+        with np.errstate(divide="ignore"):
             self._log_prior = np.log(prior)
         self.theta_ = self.theta
         if self.theta is None:
             # One label has no deviation: any weight gives the same answer.
             self.theta_ = float(np.std(prior, ddof=1)) if n_labels > 1 else 1.0
             self.theta_ = max(self.theta_, 1e-6)
-        counts = {}
-        for word, i in code.items():
-            row = table[i]
-            if row.sum() <= self.max_count:
-                for ending in self._endings(str(word)):
-                    if ending in counts:
-                        counts[ending] += row
-                    else:
-                        counts[ending] = row.copy()
-        self._endings_proba = {}
-        # Shorter endings first: each is mixed with the one before it.
-        for ending in sorted(counts, key=lambda e: len(e[1])):
-            row = counts[ending]
-            shorter = prior
-            if ending[1]:
-                shorter = self._endings_proba[ending[0], ending[1][1:]]
-            self._endings_proba[ending] = (row / row.sum() + self.theta_ * shorter) / (
-                1 + self.theta_
-            )
-        self._prior = prior
-        self._guesses = {}
+        count = table.sum(axis=1)
+        rare = np.flatnonzero(count <= self.max_count)
+        words = list(code)
+        last = self._fit_endings([str(words[i]) for i in rare], table[rare], prior)
+        if self.shrinkage:
+            guess = self._ending_proba[last]
+            guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
+            table[rare] += self.shrinkage * guess
+        self._known = code
+        self._words = sp.csr_array(table)
+        proba = self._words.data / np.repeat(
+            table.sum(axis=1), np.diff(self._words.indptr)
+        )
+        self._words.data = np.log(proba) - self._log_prior[self._words.indices]
+
+    def _fit_endings(self, words, table, prior):
+        """Label probabilities of all endings; the row of each word's longest one."""
+        code = {}
+        row, column, length, shorter = [], [], [], []
+        last = np.zeros(len(words), dtype=np.int64)
+        for i, word in enumerate(words):
+            before = -1
+            for ending in self._endings(word):
+                at = code.setdefault(ending, len(code))
+                if at == len(length):
+                    length.append(len(ending[1]))
+                    shorter.append(before)
+                row.append(at)
+                column.append(i)
+                before = at
+            last[i] = before
+        seen = sp.csr_array(
+            (np.ones(len(row)), (row, column)), shape=(len(code), len(words))
+        )
+        proba = seen @ table
+        proba /= proba.sum(axis=1, keepdims=True)
+        length, shorter = np.array(length), np.array(shorter, dtype=np.int64)
+        for k in range(self.max_suffix + 1):
+            some = np.flatnonzero(length == k)
+            before = proba[shorter[some]] if k else prior
+            proba[some] = (proba[some] + self.theta_ * before) / (1 + self.theta_)
+        self._ending_code, self._ending_proba, self._prior = code, proba, prior
+        return last
 
     def _endings(self, word):
-        """Endings of a word, shortest first."""
+        """Endings of a word with its shape, shortest first."""
         if any(c.isdigit() for c in word):
-            kind = 1
+            shape = 1
+        elif len(word) > 1 and word.isupper():
+            shape = 2
         else:
-            kind = 2 if word[:1].isupper() else 0
+            shape = 3 if word[:1].isupper() else 0
+        if "-" in word:
+            shape += 4
+        if not any(c.isalnum() for c in word):
+            shape = 8
         for k in range(min(self.max_suffix, len(word)) + 1):
-            yield kind, word[len(word) - k :]
+            yield shape, word[len(word) - k :]
 
     def _guess(self, word):
-        found = self._prior
+        proba = self._prior
         for ending in self._endings(word):
-            proba = self._endings_proba.get(ending)
-            if proba is None:
+            at = self._ending_code.get(ending)
+            if at is None:
                 break
-            found = proba
-        possible = np.flatnonzero(found > 0).astype(np.int32)
-        return possible, np.log(found[possible]) - self._log_prior[possible]
+            proba = self._ending_proba[at]
+        keep = proba >= min(self.min_proba, proba.max())
+        possible = np.flatnonzero(keep & (proba > 0)).astype(np.int32)
+        return possible, np.log(proba[possible]) - self._log_prior[possible]
 
     def candidates(self, sequence):
         """(label ids, log-factors) of every observation; None where it is missing."""
+        ptr, ids, factor = self._words.indptr, self._words.indices, self._words.data
         found = []
         for o in sequence:
             if is_missing(o):
                 found.append(None)
                 continue
-            row = self._known.get(_key(o))
-            found.append(self._guess(str(o)) if row is None else row)
+            at = self._known.get(_key(o))
+            if at is None:
+                found.append(self._guess(str(o)))
+            else:
+                row = slice(ptr[at], ptr[at + 1])
+                found.append((ids[row], factor[row]))
         return found
 
 

@@ -47,7 +47,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     smoothing : estimator or BackoffModel, default=None
         What learns the transitions: any estimator of this package over context windows
         (`KneserNeyLM`, `StructuredLogLinearLM`, ...). None is
-        ``KneserNeyLM(discount="single")``. A fitted `BackoffModel`, for example one
+        ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for example one
         read from a file, is taken as it is, and `order` is then its own.
 
     emission : {"suffix", "mle"}, emission model or classifier, default="suffix"
@@ -225,7 +225,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             )
             smoothing = self.smoothing
             if smoothing is None:
-                smoothing = KneserNeyLM(discount="single")
+                smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
             estimator = clone(smoothing)
             known = estimator.get_params(deep=False)
             wanted = {"padding": -1, "classes": np.r_[np.arange(n), n + 1]}
@@ -239,7 +239,9 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
                 )
             names = self.classes_.tolist()
             start, end = _new_mark("<s>", names), _new_mark("</s>", names)
-            symbols = object_array([*names, start, end])[model.symbols_.astype(np.int64)]
+            symbols = object_array([*names, start, end])[
+                model.symbols_.astype(np.int64)
+            ]
             self.transition_model_ = label(
                 model, object_array([*names, end]), symbols, start, end
             )
@@ -330,9 +332,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             chosen = []
             for one, (ids, factor) in zip(_items(labels), positions):
                 if one not in code:
-                    raise ValueError(
-                        f"y[{i}] holds {one!r}, which is not in classes_"
-                    )
+                    raise ValueError(f"y[{i}] holds {one!r}, which is not in classes_")
                 at = np.flatnonzero(ids == self._class_of_label[code[one]])
                 chosen.append((ids[at], factor[at]))
             sentences.append(make_candidates(chosen, end))

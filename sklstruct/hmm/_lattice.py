@@ -102,9 +102,7 @@ class LatticeSolver:
         """Upper bound of all that follows each candidate, from bigram bounds."""
         self._reserve(c.width, self._capacity or min(4096, self.max_states))
         out = np.empty(len(c.ids))
-        _fast.bounds(
-            self.automaton.arcs, self._work, c.ptr, c.ids, c.log_factor, out
-        )
+        _fast.bounds(self.automaton.arcs, self._work, c.ptr, c.ids, c.log_factor, out)
         return out
 
     def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
@@ -259,9 +257,7 @@ class Lattice:
             np.empty(max(c.width, 1)),
         )  # fmt: skip
         first = int(self.ptr[1])
-        position = np.repeat(
-            np.arange(c.n_positions), self.states_per_position[1:]
-        )
+        position = np.repeat(np.arange(c.n_positions), self.states_per_position[1:])
         index = c.ptr[position] + self.candidate[first:]
         mass = np.exp(self.score[first:] + after[first:] - log_z)
         out += np.bincount(index, mass, minlength=len(out))

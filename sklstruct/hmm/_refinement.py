@@ -204,8 +204,12 @@ class RefinementSolver:
         return Decoded(best_path, best, gap, iteration, q.n_states)
 
     def sample(
-        self, c: Candidates, n: int, rng: np.random.RandomState,
-        acceptance: float = 0.5, max_seconds: float = np.inf,
+        self,
+        c: Candidates,
+        n: int,
+        rng: np.random.RandomState,
+        acceptance: float = 0.5,
+        max_seconds: float = np.inf,
     ) -> Samples:
         """Independent draws from the posterior.
 

@@ -197,7 +197,9 @@ def test_refinement_equals_enumeration(case, marks, refine, start):
 
 
 @pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz"])
-@pytest.mark.parametrize("refine, batch_size", [("row", 1), ("row", 10), ("literal", 3)])
+@pytest.mark.parametrize(
+    "refine, batch_size", [("row", 1), ("row", 10), ("literal", 3)]
+)
 def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
     model = random_model(kind, 3, 3, 5)
     c = random_candidates(model, 4, np.random.RandomState(0), all_classes=True)
@@ -256,15 +258,19 @@ def test_lattice_samples_follow_the_posterior(kind):
     c = random_candidates(model, 4, np.random.RandomState(0), all_classes=True)
     paths, scores = enumerate_paths(model, c)
     exact = np.exp(scores - logsumexp(scores))
-    drawn = LatticeSolver(ContextAutomaton(model)).sums(c).sample(
-        20000, np.random.RandomState(7)
+    drawn = (
+        LatticeSolver(ContextAutomaton(model))
+        .sums(c)
+        .sample(20000, np.random.RandomState(7))
     )
     check_frequencies(paths, exact, drawn)
 
 
 def check_frequencies(paths, exact, drawn):
     index = {p: i for i, p in enumerate(paths)}
-    counts = np.bincount([index[tuple(row)] for row in drawn.tolist()], minlength=len(paths))
+    counts = np.bincount(
+        [index[tuple(row)] for row in drawn.tolist()], minlength=len(paths)
+    )
     common = exact * len(drawn) >= 5
     observed = np.append(counts[common], counts[~common].sum())
     expected = np.append(exact[common], exact[~common].sum()) * len(drawn)

@@ -1,0 +1,451 @@
+"""HighOrderHMM, NoisyChannelDecoder, channels and emission models."""
+
+import io
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+
+from sklstruct import (
+    AdditiveLM,
+    BackoffModel,
+    KneserNeyLM,
+    LanguageModel,
+    StructuredLogLinearLM,
+)
+from sklstruct.exchange import read, write
+from sklstruct.hmm import (
+    ClassifierEmission,
+    EditDistanceChannel,
+    FrequencyEmission,
+    HighOrderHMM,
+    KeypadChannel,
+    LatticeTooLargeError,
+    NoisyChannelDecoder,
+    SuffixEmission,
+    split_sequences,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
+
+
+def toy(n=60, seed=0, labels="DNVA"):
+    """Sentences of words whose first letter hints at the label."""
+    rng = np.random.RandomState(seed)
+    n_labels = len(labels)
+    step = rng.dirichlet(np.full(n_labels, 0.5), size=(n_labels, n_labels))
+    X, y = [], []
+    for _ in range(n):
+        a = b = 0
+        sequence = []
+        for _ in range(rng.randint(1, 8)):
+            a, b = b, rng.choice(n_labels, p=step[a, b])
+            sequence.append(b)
+        letters = [c if rng.rand() < 0.8 else (c + 1) % n_labels for c in sequence]
+        X.append([f"{'dnva'[c % 4]}{rng.randint(4)}" for c in letters])
+        y.append([labels[c] for c in sequence])
+    return X, y
+
+
+def all_paths(tagger, x):
+    """Every labelling of a sequence with its joint log-probability."""
+    paths = list(itertools.product(tagger.classes_.tolist(), repeat=len(x)))
+    scores = tagger.joint_log_proba([x] * len(paths), paths)
+    return paths, scores
+
+
+@pytest.mark.parametrize("order", [2, 3, 5])
+@pytest.mark.parametrize("emission", ["suffix", "mle"])
+def test_answers_agree_with_enumeration(order, emission):
+    X, y = toy()
+    tagger = HighOrderHMM(order, emission=emission).fit(X, y)
+    for x in [X[0][:4], ["d0", None, "n1"], ["new", "d1"], [float("nan")], []]:
+        paths, scores = all_paths(tagger, x)
+        decoding = tagger.decode([x])
+        assert decoding.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
+        assert scores[paths.index(tuple(decoding.labels[0]))] == pytest.approx(
+            scores.max(), abs=1e-9
+        )
+        assert decoding.gap[0] == 0 and not decoding.approximate[0]
+        log_z = np.logaddexp.reduce(scores)
+        assert tagger.log_likelihood([x])[0] == pytest.approx(log_z, abs=1e-9)
+        expected = np.zeros((len(x), len(tagger.classes_)))
+        for path, score in zip(paths, scores):
+            for i, label in enumerate(path):
+                k = tagger.classes_.tolist().index(label)
+                expected[i, k] += np.exp(score - log_z)
+        np.testing.assert_allclose(tagger.predict_proba([x])[0], expected, atol=1e-9)
+        best = tagger.predict_k([x], 4)[0]
+        np.testing.assert_allclose(
+            [s for _, s in best], np.sort(scores)[::-1][: len(best)], atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("solver", ["auto", "lattice", "refine"])
+@pytest.mark.parametrize("labels", ["DNVA", "0123"])
+def test_solvers_and_threads_agree(solver, labels):
+    X, y = toy(labels=labels)
+    if labels == "0123":
+        y = [[int(label) for label in row] for row in y]
+    one = HighOrderHMM(4, solver=solver).fit(X, y)
+    two = clone(one).set_params(n_jobs=2, solver="lattice").fit(X, y)
+    for a, b in zip(one.predict(X), two.predict(X)):
+        assert a.tolist() == b.tolist()
+        assert a.dtype == one.classes_.dtype
+    draws = one.sample_posterior(X[:5], 3, random_state=0)
+    again = one.set_params(n_jobs=2).sample_posterior(X[:5], 3, random_state=0)
+    assert all((a == b).all() for a, b in zip(draws, again))
+    assert [d.shape for d in draws] == [(3, len(x)) for x in X[:5]]
+    for a, b in zip(one.predict_proba(X), two.predict_proba(X)):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_cross_validation_and_search():
+    X, y = toy(90)
+    search = GridSearchCV(
+        HighOrderHMM(),
+        {"order": [2, 3, 4], "smoothing": [KneserNeyLM(discount="single"), None]},
+        cv=3,
+    ).fit(X, y)
+    assert search.best_params_["order"] in (2, 3, 4)
+    assert 0.5 < search.best_score_ <= 1
+    search = GridSearchCV(
+        HighOrderHMM(emission=SuffixEmission()),
+        {"emission__max_suffix": [0, 2], "emission__max_count": [1, 5]},
+        cv=3,
+    ).fit(X, y)
+    assert search.score(X, y) > 0.5
+    predicted = cross_val_predict(HighOrderHMM(), X, y, cv=3)
+    assert [len(p) for p in predicted] == [len(x) for x in X]
+    assert cross_val_score(HighOrderHMM(), X, y, cv=3).shape == (3,)
+
+
+def test_order_is_learnt_from_data():
+    # The label repeats what stood two positions before; observations say nothing.
+    rng = np.random.RandomState(0)
+    X, y = [], []
+    for _ in range(60):
+        row = list(rng.choice(list("ab"), 2))
+        while len(row) < 10:
+            row.append(row[-2])
+        y.append([str(label) for label in row])
+        X.append([row[0], row[1]] + ["?"] * 8)
+    search = GridSearchCV(HighOrderHMM(emission="mle"), {"order": [2, 3]}, cv=3)
+    assert search.fit(X, y).best_params_["order"] == 3
+    assert search.best_score_ > 0.99
+
+
+def test_clone_pickle_and_size():
+    X, y = toy()
+    tagger = HighOrderHMM(3).fit(X, y)
+    before = tagger.predict(X)
+    again = pickle.loads(pickle.dumps(tagger))
+    assert all((a == b).all() for a, b in zip(before, again.predict(X)))
+    assert "_automaton_cache" not in tagger.__getstate__()
+    assert not hasattr(clone(tagger), "classes_")
+    model = tagger.transition_model_
+    arrays = len(pickle.dumps(model)) + len(pickle.dumps(tagger.emission_))
+    assert len(pickle.dumps(tagger)) < arrays + 5000
+
+
+@pytest.mark.parametrize(
+    "smoothing",
+    [AdditiveLM(delta=0.1), KneserNeyLM(discount="single"), StructuredLogLinearLM()],
+    ids=lambda s: type(s).__name__,
+)
+def test_any_smoothing(smoothing):
+    X, y = toy()
+    tagger = HighOrderHMM(3, smoothing=smoothing).fit(X, y)
+    assert tagger.score(X, y) > 0.6
+    assert tagger.order_ == 3
+    assert tagger.transition_model_.check_normalized() < 1e-9
+
+
+def test_transitions_from_a_file():
+    X, y = toy()
+    first = HighOrderHMM(3).fit(X, y)
+    file = io.BytesIO()
+    write(first.transition_model_, file, precision=15)
+    file.seek(0)
+    model = read(file)
+    second = HighOrderHMM(smoothing=model).fit(X, y)
+    np.testing.assert_allclose(
+        first.log_likelihood(X), second.log_likelihood(X), atol=1e-6
+    )
+    for a, b in zip(first.predict(X), second.predict(X)):
+        assert a.tolist() == b.tolist()
+    with pytest.raises(ValueError, match="the label 'new'"):
+        HighOrderHMM(smoothing=model).fit([["a"]], [["new"]])
+
+
+def test_classifier_as_emission():
+    X, y = toy()
+    letters = [[[int(c == w[0]) for c in "dnva"] for w in x] for x in X]
+    tagger = HighOrderHMM(3, emission=MultinomialNB()).fit(letters, y)
+    assert tagger.score(letters, y) > 0.6
+    assert not tagger.decode(letters[:1]).approximate[0]
+    # Dividing by the prior: the factors are those of the generative model.
+    ids, factor = tagger.emission_.candidates(letters[0])[0]
+    proba = tagger.emission_.estimator_.predict_proba(np.array(letters[0]))[0]
+    counts = np.bincount([tagger.classes_.tolist().index(t) for r in y for t in r])
+    np.testing.assert_allclose(factor, np.log(proba / (counts / counts.sum())))
+    pruned = ClassifierEmission(MultinomialNB(), min_proba=0.2)
+    tagger = HighOrderHMM(3, emission=pruned).fit(letters, y)
+    assert tagger.decode(letters[:1]).approximate[0]
+    assert tagger.predict([[None, letters[0][0]]])[0].shape == (2,)
+
+
+def test_suffix_emission_sums():
+    X, y = toy()
+    ids = [np.array(["DNVA".index(t) for t in row]) for row in y]
+    emission = SuffixEmission(min_proba=0, shrinkage=0).fit(X, ids, 4)
+    # p(o | y) P(y) = P(y | o) sums to 1 over the labels, known word or not.
+    prior = emission.label_counts_ / emission.label_counts_.sum()
+    for word in ("d0", "zz1", "Upper", "n-9", ""):
+        some, factor = emission.candidates([word])[0]
+        assert (np.exp(factor) * prior[some]).sum() == pytest.approx(1.0)
+
+
+def test_frequency_emission_floor():
+    ids = [np.array([0, 1, 0])]
+    sharp = FrequencyEmission().fit([["a", "b", "c"]], ids, 2)
+    assert sharp.candidates(["a"])[0][0].tolist() == [0]
+    soft = FrequencyEmission(floor=0.01).fit([["a", "b", "c"]], ids, 2)
+    np.testing.assert_allclose(np.exp(soft.candidates(["a"])[0][1]), [0.5, 0.01])
+    some, factor = sharp.candidates(["new"])[0]
+    assert some.tolist() == [0, 1] and (factor == factor[0]).all()
+
+
+def test_impossible_sequences():
+    # After "a" only "b" can stand, and "x" is only ever an "a".
+    zero = -np.inf
+    model = BackoffModel(
+        [-1, 0, 0], [-1, 0, 1], [0, 1, 3], [1, 3, 3, 3], [0, 2, 4, 4],
+        [0, 1, 0, 1], [np.log(0.5), np.log(0.5), zero, 0.0], [0.0, zero, 0.0],
+        classes=["a", "b"], symbols=["a", "b"],
+    )  # fmt: skip
+    tagger = HighOrderHMM(smoothing=model, emission="mle")
+    tagger.fit([["x", "y"]], [["a", "b"]])
+    for solver in ("lattice", "refine"):
+        tagger.set_params(solver=solver)
+        decoding = tagger.decode([["x", "x"], ["x", "y"]])
+        assert decoding.log_proba[0] == -np.inf and np.isfinite(decoding.log_proba[1])
+        assert decoding.labels[0].tolist() == [None, None]
+        assert decoding.labels[1].tolist() == ["a", "b"]
+        with pytest.raises(ValueError, match=r"X\[0\]: the sentence has no possible"):
+            tagger.sample_posterior([["x", "x"]])
+    assert tagger.log_likelihood([["x", "x"]])[0] == -np.inf
+    assert (tagger.predict_proba([["x", "x"]])[0] == 0).all()
+    assert tagger.predict_k([["x", "x"]]) == [[]]
+    assert tagger.score([["x", "x"]], [["a", "a"]]) == 0
+
+
+def test_anytime():
+    X, y = toy(200, labels="DNVA")
+    exact = HighOrderHMM(5, emission=FrequencyEmission(floor=0.05)).fit(X, y)
+    best = exact.decode(X).log_proba
+    early = clone(exact).set_params(solver="refine", max_iter=2).fit(X, y).decode(X)
+    assert (early.n_iterations <= 2).all()
+    assert (early.gap > 1e-9).any()
+    assert (early.log_proba <= best + 1e-9).all()
+    assert (early.log_proba + early.gap >= best - 1e-9).all()
+
+
+def test_max_states():
+    X, y = toy()
+    tagger = HighOrderHMM(4, emission=FrequencyEmission(floor=0.1), max_states=4)
+    tagger.fit(X, y)
+    long = [x for x in X if len(x) > 4][:3]
+    assert (tagger.decode(long).n_iterations >= 0).all()  # falls back to refinement
+    assert tagger.sample_posterior(long, 2, random_state=0)[0].shape[0] == 2
+    for call in (tagger.predict_proba, tagger.log_likelihood, tagger.predict_k):
+        with pytest.raises(LatticeTooLargeError, match="max_states=4"):
+            call(long)
+    with pytest.raises(LatticeTooLargeError, match="max_states=4"):
+        tagger.set_params(solver="lattice").predict(long)
+
+
+@pytest.mark.parametrize(
+    "X, y, error, message",
+    [
+        ([["a"]], [["A", "B"]], ValueError, r"y\[0\] has 2 labels, but X\[0\] has 1"),
+        ([["a"], ["b"]], [["A"]], ValueError, "y has 1 sequences, but X has 2"),
+        ([["a"]], None, ValueError, "y is None"),
+        ([], [], ValueError, "y holds no label"),
+        ([[]], [[]], ValueError, "y holds no label"),
+        ("abc", [["A"]], TypeError, "X must be a list of sequences"),
+        (["abc"], [["A"]], TypeError, r"X\[0\] is a string"),
+        ([1], [["A"]], TypeError, r"X\[0\] is no sequence"),
+        ([["a"]], [[["A"]]], TypeError, "unhashable label"),
+        ([["a", "b"]], [["A", None]], TypeError, "of one kind"),
+        ([[["a"]]], [["A"]], TypeError, "not hashable"),
+        ([[None]], [["A"]], ValueError, "no observation"),
+    ],
+)
+def test_malformed_input(X, y, error, message):
+    with pytest.raises(error, match=message):
+        HighOrderHMM().fit(X, y)
+
+
+def test_other_errors():
+    X, y = toy(10)
+    tagger = HighOrderHMM().fit(X, y)
+    with pytest.raises(ValueError, match="not in classes_"):
+        tagger.joint_log_proba([["d0"]], [["unseen"]])
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        tagger.predict_k(X, 0)
+    with pytest.raises(ValueError, match="n_samples must be at least 1"):
+        tagger.sample_posterior(X, 0)
+    with pytest.raises(ValueError, match="'order' parameter"):
+        HighOrderHMM(1).fit(X, y)
+    with pytest.raises(TypeError, match="fits no back-off model"):
+        HighOrderHMM(smoothing=GaussianNB()).fit(X, y)
+    assert len(tagger.predict([])) == 0
+    with pytest.raises(ValueError, match="no observation to score"):
+        tagger.score([[]], [[]])
+
+
+def test_split_sequences():
+    assert split_sequences([1, 2, 3], [1, 0, 2]) == [[1], [], [2, 3]]
+    with pytest.raises(ValueError, match="add up to 2, but X has 3"):
+        split_sequences([1, 2, 3], [2])
+    with pytest.raises(ValueError, match="negative"):
+        split_sequences([1, 2, 3], [4, -1])
+
+
+def test_order_2_equals_hmmlearn():
+    hmmlearn = pytest.importorskip("hmmlearn.hmm")
+    X, y = toy()
+    # A chain with an end cannot be written in hmmlearn's parameters: none here.
+    text = [[*row] for row in y]
+    model = LanguageModel(
+        AdditiveLM(delta=0.5), max_depth=1, unknown=None, end=None
+    ).fit(text)
+    model = model.backoff_model_
+    tagger = HighOrderHMM(smoothing=model, emission=FrequencyEmission(floor=1e-3))
+    tagger.fit(X, y)
+    words = sorted({w for x in X for w in x})
+    n = len(tagger.classes_)
+    peer = hmmlearn.CategoricalHMM(n_components=n, n_features=len(words))
+    window = model.labels.encode_contexts if hasattr(model, "labels") else None
+    encode = window or model.encode_contexts
+    contexts = np.array(["<s>", *tagger.classes_], dtype=object)[:, None]
+    rows = model.predict_log_proba(model.find(encode(contexts)))
+    order = (
+        [model.classes_.tolist().index(c) for c in tagger.classes_]
+        if hasattr(model, "classes_")
+        else [model.labels.classes.tolist().index(c) for c in tagger.classes_]
+    )
+    peer.startprob_ = np.exp(rows[0, order])
+    peer.transmat_ = np.exp(rows[1:, order])
+    emission = np.exp([
+        [dict(zip(*(a.tolist() for a in tagger.emission_.candidates([w])[0])))[k]
+         for w in words] for k in range(n)
+    ])  # fmt: skip
+    peer.emissionprob_ = emission / emission.sum(axis=1, keepdims=True)
+    shift = np.log(emission.sum(axis=1))
+    code = {w: i for i, w in enumerate(words)}
+    for x in X:
+        log_proba, states = peer.decode(np.array([[code[w]] for w in x]))
+        states = tagger.classes_[states]
+        # hmmlearn wants the rows of emissions to sum to 1: compare where they do.
+        if np.ptp(shift) < 1e-12:
+            assert log_proba + len(x) * shift[0] == pytest.approx(
+                tagger.decode([x]).log_proba[0], abs=1e-9
+            )
+            assert states.tolist() == tagger.predict([x])[0].tolist()
+
+
+def test_keypad():
+    channel = KeypadChannel(k=2.0)
+    assert channel.encode("Dog-7?") == "364*7*"
+    bound = channel.bind(["dog", "eye", "aa", "fog"])
+    ids, factor = bound.candidates("364")
+    assert ids.tolist() == [0, 1, 3]
+    # e(3) y(9) e(3) against 3 6 4: distances 0, 1, sqrt(5).
+    assert factor[1] == pytest.approx(-np.log(2 + 1) - np.log(2 * np.sqrt(5) + 1))
+    assert factor[0] == factor[2] == 0
+    assert len(bound.candidates("1")[0]) == 0
+    with pytest.raises(ValueError, match="strings of the keys"):
+        bound.candidates("dog")
+    rng = np.random.RandomState(0)
+    drawn = [channel.corrupt("dog", rng) for _ in range(50)]
+    assert all(len(d) == 3 for d in drawn) and len(set(drawn)) > 1
+    with pytest.raises(ValueError, match="'k' parameter"):
+        KeypadChannel(k=-1).bind(["a"])
+
+
+def levenshtein(a, b):
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        old, row = row, [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(old[j - 1] + (x != y), old[j] + 1, row[-1] + 1))
+    return row[-1]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_edit_distance(limit):
+    rng = np.random.RandomState(limit)
+    words = [
+        "".join(rng.choice(list("abé\U0001f600"), rng.randint(7))) for _ in range(60)
+    ]
+    words = list(dict.fromkeys(words))
+    bound = EditDistanceChannel(0.1, max_distance=limit).bind(words)
+    for o in [*words[:20], "", "aaaaaaaaaaaa"]:
+        distance = np.array([levenshtein(o, w) for w in words])
+        ids, factor = bound.candidates(o)
+        assert ids.tolist() == np.flatnonzero(distance <= limit).tolist()
+        np.testing.assert_allclose(factor, distance[ids] * np.log(0.1))
+
+
+TEXT = [
+    "the dog ran home",
+    "the fog came in",
+    "the dog sat in the fog",
+    "a cat sat on the dog",
+] * 3
+
+
+@pytest.mark.parametrize("solver", ["auto", "refine"])
+def test_decoder(solver):
+    channel = KeypadChannel()
+    model = LanguageModel(KneserNeyLM(discount="single"), max_depth=3)
+    decoder = NoisyChannelDecoder(model, channel, solver=solver).fit(TEXT)
+    clean = [line.split() for line in TEXT[:4]]
+    keys = [[channel.encode(w) for w in line] for line in clean]
+    assert [p.tolist() for p in decoder.predict(keys)] == clean
+    assert decoder.score(keys, clean) == 1.0
+    rows = decoder.predict_proba(keys[:1])[0]
+    assert [words[0] for words, _ in rows] == clean[0]
+    np.testing.assert_allclose([p.sum() for _, p in rows], 1.0)
+    # A word as long as none in the vocabulary stays as it is: the unknown word.
+    assert decoder.predict([["843", "22222222"]])[0].tolist() == ["the", "22222222"]
+    few = clone(decoder).set_params(n_candidates=1).fit(TEXT).decode(keys)
+    assert few.approximate.all() and not decoder.decode(keys).approximate.any()
+    ready = NoisyChannelDecoder(decoder.transition_model_, channel).fit()
+    assert [p.tolist() for p in ready.predict(keys)] == clean
+    assert (
+        ready.predict([[None, "364"]])[0] == decoder.predict([[None, "364"]])[0]
+    ).all()
+    again = pickle.loads(pickle.dumps(decoder))
+    assert [p.tolist() for p in again.predict(keys)] == clean
+    assert cross_val_score(decoder, keys * 3, clean * 3, cv=3).mean() > 0.5
+
+
+def test_decoder_without_unknown_word():
+    model = LanguageModel(AdditiveLM(), max_depth=1, unknown=None)
+    decoder = NoisyChannelDecoder(model, EditDistanceChannel()).fit(TEXT)
+    decoding = decoder.decode([["teh", "dgo"], ["zzzzzzzzz"], []])
+    assert decoding.labels[0].tolist() == ["the", "dog"]
+    assert decoding.labels[1].tolist() == [None]
+    assert decoding.log_proba[1] == -np.inf and np.isfinite(decoding.log_proba[2])
+    with pytest.raises(ValueError, match="X is None"):
+        NoisyChannelDecoder(model, EditDistanceChannel()).fit()
+    with pytest.raises(ValueError, match="'n_candidates' parameter"):
+        NoisyChannelDecoder(model, EditDistanceChannel(), n_candidates=0).fit(TEXT)
