@@ -34,6 +34,15 @@ from sklstruct import (
 )
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
+from sklstruct.hmm import (
+    ClassifierEmission,
+    EditDistanceChannel,
+    FrequencyEmission,
+    HighOrderHMM,
+    KeypadChannel,
+    NoisyChannelDecoder,
+    SuffixEmission,
+)
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     L1,
@@ -180,6 +189,19 @@ ELSEWHERE = {
         "tests/loglinear (parts of StructuredLogLinearLM)",
     ),
     LanguageModel: "tests/language_model (its X are sentences)",
+    **dict.fromkeys(
+        [HighOrderHMM, NoisyChannelDecoder], "tests/hmm (their X are sequences)"
+    ),
+    **dict.fromkeys(
+        [
+            SuffixEmission,
+            FrequencyEmission,
+            ClassifierEmission,
+            KeypadChannel,
+            EditDistanceChannel,
+        ],
+        "tests/hmm (parts of HighOrderHMM and NoisyChannelDecoder)",
+    ),
     SampleRankClassifier: "tests/factor_graph (its X are lists of FactorGraph)",
     FactorGraphVectorizer: "tests/factor_graph (its X are dictionaries)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",

@@ -8,6 +8,7 @@ oldest symbol) at the price of the back-off weight.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 
 import numpy as np
@@ -277,7 +278,13 @@ class ContextAutomaton:
         return state
 
 
-def label(model: BackoffModel, classes, symbols, start, end) -> BackoffModel:
+def label(
+    model: BackoffModel,
+    classes: np.ndarray,
+    symbols: np.ndarray,
+    start: Hashable,
+    end: Hashable,
+) -> BackoffModel:
     """The model with other names for its ids: class i is ``classes[i]``."""
     return BackoffModel(
         model.parent,

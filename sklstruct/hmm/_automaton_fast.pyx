@@ -183,7 +183,6 @@ def max_backoff(
     cdef long long a, b
     cdef int count, up
     cdef double best
-    cdef const int* ptr
     cdef Py_ssize_t widest = 1
     for n in range(parent.shape[0]):
         widest = max(widest, child_ptr[n + 1] - child_ptr[n])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class Candidates(NamedTuple):
         return int(np.diff(self.ptr).max(initial=0))
 
 
-def make_candidates(positions, end_class: int) -> Candidates:
+def make_candidates(positions: Iterable, end_class: int) -> Candidates:
     """Candidates of a list of (class ids, log factors); impossible ones left out."""
     ids, factors = [], []
     for some, factor in positions:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,7 +30,7 @@ _LETTERS = {
 class _Channel(BaseEstimator):
     """Base of the channels: parameters, and `bind` to a vocabulary."""
 
-    def bind(self, words):
+    def bind(self, words: Iterable) -> Any:
         """Something with ``candidates(observation) -> (ids, log_factor)``."""
         self._validate_params()
         return self._bind([str(w) for w in words])
@@ -86,12 +88,15 @@ class KeypadChannel(_Channel):
         """The keys of a word, typed without a slip."""
         return "".join(_LETTERS.get(letter, "*") for letter in word.lower())
 
-    def corrupt(self, word: str, random_state=None) -> str:
+    def corrupt(
+        self, word: str, random_state: int | np.random.RandomState | None = None
+    ) -> str:
         """The keys of a word, each drawn from the channel.
 
         Parameters
         ----------
         word : str
+
         random_state : int, RandomState instance or None, default=None
 
         Returns

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -92,8 +94,8 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
 
     def __init__(
         self,
-        language_model,
-        channel,
+        language_model: Any,
+        channel: Any,
         *,
         n_candidates: int | None = None,
         solver: str = "auto",
@@ -112,7 +114,9 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X=None, y=None) -> NoisyChannelDecoder:
+    def fit(
+        self, X: Iterable | None = None, y: Iterable | None = None
+    ) -> NoisyChannelDecoder:
         """Fit the language model, and bind the channel to its words.
 
         Parameters
@@ -203,7 +207,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
             labels = np.where(ids == unknown, observed, labels)
         return labels
 
-    def predict_proba(self, X) -> list:
+    def predict_proba(self, X: Sequence) -> list:
         """Exact marginal probabilities of the candidates of each observation.
 
         Parameters

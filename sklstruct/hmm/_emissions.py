@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +14,7 @@ from .._compat import HasMethods, Interval
 from ._sequences import is_missing
 
 
-class _Emission(BaseEstimator):
+class Emission(BaseEstimator):
     """Base: `fit(X, ids, n_labels)`, then `candidates(sequence)`.
 
     `ids` holds an array of label ids for each sequence of X; `candidates` gives (label
@@ -22,7 +24,7 @@ class _Emission(BaseEstimator):
     # Whether candidates may be left out that a bound did not rule out.
     approximate_ = False
 
-    def fit(self, X, ids, n_labels: int):
+    def fit(self, X: list, ids: list, n_labels: int) -> Emission:
         """Learn from sequences of observations and their label ids.
 
         Parameters
@@ -70,7 +72,7 @@ def _count(X, ids, n_labels):
     return code, table.reshape(len(code), n_labels).astype(np.float64)
 
 
-class FrequencyEmission(_Emission):
+class FrequencyEmission(Emission):
     r"""Relative frequencies with a floor.
 
     .. math::
@@ -117,7 +119,7 @@ class FrequencyEmission(_Emission):
         self._known = _rows(code, log_factor)
         self._all = np.arange(n_labels, dtype=np.int32), np.zeros(n_labels)
 
-    def candidates(self, sequence):
+    def candidates(self, sequence: Sequence) -> list:
         """(label ids, log-factors) of every observation; None where it is missing."""
         known, other = self._known, self._all
         return [None if is_missing(o) else known.get(_key(o), other) for o in sequence]
@@ -132,7 +134,7 @@ def _rows(code, log_factor):
     return rows
 
 
-class SuffixEmission(_Emission):
+class SuffixEmission(Emission):
     r"""Relative frequencies for known words, endings for unknown and rare ones.
 
     .. math::
@@ -303,7 +305,7 @@ class SuffixEmission(_Emission):
         possible = np.flatnonzero(keep & (proba > 0)).astype(np.int32)
         return possible, np.log(proba[possible]) - self._log_prior[possible]
 
-    def candidates(self, sequence):
+    def candidates(self, sequence: Sequence) -> list:
         """(label ids, log-factors) of every observation; None where it is missing."""
         ptr, ids, factor = self._words.indptr, self._words.indices, self._words.data
         found = []
@@ -320,7 +322,7 @@ class SuffixEmission(_Emission):
         return found
 
 
-class ClassifierEmission(_Emission):
+class ClassifierEmission(Emission):
     r"""Any classifier's probabilities, divided by the prior of the labels.
 
     .. math::
@@ -388,7 +390,7 @@ class ClassifierEmission(_Emission):
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
         weight: float = 1.0,
         prior_weight: float = 1.0,
@@ -414,11 +416,11 @@ class ClassifierEmission(_Emission):
         self._log_prior = np.log(counts / counts.sum())
         self.approximate_ = self.min_proba > 0
 
-    def candidates(self, sequence):
+    def candidates(self, sequence: Sequence) -> list:
         """(label ids, log-factors) of every observation; None where it is missing."""
         return self.batch_candidates([sequence])[0]
 
-    def batch_candidates(self, X):
+    def batch_candidates(self, X: Sequence) -> list:
         """The same for many sequences: the classifier is asked once."""
         flat = [o for sequence in X for o in sequence if not is_missing(o)]
         rows = iter(())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -14,7 +16,7 @@ from ..context_tree import context_windows
 from ..smoothing import KneserNeyLM
 from ._automaton import label
 from ._candidates import make_candidates
-from ._emissions import ClassifierEmission, FrequencyEmission, SuffixEmission, _Emission
+from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
 from ._inference import SequenceInference
 from ._sequences import check_pairs, object_array
 
@@ -47,8 +49,8 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     smoothing : estimator or BackoffModel, default=None
         What learns the transitions: any estimator of this package over context windows
         (`KneserNeyLM`, `StructuredLogLinearLM`, ...). None is
-        ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for example one
-        read from a file, is taken as it is, and `order` is then its own.
+        ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for
+        example one read from a file, is taken as it is, and `order` is its own.
 
     emission : {"suffix", "mle"}, emission model or classifier, default="suffix"
         "suffix" is ``SuffixEmission()``, "mle" is ``FrequencyEmission()``; a
@@ -125,8 +127,8 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         self,
         order: int = 3,
         *,
-        smoothing=None,
-        emission="suffix",
+        smoothing: Any = None,
+        emission: Any = "suffix",
         solver: str = "auto",
         tol: float = 1e-9,
         max_iter: int = 100_000,
@@ -143,7 +145,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y) -> HighOrderHMM:
+    def fit(self, X: Sequence, y: Sequence) -> HighOrderHMM:
         """Learn transitions and emissions from labelled sequences.
 
         Parameters
@@ -197,7 +199,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         emission = self.emission
         if isinstance(emission, str):
             emission = SuffixEmission() if emission == "suffix" else FrequencyEmission()
-        elif not isinstance(emission, _Emission):
+        elif not isinstance(emission, Emission):
             emission = ClassifierEmission(emission)
         self.emission_ = clone(emission).fit(X, ids, len(self.classes_))
         return self
@@ -275,7 +277,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Sequence) -> np.ndarray:
         """Exact marginal probabilities of the labels at each position.
 
         Parameters
@@ -304,7 +306,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         out[position, self._label_of_class[c.ids[:n]]] = marginals[:n]
         return out
 
-    def joint_log_proba(self, X, y) -> np.ndarray:
+    def joint_log_proba(self, X: Sequence, y: Sequence) -> np.ndarray:
         """log P(y, o) of given labels and the observations.
 
         Parameters

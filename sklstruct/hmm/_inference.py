@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import INT32_MAX
 from .._parallel import ThreadMap
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
@@ -85,7 +87,7 @@ class SequenceInference:
             max_states=self.max_states,
         )  # fmt: skip
 
-    def _map(self, function, sentences, exact=False):
+    def _map(self, function, sentences):
         """function(solvers, i, candidates) of every sentence, over threads."""
         automaton = self._automaton
         solvers = threading.local()
@@ -116,7 +118,7 @@ class SequenceInference:
                 raise
             return solvers.refinement.decode(c)
 
-    def decode(self, X) -> Decoding:
+    def decode(self, X: Sequence) -> Decoding:
         """Most probable labels with their scores and what is certain about them.
 
         Parameters
@@ -144,7 +146,7 @@ class SequenceInference:
             np.array(approximate, dtype=bool),
         )
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Sequence) -> np.ndarray:
         """Most probable labels of every sequence.
 
         Parameters
@@ -161,7 +163,7 @@ class SequenceInference:
         """
         return self.decode(X).labels
 
-    def predict_k(self, X, k: int = 5) -> list:
+    def predict_k(self, X: Sequence, k: int = 5) -> list:
         """The `k` most probable labellings of every sequence.
 
         Parameters
@@ -191,7 +193,7 @@ class SequenceInference:
             for paths, x in zip(found, X)
         ]
 
-    def log_likelihood(self, X) -> np.ndarray:
+    def log_likelihood(self, X: Sequence) -> np.ndarray:
         """log Z: log of the summed weight of all labellings of each sequence.
 
         Parameters
@@ -214,7 +216,12 @@ class SequenceInference:
             dtype=np.float64,
         )
 
-    def sample_posterior(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+    def sample_posterior(
+        self,
+        X: Sequence,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> np.ndarray:
         """Independent draws of the labels given the observations.
 
         Parameters
@@ -242,7 +249,7 @@ class SequenceInference:
             raise ValueError(f"n_samples must be at least 1, got {n_samples}")
         rng = check_random_state(random_state)
         X, sentences, _ = self._sentences(X)
-        seeds = rng.randint(np.iinfo(np.int32).max, size=len(sentences))
+        seeds = rng.randint(INT32_MAX, size=len(sentences))
 
         def draw(solvers, i, c):
             own = np.random.RandomState(seeds[i])
@@ -263,7 +270,7 @@ class SequenceInference:
         drawn = self._map(draw, sentences)
         return object_array(self._labels(paths, x) for paths, x in zip(drawn, X))
 
-    def score(self, X, y) -> float:
+    def score(self, X: Sequence, y: Sequence) -> float:
         """Share of observations whose label is predicted right.
 
         Parameters

@@ -151,7 +151,15 @@ class Lattice:
     Position 0 is the sentence start; position i is after i symbols.
     """
 
-    def __init__(self, solver, c, ptr, node, candidate, score):
+    def __init__(
+        self,
+        solver: LatticeSolver,
+        c: Candidates,
+        ptr: np.ndarray,
+        node: np.ndarray,
+        candidate: np.ndarray,
+        score: np.ndarray,
+    ):
         self._solver, self.c, self.ptr = solver, c, ptr
         self.node, self.candidate, self.score = node, candidate, score
 

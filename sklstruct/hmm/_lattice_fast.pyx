@@ -20,7 +20,7 @@ of K for each context that stores a candidate (MAX: for the few that are not ski
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport exp, log, log1p, INFINITY
+from libc.math cimport exp, fabs, log, log1p, INFINITY
 
 from ._automaton_fast cimport Arcs, arcs_t, find_arc, walk
 
@@ -552,7 +552,7 @@ def trace(
             path[i] = k
             gain = observed[cand_ptr[i] + k]
             least = score[state] - gain - arcs.c.arc_max[y]
-            least -= 1e-9 * (1.0 + (score[state] if score[state] > 0 else -score[state]))
+            least -= 1e-9 * (1.0 + fabs(score[state]))
             best = -1
             top = -INFINITY
             for s in range(state_ptr[i], state_ptr[i + 1]):

@@ -282,7 +282,8 @@ def refine(
                 shorter = q
                 oldest = <int>(i - 1 - m)
                 if oldest >= 0:
-                    symbol = t.symbol_of_class[candidate[cand_ptr[oldest] + path[oldest]]]
+                    k = candidate[cand_ptr[oldest] + path[oldest]]
+                    symbol = t.symbol_of_class[k]
                 else:
                     symbol = t.start_symbol
                 node = find_child(t, state[s, NODE], symbol)

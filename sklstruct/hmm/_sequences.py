@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def check_sequences(X, name: str = "X") -> list:
+def check_sequences(X: Any, name: str = "X") -> list:
     """X as a list of sequences; errors name the parameter."""
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
@@ -30,7 +32,7 @@ def check_sequences(X, name: str = "X") -> list:
     return sequences
 
 
-def check_pairs(X, y) -> tuple[list, list]:
+def check_pairs(X: Any, y: Any) -> tuple[list, list]:
     """X and y as lists of sequences of equal lengths."""
     X = check_sequences(X)
     if y is None:
@@ -44,7 +46,7 @@ def check_pairs(X, y) -> tuple[list, list]:
     return X, y
 
 
-def object_array(values) -> np.ndarray:
+def object_array(values: Iterable) -> np.ndarray:
     """A one-dimensional object array, whatever the values are."""
     values = list(values)
     array = np.empty(len(values), dtype=object)
@@ -53,14 +55,14 @@ def object_array(values) -> np.ndarray:
     return array
 
 
-def is_missing(observation) -> bool:
+def is_missing(observation: Any) -> bool:
     """None and NaN: an observation that says nothing."""
     return observation is None or (
         isinstance(observation, float | np.floating) and observation != observation
     )
 
 
-def split_sequences(X, lengths) -> list:
+def split_sequences(X: Any, lengths: ArrayLike) -> list:
     r"""Split one long sequence into a list of sequences.
 
     Sequence i is :math:`X[s_i : s_i + \ell_i]` with :math:`s_i = \sum_{j<i} \ell_j`.
