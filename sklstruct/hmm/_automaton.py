@@ -8,7 +8,6 @@ oldest symbol) at the price of the back-off weight.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cached_property
 
 import numpy as np
@@ -21,34 +20,19 @@ class _Tables:
     """What the solvers need of a BackoffModel, as plain arrays."""
 
     def __init__(self, model: BackoffModel):
-        if model.span is not None:
-            raise ValueError(
-                "model stands on a collapsed tree, which does not hold the symbols of "
-                "its contexts; fit on a trie (collapse=False) instead"
-            )
-        self.parent = model.parent
-        self.symbol = model.symbol
-        self.arc_ptr = model.pair_ptr.astype(np.int64)
-        self.arc_class = model.target
+        labels = model.labels
+        self.parent, self.symbol = model.tree.parent, model.tree.symbol
+        self.arc_ptr = model.pairs.ptr.astype(np.int64)
+        self.arc_class = model.pairs.target
         self.arc_log_prob = model.log_prob
         self.backoff = model.log_backoff
-        self.classes = model.classes_
-        self.n_symbols = model.n_symbols
-        self.symbol_of_class = model.symbol_of_class
-        self.class_of_symbol = model.class_of_symbol
-        self.start_symbol = self.end_class = self.unknown_class = -1
-        if model.start_ is not None:
-            self.start_symbol = int(model.encode_contexts(_one(model.start_))[0])
-        if model.end_ is not None:
-            self.end_class = int(model.encode_targets(_one(model.end_))[0])
-        if model.unknown_ is not None:
-            self.unknown_class = int(model.encode_targets(_one(model.unknown_))[0])
-
-
-def _one(label):
-    array = np.empty(1, dtype=object)
-    array[0] = label
-    return array
+        self.classes = labels.classes
+        labels.known_symbols("model")
+        self.symbol_of_class = labels.symbol_of_class
+        self.class_of_symbol = labels.class_of_symbol
+        self.start_symbol = labels.start_id
+        self.end_class = labels.end_id
+        self.unknown_class = labels.unknown_id
 
 
 def _children(parent, symbol):
@@ -276,27 +260,3 @@ class ContextAutomaton:
         state = self.__dict__.copy()
         state.pop("arcs", None)
         return state
-
-
-def label(
-    model: BackoffModel,
-    classes: np.ndarray,
-    symbols: np.ndarray,
-    start: Hashable,
-    end: Hashable,
-) -> BackoffModel:
-    """The model with other names for its ids: class i is ``classes[i]``."""
-    return BackoffModel(
-        model.parent,
-        model.symbol,
-        model.level_ptr,
-        model.child_ptr,
-        model.pair_ptr,
-        model.target,
-        model.log_prob,
-        model.log_backoff,
-        classes=classes,
-        symbols=symbols,
-        start=start,
-        end=end,
-    )

@@ -76,7 +76,7 @@ class KeypadChannel(_Channel):
     '364*'
     >>> ids, log_factor = channel.bind(["dog", "fog", "cow", "horse"]).candidates("364")
     >>> ids.tolist(), log_factor.round(2).tolist()
-    ([0, 1, 2], [0.0, 0.0, -8.79])
+    ([0, 1, 2], [0.0, 0.0, -9.14])
     """
 
     _parameter_constraints: dict = {"k": [Interval(Real, 0, None, closed="left")]}
@@ -230,4 +230,4 @@ class _BoundEdits:
         near = np.flatnonzero(out <= self.max_distance)
         ids = self.ids[low:high][near]
         order = np.argsort(ids, kind="stable")
-        return ids[order], out[near][order] * self.log_edit
+        return ids[order], 0.0 + out[near][order] * self.log_edit

@@ -152,13 +152,15 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
             self.transition_model_ = model
         vars(self).pop("_automaton_cache", None)
         model = self.transition_model_
+        labels = model.labels
+        marks = (labels.end, labels.unknown, labels.start)
         words = [
             i
-            for i, word in enumerate(model.classes_.tolist())
-            if word not in (model.end_, model.unknown_, model.start_)
+            for i, word in enumerate(model.labels.classes.tolist())
+            if word not in marks
         ]
         self._ids = np.array(words, dtype=np.int32)
-        self.classes_ = model.classes_[self._ids]
+        self.classes_ = labels.classes[self._ids]
         if not words:
             raise ValueError("language_model predicts no word")
         self._bound = self.channel.bind(self.classes_.tolist())
@@ -199,7 +201,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         return self._ids[index], factor, dropped
 
     def _labels(self, ids, sequence):
-        labels = self.transition_model_.classes_[ids]
+        labels = self.transition_model_.labels.classes[ids]
         unknown = self._automaton.unknown_class
         if unknown >= 0 and (ids == unknown).any():
             labels = labels.astype(object)

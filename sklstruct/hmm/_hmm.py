@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import HasMethods, Interval, StrOptions, _fit_context
 from ..backoff import BackoffModel
-from ..context_tree import context_windows
 from ..smoothing import KneserNeyLM
-from ._automaton import label
+from ..symbols import Labels, context_windows
 from ._candidates import make_candidates
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
 from ._inference import SequenceInference
@@ -209,9 +208,9 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         n = len(self.classes_)
         if isinstance(self.smoothing, BackoffModel):
             model = self.smoothing
-            index = {c: i for i, c in enumerate(model.classes_.tolist())}
+            index = {c: i for i, c in enumerate(model.labels.classes.tolist())}
             for one in self.classes_.tolist():
-                if one not in index or one == model.end_:
+                if one not in index or one == model.labels.end:
                     raise ValueError(
                         f"y holds the label {one!r}, which smoothing, a fitted "
                         "model, does not predict"
@@ -242,14 +241,14 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             names = self.classes_.tolist()
             start, end = _new_mark("<s>", names), _new_mark("</s>", names)
             symbols = object_array([*names, start, end])[
-                model.symbols_.astype(np.int64)
+                model.labels.symbols.astype(np.int64)
             ]
-            self.transition_model_ = label(
-                model, object_array([*names, end]), symbols, start, end
+            self.transition_model_ = model.relabel(
+                Labels(object_array([*names, end]), symbols, start=start, end=end)
             )
             self._class_of_label = np.arange(n, dtype=np.int32)
         self._label_of_class = np.full(
-            len(self.transition_model_.classes_), -1, dtype=np.int64
+            self.transition_model_.n_classes, -1, dtype=np.int64
         )
         self._label_of_class[self._class_of_label] = np.arange(n)
 

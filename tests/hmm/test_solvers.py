@@ -16,14 +16,9 @@ from sklstruct.hmm._refinement import RefinementSolver
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
-def remake(model, log_prob, log_backoff, keep=None):
+def remake(model, log_prob, log_backoff):
     """The same structure with other numbers."""
-    return BackoffModel(
-        model.parent, model.symbol, model.level_ptr, model.child_ptr,
-        model.pair_ptr, model.target, log_prob, log_backoff,
-        classes=model.classes_, symbols=model.symbols_,
-        start=model.start_, end=model.end_, unknown=model.unknown_,
-    )  # fmt: skip
+    return BackoffModel(model.pairs, log_prob, log_backoff, model.labels)
 
 
 def random_model(kind, order, n_words, seed, marks=True):
@@ -61,11 +56,11 @@ def random_model(kind, order, n_words, seed, marks=True):
 
 def log_joint(model, path, factors=0.0):
     """log P of a path of class ids with its end, by the model's own queries."""
-    marks = [] if model.start_ is None else [model.start_]
-    words = [*marks, *model.classes_[list(path)].tolist()]
+    marks = [] if model.labels.start is None else [model.labels.start]
+    words = [*marks, *model.labels.classes[list(path)].tolist()]
     targets = list(path)
-    if model.end_ is not None:
-        targets.append(model.classes_.tolist().index(model.end_))
+    if model.labels.end is not None:
+        targets.append(model.labels.end_id)
     width = max(model.max_depth, 1)
     windows = []
     for i in range(len(targets)):
@@ -75,14 +70,16 @@ def log_joint(model, path, factors=0.0):
         return factors
     array = np.empty((len(windows), width), dtype=object)
     array[:] = windows
-    nodes = model.find(model.encode_contexts(array)[:, width - model.max_depth :])
+    nodes = model.find(
+        model.labels.encode_contexts(array)[:, width - model.max_depth :]
+    )
     return float(model.log_proba(nodes, targets).sum()) + factors
 
 
 def random_candidates(model, length, rng, all_classes=False):
     end = -1
-    if model.end_ is not None:
-        end = model.classes_.tolist().index(model.end_)
+    if model.labels.end is not None:
+        end = model.labels.end_id
     words = [y for y in range(model.n_classes) if y != end]
     positions = []
     for _ in range(length):
@@ -149,7 +146,7 @@ def test_lattice_equals_enumeration(case, marks):
         for i, y in enumerate(path):
             at = c.ptr[i] + np.flatnonzero(c.ids[c.ptr[i] : c.ptr[i + 1]] == y)[0]
             expected[at] += np.exp(score - log_z)
-    if model.end_ is not None:
+    if model.labels.end is not None:
         expected[-1] = 1.0
     n = c.ptr[c.length]
     np.testing.assert_allclose(lattice.marginals()[:n], expected[:n], atol=1e-9)
