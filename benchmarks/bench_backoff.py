@@ -53,34 +53,27 @@ def texts(name):
 
 
 def encoded(model, test):
-    """(windows of symbol ids, class ids, token stream, its classes) of the test text.
-
-    The end mark, which is no context symbol, has the first id after them.
-    """
-    labels = getattr(model, "labels", model)
+    """(windows of symbol ids, class ids, token stream) of the test text."""
+    labels = model.labels
     w = context_windows(test, DEPTH)
     keep = w.sample_weight > 0
     # -1, a missing history, is the last entry of the table
     symbol = np.append(labels.encode_contexts(w.vocabulary), -1).astype(np.int32)
-    target = labels.encode_targets(w.vocabulary)
     windows = np.ascontiguousarray(symbol[w.contexts[keep]])
-    end, start = model.n_symbols, labels.encode_contexts(np.array(["<s>"], object))
-    words = labels.encode_contexts(np.array([x for s in test for x in s], object))
-    lengths = np.array([len(s) for s in test])
-    tokens = np.insert(words, np.cumsum(lengths) - lengths, start[0])
-    tokens = np.insert(tokens, np.cumsum(lengths + 1), end).astype(np.int32)
-    of_end = labels.encode_targets(np.array(["</s>"], object))
-    classes = np.concatenate([labels.class_of_symbol, of_end]).astype(np.int32)
-    return windows, target[w.targets[keep]], tokens, classes
+    targets = labels.encode_targets(w.vocabulary)[w.targets[keep]]
+    code = labels.token_code
+    marked = (word for sentence in test for word in ("<s>", *sentence, "</s>"))
+    tokens = np.fromiter((code[word] for word in marked), dtype=np.int32)
+    return windows, targets, tokens
 
 
 def query(model, test, peer):
-    windows, targets, tokens, classes = encoded(model, test)
+    windows, targets, tokens = encoded(model, test)
     nodes = model.find(windows)
     calls = {
         "find": lambda: model.find(windows),
         "find_and_score": lambda: model.log_proba(model.find(windows), targets),
-        "score_tokens": lambda: model.score_tokens(tokens, classes),
+        "score_tokens": lambda: model.score_tokens(tokens),
     }
     if peer is not None:
         lines = [" ".join(sentence) for sentence in test]
@@ -100,16 +93,13 @@ def query(model, test, peer):
                for k, t in times.items()}  # fmt: skip
     figures |= {f"{k}_microseconds": t.cpu / N_ROWS * 1e6 for k, t in rows.items()}
     stream = times["score_tokens"].result
-    gap = np.abs(stream[classes_of(tokens, classes) >= 0] - ours).max()
+    predicted = model.labels.class_of_token[tokens] >= 0
+    gap = np.abs(stream[predicted] - ours).max()
     figures["difference_of_two_routes"] = gap
     if peer is not None:
         theirs = np.array(times["kenlm_full_scores"].result) * np.log(10)
         figures["difference_to_kenlm"] = np.abs(theirs - ours).max()
     return figures
-
-
-def classes_of(tokens, classes):
-    return np.where(tokens >= 0, classes[tokens], -1)
 
 
 def arpa(lm, path, peer_loads):
