@@ -36,15 +36,15 @@ class FactorGraph:
         The values that each variable may take: hashable, each once, at least one.
         Different variables may have different values, and different numbers of them.
 
-    features : array-like or sparse matrix of shape (n_variables, n_features), \
-            default=None
-        Features of the variables, which get a weight for each kind of value: the
-        usual choice when all variables have the same few values (tags, pixels).
+    features : matrix of shape (n_variables, n_features), default=None
+        Features of the variables, dense or sparse, which get a weight for each kind of
+        value: the usual choice when all variables have the same few values (tags,
+        pixels).
 
-    candidate_features : matrix of shape (n_candidates, n_candidate_features) or \
-            list of n_variables matrices, default=None
+    candidate_features : matrix or list of n_variables matrices, default=None
         Features of each single value of each variable, dense or sparse, in the order
-        of `candidates`; n_candidates is the total over the variables.
+        of `candidates`: one matrix of shape (n_candidates, n_candidate_features),
+        n_candidates being the total over the variables, or a matrix a variable.
 
     kinds : sequence of n_variables sequences, default=None
         The kind of each candidate, hashable, for the crossed features: for referring
@@ -55,11 +55,10 @@ class FactorGraph:
         counts: the first variable of an edge gives the rows of `edge_features` and
         `pair_features`. Several edges may join the same two variables.
 
-    edge_features : mapping from str to matrix of shape (n_edges, n_edge_features), \
-            default=None
-        Features of the edges of a type. A type that is not mentioned has one feature
-        that is always 1, so there is a weight for each pair of kinds; a matrix of
-        no columns turns these weights off.
+    edge_features : mapping from str to matrix, default=None
+        Features of the edges of a type, of shape (n_edges, n_edge_features). A type
+        that is not mentioned has one feature that is always 1, so there is a weight
+        for each pair of kinds; a matrix of no columns turns these weights off.
 
     pair_features : mapping from str to list of matrices, default=None
         For each edge of a type a matrix of shape (k_u * k_v, n_pair_features), or an

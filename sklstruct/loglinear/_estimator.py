@@ -43,9 +43,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         \qquad w \ge 0 .
 
     There is a weight for every pair (context, symbol that followed it in
-    training), and no other. Loss and gradient are exact and cost O(number of
-    pairs), whatever the number of classes. The fitted model is exactly a back-off
-    model.
+    training; every class has one with the empty context), and no other. Loss and
+    gradient are exact and cost O(number of pairs); no term is contexts times classes.
+    The fitted model is exactly a back-off model.
 
     Parameters
     ----------
@@ -53,8 +53,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Longest context m, at least 0. None: as long as the windows, or the paths,
         of X.
 
-    penalty : {"tree_l2", "tree_linf", "l1", "l2", "elastic_net"} or Penalty, \
-            default="tree_l2"
+    penalty : name or Penalty, default="tree_l2"
         :math:`\Omega`. With q over the pairs and subtree(q) the pairs of the same
         symbol whose context extends that of q into the past, q included:
 
