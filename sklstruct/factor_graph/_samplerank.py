@@ -45,7 +45,7 @@ _RULES = {
 }
 _PROPOSALS = {"gibbs": GIBBS, "uniform": UNIFORM}
 # Steps of a kernel call: some tens of milliseconds, so that signals are seen.
-_BUDGET = 2_000_000
+_BUDGET = 500_000
 
 
 class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
