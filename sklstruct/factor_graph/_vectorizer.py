@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -163,11 +164,12 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     def _rows(self, reading: _Reading, key: tuple) -> Rows:
         """All feature dictionaries of one sort as rows."""
         dicts = reading.dicts.get(key, [])
+        n_rows = reading.n_pairs.get(key, len(dicts))
         if key not in self._encoders:
-            return empty_rows(len(dicts))
+            return empty_rows(n_rows)
         width = len(self._encoders[key].vocabulary_)
         if not dicts:
-            return empty_rows(0, width)
+            return empty_rows(n_rows, width)
         matrix = self._encoders[key].transform(dicts).tocsr()
         matrix.sum_duplicates()
         what = " ".join(key)
@@ -189,7 +191,12 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     def _transform(self, reading: _Reading) -> list[FactorGraph]:
         rows = {
             key: self._rows(reading, key)
-            for key in {("features",), ("candidate_features",), *reading.dicts}
+            for key in {
+                ("features",),
+                ("candidate_features",),
+                *reading.dicts,
+                *reading.n_pairs,
+            }
         }
         at = dict.fromkeys(rows, 0)
 
@@ -260,8 +267,19 @@ class _Reading:
         self.dicts: dict[tuple, list] = {}
         self.instances: list[_Instance] = []
         self._owners: dict[tuple, list] = {}
+        self._tables: dict[str, list] = {}
         for i, given in enumerate(X):
             self.instances.append(self._read(i, given))
+        self.n_pairs = {
+            ("pair", kind): sum(len(a) * len(b) for a, b, _, _ in edges)
+            for kind, edges in self._tables.items()
+        }
+        # Most types have no features of pairs: nothing is made for their many pairs.
+        for kind, edges in self._tables.items():
+            if any(tables for _, _, tables, _ in edges):
+                for first, second, tables, label in edges:
+                    for pair in product(first, second):
+                        self._add(("pair", kind), tables.get(pair), label)
 
     def owner(self, key: tuple, row: int) -> str:
         """Whom a feature dictionary belongs to."""
@@ -341,18 +359,18 @@ class _Reading:
             if not isinstance(tables, Mapping):
                 raise ValueError(f"{label}: pair_features must be a mapping")
             first, second = list(instance.candidates[u]), list(instance.candidates[v])
-            pairs = [(a, b) for a in first for b in second]
-            unknown = set(tables) - set(pairs)
-            if unknown:
-                raise ValueError(
-                    f"{label}: pair_features has {next(iter(unknown))!r}, which are no "
-                    f"candidates of the variables {u} and {v}"
-                )
-            for pair in pairs:
-                self._add(("pair", kind), tables.get(pair), label)
+            if tables:
+                unknown = set(tables) - set(product(first, second))
+                if unknown:
+                    raise ValueError(
+                        f"{label}: pair_features has {next(iter(unknown))!r}, which "
+                        f"are no candidates of the variables {u} and {v}"
+                    )
+            self._tables.setdefault(kind, []).append((first, second, tables, label))
+            n_pairs = len(first) * len(second)
             known, n_tables = instance.edges.get(kind, ([], 0))
             known.append((int(u), int(v)))
-            instance.edges[kind] = (known, n_tables + len(pairs))
+            instance.edges[kind] = (known, n_tables + n_pairs)
 
 
 def _only(given: Mapping, keys: set[str], where: str) -> None:
