@@ -5,6 +5,7 @@ from ._decoder import NoisyChannelDecoder
 from ._emissions import ClassifierEmission, FrequencyEmission, SuffixEmission
 from ._hmm import HighOrderHMM
 from ._lattice import LatticeTooLargeError
+from ._max_arpa import read_max_arpa, write_max_arpa
 from ._sequences import split_sequences
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "LatticeTooLargeError",
     "NoisyChannelDecoder",
     "SuffixEmission",
+    "read_max_arpa",
     "split_sequences",
+    "write_max_arpa",
 ]

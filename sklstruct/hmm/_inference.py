@@ -53,6 +53,28 @@ class Decoding(NamedTuple):
     approximate: np.ndarray
 
 
+class Inspection(NamedTuple):
+    """How the solvers see one sequence.
+
+    Attributes
+    ----------
+    states, pruned : ndarray of shape (n_positions + 1,)
+        States of the lattice per position, the start first; and those that pruning
+        leaves.
+
+    labels : ndarray or list
+        The best labels.
+
+    trace : list of (log_q, log_p, n_states)
+        The refinement, iteration by iteration.
+    """
+
+    states: np.ndarray
+    pruned: np.ndarray
+    labels: np.ndarray
+    trace: list
+
+
 class SequenceInference:
     """Methods over `transition_model_`, `_read(X)` and the solver parameters.
 
@@ -145,6 +167,31 @@ class SequenceInference:
             np.array([d.n_states for d in found], dtype=np.int64),
             np.array(approximate, dtype=bool),
         )
+
+    def inspect(self, sequence: Sequence) -> Inspection:
+        """States and bounds of one sequence, for `LatticeDisplay` and the curious.
+
+        Parameters
+        ----------
+        sequence : sequence of observations
+
+        Returns
+        -------
+        inspection : Inspection
+            Named tuple (states, pruned, labels, trace).
+
+        Raises
+        ------
+        ValueError
+            If the sequence needs more than `max_states` states.
+        """
+        _, (c,), _ = self._sentences([sequence])
+        solver, trace = LatticeSolver(self._automaton, self.max_states), []
+        states = solver.best_lattice(c, prune=False).states_per_position.copy()
+        pruned = solver.best_lattice(c, prune=True).states_per_position.copy()
+        self._refinement().decode(c, trace)
+        labels = self.decode([sequence]).labels[0]
+        return Inspection(states, pruned, labels, [entry[:3] for entry in trace])
 
     def predict(self, X: Sequence) -> np.ndarray:
         """Most probable labels of every sequence.

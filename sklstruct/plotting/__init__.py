@@ -1,11 +1,13 @@
 """Display classes. They import matplotlib only when something is drawn."""
 
+from ._lattice import LatticeDisplay
 from ._perplexity import PerplexityDisplay
 from ._taxonomy import DepthTradeoffDisplay, TaxonomyDisplay
 from ._unigram import UnigramDiffusionDisplay
 
 __all__ = [
     "DepthTradeoffDisplay",
+    "LatticeDisplay",
     "PerplexityDisplay",
     "TaxonomyDisplay",
     "UnigramDiffusionDisplay",

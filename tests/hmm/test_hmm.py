@@ -27,7 +27,9 @@ from sklstruct.hmm import (
     LatticeTooLargeError,
     NoisyChannelDecoder,
     SuffixEmission,
+    read_max_arpa,
     split_sequences,
+    write_max_arpa,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
@@ -457,3 +459,51 @@ def test_decoder_without_unknown_word():
         NoisyChannelDecoder(model, EditDistanceChannel()).fit()
     with pytest.raises(ValueError, match="'n_candidates' parameter"):
         NoisyChannelDecoder(model, EditDistanceChannel(), n_candidates=0).fit(TEXT)
+
+
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_max_arpa(interpolate, tmp_path):
+    estimator = KneserNeyLM(discount="single", interpolate=interpolate)
+    model = LanguageModel(estimator, max_depth=3).fit(TEXT).backoff_model_
+    path = tmp_path / "model.arpa.gz"
+    write_max_arpa(model, path, precision=12)
+    again = read_max_arpa(path, tol=1e-9)
+    file = io.BytesIO()
+    write(model, file, precision=12)
+    file.seek(0)
+    assert again == read(file)
+    file = io.BytesIO()
+    write_max_arpa(model, file)
+    lines = file.getvalue().split(b"\n")
+    at = next(i for i, line in enumerate(lines) if line.count(b"\t") == 4)
+    fields = lines[at].split(b"\t")
+    for i, bad in ((3, b"-0.000001"), (3, b"x"), (4, b"nan"), (4, b"1\t2")):
+        broken = [*fields]
+        broken[i] = bad
+        text = b"\n".join([*lines[:at], b"\t".join(broken), *lines[at + 1 :]])
+        with pytest.raises(ValueError, match=f"line {at + 1}:"):
+            read_max_arpa(io.BytesIO(text))
+    with pytest.raises(ValueError):
+        read_max_arpa(io.BytesIO(b"nothing"))
+
+
+def test_lattice_display():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from sklstruct.plotting import LatticeDisplay
+
+    X, y = toy()
+    tagger = HighOrderHMM(4, emission=FrequencyEmission(floor=0.02)).fit(X, y)
+    x = max(X, key=len)
+    display = LatticeDisplay.from_estimator(tagger, x)
+    assert len(display.states) == len(x) + 2 == len(display.pruned)
+    assert (display.pruned <= display.states).all() and display.states[0] == 1
+    assert list(display.labels) == tagger.predict([x])[0].tolist()
+    drawn = [line.get_ydata() for line in display.ax_.lines]
+    np.testing.assert_array_equal(drawn[0], display.states)
+    np.testing.assert_array_equal(drawn[1], display.pruned)
+    log_q, log_p, _ = np.array(display.trace).T
+    assert (np.diff(log_q) <= 1e-9).all()
+    assert log_q[-1] == pytest.approx(log_p.max(), abs=1e-9)
+    assert len(display.plot_bound().ax_.lines) == 2
+    matplotlib.pyplot.close("all")

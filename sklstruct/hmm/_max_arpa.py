@@ -1,0 +1,234 @@
+"""MAX-ARPA: an ARPA file with the two columns of max-backoff bounds."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import BinaryIO
+
+import numpy as np
+
+from .._files import open_read, open_write
+from ..backoff import BackoffModel
+from ..exchange import read, write
+from . import _automaton_fast as _fast
+from ._automaton import ContextAutomaton
+
+_LN10 = np.log(10.0)
+
+
+def _columns(model, automaton, grams):
+    """(log10 mf, log10 mbow) of the n-grams of one section, given as words."""
+    n = len(grams[0])
+    words = np.empty((len(grams), n), dtype=object)
+    words[:] = grams
+    ids = model.labels.encode_contexts(words)
+    target = model.labels.encode_targets(words[:, -1])
+
+    def find(windows):
+        width = windows.shape[1]
+        if width == 0:
+            return np.zeros(len(windows), dtype=np.int32)
+        node = model.find(np.ascontiguousarray(windows))
+        return np.where(automaton.depth[node] == width, node, -1).astype(np.int32)
+
+    node, own = find(ids[:, :-1]), np.full(len(grams), -1, dtype=np.int32)
+    if n <= automaton.max_depth:
+        own = find(ids)
+    arc = np.empty(len(grams), dtype=np.int64)
+    _fast.find_arcs(automaton.arc_ptr, automaton.arc_class, node, target, arc)
+    bound = np.where(arc >= 0, automaton.arc_max[arc], np.nan) / _LN10
+    longer = np.where(own >= 0, automaton.max_backoff[own], 0.0) / _LN10
+    # -99 is how these files write a zero; a context that nothing can precede is
+    # never looked up.
+    return np.maximum(bound, -99.0), np.where(np.isfinite(longer), longer, 0.0)
+
+
+def _sections(lines):
+    """(order, first line number, lines) of each section; the head has order 0."""
+    order, first, kept = 0, 0, []
+    for i, line in enumerate(lines):
+        if line.startswith("\\") and line.rstrip().endswith("-grams:"):
+            yield order, first, kept
+            order, first, kept = int(line[1 : line.index("-")]), i + 1, []
+        elif line.startswith("\\end\\"):
+            break
+        else:
+            kept.append(line)
+    yield order, first, kept
+
+
+def write_max_arpa(
+    model: BackoffModel,
+    path_or_file: str | os.PathLike[str] | BinaryIO,
+    *,
+    precision: int = 7,
+) -> None:
+    r"""Write a model as an ARPA file with its max-backoff bounds.
+
+    .. math::
+        w(g) = \max_{h' \text{ ends in } h} P(w \mid h') = \begin{cases}
+        \mathrm{mf}(g) & g = h w \text{ stored} \\
+        \mathrm{mbow}(h)\, P(w \mid h) & \text{otherwise}\end{cases}
+
+    Parameters
+    ----------
+    model : BackoffModel
+
+    path_or_file : str, os.PathLike or binary file object
+        As in `sklstruct.exchange.write`.
+
+    precision : int, default=7
+        Decimals of the log10 values, 1..15.
+
+    See Also
+    --------
+    read_max_arpa : Reads such a file.
+    sklstruct.exchange.write : The file without the bounds.
+
+    Notes
+    -----
+    Every line has five fields, separated by tabs: log10 f, the n-gram, log10 bow,
+    log10 mf, log10 mbow.
+
+    References
+    ----------
+    .. [1] S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and Decoding in
+       High-Order Hidden Markov Models", EMNLP 2012, section 2.3.
+
+    Examples
+    --------
+    >>> import io
+    >>> from sklstruct import LanguageModel
+    >>> from sklstruct.hmm import write_max_arpa
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> model = LanguageModel(AdditiveLM(), max_depth=1).fit(["a b", "b"])
+    >>> file = io.BytesIO()
+    >>> write_max_arpa(model.backoff_model_, file, precision=2)
+    >>> next(line for line in file.getvalue().splitlines() if b"\ta\t" in line).split()
+    [b'-0.70', b'a', b'-0.10', b'-0.60', b'0.00']
+    """
+    plain = io.BytesIO()
+    write(model, plain, precision=precision)
+    # The file lists n-grams that the model lacks: the bounds are those of the file.
+    plain.seek(0)
+    closed = read(plain)
+    automaton = ContextAutomaton(closed)
+    out = []
+    text = plain.getvalue().decode("utf-8").split("\n")
+    for order, _, lines in _sections(text):
+        if order:
+            out.append(f"\\{order}-grams:")
+            fields = [line.split("\t") for line in lines if line.strip()]
+            if fields:
+                grams = [f[1].split(" ") for f in fields]
+                for f, bound, longer in zip(
+                    fields, *_columns(closed, automaton, grams)
+                ):
+                    bound = float(f[0]) if np.isnan(bound) else bound
+                    backoff = f[2] if len(f) > 2 else f"{0.0:.{precision}f}"
+                    out.append(
+                        f"{f[0]}\t{f[1]}\t{backoff}\t{bound:.{precision}f}"
+                        f"\t{longer + 0.0:.{precision}f}"
+                    )
+            out.append("")
+        else:
+            out += lines
+    out += ["\\end\\", ""]
+    with open_write(path_or_file) as file:
+        file.write("\n".join(out).encode("utf-8"))
+
+
+def read_max_arpa(
+    path_or_file: str | os.PathLike[str] | BinaryIO, *, tol: float = 1e-3
+) -> BackoffModel:
+    r"""Read a MAX-ARPA file, and check its bounds.
+
+    The inverse of `write_max_arpa`: :math:`\mathrm{mf}` and :math:`\mathrm{mbow}` of
+    the file have to be those of the model in its first three columns.
+
+    Parameters
+    ----------
+    path_or_file : str, os.PathLike or binary file object
+        As in `sklstruct.exchange.read`.
+
+    tol : float, default=1e-3
+        How far a bound may be from its value, in log10; at least 0.
+
+    Returns
+    -------
+    model : BackoffModel
+
+    Raises
+    ------
+    ValueError
+        With the number of the line, if a line has not five fields or a bound is
+        wrong; and where `sklstruct.exchange.read` refuses the file.
+
+    See Also
+    --------
+    write_max_arpa : Writes such a file.
+
+    Examples
+    --------
+    >>> import io
+    >>> from sklstruct import LanguageModel
+    >>> from sklstruct.hmm import read_max_arpa, write_max_arpa
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> model = LanguageModel(AdditiveLM(), max_depth=1).fit(["a b", "b"])
+    >>> file = io.BytesIO()
+    >>> write_max_arpa(model.backoff_model_, file)
+    >>> _ = file.seek(0)
+    >>> read_max_arpa(file).order
+    2
+    """
+    if not tol >= 0:
+        raise ValueError(f"tol must be at least 0, got {tol!r}")
+    with open_read(path_or_file) as (file, _):
+        text = b"".join(iter(lambda: file.read(1 << 20), b"")).decode().split("\n")
+    plain, sections = [], []
+    for order, first, lines in _sections(text):
+        if order:
+            plain.append(f"\\{order}-grams:")
+        rows = []
+        for i, line in enumerate(lines, first + 1):
+            if not order or not line.strip():
+                plain.append(line)
+                continue
+            fields = line.rstrip("\r").split("\t")
+            try:
+                bounds = [float(x) for x in fields[3:]]
+            except ValueError:
+                bounds = []
+            if len(fields) != 5 or len(bounds) != 2:
+                raise ValueError(
+                    f"line {i}: a line of a MAX-ARPA file has five fields separated by "
+                    f"tabs, three of them and the first numbers, got {line!r:.80}"
+                )
+            grams = fields[1].split()
+            rows.append((i, grams, *bounds))
+            plain.append("\t".join(fields[:3]))
+        if rows:
+            sections.append((order, rows))
+    # The highest order has no back-off weights in an ARPA file.
+    highest = max((order for order, _ in sections), default=0)
+    at = plain.index(f"\\{highest}-grams:") if highest else len(plain)
+    plain[at:] = [
+        line.rsplit("\t", 1)[0] if "\t" in line else line for line in plain[at:]
+    ]
+    plain += ["\\end\\", ""]
+    model = read(io.BytesIO("\n".join(plain).encode("utf-8")))
+    automaton = ContextAutomaton(model)
+    for order, rows in sections:
+        for i, gram, *_ in rows:
+            if len(gram) != order:
+                raise ValueError(f"line {i}: {len(gram)} words in section {order}")
+        found = _columns(model, automaton, [gram for _, gram, *_ in rows])
+        for (i, _, *given), *true in zip(rows, *found):
+            for name, a, b in zip(("mf", "mbow"), given, true):
+                if not np.isnan(b) and not abs(a - b) <= tol:
+                    raise ValueError(
+                        f"line {i}: {name} is {a:g} in log10, but the file's own model "
+                        f"makes it {b:g}"
+                    )
+    return model

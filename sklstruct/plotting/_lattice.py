@@ -1,0 +1,156 @@
+"""States of a high-order HMM's lattice, and the bound of its refinement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._pyplot import import_pyplot
+
+if TYPE_CHECKING:
+    from ..hmm import HighOrderHMM, NoisyChannelDecoder
+
+
+class LatticeDisplay:
+    r"""States per position of a sentence's lattice, before and after pruning.
+
+    Position i has one state for each stored context that some labelling of the first
+    i observations ends in; pruning leaves those that can still be on the best path.
+
+    Use `from_estimator` to make one.
+
+    Parameters
+    ----------
+    states : ndarray of shape (n_positions + 1,)
+        Number of states after each observation, the sentence start first.
+
+    pruned : ndarray of shape (n_positions + 1,)
+        The same after pruning.
+
+    labels : sequence of length n_positions
+        What to write below the positions: the best path.
+
+    trace : list of (log_q, log_p, n_states), default=()
+        One entry an iteration of the refinement.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklstruct.hmm import HighOrderHMM
+    >>> from sklstruct.plotting import LatticeDisplay
+    >>> X = [["the", "cat", "ran"], ["the", "dog", "sat"], ["dogs", "ran"]]
+    >>> y = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]]
+    >>> tagger = HighOrderHMM(order=3).fit(X, y)
+    >>> display = LatticeDisplay.from_estimator(tagger, ["the", None, "ran"])
+    >>> [str(label) for label in display.labels]
+    ['D', 'N', 'V']
+    """
+
+    def __init__(
+        self,
+        states: np.ndarray,
+        pruned: np.ndarray,
+        labels: Any,
+        trace: Any = (),
+    ):
+        self.states = states
+        self.pruned = pruned
+        self.labels = labels
+        self.trace = trace
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: HighOrderHMM | NoisyChannelDecoder,
+        sequence: Any,
+        *,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> LatticeDisplay:
+        """Display of one sequence of observations.
+
+        Parameters
+        ----------
+        estimator : fitted HighOrderHMM or NoisyChannelDecoder
+
+        sequence : sequence of observations
+
+        ax : matplotlib Axes, default=None
+            None: a new figure.
+
+        **kwargs : dict
+            Passed to :meth:`matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : LatticeDisplay
+        """
+        found = estimator.inspect(sequence)
+        return cls(found.states, found.pruned, found.labels, found.trace).plot(
+            ax=ax, **kwargs
+        )
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> LatticeDisplay:
+        """Draw the numbers of states over the best path.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: a new figure.
+
+        **kwargs : dict
+            Passed to :meth:`matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self : LatticeDisplay
+        """
+        if ax is None:
+            _, ax = import_pyplot().subplots()
+        place = np.arange(len(self.states))
+        style = {"marker": ".", **kwargs}
+        ax.plot(place, self.states, label="all states", **style)
+        ax.plot(place, self.pruned, label="after pruning", **style)
+        ax.set_yscale("log")
+        ax.set_ylabel("states")
+        names = [str(label) for label in self.labels]
+        ends = len(self.states) - 1 - len(names)
+        ax.set_xticks(place, ["start", *names, *["end"] * ends], rotation=60)
+        ax.legend()
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+    def plot_bound(self, ax: Any = None, **kwargs: Any) -> LatticeDisplay:
+        """Draw the bound against the iterations of the refinement.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: a new figure.
+
+        **kwargs : dict
+            Passed to :meth:`matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self : LatticeDisplay
+        """
+        if ax is None:
+            _, ax = import_pyplot().subplots()
+        log_q = [q for q, _, _ in self.trace]
+        log_p = np.maximum.accumulate([p for _, p, _ in self.trace] or [-np.inf])
+        ax.plot(log_q, label="bound: log q of its best path", **kwargs)
+        ax.plot(log_p[: len(log_q)], label="best path found: log p", **kwargs)
+        ax.set_xlabel("iteration")
+        ax.set_ylabel("log-probability")
+        ax.legend()
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
