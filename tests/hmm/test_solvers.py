@@ -281,3 +281,15 @@ def test_max_states():
     c = random_candidates(model, 6, np.random.RandomState(0), all_classes=True)
     with pytest.raises(LatticeTooLargeError, match="max_states=3"):
         LatticeSolver(ContextAutomaton(model), max_states=3).decode(c)
+
+
+@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz", "zeros"])
+def test_pruning_after_a_narrow_beam(kind, monkeypatch):
+    monkeypatch.setattr("sklstruct.hmm._lattice._BEAM", 1)
+    for seed in range(10):
+        model = random_model(kind, 4, 5, seed)
+        c = random_candidates(model, 8, np.random.RandomState(seed), all_classes=True)
+        solver = LatticeSolver(ContextAutomaton(model))
+        whole, pruned = solver.decode(c, False), solver.decode(c, True)
+        assert pruned.log_proba == pytest.approx(whole.log_proba, abs=1e-12)
+        assert pruned.n_states <= whole.n_states

@@ -1,0 +1,40 @@
+"""Both solvers on real sentences."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklstruct.hmm import HighOrderHMM
+
+pytestmark = pytest.mark.slow
+
+
+def sentences(split):
+    root = os.environ.get("SKLSTRUCT_DATA")
+    if not root:
+        pytest.skip("SKLSTRUCT_DATA is not set")
+    X, y = [[]], [[]]
+    path = Path(root) / "ud-english-ewt" / f"{split}.tsv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if not line.strip("\n"):
+                X.append([])
+                y.append([])
+            elif not line.startswith("# "):
+                word, _, tag = line.rstrip("\n").split("\t")
+                X[-1].append(word)
+                y[-1].append(tag)
+    return X, y
+
+
+@pytest.mark.parametrize("order", range(2, 10))
+def test_refinement_equals_lattice(order):
+    X, _ = sentences("test")
+    tagger = HighOrderHMM(order, solver="lattice").fit(*sentences("train"))
+    lattice = tagger.decode(X[:200])
+    refined = tagger.set_params(solver="refine").decode(X[:200])
+    np.testing.assert_allclose(lattice.log_proba, refined.log_proba, atol=1e-9)
+    assert (refined.gap <= 1e-9).all()
