@@ -106,7 +106,7 @@ def write_max_arpa(
     >>> file = io.BytesIO()
     >>> write_max_arpa(model.backoff_model_, file, precision=2)
     >>> next(line for line in file.getvalue().splitlines() if b"\ta\t" in line).split()
-    [b'-0.70', b'a', b'-0.10', b'-0.60', b'0.00']
+    [b'-0.65', b'a', b'0.26', b'-0.48', b'0.00']
     """
     plain = io.BytesIO()
     write(model, plain, precision=precision)
