@@ -2,8 +2,8 @@
 
     python benchmarks/draw_depths.py docs/benchmarks/results/depths.json docs/_static
 
-Writes ``depths_<section>.png`` for every data set in the file, ``policy.png``,
-``delta.png`` and ``gram.png``: small panels with few curves each, means over the splits
+Writes ``depths_<section>.png`` for every data set in the file, ``depths_policy.png``,
+``depths_delta.png`` and ``depths_gram.png``: small panels with few curves each, means over the splits
 and their standard deviations.
 """
 
