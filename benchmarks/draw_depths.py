@@ -3,8 +3,8 @@
     python benchmarks/draw_depths.py docs/benchmarks/results/depths.json docs/_static
 
 Writes ``depths_<section>.png`` for every data set in the file, ``depths_policy.png``,
-``depths_delta.png`` and ``depths_gram.png``: small panels with few curves each, means over the splits
-and their standard deviations.
+``depths_delta.png`` and ``depths_gram.png``: small panels with few curves each, means
+over the splits and their standard deviations.
 """
 
 import sys
@@ -161,7 +161,7 @@ def draw_options(curves, figure_name, builders, options, labels, folder, title):
     for ax in axes[-1]:
         ax.set_xlabel("depth")
     splits = curves.splits(figure_name, sections)
-    save(figure, folder, figure_name, f"{title}, {splits}")
+    save(figure, folder, f"depths_{figure_name}", f"{title}, {splits}")
 
 
 def draw_policy(curves, folder):
@@ -178,7 +178,7 @@ def draw_policy(curves, folder):
         ax.set_xlabel("depth")
     splits = curves.splits("policy", sections)
     title = f'regularisation of the nodes of a "cut" tree, {splits}'
-    save(figure, folder, "policy", title)
+    save(figure, folder, "depths_policy", title)
 
 
 def by_depth(ax, curves, name, section, builder, options, labels, field="accuracy"):
