@@ -112,7 +112,7 @@ class Pairs:
         Parameters
         ----------
         tree : ContextTree
-            The contexts, with at least one node per level below `terminal`.
+            The contexts, collapsed or not.
 
         terminal : int32 array of shape (n_samples,)
             Each sample's deepest node.
