@@ -1,0 +1,222 @@
+"""Classes of sparse, text-like samples: common words, words of a group, own words."""
+
+from __future__ import annotations
+
+from math import isqrt
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import RandomState
+from numpy.typing import DTypeLike, NDArray
+from sklearn.utils import check_random_state
+
+from .._checks import INT32_MAX, check_memory
+
+# Words drawn at a time: the arrays of a block take about 60 bytes a word.
+_BLOCK = 2**20
+
+
+def make_sparse_classes(
+    n_samples: int = 10_000,
+    n_classes: int = 1000,
+    n_features: int = 100_000,
+    *,
+    n_groups: int | None = None,
+    n_words: int = 40,
+    n_class_words: int = 30,
+    n_group_words: int = 60,
+    class_share: float = 0.12,
+    group_share: float = 0.18,
+    exponent: float = 3.0,
+    dtype: DTypeLike = np.float32,
+    return_groups: bool = False,
+    random_state: int | RandomState | None = None,
+) -> tuple[Any, ...]:
+    r"""Sparse samples of many classes in groups, like short texts on many subjects.
+
+    Every class has a list of its own words and shares another with the classes of its
+    group; lists are uniform draws from the d features. A sample draws its class, then
+    `n_words` words, each from
+
+    .. math::
+
+        \begin{cases}
+        \text{the list of its class} & \text{with probability } \mathtt{class\_share},\\
+        \text{the list of its group} & \text{with probability } \mathtt{group\_share},\\
+        \min(\lfloor d\, u^{\mathtt{exponent}} \rfloor, d - 1),\
+        u \sim \mathcal U[0, 1) & \text{otherwise},
+        \end{cases}
+
+    where the last are common words with a long tail: the first features are the most
+    frequent. A word that came c times has the value 1 + ln c, and every sample is
+    scaled to unit length. All draws are with replacement, so lists may share words and
+    a class may get no sample.
+
+    Parameters
+    ----------
+    n_samples : int, default=10_000
+        Number of samples n, >= 1.
+
+    n_classes : int, default=1000
+        Number of classes K, >= 1.
+
+    n_features : int, default=100_000
+        Number of features d, >= 1.
+
+    n_groups : int, default=None
+        Number of groups, 1 to K; None is :math:`\lfloor \sqrt K \rfloor`. Classes are
+        shared out evenly, in random order.
+
+    n_words : int, default=40
+        Words of a sample, >= 1; about as many entries of a row are not zero.
+
+    n_class_words, n_group_words : int, default=30 and 60
+        Lengths of the lists, >= 1.
+
+    class_share, group_share : float, default=0.12 and 0.18
+        Probabilities of a word of the class and of the group, >= 0, of sum <= 1.
+
+    exponent : float, default=3.0
+        How uneven common words are, > 0; 1 is uniform.
+
+    dtype : {float32, float64}, default=float32
+        Type of X.
+
+    return_groups : bool, default=False
+        Also return the group of every class, the hierarchy that is there to find.
+
+    random_state : int, RandomState or None, default=None
+        Seed. More samples of the same classes are not had by another call: draw
+        all at once and split them.
+
+    Returns
+    -------
+    X : CSR matrix of shape (n_samples, n_features)
+        Rows of unit length, sorted indices.
+
+    y : int64 ndarray of shape (n_samples,)
+        Classes, 0 to n_classes - 1.
+
+    groups : int64 ndarray of shape (n_classes,)
+        Group of every class. Only with ``return_groups=True``.
+
+    Raises
+    ------
+    ValueError
+        A size below 1, more groups than classes, shares that are negative or of a sum
+        above 1, an exponent that is not positive, another `dtype`.
+
+    MemoryError
+        A matrix beyond this machine's memory.
+
+    See Also
+    --------
+    make_clustered_classes : Dense features with a hierarchy of classes.
+
+    Examples
+    --------
+    >>> from sklstruct.datasets import make_sparse_classes
+    >>> X, y, groups = make_sparse_classes(
+    ...     500, 50, 2000, return_groups=True, random_state=0)
+    >>> X.shape, groups.max() + 1
+    ((500, 2000), np.int64(7))
+    >>> bool(abs((X.multiply(X)).sum(axis=1) - 1).max() < 1e-6)
+    True
+    """
+    sizes = {
+        "n_samples": n_samples,
+        "n_classes": n_classes,
+        "n_features": n_features,
+        "n_words": n_words,
+        "n_class_words": n_class_words,
+        "n_group_words": n_group_words,
+    }
+    for name, value in sizes.items():
+        if not isinstance(value, Integral) or not 1 <= value <= INT32_MAX:
+            raise ValueError(
+                f"{name} must be an integer from 1 to 2^31 - 1, got {value!r}"
+            )
+    if n_groups is None:
+        n_groups = isqrt(n_classes)
+    if not isinstance(n_groups, Integral) or not 1 <= n_groups <= n_classes:
+        raise ValueError(
+            f"n_groups must be an integer from 1 to n_classes={n_classes}, got "
+            f"{n_groups!r}"
+        )
+    shares = {"class_share": class_share, "group_share": group_share}
+    for name, value in shares.items():
+        if not isinstance(value, Real) or not 0 <= value <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {value!r}")
+    if class_share + group_share > 1:
+        raise ValueError(
+            "class_share and group_share must have a sum of at most 1, got "
+            f"{class_share + group_share!r}"
+        )
+    if not isinstance(exponent, Real) or not 0 < exponent < np.inf:
+        raise ValueError(f"exponent must be positive and finite, got {exponent!r}")
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+    entries = float(n_samples) * n_words
+    lists = float(n_classes) * n_class_words + float(n_groups) * n_group_words
+    # blocks and their concatenation are there together for a moment
+    check_memory(
+        2 * entries * (4 + dtype.itemsize) + 4 * lists,
+        None,
+        f"{n_samples} samples of {n_words} words",
+        "ask for fewer samples or words",
+    )
+    rng = check_random_state(random_state)
+    groups = rng.permutation(n_classes) % n_groups
+    of_class = rng.randint(n_features, size=(n_classes, n_class_words), dtype=np.int32)
+    of_group = rng.randint(n_features, size=(n_groups, n_group_words), dtype=np.int32)
+    y = rng.randint(n_classes, size=n_samples)
+
+    def words(label: NDArray) -> NDArray:
+        """Drawn words, a row a sample."""
+        shape = label.size, n_words
+        source = rng.random_sample(shape)
+        place = rng.random_sample(shape)
+        common = np.minimum(n_features * place**exponent, n_features - 1)
+        drawn = common.astype(np.int32)
+        row, _ = at = np.nonzero(source < class_share)
+        drawn[at] = of_class[label[row], (n_class_words * place[at]).astype(np.intp)]
+        own = class_share + group_share
+        row, _ = at = np.nonzero((source >= class_share) & (source < own))
+        column = (n_group_words * place[at]).astype(np.intp)
+        drawn[at] = of_group[groups[label[row]], column]
+        return drawn
+
+    step = max(1, _BLOCK // n_words)
+    blocks = [
+        _log_counts(words(y[start : start + step]), dtype)
+        for start in range(0, n_samples, step)
+    ]
+    data, indices, n_entries = (np.concatenate(part) for part in zip(*blocks))
+    del blocks
+    indptr = np.concatenate([[0], np.cumsum(n_entries)])
+    if indptr[-1] <= INT32_MAX:
+        indptr = indptr.astype(np.int32)
+    else:
+        indices = indices.astype(np.int64)
+    shape = n_samples, n_features
+    X = sp.csr_matrix((data, indices, indptr), shape=shape)
+    X.has_canonical_format = True
+    return (X, y, groups) if return_groups else (X, y)
+
+
+def _log_counts(words: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray, NDArray]:
+    """(1 + ln count of unit length, word, entries of each row) of rows of words."""
+    words.sort(axis=1)
+    first = np.ones(words.shape, dtype=bool)
+    np.not_equal(words[:, 1:], words[:, :-1], out=first[:, 1:])
+    start = np.flatnonzero(first)
+    count = np.diff(np.append(start, words.size))
+    value = 1 + np.log(count)
+    n_entries = first.sum(axis=1)
+    ends = np.cumsum(n_entries)
+    norm = np.sqrt(np.add.reduceat(value * value, ends - n_entries))
+    value /= np.repeat(norm, n_entries)
+    return value.astype(dtype), words.ravel()[start], n_entries
