@@ -70,6 +70,11 @@ from sklstruct.taxonomy import (
     RefinedTaxonomy,
     TaxonomyBuilder,
 )
+from sklstruct.word_classes import (
+    ContextRefiner,
+    ExchangeClustering,
+    WordClustering,
+)
 
 
 @dataclass
@@ -138,6 +143,7 @@ def hierarchical(fails=None, suite=True, draws=False, **params):
 TABLE = [
     Entry(SuffixTreeVectorizer()),
     Entry(SuffixTreeVectorizer(collapse=True)),
+    Entry(ContextRefiner([(ExchangeClustering(1, offsets=(1,)), 1), ("word", 1)])),
     loglinear(suite=True, penalty="tree_l2"),
     loglinear(suite=True, penalty="l2", solver="fista", positive=False),
     loglinear(penalty="l1"),
@@ -187,6 +193,10 @@ ELSEWHERE = {
             Solver,
         ],
         "tests/loglinear (parts of StructuredLogLinearLM)",
+    ),
+    **dict.fromkeys(
+        [ExchangeClustering, WordClustering],
+        "tests/word_classes (they predict symbols of any shape)",
     ),
     LanguageModel: "tests/language_model (its X are sentences)",
     **dict.fromkeys(
@@ -261,7 +271,9 @@ def test_feature_names_out(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", [e for e in ESTIMATORS if hasattr(e, "transform")], ids=repr
+    "estimator",
+    [e for e in ESTIMATORS if isinstance(e, SuffixTreeVectorizer)],
+    ids=repr,
 )
 def test_sparse_output_under_set_output(estimator):
     """Output that pandas cannot hold stays sparse under the global setting."""

@@ -22,7 +22,7 @@ LAYERS = [
     ["_compat", "_checks", "_docs", "_files", "_parallel", "_progress"],
     ["symbols"],
     ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
-    ["backoff"],
+    ["backoff", "word_classes"],
     ["exchange", "smoothing", "loglinear", "hierarchical"],
     ["hmm", "language_model"],
     ["metrics", "plotting", "datasets"],

@@ -177,9 +177,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     def _check_params(self):
         """Errors about parameters that scikit-learn's declarations cannot express."""
 
-    def __sklstruct_ids__(self, n_classes: int) -> dict:
+    def __sklstruct_ids__(self, labels: Labels) -> dict:
         """Parameters with which the estimator learns from windows of class ids."""
-        return {**super().__sklstruct_ids__(n_classes), "padding": -1}
+        return {**super().__sklstruct_ids__(labels), "padding": -1}
 
     # ----------------------------------------------------------- prediction
 

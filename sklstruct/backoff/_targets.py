@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._compat import _check_sample_weight
+from ..symbols import Labels
 from ..symbols._encoding import encode_labels
 
 
@@ -20,11 +21,11 @@ class BackoffMixin(ClassifierMixin):
     none, are its two families; whoever wants the model asks for this class.
     """
 
-    def __sklstruct_ids__(self, n_classes: int) -> dict[str, Any]:
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids.
 
         What turns symbols into ids (`LanguageModel`) asks every part of its estimator
-        that has this method: the classes are 0 ... n_classes - 1, seen or not.
+        that has this method: the classes are 0, 1, ..., those of `labels`, seen or not.
         """
         if self.classes is not None:
             raise ValueError(
@@ -32,7 +33,7 @@ class BackoffMixin(ClassifierMixin):
                 "LanguageModel, which numbers its symbols itself; set vocabulary of "
                 "the LanguageModel"
             )
-        return {"classes": np.arange(n_classes, dtype=np.int32)}
+        return {"classes": np.arange(labels.n_classes, dtype=np.int32)}
 
 
 def read_sample_weight(

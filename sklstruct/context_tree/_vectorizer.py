@@ -13,10 +13,46 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._compat import Interval, _check_feature_names_in, _fit_context
+from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan, learn_symbols
 from ._histories import Histories
 from ._suffix_tree import suffix_tree
 from ._tree import ContextTree
+
+
+def check_windows(
+    estimator: BaseEstimator, X: Any, padding: Any, *, reset: bool
+) -> np.ndarray:
+    """Validate a 2-D array of symbols.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose number and names of columns are set or checked.
+
+    X : array-like of shape (n_samples, n_columns)
+        Symbols. NaN is an error that names its place unless it is the padding.
+
+    padding : object
+        The symbol that marks missing history.
+
+    reset : bool
+        Whether the columns are set or checked.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_columns)
+    """
+    X = validate_data(
+        estimator,
+        X,
+        dtype=None,
+        ensure_all_finite="allow-nan" if is_nan(padding) else True,
+        reset=reset,
+    )
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: symbols cannot be complex")
+    return X
 
 
 def read_windows(
@@ -50,16 +86,7 @@ def read_windows(
     symbols : ndarray of shape (n_symbols,)
         Sorted, if learnt.
     """
-    allow_nan = is_nan(padding)
-    X = validate_data(
-        estimator,
-        X,
-        dtype=None,
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        reset=reset,
-    )
-    if X.dtype.kind == "c":
-        raise ValueError("Complex data not supported: symbols cannot be complex")
+    X = check_windows(estimator, X, padding, reset=reset)
     if symbols is None:
         symbols = learn_symbols(X, padding)
     return encode(X, symbols), symbols
@@ -278,7 +305,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         paths.has_canonical_format = True
         return paths
 
-    def __sklstruct_ids__(self, n_classes: int) -> dict:
+    def __sklstruct_ids__(self, labels: Labels) -> dict:
         """Parameters with which windows of ids are read: missing history is -1."""
         return {"padding": -1}
 

@@ -75,7 +75,7 @@ class LanguageModel(
         classifier with `predict_log_proba` or `predict_proba` will do, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
         StructuredLogLinearLM())``. It is fitted on windows of int32 ids, in which -1
-        is missing history. A part that has a method ``__sklstruct_ids__(n_classes)``
+        is missing history. A part that has a method ``__sklstruct_ids__(labels)``
         is given the parameters that this returns before it is fitted; the estimators
         of this package have it.
 
@@ -268,7 +268,7 @@ class LanguageModel(
             weight[scored] = repeat_weights(sample_weight, lengths)
         del tokens, sentences
 
-        self._prepare(estimator, classes.size)
+        self._prepare(estimator, labels)
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
@@ -339,14 +339,14 @@ class LanguageModel(
         return classes
 
     @staticmethod
-    def _prepare(estimator, n_classes):
-        """Tell every part of the estimator that asks about padding and classes."""
+    def _prepare(estimator, labels):
+        """Tell every part of the estimator that asks what the ids mean."""
         parts = {"": estimator, **estimator.get_params(deep=True)}
         settings = {}
         for name, part in parts.items():
             if hasattr(part, "__sklstruct_ids__") and not isinstance(part, type):
                 prefix = f"{name}__" if name else ""
-                for parameter, value in part.__sklstruct_ids__(n_classes).items():
+                for parameter, value in part.__sklstruct_ids__(labels).items():
                     settings[prefix + parameter] = value
         estimator.set_params(**settings)
 

@@ -63,8 +63,8 @@ class Opaque(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         return self.model_.predict_proba(X)
 
-    def __sklstruct_ids__(self, n_classes):
-        return {"padding": -1, "classes": np.arange(n_classes)}
+    def __sklstruct_ids__(self, labels):
+        return {"padding": -1, "classes": np.arange(labels.n_classes)}
 
 
 def windows_of(model, text):

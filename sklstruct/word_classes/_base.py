@@ -1,0 +1,70 @@
+"""WordClustering: what every map from words to classes shares."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..symbols import Labels
+from ..symbols._encoding import SymbolIndex, is_nan, label_array
+
+
+class WordClustering(BaseEstimator, metaclass=ABCMeta):
+    """Base of the clusterings of symbols.
+
+    A subclass has a parameter `padding`, and its `fit` sets ``symbols_``, ``labels_``
+    and ``n_clusters_``. Anything with ``fit(X, y)``, ``predict(symbols)`` and
+    ``n_clusters_`` will do on the path of a `ContextRefiner`.
+    """
+
+    @abstractmethod
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+        """Learn which symbols there are and the class of each."""
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The class of each symbol.
+
+        Parameters
+        ----------
+        X : array-like of any shape
+            Symbols.
+
+        Returns
+        -------
+        classes : int32 ndarray of the shape of X
+            0 ... ``n_clusters_ - 1``; ``n_clusters_``, a class of its own, for a symbol
+            that was not seen in `fit`; -1 for a missing one (None, NaN, `padding`).
+        """
+        check_is_fitted(self)
+        array = label_array(X)
+        if array.dtype == object and array.size == 0:
+            return np.empty(array.shape, dtype=np.int32)
+        flat = array.reshape(-1)
+        # One entry more on either side: -1 is the last, n the unseen.
+        table = np.append(self.labels_, [self.n_clusters_, -1]).astype(np.int32)
+        ids = self._encoder.ids(flat, unknown=self.symbols_.size)
+        if self.padding is not None and not is_nan(self.padding):
+            ids = np.where(flat == self.padding, np.int32(-1), ids)
+        return table[ids].reshape(array.shape)
+
+    def _set_symbols(self, symbols, labels):
+        self.symbols_, self.labels_ = symbols, labels
+        self._encoder = SymbolIndex(symbols)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k != "_encoder"}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if "symbols_" in state:
+            self._encoder = SymbolIndex(self.symbols_)
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters with which windows of ids are read: missing history is -1."""
+        return {"padding": -1}

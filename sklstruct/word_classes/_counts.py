@@ -1,0 +1,196 @@
+"""Counts of (word, feature): how often each word has which neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import column_or_1d
+
+from ..context_tree._vectorizer import read_windows
+from ..symbols._encoding import encode_labels, learn_symbols
+from ..symbols._sentences import count_symbols, read_sentences, token_stream
+
+
+def is_windows(X: Any) -> bool:
+    """Whether X is a 2-D array; what is not, is sentences."""
+    return getattr(X, "ndim", 1) == 2 or hasattr(X, "columns")
+
+
+def read_neighbours(
+    estimator: BaseEstimator, X: Any, y: Any, reach: int, targets_are_words: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Windows and what follows them, as ids.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With a parameter `padding`; its number of columns is set.
+
+    X : array-like of shape (n_samples, n_columns), or iterable of sentences
+        Windows, if y is given or X has two dimensions.
+
+    y : array-like of shape (n_samples,) or None
+        What follows each window. None: the last column of X, or the words of the
+        sentences and their ends.
+
+    reach : int
+        Columns that are needed.
+
+    targets_are_words : bool
+        Whether the targets are clustered too, and thus numbered as the words are.
+
+    Returns
+    -------
+    symbols : ndarray of shape (n_symbols,)
+        The words, sorted.
+
+    windows : int32 ndarray of shape (n_samples, at least reach)
+        Ids of words, -1 where there is none.
+
+    target : int32 ndarray of shape (n_samples,)
+        Ids of words where targets are words (-1 for one that is none: the end of a
+        sentence), else ids of their own.
+
+    n_targets : int
+        Ids of targets are below it.
+    """
+    if y is None and not is_windows(X):
+        return _read_sentences(X, reach)
+    windows, symbols = read_windows(estimator, X, estimator.padding, reset=True)
+    if y is None:
+        if windows.shape[1] < 2:
+            raise ValueError(
+                "X: windows of 1 column have no neighbours; give y, the symbol that "
+                f"followed each (n_features={windows.shape[1]}, minimum of 2 is "
+                "required)"
+            )
+        windows, target = windows[:, :-1], np.ascontiguousarray(windows[:, -1])
+        n_targets = symbols.size
+        keep = target >= 0
+        if not keep.all():
+            windows, target = windows[keep], target[keep]
+    else:
+        y = column_or_1d(y, warn=True)
+        if y.shape[0] != windows.shape[0]:
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {windows.shape[0]} and "
+                f"{y.shape[0]}"
+            )
+        target, classes = encode_labels(y)
+        if (target < 0).any():
+            raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing")
+        n_targets = classes.size
+        if targets_are_words:
+            symbols, windows, target = _unite(symbols, windows, classes, target)
+            n_targets = symbols.size
+    if windows.shape[1] < reach:
+        raise ValueError(
+            f"offsets reach {reach} symbols far, but the windows of X have only "
+            f"{windows.shape[1]} column(s); make them longer or offsets smaller"
+        )
+    return symbols, windows, target, n_targets
+
+
+def _unite(symbols, windows, classes, target):
+    """One numbering for the symbols of contexts and of targets."""
+    if np.array_equal(symbols, classes):
+        return symbols, windows, target
+    kinds = {
+        "S" if a.dtype.kind in "OSU" else "n" for a in (symbols, classes) if a.size
+    }
+    if len(kinds) > 1:
+        raise TypeError(
+            "y: with a negative offset the targets are words as those of X are, but "
+            "one are strings and the other numbers"
+        )
+    union = learn_symbols(np.concatenate([symbols, classes]))
+    of_symbol = np.append(np.searchsorted(union, symbols), -1).astype(np.int32)
+    of_class = np.searchsorted(union, classes).astype(np.int32)
+    return union, of_symbol[windows], of_class[target]
+
+
+def _read_sentences(X, reach):
+    sentences = read_sentences(X)
+    words = learn_symbols(_symbols_of(count_symbols(sentences)))
+    n = words.size
+    if n == 0:
+        raise ValueError("X holds no word: there is nothing to cluster")
+    code = dict(zip(words.tolist(), range(n)))
+    # The end of a sentence is a target, but no word.
+    tokens = token_stream(
+        sentences, code, unknown=None, start=None, end=n, front=reach - 1
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(tokens, reach)[:-1]
+    target = tokens[reach:]
+    keep = target >= 0
+    return words, windows[keep], np.where(target == n, -1, target)[keep], n
+
+
+def _symbols_of(counts):
+    symbols = list(counts)
+    if all(isinstance(s, str) for s in symbols):
+        out = np.empty(len(symbols), dtype=object)
+        out[:] = symbols
+        return out
+    return np.asarray(symbols)
+
+
+def history_column(windows: np.ndarray, position: int) -> np.ndarray:
+    """The symbol at a position counted back from the newest, -1 where there is none.
+
+    What stands before missing history does not belong to it: in a sliding view it is
+    the sentence before.
+    """
+    column = windows[:, -position].copy()
+    for nearer in range(1, position):
+        column[windows[:, -nearer] < 0] = -1
+    return column
+
+
+def count_features(
+    windows: np.ndarray,
+    target: np.ndarray,
+    offsets: tuple[int, ...],
+    n_words: int,
+    n_targets: int,
+) -> sp.csr_array:
+    """Counts of (word, feature); the features of each offset are columns of their own.
+
+    Parameters
+    ----------
+    windows, target : int32 ndarray
+        As `read_neighbours` gives them.
+
+    offsets : tuple of int
+        k > 0: the feature of a word is what comes k places after it; k < 0: what
+        comes before it. Missing history, and the end of a sentence, are features.
+
+    n_words, n_targets : int
+        Numbers of ids.
+
+    Returns
+    -------
+    counts : CSR array of shape (n_words, n_features)
+        int32 counts, canonical.
+    """
+    words, features, size = [], [], 0
+    for k in offsets:
+        column = history_column(windows, abs(k))
+        if k > 0:
+            word, feature, width = column, target, n_targets
+        else:
+            word, feature, width = target, column, n_words
+        keep = word >= 0
+        words.append(word[keep])
+        # The number after the last id stands for "none".
+        feature = np.where(feature < 0, np.int32(width), feature)[keep]
+        features.append(feature.astype(np.int64) + size)
+        size += width + 1
+    words, features = np.concatenate(words), np.concatenate(features)
+    ones = np.ones(words.size, dtype=np.int32)
+    counts = sp.csr_array((ones, (words, features)), shape=(n_words, size))
+    counts.sum_duplicates()
+    return counts

@@ -1,0 +1,308 @@
+"""ExchangeClustering: words with the same neighbours, in one class."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.special import xlogy
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import check_random_state
+
+from .._checks import check_memory
+from .._compat import Interval, StrOptions, _fit_context
+from .._progress import Progress
+from . import _exchange_fast
+from ._base import WordClustering
+from ._counts import count_features, read_neighbours
+
+# Additions of one call of the kernel: signals are looked at between calls.
+_CALL = 1 << 28
+
+
+class ExchangeClustering(CallbackSupportMixin, WordClustering):
+    r"""Word classes by the exchange algorithm.
+
+    Maximises the log-likelihood of the words' neighbours, given the class of the word
+    alone,
+
+    .. math::
+        \ell = \sum_{w, f} N(w, f) \ln P(f \mid c(w))
+        = \sum_{c, f} N(c, f) \ln N(c, f) - \sum_c N(c) \ln N(c),
+
+    where the features f of a word w are the words at the places `offsets` around it,
+    N(w, f) counts them, N(c, f) sums over the words of class c, and N(c) over all
+    features. Every word in turn is taken out of its class and put where :math:`\ell` is
+    largest, until no word moves.
+
+    Parameters
+    ----------
+    n_clusters : int, default=100
+        Number of classes, at least 1 and at most the number of distinct words.
+
+    offsets : tuple of int, default=(1, 2)
+        Where the neighbours are: k > 0 is the word k places after, k < 0 before, 0 is
+        not allowed. The default, what a word foretells, is for classes in contexts;
+        ``(-1, 1)`` for classes that are predicted.
+
+    max_iter : int, default=12
+        Largest number of passes over the words, at least 0 (the start alone). There
+        is no warning when it ends the search: the last passes change little.
+
+    init : {"frequent", "random"}, default="frequent"
+        The order in which words are visited, which is all that there is to start
+        from: the first `n_clusters` words get a class each, the others are put where
+        they fit best at that time. From the most frequent to the least, or drawn with
+        probabilities in proportion to the counts: different clusterings of about the
+        same quality.
+
+    padding : object, default=None
+        The symbol that marks missing history in windows; see
+        :class:`~sklstruct.SuffixTreeVectorizer`. It has no class.
+
+    random_state : int, RandomState instance or None, default=None
+        Used with ``init="random"``.
+
+    verbose : int, default=0
+        v > 0 prints the objective after every v-th pass.
+
+    Attributes
+    ----------
+    symbols_ : ndarray of shape (n_symbols,)
+        The words that have neighbours, sorted.
+
+    labels_ : int32 ndarray of shape (n_symbols,)
+        The class of each. Classes are numbered from the most frequent to the least.
+
+    n_clusters_ : int
+        Number of classes. It is also what `predict` gives to words that were not seen
+        in `fit`: a class of their own.
+
+    objective_ : float
+        :math:`\ell`, in nats.
+
+    n_iter_ : int
+        Number of passes.
+
+    n_features_in_ : int
+        Number of columns of the windows. Not set by a fit on sentences.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if they had string names.
+
+    See Also
+    --------
+    TaxonomyClustering : Classes from a tree over the words.
+
+    ContextRefiner : Uses classes in the contexts of language models.
+
+    Notes
+    -----
+    A visit costs O(distinct features of the word × `n_clusters`); a pass, at most
+    (number of distinct pairs (w, f)) × `n_clusters` additions. Memory is 12 bytes for
+    each feature and class.
+
+    References
+    ----------
+    .. [1] R. Kneser, H. Ney, "Improved clustering techniques for class-based
+       statistical language modelling", Eurospeech 1993 (the exchange algorithm).
+
+    .. [2] J. Uszkoreit, T. Brants, "Distributed Word Clustering for Large Scale
+       Class-Based Language Modeling in Machine Translation", ACL 2008 (words, not
+       classes, as features).
+
+    Examples
+    --------
+    >>> from sklstruct.word_classes import ExchangeClustering
+    >>> text = ["a cat sat", "a dog sat", "one cat ran", "one dog ran"]
+    >>> clustering = ExchangeClustering(n_clusters=3).fit(text)
+    >>> for c in range(3):
+    ...     print(*clustering.symbols_[clustering.labels_ == c])
+    a one
+    cat dog
+    ran sat
+    >>> clustering.predict(["dog", "cow"]).tolist()
+    [1, 3]
+    """
+
+    _parameter_constraints: dict = {
+        "n_clusters": [Interval(numbers.Integral, 1, None, closed="left")],
+        "offsets": [tuple, list],
+        "max_iter": [Interval(numbers.Integral, 0, None, closed="left")],
+        "init": [StrOptions({"frequent", "random"})],
+        "padding": "no_validation",
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 100,
+        *,
+        offsets: Iterable[int] = (1, 2),
+        max_iter: int = 12,
+        init: str = "frequent",
+        padding: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_clusters = n_clusters
+        self.offsets = offsets
+        self.max_iter = max_iter
+        self.init = init
+        self.padding = padding
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike | None = None) -> ExchangeClustering:
+        """Cluster the words of windows, or of sentences.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns), or iterable of sentences
+            With `y`, or as an array or data frame of two dimensions: windows of
+            symbols, the last column the most recent. Else sentences: iterables of
+            symbols, or strings, which are split on whitespace.
+
+        y : array-like of shape (n_samples,), default=None
+            The symbol that followed each window. An offset k > 0 takes the word from
+            column -k and its feature from y; k < 0 the word from y and its feature
+            from the column. None: the last column of the windows.
+
+        Returns
+        -------
+        self : ExchangeClustering
+            Fitted clustering.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer words than `n_clusters`, or the windows are shorter
+            than `offsets` reach.
+        """
+        offsets = self._check_offsets()
+        symbols, windows, target, n_targets = read_neighbours(
+            self, X, y, max(map(abs, offsets)), min(offsets) < 0
+        )
+        n_samples = target.size
+        counts = count_features(windows, target, offsets, symbols.size, n_targets)
+        del windows, target
+        weight = np.asarray(counts.sum(axis=1, dtype=np.int64)).ravel()
+        seen = weight > 0
+        if not seen.all():
+            counts, weight, symbols = counts[seen], weight[seen], symbols[seen]
+        if self.n_clusters > symbols.size:
+            raise ValueError(
+                f"n_clusters={self.n_clusters} is more than the {symbols.size} "
+                f"distinct word(s) with neighbours in X (n_samples={n_samples})"
+            )
+        label, table = self._search(counts, weight)
+        size = np.bincount(label, weights=weight, minlength=self.n_clusters)
+        rank = np.empty(self.n_clusters, dtype=np.int32)
+        rank[np.argsort(-size, kind="stable")] = np.arange(self.n_clusters)
+        self._set_symbols(symbols, rank[label])
+        self.n_clusters_ = int(self.n_clusters)
+        self.objective_ = float(table - xlogy(size, size).sum())
+        return self
+
+    def _check_offsets(self):
+        offsets = tuple(self.offsets)
+        if not offsets or any(
+            isinstance(k, bool) or not isinstance(k, numbers.Integral) or k == 0
+            for k in offsets
+        ):
+            raise ValueError(
+                f"offsets must be integers other than 0, at least one, got "
+                f"{self.offsets!r}"
+            )
+        if len(set(offsets)) < len(offsets):
+            raise ValueError(f"offsets holds a place twice: {self.offsets!r}")
+        return tuple(int(k) for k in offsets)
+
+    def _search(self, counts, weight):
+        """(label of each word, sum of N(c, f) ln N(c, f))."""
+        counts, alone = _shared_features(counts)
+        n_words, n_features = counts.shape
+        k = int(self.n_clusters)
+        check_memory(
+            12.0 * n_features * k,
+            None,
+            f"the table of {n_features} features and {k} classes",
+            "ask for fewer clusters or offsets",
+        )
+        words = self._order(weight)
+        largest = int(counts.sum(axis=0).max()) if counts.nnz else 0
+        x = np.arange(largest + 2, dtype=np.float64)
+        label = np.full(n_words, -1, dtype=np.int32)
+        table = np.zeros((n_features, k), dtype=np.int32)
+        one_more = np.zeros((n_features, k))
+        total = np.zeros(k, dtype=np.int64)
+        # Each of the first words is the first of a class.
+        label[words[:k]] = np.arange(k, dtype=np.int32)
+        data = (
+            counts.indptr.astype(np.int64),
+            counts.indices.astype(np.int32, copy=False),
+            counts.data.astype(np.int32, copy=False),
+            weight,
+        )
+        state = (xlogy(x, x), label, table, one_more, total)
+        _exchange_fast.put(*data, words[:k], *state)
+        score = np.empty(k)
+        with Progress.of_fit(self, self.max_iter) as progress:
+            self._visit(data, words[k:], state, score)
+            self.n_iter_ = 0
+            for _ in range(self.max_iter if k > 1 else 0):
+                moves, gain = self._visit(data, words, state, score)
+                self.n_iter_ += 1
+                if progress.step(
+                    f"pass {self.n_iter_}: {moves} words moved, gain {gain:.6g}"
+                ):
+                    break
+                if moves == 0:
+                    break
+        return label, float(xlogy(table, table).sum()) + alone
+
+    def _order(self, weight):
+        if self.init == "frequent":
+            key = -weight.astype(np.float64)
+        else:
+            # The first of exponential clocks whose rates are the counts, and so on.
+            rng = check_random_state(self.random_state)
+            key = rng.exponential(size=weight.size) / weight
+        return np.argsort(key, kind="stable").astype(np.int32)
+
+    @staticmethod
+    def _visit(data, words, state, score):
+        """One pass, in calls of bounded length; (moves, gain)."""
+        moves, gained = 0, 0.0
+        ptr = data[0]
+        cost = np.cumsum(ptr[words.astype(np.int64) + 1] - ptr[words] + 8) * score.size
+        stop = np.searchsorted(cost, np.arange(_CALL, cost[-1:].sum() + _CALL, _CALL))
+        first = 0
+        for last in np.append(stop, words.size):
+            m, g = _exchange_fast.exchange(*data, words[first:last], *state, score)
+            moves, gained, first = moves + m, gained + g, last
+        return moves, gained
+
+
+def _shared_features(counts):
+    """Counts without the features of one word, and their sum of n ln n.
+
+    A feature that one word alone has goes wherever the word goes: it never matters.
+    """
+    n_words = np.bincount(counts.indices, minlength=counts.shape[1])
+    shared = n_words[counts.indices] > 1
+    alone = float(xlogy(counts.data[~shared], counts.data[~shared]).sum())
+    number = np.cumsum(n_words > 1) - 1
+    row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    indptr = np.zeros(counts.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row[shared], minlength=counts.shape[0]), out=indptr[1:])
+    shape = (counts.shape[0], int((n_words > 1).sum()))
+    kept = (counts.data[shared], number[counts.indices[shared]], indptr)
+    return sp.csr_array(kept, shape=shape), alone

@@ -1,0 +1,414 @@
+"""ContextRefiner: windows of words into paths of words and classes."""
+
+from __future__ import annotations
+
+import numbers
+import re
+from collections.abc import Sequence
+from typing import Any, Self
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import INT32_MAX
+from .._compat import _check_feature_names_in, _fit_context
+from ..context_tree._vectorizer import check_windows
+from ..symbols import Labels
+from ..symbols._encoding import SymbolIndex, is_nan, learn_symbols
+from ._exchange import ExchangeClustering
+
+# Short names of paths that serve well: the class before the word, so that a rare word
+# backs off to its class before the context gets shorter.
+PATHS = {
+    "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
+    "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
+}
+_STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
+
+
+class ContextRefiner(TransformerMixin, BaseEstimator):
+    r"""Contexts of words and word classes, in place of words alone.
+
+    .. math::
+        (w_{-m}, \ldots, w_{-1}) \mapsto (g_d(w_{-p_d}), \ldots, g_1(w_{-p_1})),
+
+    where the path :math:`(g_1, p_1), \ldots, (g_d, p_d)` says, from the first symbol
+    that a model looks at to the last, which map g of words and which place p counted
+    back from the newest word it is: a clustering, or the word itself. A rare word then
+    backs off to its class before the context gets shorter. The output is windows again,
+    the last column the first symbol of the path, so that any model over a context tree
+    can be fitted to it and stays exactly normalised.
+
+    Parameters
+    ----------
+    path : str or list of (map, position), default="short"
+        - ``"short"``: ``"c50(1) w(1) c50(2) w(2) c50(3) c50(4)"``;
+        - ``"long"``: ``"c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3)
+          c50(4)"``;
+        - any other path in this notation, ``w(p)`` the word at position p and
+          ``cn(p)`` its class in ``ExchangeClustering(n)``;
+        - a list of pairs: the map is ``"word"``, a number of classes (of an
+          `ExchangeClustering`), or a clustering, which is cloned: an estimator with
+          ``fit(X, y)``, ``predict(symbols)`` and ``n_clusters_``.
+
+        Position 1 is the newest word. Clusterings with the same parameters are fitted
+        once.
+
+    padding : object, default=None
+        The symbol that marks missing history in X; also set in the clusterings. See
+        :class:`~sklstruct.SuffixTreeVectorizer`.
+
+    Attributes
+    ----------
+    clusterings_ : list
+        The fitted clusterings, in the order of their first place on the path.
+
+    path_ : list of (int, int)
+        For each step the index of its clustering in ``clusterings_`` (-1: the word)
+        and its position.
+
+    symbols_ : ndarray of shape (n_words,)
+        The words, sorted.
+
+    n_symbols_ : int
+        Ids of the output are below it; each map has a range of its own.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    ExchangeClustering : The clustering of the short names.
+
+    sklstruct.StructuredLogLinearLM : The model that gains most from refined contexts.
+
+    Notes
+    -----
+    Missing history is -1 in the output, whatever it was in X: what follows needs
+    ``padding=-1`` (a :class:`~sklstruct.language_model.LanguageModel` sees to it). A
+    word that `fit` did not see is -1 where the path asks for the word, and a class
+    of its own where it asks for its class. A path ends at the first -1.
+
+    The transformed history decides on the next word, so a refined model has no form
+    that a reader of ARPA files could follow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklstruct.word_classes import ContextRefiner
+    >>> X = np.array([["", "a"], ["a", "cat"], ["", "one"], ["one", "dog"]])
+    >>> y = np.array(["cat", "sat", "dog", "sat"])
+    >>> refiner = ContextRefiner("c2(1) w(1) c2(2)", padding="").fit(X, y)
+    >>> refiner.get_feature_names_out().tolist()
+    ['c2(2)', 'w(1)', 'c2(1)']
+    >>> refiner.transform(X)
+    array([[-1,  0,  4],
+           [ 4,  1,  5],
+           [-1,  3,  4],
+           [ 4,  2,  5]], dtype=int32)
+
+    Below a model:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklstruct import StructuredLogLinearLM
+    >>> model = make_pipeline(refiner, StructuredLogLinearLM(padding=-1)).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (4, 3)
+    """
+
+    _parameter_constraints: dict = {
+        "path": [str, list, tuple],
+        "padding": "no_validation",
+    }
+
+    def __init__(self, path: str | Sequence = "short", *, padding: Any = None):
+        self.path = path
+        self.padding = padding
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Learn the words and cluster them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            Windows of symbols, the last column the most recent.
+
+        y : array-like of shape (n_samples,), default=None
+            What followed each window, for the clusterings.
+
+        Returns
+        -------
+        self : ContextRefiner
+            Fitted transformer.
+
+        Raises
+        ------
+        ValueError
+            If the path cannot be read, asks for the same symbol twice or for a position
+            beyond the windows, or a clustering cannot be fitted.
+        """
+        steps = self._read_path()
+        checked = check_windows(self, X, self.padding, reset=True)
+        self._check_positions(steps, checked.shape[1])
+        symbols = learn_symbols(checked, self.padding)
+        known = self._with_padding(symbols)
+        first = symbols.size
+        clusterings, number, path = [], {}, []
+        for key, clustering, position in steps:
+            if key == "word":
+                path.append((-1, position))
+                continue
+            if key not in number:
+                number[key] = len(clusterings)
+                clusterings.append(self._fit_clustering(clustering, X, y))
+            path.append((number[key], position))
+        word = np.full(known.size + 2, -1, dtype=np.int32)
+        word[: symbols.size] = np.arange(symbols.size)
+        tables, names = [word], ["w"]
+        for clustering in clusterings:
+            table, size = self._table(clustering, symbols, known.size, first)
+            tables.append(table)
+            names.append(_name(clustering, names))
+            first += size
+        if first > INT32_MAX:
+            raise ValueError(f"path needs {first} symbols, more than {INT32_MAX}")
+        self.symbols_, self.n_symbols_ = symbols, first
+        self.clusterings_, self.path_ = clusterings, path
+        self._missing = np.zeros(known.size + 2, dtype=bool)
+        self._missing[symbols.size : known.size] = self._missing[-1] = True
+        self._known, self._tables, self._names = known, np.array(tables), names
+        self._encoder = SymbolIndex(known)
+        return self
+
+    def _read_path(self):
+        """(key, clustering or None, position) of each step."""
+        path = self.path
+        if isinstance(path, str):
+            path = _parse(path)
+        steps, seen = [], set()
+        for i, step in enumerate(path):
+            if not isinstance(step, list | tuple) or len(step) != 2:
+                raise ValueError(
+                    f"path[{i}] must be a pair (clustering or 'word', position), got "
+                    f"{step!r}"
+                )
+            what, position = step
+            if (
+                isinstance(position, bool)
+                or not isinstance(position, numbers.Integral)
+                or position < 1
+            ):
+                raise ValueError(
+                    f"path[{i}]: the position must be an integer of at least 1 (the "
+                    f"newest word), got {position!r}"
+                )
+            if isinstance(what, numbers.Integral) and not isinstance(what, bool):
+                what = ExchangeClustering(int(what))
+            if isinstance(what, str) and what == "word":
+                key, what = "word", None
+            elif (
+                not isinstance(what, str | type)
+                and hasattr(what, "fit")
+                and hasattr(what, "predict")
+            ):
+                what = clone(what)
+                if "padding" in what.get_params(deep=False):
+                    what.set_params(padding=self.padding)
+                key = (type(what), joblib.hash(what.get_params()))
+            else:
+                raise ValueError(
+                    f"path[{i}] must begin with 'word', a number of classes or a "
+                    f"clustering with fit and predict, got {what!r}"
+                )
+            if (key, position) in seen:
+                raise ValueError(
+                    f"path[{i}] = {step!r} is on the path before: it would add nothing"
+                )
+            seen.add((key, position))
+            steps.append((key, what, int(position)))
+        if not steps:
+            raise ValueError("path is empty: there is no symbol to make a context of")
+        return steps
+
+    def _check_positions(self, steps, width):
+        farthest = max(position for _, _, position in steps)
+        if farthest > width:
+            raise ValueError(
+                f"path asks for position {farthest}, beyond the windows of X, which "
+                f"have {width} column(s): shorten the path, or make the windows longer "
+                "(max_depth of a LanguageModel)"
+            )
+
+    def _fit_clustering(self, clustering, X, y):
+        clustering.fit(X, y)
+        if not hasattr(clustering, "n_clusters_"):
+            raise ValueError(
+                f"path: {type(clustering).__name__} has no attribute n_clusters_ after "
+                "fit: it is no clustering of words"
+            )
+        return clustering
+
+    def _table(self, clustering, symbols, n_known, first):
+        """(id of each known symbol, number of ids) of one clustering."""
+        size = int(clustering.n_clusters_) + 1  # one for unseen words
+        label = np.asarray(clustering.predict(symbols))
+        if label.shape != symbols.shape or label.dtype.kind not in "iu":
+            raise ValueError(
+                f"path: predict of {type(clustering).__name__} must give an integer "
+                "for each word"
+            )
+        if label.size and not (-1 <= label.min() and label.max() < size):
+            raise ValueError(
+                f"path: {type(clustering).__name__} gives classes from {label.min()} "
+                f"to {label.max()}, which collide with the symbols of other maps: they "
+                f"must be from 0 to n_clusters_ = {size - 1}, the class of unseen "
+                "words"
+            )
+        table = np.full(n_known + 2, -1, dtype=np.int32)
+        table[: label.size] = np.where(label < 0, -1, first + label)
+        table[n_known] = first + size - 1
+        return table, size
+
+    def _with_padding(self, symbols):
+        """The symbols and, last, the padding: all that are not new."""
+        padding = self.padding
+        if padding is None or is_nan(padding):
+            return symbols  # their id is -1 in any case
+        text = isinstance(padding, str | bytes)
+        if text != (symbols.dtype.kind in "OSU"):
+            return symbols  # cannot occur among these symbols
+        if symbols.dtype.kind in "OSU":
+            return np.append(symbols.astype(object), padding)
+        return np.append(symbols, padding)
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """The symbols of the path of each window.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            Windows of symbols.
+
+        Returns
+        -------
+        refined : int32 ndarray of shape (n_samples, n_steps)
+            The first symbol of the path in the last column; -1 where there is none.
+        """
+        check_is_fitted(self)
+        X = check_windows(self, X, self.padding, reset=False)
+        ids = self._encoder.ids(X, unknown=self._known.size)
+        return self.refine_ids(ids)
+
+    def refine_ids(self, ids: np.ndarray) -> np.ndarray:
+        """`transform` of windows whose symbols are encoded already.
+
+        Parameters
+        ----------
+        ids : int32 ndarray of shape (n_samples, n_columns)
+            Positions in ``symbols_``; -1 is missing history.
+
+        Returns
+        -------
+        refined : int32 ndarray of shape (n_samples, n_steps)
+            As `transform`.
+        """
+        n, width = ids.shape
+        refined = np.empty((n, len(self.path_)), dtype=np.int32)
+        # What stands before missing history does not belong to it: in a sliding view
+        # it is the sentence before.
+        ended, gone = np.zeros(n, dtype=bool), {}
+        for position in range(1, max(p for _, p in self.path_) + 1):
+            ended = gone[position] = ended | self._missing[ids[:, width - position]]
+        for step, (clustering, position) in enumerate(self.path_):
+            column = self._tables[clustering + 1][ids[:, width - position]]
+            column[gone[position]] = -1
+            refined[:, -1 - step] = column
+        return refined
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns: the map and the position of each step.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Only checked against the names seen in `fit`.
+
+        Returns
+        -------
+        names : object ndarray of shape (n_steps,)
+            As in the notation of `path`, the last step first.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        names = [f"{self._names[c + 1]}({p})" for c, p in reversed(self.path_)]
+        return np.array(names, dtype=object)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k != "_encoder"}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if "symbols_" in state:
+            self._encoder = SymbolIndex(self._known)
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters with which windows of ids are read, for the clusterings too."""
+        settings = {"padding": -1}
+        if isinstance(self.path, list | tuple):
+            settings["path"] = [
+                (_told(step[0], labels), *step[1:])
+                if isinstance(step, list | tuple) and step
+                else step
+                for step in self.path
+            ]
+        return settings
+
+    @property
+    def _n_features_out(self):
+        return len(self.path_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = is_nan(self.padding)
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _parse(text):
+    """The pairs of a path in short notation."""
+    text = PATHS.get(text, text)
+    steps = []
+    for word in text.split():
+        found = _STEP.fullmatch(word)
+        if found is None:
+            raise ValueError(
+                f"path holds {word!r}; it must be {' or '.join(map(repr, PATHS))}, or "
+                "steps such as 'c50(1) w(1) c50(2)': a class or a word and its "
+                "position"
+            )
+        what = "word" if found[2] else int(found[1])
+        steps.append((what, int(found[3])))
+    return steps
+
+
+def _name(clustering, taken):
+    name = f"c{clustering.n_clusters_}"
+    while name in taken:
+        name += "'"
+    return name
+
+
+def _told(what, labels):
+    """A clustering that knows what ids mean."""
+    if not hasattr(what, "__sklstruct_ids__") or isinstance(what, type):
+        return what
+    return clone(what).set_params(**what.__sklstruct_ids__(labels))

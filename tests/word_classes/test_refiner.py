@@ -1,0 +1,202 @@
+"""ContextRefiner: what each column holds, and models over it."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
+from sklstruct.word_classes._refiner import PATHS
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
+
+
+def windows(seed=0, n=400, n_words=12, width=4):
+    rng = np.random.default_rng(seed)
+    text = rng.integers(n_words, size=n + width)
+    text[1:] = np.where(rng.random(n + width - 1) < 0.6, text[:-1] + 1, text[1:])
+    text %= n_words
+    text[rng.random(text.size) < 0.1] = -1
+    X = np.lib.stride_tricks.sliding_window_view(text, width)[:-1]
+    keep = text[width:] >= 0
+    return X[keep], text[width:][keep]
+
+
+def refine_by_hand(refiner, X):
+    """Each symbol of the path, by the definition."""
+    known = set(refiner.symbols_.tolist())
+    sizes = [c.n_clusters_ + 1 for c in refiner.clusterings_]
+    out = []
+    for row in X.tolist():
+        line = []
+        for c, position in refiner.path_:
+            word = row[-position] if -1 not in row[-position:] else -1
+            if word == -1:  # or something nearer is missing
+                line.append(-1)
+            elif c < 0:
+                at = refiner.symbols_.tolist().index(word) if word in known else -1
+                line.append(at)
+            else:
+                label = int(refiner.clusterings_[c].predict([word])[0])
+                line.append(refiner.symbols_.size + sum(sizes[:c]) + label)
+        out.append(line[::-1])
+    return np.array(out)
+
+
+@pytest.mark.parametrize(
+    "path", ["c3(1) w(1) c3(2) w(2) c2(3)", "w(2) c2(1)", "w(1) c2(3) w(4)"]
+)
+def test_columns(path):
+    X, y = windows()
+    refiner = ContextRefiner(path, padding=-1).fit(X, y)
+    new = np.random.default_rng(1).integers(-1, 20, size=(50, 4))  # unseen words too
+    for Z in (X, new):
+        out = refiner.transform(Z)
+        assert out.dtype == np.int32
+        assert np.array_equal(out, refine_by_hand(refiner, Z))
+        assert out.max() < refiner.n_symbols_
+    assert np.array_equal(refiner.fit_transform(X, y), refiner.transform(X))
+    # Maps never share a symbol.
+    ids = [set(column) - {-1} for column in refiner.transform(X).T]
+    for i, j in zip(*np.triu_indices(len(ids), 1)):
+        if refiner.path_[::-1][i][0] != refiner.path_[::-1][j][0]:
+            assert not ids[i] & ids[j]
+
+
+def test_equal_clusterings_are_fitted_once():
+    X, y = windows()
+    target = ExchangeClustering(3, offsets=(-1, 1))
+    path = [(3, 1), ("word", 1), (ExchangeClustering(3), 2), (target, 2), (target, 3)]
+    refiner = ContextRefiner(path, padding=-1).fit(X, y)
+    assert len(refiner.clusterings_) == 2
+    assert refiner.path_ == [(0, 1), (-1, 1), (0, 2), (1, 2), (1, 3)]
+    assert refiner.get_feature_names_out().tolist() == [
+        "c3'(3)", "c3'(2)", "c3(2)", "w(1)", "c3(1)"
+    ]  # fmt: skip
+    assert not hasattr(target, "labels_")  # cloned
+
+
+def test_words_alone_change_nothing():
+    """The path of words only is the plain model."""
+    X, y = windows()
+    plain = KneserNeyLM(padding=-1).fit(X, y)
+    refined = make_pipeline(
+        ContextRefiner("w(1) w(2) w(3) w(4)", padding=-1), KneserNeyLM(padding=-1)
+    ).fit(X, y)
+    np.testing.assert_allclose(
+        refined.predict_proba(X), plain.predict_proba(X), rtol=1e-13
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.85, padding=-1),
+        KneserNeyLM(padding=-1),
+    ],
+    ids=repr,
+)
+def test_rows_sum_to_one_and_paths_agree(model):
+    X, y = windows()
+    path = "c4(1) w(1) c4(2) w(2) c4(3) c4(4)"
+    refiner = ContextRefiner(path, padding=-1)
+    direct = make_pipeline(refiner, clone(model)).fit(X, y)
+    new = np.random.default_rng(2).integers(-1, 16, size=(100, 4))
+    rows = direct.predict_proba(new)
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
+    vectorizer = SuffixTreeVectorizer(max_depth=6, padding=-1)
+    paths = make_pipeline(clone(refiner), vectorizer, clone(model)).fit(X, y)
+    np.testing.assert_allclose(paths.predict_proba(new), rows, atol=1e-6)
+
+
+def test_no_leak_in_cross_validation():
+    """Clusterings are fitted on the training part alone."""
+    X, y = windows()
+    seen = []
+
+    class Spy(ExchangeClustering):
+        def fit(self, X, y=None):
+            seen.append(len(X))
+            return super().fit(X, y)
+
+    model = make_pipeline(
+        ContextRefiner([(Spy(3), 1), ("word", 1)], padding=-1), KneserNeyLM(padding=-1)
+    )
+    cross_val_score(model, X, y, cv=4, scoring="accuracy")
+    assert len(seen) == 4 and all(n < len(X) for n in seen)
+
+
+def test_search_over_paths():
+    X, y = windows()
+    model = make_pipeline(
+        ContextRefiner(padding=-1), KneserNeyLM(padding=-1, classes=np.unique(y))
+    )
+    search = GridSearchCV(
+        model,
+        {"contextrefiner__path": ["w(1)", "c3(1) w(1)"]},
+        scoring="neg_log_loss",
+        cv=3,
+    )
+    search.fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_strings_and_padding():
+    X, y = windows()
+    names = np.array([f"w{i:02d}" for i in range(12)] + [""])
+    ids = ContextRefiner("c3(1) w(1) c3(2)", padding=-1).fit(X, y)
+    text = ContextRefiner("c3(1) w(1) c3(2)", padding="").fit(names[X], names[y])
+    assert np.array_equal(ids.transform(X), text.transform(names[X]))
+    objects = names[X].astype(object)
+    objects[X == -1] = None
+    none = ContextRefiner("c3(1) w(1) c3(2)").fit(objects, names[y])
+    assert np.array_equal(none.transform(objects), ids.transform(X))
+    floats = np.where(X == -1, np.nan, X)
+    nan = ContextRefiner("c3(1) w(1) c3(2)", padding=np.nan).fit(floats, y)
+    assert np.array_equal(nan.transform(floats), ids.transform(X))
+
+
+def test_named_paths():
+    X, y = windows(n_words=150, n=3000)
+    for name, text in PATHS.items():
+        refiner = ContextRefiner(name, padding=-1).fit(X, y)
+        assert list(refiner.get_feature_names_out())[::-1] == text.split()
+
+
+class Bad(BaseEstimator):
+    """A clustering whose classes are beyond what it says."""
+
+    def fit(self, X, y=None):
+        self.n_clusters_ = 2
+        return self
+
+    def predict(self, X):
+        return np.full(np.shape(X), 3)
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("", "path is empty"),
+        ([], "path is empty"),
+        ("c3(1) x(2)", r"path holds 'x\(2\)'"),
+        ("c0(1)", "path holds"),
+        ("w(0)", "path holds"),
+        ("w(5)", "position 5, beyond the windows of X, which have 4"),
+        ("w(1) c3(1) w(1)", r"path\[2\].*before"),
+        ([("word", 0)], r"path\[0\]: the position"),
+        ([("word", 1.5)], r"path\[0\]: the position"),
+        ([("words", 1)], r"path\[0\] must begin with 'word'"),
+        ([(ExchangeClustering, 1)], r"path\[0\] must begin"),
+        (["w"], r"path\[0\] must be a pair"),
+        ([(Bad(), 1)], "collide"),
+        ([(13, 1)], "n_clusters=13 is more than the 12"),
+        ([(0, 1)], "n_clusters"),
+    ],
+)
+def test_bad_paths(path, message):
+    X, y = windows()
+    with pytest.raises(ValueError, match=message):
+        ContextRefiner(path, padding=-1).fit(X, y)
