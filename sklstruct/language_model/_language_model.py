@@ -40,7 +40,8 @@ from ..symbols._sentences import (
     repeat_weights,
     sort_symbols,
 )
-from ._predictors import RowPredictor, TreePredictor
+from ..word_classes import ContextRefiner
+from ._predictors import RefinedPredictor, RowPredictor, TreePredictor
 
 
 class _Scored(NamedTuple):
@@ -113,7 +114,8 @@ class LanguageModel(
     backoff_model_ : BackoffModel
         The model over the symbols themselves. Only where the estimator, alone or
         in a pipeline after a SuffixTreeVectorizer, is one that fits a
-        BackoffModel, whose arrays it shares.
+        BackoffModel, whose arrays it shares. A model after a ContextRefiner has
+        other contexts, and none.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
@@ -131,7 +133,8 @@ class LanguageModel(
     Do not tune `min_count` or `vocabulary` by it: the fewer words are known, the
     easier the task.
 
-    Where there is a `backoff_model_`, scoring runs over the tokens in compiled code.
+    Where there is a `backoff_model_`, or one after a ContextRefiner, scoring runs in
+    compiled code.
     Other estimators are asked for their rows in blocks of about 64 MB.
 
     References
@@ -365,10 +368,14 @@ class LanguageModel(
         if predictor is None:
             encoder = SentenceEncoder(self._labels)
             model = self._read_model
+            refiner = None
             if model is None:
-                model = _tree_model(self.estimator_, self._labels)
+                refiner, estimator = _split_refiner(self.estimator_)
+                model = _tree_model(estimator, self._labels, refiner)
             if model is None:
                 predictor = RowPredictor(self.estimator_, encoder, self.max_depth)
+            elif refiner is not None:
+                predictor = RefinedPredictor(refiner, model, encoder, self.max_depth)
             else:
                 predictor = TreePredictor(model, encoder)
             self._predictor_cache = predictor
@@ -383,6 +390,13 @@ class LanguageModel(
 
     def _tree_predictor(self, what) -> TreePredictor:
         predictor = self._predictor
+        if isinstance(predictor, RefinedPredictor):
+            raise AttributeError(
+                f"{what} needs contexts that are histories of words. Those of this "
+                "model are paths of words and classes, made by a ContextRefiner, which "
+                "no reader of back-off tables can follow; the table itself is "
+                "estimator_[-1].backoff_model_"
+            )
         if not isinstance(predictor, TreePredictor):
             raise AttributeError(
                 f"{what} needs an estimator that fits a BackoffModel, such as "
@@ -582,10 +596,17 @@ class LanguageModel(
         Raises
         ------
         AttributeError
-            If there is no `backoff_model_`.
+            If the estimator does not fit a BackoffModel.
+
+        Notes
+        -----
+        After a ContextRefiner the depth counts the symbols of its path.
         """
         check_is_fitted(self)
-        model = self._tree_predictor("perplexity_by_depth").model
+        predictor = self._predictor
+        if not isinstance(predictor, RefinedPredictor):
+            predictor = self._tree_predictor("perplexity_by_depth")
+        model = predictor.model
         scored = self._evaluate(X)
         counted, _, _ = self._counted(scored, include_end, include_unknown)
         n = model.max_depth + 1
@@ -720,7 +741,7 @@ class LanguageModel(
         Raises
         ------
         AttributeError
-            If there is no `backoff_model_`.
+            If there is no `backoff_model_`; a model over refined contexts has none.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         """
@@ -822,14 +843,31 @@ def _weight_keyword(estimator):
     )
 
 
-def _tree_model(estimator, labels):
+def _split_refiner(estimator):
+    """(the ContextRefiner that a pipeline begins with or None, what follows it)."""
+    if not isinstance(estimator, Pipeline) or not isinstance(
+        estimator.steps[0][1], ContextRefiner
+    ):
+        return None, estimator
+    rest = estimator[1:]
+    return estimator.steps[0][1], rest[0] if len(rest) == 1 else rest
+
+
+def _tree_model(estimator, labels, refiner=None):
     """The estimator's BackoffModel under the labels of the text, or None.
 
     After a SuffixTreeVectorizer the model's context symbols are columns of the path
-    matrix, and the vectorizer knows which ids the columns are contexts of.
+    matrix, and the vectorizer knows which ids the columns are contexts of. After a
+    ContextRefiner the context symbols are those that it gives.
     """
+    if refiner is not None:
+        labels = Labels(
+            np.arange(labels.n_classes, dtype=np.int32),
+            np.arange(refiner.n_symbols_, dtype=np.int32),
+        )
     if isinstance(estimator, BackoffClassifier):
-        return estimator.backoff_model_.relabel(labels)
+        model = estimator.backoff_model_
+        return model if refiner is not None else model.relabel(labels)
     if not (
         isinstance(estimator, Pipeline)
         and len(estimator.steps) == 2

@@ -1,7 +1,9 @@
 """What a fitted language model asks its estimator, in tokens.
 
-Two kinds of estimator answer the same questions: one that has a back-off model, whose
-kernels run over the text, and any other classifier, which is asked for its rows.
+Three kinds of estimator answer the same questions: one that has a back-off model, whose
+kernels run over the text; one that has such a model over refined contexts, whose
+kernels run over the refined windows; and any other classifier, which is asked for its
+rows.
 
 ===============================  ===================================================
 ``score(sentences)``             (log_prob, token, depth) of every predicted position
@@ -19,8 +21,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._likelihood import target_log_proba
+from .._parallel import row_blocks
 from ..backoff import BackoffModel
 from ..symbols._sentences import SentenceEncoder
+from ..word_classes import ContextRefiner
+
+# Windows that are refined at a time.
+_BLOCK = 1 << 16
 
 
 class TreePredictor:
@@ -63,7 +70,100 @@ class TreePredictor:
         return self.model.sample_at(self._find(history), uniform, skip)
 
 
-class RowPredictor:
+class _Windows:
+    """Windows of class ids, as an estimator was trained on them."""
+
+    encoder: SentenceEncoder
+    max_depth: int
+
+    def windows(self, sentences: list) -> tuple[np.ndarray, np.ndarray]:
+        """(windows, next token) of every predicted position, as in training."""
+        width = self.max_depth
+        tokens = self.encoder.encode(sentences, front=width - 1)
+        if tokens.size <= width:
+            return np.empty((0, width), np.int32), np.empty(0, np.int32)
+        target = tokens[width:]
+        scored = self.encoder.is_target(target)
+        windows = np.lib.stride_tricks.sliding_window_view(self._known(tokens), width)
+        return windows[:-1][scored], target[scored]
+
+    def recent(self, history: np.ndarray) -> np.ndarray:
+        """The windows of histories of any length."""
+        width = self.max_depth
+        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
+        take = min(width, history.shape[1])
+        if take:
+            windows[:, width - take :] = history[:, history.shape[1] - take :]
+        return self._known(windows)
+
+    def _known(self, tokens):
+        # To the estimator a word without class is missing history.
+        return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
+
+
+class RefinedPredictor(_Windows):
+    """Answers from a `BackoffModel` over refined contexts.
+
+    Parameters
+    ----------
+    refiner : ContextRefiner
+        Fitted on windows of `max_depth` ids.
+
+    model : BackoffModel
+        Over the symbols that the refiner gives, which its labels know.
+
+    encoder : SentenceEncoder
+        Text to tokens, which are class ids; the start mark and lost words follow.
+
+    max_depth : int
+        Columns of a window.
+    """
+
+    def __init__(
+        self,
+        refiner: ContextRefiner,
+        model: BackoffModel,
+        encoder: SentenceEncoder,
+        max_depth: int,
+    ):
+        self.refiner, self.model = refiner, model
+        self.encoder, self.max_depth = encoder, max_depth
+
+    def _find(self, windows):
+        refined = self.refiner.transform(windows)
+        return self.model.find(self.model.labels.encode_contexts(refined))
+
+    def score(self, sentences: list) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Natural log-probability, token and matched depth of every position.
+
+        The depth is the number of symbols of the path.
+        """
+        windows, target = self.windows(sentences)
+        log_prob = np.empty(target.size)
+        depth = np.empty(target.size, dtype=np.int32)
+        for rows in row_blocks(target.size, _BLOCK):
+            lost = target[rows] == self.encoder.lost
+            nodes = self._find(windows[rows])
+            log_prob[rows], depth[rows] = self.model.log_proba(
+                nodes,
+                np.where(lost, np.int32(-1), target[rows]),
+                return_depth=True,
+                unknown_log_prob=-np.inf,
+            )
+            log_prob[rows][lost] = np.nan
+        return log_prob, target, depth
+
+    def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable classes and their probabilities."""
+        classes, log_prob = self.model.top_k(self._find(self.recent(history[None])), k)
+        return classes[0], np.exp(log_prob[0])
+
+    def draw(self, history: np.ndarray, uniform: np.ndarray, skip: int) -> np.ndarray:
+        """One class for each history; never `skip` (-1: all may be drawn)."""
+        return self.model.sample_at(self._find(self.recent(history)), uniform, skip)
+
+
+class RowPredictor(_Windows):
     """Answers from the rows of any classifier of windows of class ids.
 
     Parameters
@@ -83,17 +183,6 @@ class RowPredictor:
     ):
         self.estimator, self.encoder, self.max_depth = estimator, encoder, max_depth
 
-    def windows(self, sentences: list) -> tuple[np.ndarray, np.ndarray]:
-        """(windows, next token) of every predicted position, as in training."""
-        width = self.max_depth
-        tokens = self.encoder.encode(sentences, front=width - 1)
-        if tokens.size <= width:
-            return np.empty((0, width), np.int32), np.empty(0, np.int32)
-        target = tokens[width:]
-        scored = self.encoder.is_target(target)
-        windows = np.lib.stride_tricks.sliding_window_view(self._known(tokens), width)
-        return windows[:-1][scored], target[scored]
-
     def score(self, sentences: list) -> tuple[np.ndarray, np.ndarray, None]:
         """Natural log-probability and token of every position; no depth."""
         windows, target = self.windows(sentences)
@@ -102,17 +191,8 @@ class RowPredictor:
         log_prob[np.isnan(log_prob) & (target != self.encoder.lost)] = -np.inf
         return log_prob, target, None
 
-    def _known(self, tokens):
-        # To the estimator a word without class is missing history.
-        return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
-
     def _rows(self, history):
-        width = self.max_depth
-        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
-        take = min(width, history.shape[1])
-        if take:
-            windows[:, width - take :] = history[:, history.shape[1] - take :]
-        windows = self._known(windows)
+        windows = self.recent(history)
         if hasattr(self.estimator, "predict_proba"):
             rows = self.estimator.predict_proba(windows)
         else:

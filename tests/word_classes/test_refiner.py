@@ -1,12 +1,22 @@
 """ContextRefiner: what each column holds, and models over it."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
+from sklstruct import (
+    KneserNeyLM,
+    LanguageModel,
+    StructuredLogLinearLM,
+    SuffixTreeVectorizer,
+)
+from sklstruct.language_model._predictors import RefinedPredictor, RowPredictor
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 from sklstruct.word_classes._refiner import PATHS
 
@@ -200,3 +210,82 @@ def test_bad_paths(path, message):
     X, y = windows()
     with pytest.raises(ValueError, match=message):
         ContextRefiner(path, padding=-1).fit(X, y)
+
+
+TEXT = [
+    "the cat sat on the mat",
+    "the dog sat on the rug",
+    "a cat ran to the dog",
+    "a dog ran to the cat",
+    "the rug sat on a mat",
+] * 4
+PATH = "c4(1) w(1) c4(2) w(2) c4(3)"
+
+
+def refined_model(*between, **params):
+    model = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.85)
+    return LanguageModel(
+        make_pipeline(ContextRefiner(PATH), *between, model), max_depth=3, **params
+    ).fit(TEXT)
+
+
+@pytest.mark.parametrize("between", [(), (SuffixTreeVectorizer(max_depth=5),)])
+def test_language_model_agrees_with_the_pipeline(between):
+    """Compiled answers are those of the rows of the pipeline."""
+    lm = refined_model(*between)
+    assert isinstance(lm._predictor, RefinedPredictor)
+    rows = RowPredictor(lm.estimator_, lm._predictor.encoder, lm.max_depth)
+    new = [s.split() for s in ["the mat ran", "a zebra sat on the cat", ""]]
+    for got, expected in zip(lm._predictor.score(new)[:2], rows.score(new)[:2]):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+    history = np.array([[0, 1, 2, 3], [-1, -1, -1, 2]], dtype=np.int32)
+    uniform = np.array([0.3, 0.8])
+    for skip in (-1, 2):
+        a = lm._predictor.draw(history, uniform, skip)
+        assert np.array_equal(a, rows.draw(history, uniform, skip))
+    a, b = (p.best(history[0], 5) for p in (lm._predictor, rows))
+    np.testing.assert_allclose(a[1], b[1], rtol=1e-10)
+    sample = lm.sample(20, random_state=0)
+    assert len(sample) == 20 and all("<unk>" not in s for s in sample)
+    again = pickle.loads(pickle.dumps(lm))
+    assert again.perplexity(TEXT) == lm.perplexity(TEXT)
+
+
+def test_language_model_with_unknown_words():
+    lm = refined_model(unknown=None, out_of_vocabulary="exclude")
+    text = ["the zebra sat on the mat"]
+    log_prob = lm.token_log_proba(text)[0]
+    assert np.isnan(log_prob[1]) and np.isfinite(np.delete(log_prob, 1)).all()
+    # What follows the word has no history before it.
+    alone = lm.estimator_.predict_log_proba(np.array([[-1, -1, -1]]))[0]
+    sat = lm.vocabulary_.tolist().index("sat")
+    assert log_prob[2] == pytest.approx(alone[sat], rel=1e-12)
+
+
+def test_depths_are_steps_of_the_path():
+    lm = refined_model()
+    table = lm.perplexity_by_depth(TEXT)
+    assert table.depth.tolist() == [0, 1, 2, 3, 4, 5]
+    total = table.log_likelihood.sum() / table.n_tokens.sum()
+    assert np.exp(-total) == pytest.approx(lm.perplexity(TEXT))
+
+
+def test_arpa_is_refused_with_the_reason(tmp_path):
+    lm = refined_model()
+    with pytest.raises(AttributeError, match="to_arpa.*paths of words and classes"):
+        lm.to_arpa(tmp_path / "x.arpa")
+    with pytest.raises(AttributeError, match="backoff_model_.*paths of words"):
+        lm.backoff_model_  # noqa: B018
+    assert not hasattr(lm, "backoff_model_")
+
+
+def test_other_estimators_after_a_refiner():
+    """What has no back-off model is asked for its rows."""
+    naive = make_pipeline(
+        ContextRefiner("c4(1) w(1)"),
+        FunctionTransformer(lambda X: X + 1),
+        OneHotEncoder(handle_unknown="ignore"),
+        BernoulliNB(),
+    )
+    lm = LanguageModel(naive, max_depth=2).fit(TEXT)
+    assert np.isfinite(lm.perplexity(TEXT))
