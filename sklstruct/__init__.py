@@ -29,6 +29,7 @@ except PackageNotFoundError as exc:  # a copied folder without its metadata
 _PUBLIC = {
     "AdditiveLM": "sklstruct.smoothing",
     "BackoffModel": "sklstruct.backoff",
+    "DualLinearClassifier": "sklstruct.linear",
     "GraphDiffusionUnigram": "sklstruct.smoothing",
     "HierarchicalClassifier": "sklstruct.hierarchical",
     "HighOrderHMM": "sklstruct.hmm",

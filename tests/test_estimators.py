@@ -44,6 +44,7 @@ from sklstruct.hmm import (
     SuffixEmission,
 )
 from sklstruct.language_model import LanguageModel
+from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import (
     L1,
     L2,
@@ -140,6 +141,11 @@ def hierarchical(fails=None, suite=True, draws=False, **params):
     return Entry(estimator, "features", suite, draws, fails or {})
 
 
+def dual(suite=True, **params):
+    estimator = DualLinearClassifier(random_state=0, **params)
+    return Entry(estimator, "features", suite, True, _DRAWS)
+
+
 TABLE = [
     Entry(SuffixTreeVectorizer()),
     Entry(SuffixTreeVectorizer(collapse=True)),
@@ -167,6 +173,10 @@ TABLE = [
     hierarchical(regularization=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
     hierarchical(regularization="gamma", draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
+    dual(),
+    dual(loss="log_loss"),
+    dual(loss="ovr_log_loss", suite=False),
+    dual(loss="auto", suite=False),
 ]
 
 # Public classes with parameters that do not take a 2-D array, so that scikit-learn's

@@ -19,10 +19,10 @@ PACKAGE = ROOT / "sklstruct"
 # Bottom to top. A module may import from the lines before its own; within a line only
 # files of the same package may, and the modules of the lowest line.
 LAYERS = [
-    ["_compat", "_checks", "_docs", "_files", "_parallel", "_progress"],
+    ["_compat", "_checks", "_docs", "_files", "_parallel", "_progress", "_watch"],
     ["symbols"],
     ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
-    ["backoff", "word_classes"],
+    ["backoff", "linear", "word_classes"],
     ["exchange", "smoothing", "loglinear", "hierarchical"],
     ["hmm", "language_model"],
     ["metrics", "plotting", "datasets"],
@@ -37,7 +37,7 @@ def name_of(path):
 
 def room(name):
     """The package, or the module of the lowest floor, that a file belongs to."""
-    return name.split("/")[0].removesuffix(".py")
+    return name.split("/")[0].split(".")[0]
 
 
 @cache

@@ -144,12 +144,14 @@ VARIANTS = {
 
 def entries():
     """name -> (good matrix, call of it)."""
+    from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
     from sklstruct import (
         AdditiveLM,
+        DualLinearClassifier,
         HierarchicalClassifier,
         KneserNeyLM,
         StructuredLogLinearLM,
@@ -271,6 +273,14 @@ def entries():
         features,
         lambda X: fitted.target_log_proba(X, label),
     )
+    dual = DualLinearClassifier()
+    found["DualLinearClassifier.fit"] = (features, lambda X: clone(dual).fit(X, label))
+    dual.fit(features, label)
+    for method in ("predict", "decision_function", "predict_proba"):
+        found[f"DualLinearClassifier.{method}"] = (
+            features,
+            lambda X, method=method: getattr(dual, method)(X),
+        )
     other = LogisticRegression().fit(features, label)
     found["log_likelihood of LogisticRegression"] = (
         features,

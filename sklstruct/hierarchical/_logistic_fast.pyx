@@ -54,7 +54,7 @@ from libc.math cimport INFINITY, exp, fabs, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
 from ._blas cimport daxpy, ddot, dgemm, dgemv, sgemm, sgemv
-from ._watch cimport BREATH, Watch, over, propagate, watch_of
+from .._watch cimport BREATH, Watch, over, propagate, watch_of
 
 cdef extern from "_softmax.h" nogil:
     double sklstruct_exp_sum(

@@ -20,7 +20,7 @@ from ._forest_fast cimport (
     node_scores,
     take,
 )
-from ._watch cimport Watch, over, propagate, watch_of
+from .._watch cimport Watch, over, propagate, watch_of
 
 
 cdef struct Memory:

@@ -26,7 +26,7 @@ from ._forest_fast cimport (
     row_score,
     take,
 )
-from ._watch cimport Watch, over, propagate, watch_of
+from .._watch cimport Watch, over, propagate, watch_of
 
 cdef extern from *:
     """

@@ -1,0 +1,328 @@
+/* The inner loops of the dual coordinate descent, for all outcomes of one sample. In C
+ * for the reason that _vector.h gives.
+ *
+ * M lanes: one for each outcome, padded to a multiple of SKLSTRUCT_STRIDE; a single
+ * outcome has M = 1. live[j] is 1 for outcomes, 0 for padding, whose scores and duals
+ * stay 0. The formulas are in _dual_fast.pyx.
+ */
+#ifndef SKLSTRUCT_DUAL_H
+#define SKLSTRUCT_DUAL_H
+
+#include "_vector.h"
+
+#ifdef SKLSTRUCT_VECTORS
+typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
+#endif
+
+/* z += sum_k x[k] W[index[k]]; a dense row has index NULL, for 0, 1, 2, ... Four times
+ * sixteen lanes at once, which stay in registers for the whole row. Each lane is added
+ * up in the order of k, whatever M is. */
+SKLSTRUCT_WIDE static void sklstruct_scores(
+    ptrdiff_t n, const float *x, const int32_t *index, const float *W, ptrdiff_t M,
+    float *z)
+{
+    ptrdiff_t i = 0, j, k;
+    if (M == 1) {
+        float total = z[0];
+        for (k = 0; k < n; k++)
+            total += x[k] * W[index ? index[k] : k];
+        z[0] = total;
+        return;
+    }
+#ifdef SKLSTRUCT_VECTORS
+    for (; i + 64 <= M; i += 64) {
+        sklstruct_v16 *out = (sklstruct_v16 *)(z + i);
+        sklstruct_v16 a = out[0], b = out[1], c = out[2], d = out[3];
+        for (k = 0; k < n; k++) {
+            const sklstruct_v16 *w =
+                (const sklstruct_v16 *)(W + (index ? index[k] : k) * M + i);
+            a += x[k] * w[0];
+            b += x[k] * w[1];
+            c += x[k] * w[2];
+            d += x[k] * w[3];
+        }
+        out[0] = a;
+        out[1] = b;
+        out[2] = c;
+        out[3] = d;
+    }
+    for (; i < M; i += 16) {
+        sklstruct_v16 *out = (sklstruct_v16 *)(z + i);
+        sklstruct_v16 a = out[0];
+        for (k = 0; k < n; k++)
+            a += x[k] *
+                 *(const sklstruct_v16 *)(W + (index ? index[k] : k) * M + i);
+        out[0] = a;
+    }
+    (void)j;
+#else
+    for (k = 0; k < n; k++) {
+        const float *w = W + (index ? index[k] : k) * M;
+        for (j = 0; j < M; j++)
+            z[j] += x[k] * w[j];
+    }
+    (void)i;
+#endif
+}
+
+/* W[index[k]] += x[k] step. */
+SKLSTRUCT_WIDE static void sklstruct_spread(
+    ptrdiff_t n, const float *x, const int32_t *index, const float *step, ptrdiff_t M,
+    float *W)
+{
+    ptrdiff_t i, j, k;
+    if (M == 1) {
+        for (k = 0; k < n; k++)
+            W[index ? index[k] : k] += x[k] * step[0];
+        return;
+    }
+    for (k = 0; k < n; k++) {
+        float *w = W + (index ? index[k] : k) * M;
+        for (i = 0; i < M; i += 16)
+            for (j = 0; j < 16; j++)
+                w[i + j] += x[k] * step[i + j];
+    }
+}
+
+SKLSTRUCT_WIDE static float sklstruct_squares(ptrdiff_t n, const float *x)
+{
+    float sum[16] = {0}, total = 0;
+    ptrdiff_t i, j;
+    for (i = 0; i + 16 <= n; i += 16)
+        for (j = 0; j < 16; j++)
+            sum[j] += x[i + j] * x[i + j];
+    for (; i < n; i++)
+        total += x[i] * x[i];
+    for (j = 0; j < 16; j++)
+        total += sum[j];
+    return total;
+}
+
+static inline float sklstruct_largest(const float *top)
+{
+    float all = 0;
+    ptrdiff_t j;
+    for (j = 0; j < 16; j++)
+        all = top[j] > all ? top[j] : all;
+    return all;
+}
+
+static inline double sklstruct_total(const float *sum)
+{
+    double all = 0;
+    ptrdiff_t j;
+    for (j = 0; j < 16; j++)
+        all += sum[j];
+    return all;
+}
+
+/* For i in 0 .. M by lanes: the code on lane i + j, and the sums and maxima of |step|. */
+#define SKLSTRUCT_LANES(...)                                                        \
+    do {                                                                            \
+        if (M == 1) {                                                               \
+            i = j = 0;                                                              \
+            __VA_ARGS__                                                             \
+        } else                                                                      \
+            for (i = 0; i < M; i += 16)                                             \
+                for (j = 0; j < 16; j++) {                                          \
+                    __VA_ARGS__                                                     \
+                }                                                                   \
+    } while (0)
+
+/* Squared hinge. a holds sign * b; y is the outcome, -1 for none of them. Returns the
+ * sum of |step|, *most its largest. */
+SKLSTRUCT_WIDE static double sklstruct_hinge(
+    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
+    float *a, float *step, float *most)
+{
+    float sum[16] = {0}, top[16] = {0};
+    const float h = 0.5f / C, inverse = 1.0f / (q + h);
+    const float own = y >= 0 ? a[y] : 0;
+    ptrdiff_t i, j;
+    SKLSTRUCT_LANES({
+        float b = -a[i + j];
+        float new = b - (-z[i + j] - 1.0f + h * b) * inverse;
+        new = new > 0 ? new : 0;
+        step[i + j] = (b - new) * live[i + j];
+    });
+    if (y >= 0) {
+        float new = own - (z[y] - 1.0f + h * own) * inverse;
+        step[y] = (new > 0 ? new : 0) - own;
+    }
+    SKLSTRUCT_LANES({
+        float size = fabsf(step[i + j]);
+        a[i + j] += step[i + j];
+        sum[j] += size;
+        top[j] = size > top[j] ? size : top[j];
+    });
+    *most = sklstruct_largest(top);
+    return sklstruct_total(sum);
+}
+
+/* Any x. */
+static inline float sklstruct_sigmoid(float x)
+{
+    float e = sklstruct_expf(-fabsf(x));
+    return (x < 0 ? e : 1.0f) / (1.0f + e);
+}
+
+enum { SKLSTRUCT_NEWTON = 30 };
+
+/* Logistic loss of every outcome against the rest; as sklstruct_hinge. `t` is room. */
+SKLSTRUCT_WIDE static double sklstruct_logistic(
+    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
+    float *a, float *step, float *t, float *most)
+{
+    float sum[16] = {0}, top[16] = {0};
+    const float all = q * C;
+    ptrdiff_t i, j, round;
+    /* step is t0 = s z - q b for now; own lanes have s = 1 */
+    SKLSTRUCT_LANES({ step[i + j] = q * a[i + j] - z[i + j]; });
+    if (y >= 0)
+        step[y] = z[y] - q * a[y];
+    SKLSTRUCT_LANES({
+        float t0 = step[i + j];
+        t[i + j] = t0 > 0 ? t0 : (t0 + all < 0 ? t0 + all : 0);
+    });
+    for (round = 0; round < SKLSTRUCT_NEWTON; round++) {
+        float far[16] = {0};
+        SKLSTRUCT_LANES({
+            float s = sklstruct_sigmoid(-t[i + j]);
+            float move = (t[i + j] - step[i + j] - all * s) /
+                         (1.0f + all * s * (1.0f - s));
+            t[i + j] -= move;
+            move = fabsf(move) * live[i + j];
+            far[j] = move > far[j] ? move : far[j];
+        });
+        /* a quadratic step from here is below the rounding of t */
+        if (sklstruct_largest(far) < 1e-3f)
+            break;
+    }
+    SKLSTRUCT_LANES({
+        float b = C * sklstruct_sigmoid(-t[i + j]);
+        step[i + j] = (-b - a[i + j]) * live[i + j];
+        t[i + j] = b;
+    });
+    if (y >= 0)
+        step[y] = t[y] - a[y];
+    SKLSTRUCT_LANES({
+        float size = fabsf(step[i + j]);
+        a[i + j] += step[i + j];
+        sum[j] += size;
+        top[j] = size > top[j] ? size : top[j];
+    });
+    *most = sklstruct_largest(top);
+    return sklstruct_total(sum);
+}
+
+/* log(x) for normal x > 0, relative error of a few 1e-7 (S. Moshier's Cephes). */
+static inline float sklstruct_logf(float x)
+{
+    int32_t bits, big;
+    float m, e, y, w;
+    memcpy(&bits, &x, 4);
+    e = (float)(((bits >> 23) & 255) - 126);
+    bits = (bits & 0x007fffff) | 0x3f000000;
+    memcpy(&m, &bits, 4); /* in [.5, 1) */
+    big = m >= 0.707106781186547524f;
+    e = big ? e : e - 1.0f;
+    m = (big ? m : m + m) - 1.0f;
+    w = m * m;
+    y = 7.0376836292e-2f;
+    y = y * m - 1.1514610310e-1f;
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    y = y * m * w;
+    y += -2.12194440e-4f * e;
+    y += -0.5f * w;
+    return m + y + 0.693359375f * e;
+}
+
+/* Probabilities below it have its logarithm. */
+#define SKLSTRUCT_LEAST 1e-6f
+
+/* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.
+ * `correct`: a secant correction of the length of the step. */
+SKLSTRUCT_WIDE static double sklstruct_multinomial(
+    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
+    int correct, float *a, float *step, float *old, float *d, float *most)
+{
+    float part[16], square[16] = {0}, sum[16] = {0}, top[16] = {0};
+    float best[16], high, log_sum, size, t, kl, bend, inverse = 1.0f / C;
+    ptrdiff_t i, j;
+    for (j = 0; j < 16; j++)
+        best[j] = -INFINITY;
+    SKLSTRUCT_LANES({
+        float s = live[i + j] > 0 ? z[i + j] : -INFINITY;
+        best[j] = s > best[j] ? s : best[j];
+    });
+    high = best[0];
+    for (j = 1; j < 16; j++)
+        high = best[j] > high ? best[j] : high;
+    SKLSTRUCT_LANES({
+        float e = sklstruct_expf(z[i + j] - high < 0 ? z[i + j] - high : 0) *
+                  live[i + j];
+        d[i + j] = e;
+        sum[j] += e;
+    });
+    size = (float)sklstruct_total(sum);
+    log_sum = high + logf(size);
+    size = 1.0f / size;
+    for (j = 0; j < 16; j++)
+        part[j] = 0;
+    SKLSTRUCT_LANES({ old[i + j] = -a[i + j] * inverse; });
+    old[y] += 1.0f;
+    /* kl: the sum of both divergences between the old and the new probabilities */
+    SKLSTRUCT_LANES({
+        float p = old[i + j], move = d[i + j] * size - p, log_new, log_old;
+        log_new = z[i + j] - log_sum;
+        log_new = log_new > -80.0f ? log_new : -80.0f;
+        log_old = sklstruct_logf(p > SKLSTRUCT_LEAST ? p : SKLSTRUCT_LEAST);
+        d[i + j] = move;
+        part[j] += move * (log_new - log_old) * live[i + j];
+        square[j] += move * move;
+    });
+    kl = (float)sklstruct_total(part);
+    bend = (float)sklstruct_total(square) * q * C;
+    *most = 0;
+    if (!(kl > 0))
+        return 0;
+    t = kl / (kl + bend);
+    if (correct) {
+        float slope = t * bend, wrong;
+        for (j = 0; j < 16; j++)
+            part[j] = 0;
+        SKLSTRUCT_LANES({
+            float p = old[i + j] + t * d[i + j];
+            float log_new = z[i + j] - log_sum;
+            log_new = log_new > -80.0f ? log_new : -80.0f;
+            p = sklstruct_logf(p > SKLSTRUCT_LEAST ? p : SKLSTRUCT_LEAST);
+            part[j] += d[i + j] * (p - log_new) * live[i + j];
+        });
+        /* the derivative: -kl at 0, `wrong` at t, `bend` at 1 */
+        wrong = slope + (float)sklstruct_total(part);
+        if (wrong > 0)
+            t *= kl / (kl + wrong);
+        else
+            t += (1.0f - t) * wrong / (wrong - bend);
+    }
+    for (j = 0; j < 16; j++)
+        sum[j] = 0;
+    SKLSTRUCT_LANES({
+        float length;
+        step[i + j] = -t * C * d[i + j] * live[i + j];
+        a[i + j] += step[i + j];
+        length = fabsf(step[i + j]);
+        sum[j] += length;
+        top[j] = length > top[j] ? length : top[j];
+    });
+    *most = sklstruct_largest(top);
+    return sklstruct_total(sum);
+}
+
+#endif

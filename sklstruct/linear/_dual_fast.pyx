@@ -1,0 +1,222 @@
+"""Dual coordinate descent of a linear model of many outcomes, sample by sample.
+
+Minimises over W (features, outcomes)
+
+    1/2 ||W||^2 + sum_i C_i loss(z_i, y_i),      z_i = W' x_i,
+
+where W = sum_i x_i a_i' for dual variables a_i, one an outcome. A step takes a sample
+and moves all of its duals together: one pass over the rows of W that x_i meets makes
+all scores, one more changes them. A feature's weights are contiguous, so that both
+passes are streams of wide additions (`_dual.h`) instead of a gather an outcome. With
+q = ||x_i||^2 and s = 1 for the outcome of the sample, -1 for others:
+
+squared hinge, sum_k max(0, 1 - s z)^2
+    a = s b, b >= 0, b <- max(0, b - (s z - 1 + h b) / (q + h)) with h = 1 / (2 C_i),
+    the exact minimum in each coordinate.
+logistic, sum_k log(1 + exp(-s z))
+    a = s b, b = C_i sigma(-t) at the root of t = s z - q b + q C_i sigma(-t), by
+    Newton's method from an end at which it is monotone: t0 = s z - q b if that is
+    positive, t0 + q C_i if that is negative, else 0. From s z it oscillates where
+    q C_i is large.
+multinomial, log sum_k exp(z_k) - z_y
+    a = C_i (e_y - p). With d = softmax(z) - p the step is p <- p + t d, where the
+    derivative of the dual along d is -kl at t = 0 and q C_i ||d||^2 at t = 1, kl the
+    sum of both divergences of softmax(z) and p: t is the zero of the line between. In
+    the first epochs, when the derivative is far from a line, one more secant step.
+
+Samples come in an order drawn anew for each epoch. A step moves scores by at most
+q max |change|; below rounding it is left out. The descent ends with an epoch that
+changes the duals by less than `tol` times what the first did, in sums of sizes.
+
+Cost of an epoch: 2 nnz M additions with products, M the outcomes padded to a multiple
+of 16; memory 4 M (columns + samples) bytes. The intercept is the weight of a feature
+that has the same value in every sample, as in LIBLINEAR.
+
+References: C.-J. Hsieh et al., ICML 2008 (squared hinge); H.-F. Yu, F.-L. Huang,
+C.-J. Lin, Machine Learning 85, 2011 (logistic); S. Shalev-Shwartz, T. Zhang,
+Mathematical Programming 155, 2016 (steps on all duals of a sample).
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+
+from .._watch cimport Watch, over, propagate, watch_of
+from ._weights_fast cimport Rows
+
+cdef extern from "_dual.h" nogil:
+    float sklstruct_squares(Py_ssize_t n, const float* x) noexcept
+    void sklstruct_scores(
+        Py_ssize_t n, const float* x, const int32_t* index, const float* W,
+        Py_ssize_t M, float* z) noexcept
+    void sklstruct_spread(
+        Py_ssize_t n, const float* x, const int32_t* index, const float* step,
+        Py_ssize_t M, float* W) noexcept
+    double sklstruct_hinge(
+        Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
+        float q, float* a, float* step, float* most) noexcept
+    double sklstruct_logistic(
+        Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
+        float q, float* a, float* step, float* t, float* most) noexcept
+    double sklstruct_multinomial(
+        Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
+        float q, int correct, float* a, float* step, float* old, float* d,
+        float* most) noexcept
+
+cdef enum:
+    HINGE = 0
+    LOGISTIC = 1
+    MULTINOMIAL = 2
+    # Epochs whose multinomial steps are corrected.
+    CORRECTED = 2
+
+LOSS_CODES = {
+    "squared_hinge": HINGE, "ovr_log_loss": LOGISTIC, "log_loss": MULTINOMIAL,
+}
+
+ROOM = 6  # arrays of M floats that `descend` works in
+
+# Largest change of a score that is not worth a pass over the weights.
+cdef float REST = 1e-7
+
+
+cdef class Task:
+    """One problem: samples, their lanes and costs.
+
+    lane: of the outcome of each sample; negative where it has none of these lanes.
+    cost: C_i. constant: value of the feature that stands for the intercept, 0 without;
+    its weights are the last row of W.
+    """
+
+    cdef Rows rows
+    cdef const int32_t[::1] lane
+    cdef const float[::1] cost
+    cdef int loss
+    cdef float constant
+
+    def __init__(self, Rows rows, const int32_t[::1] lane, const float[::1] cost,
+                 int loss, float constant):
+        self.rows, self.lane, self.cost = rows, lane, cost
+        self.loss, self.constant = loss, constant
+
+
+cdef inline uint64_t draw(uint64_t* state) noexcept nogil:
+    """The next number of a xorshift64* generator; the state is not 0."""
+    cdef uint64_t x = state[0]
+    x ^= x >> 12
+    x ^= x << 25
+    x ^= x >> 27
+    state[0] = x
+    return (x * <uint64_t>2685821657736338717) >> 32
+
+
+cdef void shuffle(int32_t[::1] order, uint64_t* state) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef int32_t kept
+    for i in range(order.shape[0] - 1, 0, -1):
+        # 32 random bits: the bias is that of n / 2^32
+        j = <Py_ssize_t>((draw(state) * <uint64_t>(i + 1)) >> 32)
+        kept = order[i]
+        order[i] = order[j]
+        order[j] = kept
+
+
+cdef double epoch(
+    Task task, const int32_t[::1] order, float[:, ::1] W, float[:, ::1] dual,
+    float[:, ::1] room, bint correct, Watch* watch,
+) noexcept nogil:
+    """One step on each sample; the sum of the sizes of all changes."""
+    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, i, j, n, y
+    cdef const float* x = NULL
+    cdef const int32_t* index = NULL
+    cdef float* z = &room[0, 0]
+    cdef float* step = &room[1, 0]
+    cdef float* a
+    cdef const float* live = &room[5, 0]
+    cdef float q, most = 0, constant = task.constant
+    cdef double total = 0
+    for position in range(order.shape[0]):
+        i = order[position]
+        n = task.rows.row(i, &x, &index)
+        q = sklstruct_squares(n, x) + constant * constant
+        for j in range(M):
+            z[j] = constant * W[last, j]
+        sklstruct_scores(n, x, index, &W[0, 0], M, z)
+        y = task.lane[i]
+        a = &dual[i, 0]
+        if task.loss == HINGE:
+            total += sklstruct_hinge(M, z, live, y, task.cost[i], q, a, step, &most)
+        elif task.loss == LOGISTIC:
+            total += sklstruct_logistic(
+                M, z, live, y, task.cost[i], q, a, step, &room[2, 0], &most
+            )
+        else:
+            total += sklstruct_multinomial(
+                M, z, live, y, task.cost[i], q, correct, a, step, &room[2, 0],
+                &room[3, 0], &most,
+            )
+        if most * q > REST:
+            sklstruct_spread(n, x, index, step, M, &W[0, 0])
+            for j in range(M):
+                W[last, j] += constant * step[j]
+        if over(watch, 2 * (n + 8) * M):
+            break
+    return total
+
+
+def descend(
+    Task task,
+    float[:, ::1] W,
+    float[:, ::1] dual,
+    float[:, ::1] room,
+    int32_t[::1] order,
+    uint64_t[::1] state,
+    double first,
+    double tol,
+    Py_ssize_t max_iter,
+    int32_t[::1] stop,
+):
+    """Epochs over the samples `order`, which is left shuffled; W and dual move.
+
+    W: (columns + 1, M), of all samples so far: a later call may bring more. room:
+    (ROOM, M), its last row 1 at the outcomes and 0 at the padding. first: the change
+    of the first epoch that `tol` is relative to, negative if this is it. Returns
+    (epochs, change of the last one, `first`).
+    """
+    cdef Watch watch = watch_of(stop)
+    cdef Py_ssize_t done = 0
+    cdef double change = 0
+    with nogil:
+        while done < max_iter:
+            shuffle(order, &state[0])
+            change = epoch(
+                task, order, W, dual, room, first < 0 or done < CORRECTED, &watch
+            )
+            done += 1
+            if first < 0:
+                first = change
+            if change <= tol * first or stop[0]:
+                break
+    propagate()
+    return done, change, first
+
+
+def scores(
+    Task task, const float[:, ::1] W, const int32_t[::1] samples, float[:, ::1] out,
+    float[:, ::1] room, int32_t[::1] stop,
+):
+    """out (samples, outcomes): scores of some samples."""
+    cdef Watch watch = watch_of(stop)
+    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, j, n
+    cdef const float* x = NULL
+    cdef const int32_t* index = NULL
+    cdef float* z = &room[0, 0]
+    with nogil:
+        for position in range(samples.shape[0]):
+            n = task.rows.row(samples[position], &x, &index)
+            for j in range(M):
+                z[j] = task.constant * W[last, j]
+            sklstruct_scores(n, x, index, &W[0, 0], M, z)
+            for j in range(out.shape[1]):
+                out[position, j] = z[j]
+            if over(&watch, (n + 8) * M):
+                break
+    propagate()

@@ -1,0 +1,232 @@
+"""Weights of the outcomes of nodes, by feature, without those that are 0.
+
+A node has its outcomes side by side: the weights of a feature are contiguous, because
+a sample asks for those of its features and no others. The layout is in `_weights.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from . import _weights_fast as kernels
+
+LANES = 16  # outcomes are padded to a multiple
+
+# Starts are 32-bit, and lanes 16-bit.
+_MOST_CELLS = int(np.iinfo(np.uint32).max)
+MOST_OUTCOMES = int(np.iinfo(np.uint16).max)
+
+
+def lanes_of(n_outcomes: int) -> int:
+    """Outcomes with their padding; one alone needs none."""
+    return 1 if n_outcomes == 1 else -(-n_outcomes // LANES) * LANES
+
+
+class Features(NamedTuple):
+    """A set of columns, and the row of each among them."""
+
+    words: NDArray  # (n_words,) uint64: a bit a column
+    rank: NDArray  # (n_words,) int32: bits before each word
+    size: int
+
+    @classmethod
+    def of(cls, index: NDArray, n_features: int) -> Features:
+        """The columns in `index` (int32)."""
+        words = np.zeros(n_features // 64 + 1, dtype=np.uint64)
+        kernels.mark(index, words)
+        return cls.of_words(words)
+
+    @classmethod
+    def all(cls, n_features: int) -> Features:
+        return cls.of(np.arange(n_features, dtype=np.int32), n_features)
+
+    @classmethod
+    def of_words(cls, words: NDArray) -> Features:
+        rank = np.empty(words.size, dtype=np.int32)
+        return cls(words, rank, kernels.ranks(words, rank))
+
+    def rows(self, index: NDArray) -> NDArray:
+        """Rows of columns of the set."""
+        local = np.empty(index.size, dtype=np.int32)
+        kernels.localise(index, self.words, self.rank, local)
+        return local
+
+    def columns(self) -> NDArray:
+        """The columns, ascending."""
+        out = np.empty(self.size, dtype=np.int32)
+        kernels.features_of(self.words, out)
+        return out
+
+
+class Piece(NamedTuple):
+    """The weights of one node."""
+
+    features: Features
+    start: NDArray | None  # (size + 1,) uint32; None: rows of all lanes
+    cell: NDArray  # uint32
+    intercept: NDArray  # (lanes,)
+    n_outcomes: int
+
+
+def piece_of(
+    W: NDArray, features: Features, n_outcomes: int, threshold: float, constant: float
+) -> Piece:
+    """Weights W (size + 1, lanes), the last row that of the constant feature.
+
+    Those of at most `threshold` times the largest of their outcome are dropped;
+    intercepts never are.
+    """
+    intercept = W[-1] * np.float32(constant)
+    if threshold == 0:
+        cell = W[:-1].reshape(-1).view(np.uint32)
+        return Piece(features, None, cell, intercept, n_outcomes)
+    top = np.zeros(n_outcomes, dtype=np.float32)
+    for rows in np.array_split(W[:-1, :n_outcomes], max(1, W.shape[0] // 4096)):
+        np.maximum(top, np.abs(rows).max(axis=0, initial=0), out=top)
+    least = top * np.float32(threshold)
+    length = np.empty(features.size, dtype=np.uint32)
+    kernels.lengths(W, least, length)
+    total = int(length.sum(dtype=np.int64))
+    if total > _MOST_CELLS:
+        raise ValueError(
+            f"weight_threshold={threshold} leaves {total} weights of a node, more than "
+            f"{_MOST_CELLS}; increase it, or use a taxonomy with smaller leaves"
+        )
+    words = np.zeros_like(features.words)
+    start = np.zeros(np.count_nonzero(length) + 1, dtype=np.uint32)
+    cell = np.zeros(total + 1, dtype=np.uint32)  # never empty: the kernel points to it
+    kernels.pack(W, least, length, features.columns(), words, start, cell)
+    return Piece(Features.of_words(words), start, cell[:total], intercept, n_outcomes)
+
+
+class NodeWeights:
+    """The weights of several nodes over the same columns.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        All with starts, or none.
+
+    n_features : int
+    """
+
+    def __init__(self, pieces: Sequence[Piece], n_features: int) -> None:
+        self.n_features = n_features
+        shape = len(pieces), n_features // 64 + 1
+        words = _join([p.features.words for p in pieces], np.uint64)
+        self.words = words.reshape(shape)
+        self.rank = _join([p.features.rank for p in pieces], np.int32).reshape(shape)
+        self.n_outcomes = np.array([p.n_outcomes for p in pieces])
+        self.lane_ptr = _ptr([p.intercept.size for p in pieces])
+        self.intercept = _join([p.intercept for p in pieces], np.float32)
+        self.cell_ptr = _ptr([p.cell.size for p in pieces])
+        self.cell = _join([p.cell for p in pieces], np.uint32)
+        packed = [p.start for p in pieces if p.start is not None]
+        self.start_ptr = _ptr([s.size for s in packed] or [0] * len(pieces))
+        self.start = _join(packed, np.uint32)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.n_outcomes.size
+
+    @property
+    def lanes(self) -> int:
+        """Room that the scores of the widest node need."""
+        return int(np.diff(self.lane_ptr).max(initial=1))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(
+            a.nbytes
+            for a in (self.words, self.rank, self.intercept, self.cell, self.start)
+        )
+
+    def kernel(self) -> kernels.Nodes:
+        """What the kernels read."""
+        return kernels.Nodes(
+            self.words,
+            self.rank,
+            self.start_ptr,
+            self.start,
+            self.cell_ptr,
+            self.cell,
+            self.lane_ptr,
+            self.intercept,
+        )
+
+    def intercepts(self) -> NDArray:
+        """Intercepts of all outcomes, node after node."""
+        return np.concatenate(
+            [
+                self.intercept[a : a + m]
+                for a, m in zip(self.lane_ptr[:-1].tolist(), self.n_outcomes.tolist())
+            ]
+        )
+
+    def dense(self) -> NDArray:
+        """Weights (all outcomes, n_features); a view if it can be one."""
+        if self.n_nodes == 1 and self.start.size == 0:
+            M, m = int(self.lane_ptr[1]), int(self.n_outcomes[0])
+            rows = self.cell.view(np.float32).reshape(-1, M)
+            if rows.shape[0] == self.n_features:
+                return rows[:, :m].T
+        out = np.zeros((int(self.n_outcomes.sum()), self.n_features), dtype=np.float32)
+        at = 0
+        for v, m in enumerate(self.n_outcomes.tolist()):
+            column, outcome, weight = self._entries(v)
+            out[at + outcome, column] = weight
+            at += m
+        return out
+
+    def sparse(self) -> sp.csr_matrix:
+        """Weights (all outcomes, n_features) without those that are 0."""
+        blocks = []
+        for v, m in enumerate(self.n_outcomes.tolist()):
+            column, outcome, weight = self._entries(v)
+            shape = m, self.n_features
+            blocks.append(sp.csr_matrix((weight, (outcome, column)), shape=shape))
+        return sp.vstack(blocks, format="csr")
+
+    def _entries(self, v):
+        """(column, outcome, weight) of what node v stores."""
+        M = int(self.lane_ptr[v + 1] - self.lane_ptr[v])
+        cell = self.cell[self.cell_ptr[v] : self.cell_ptr[v + 1]]
+        if self.start.size:
+            start = self.start[self.start_ptr[v] : self.start_ptr[v + 1]]
+        else:
+            start = np.arange(0, cell.size + 1, M, dtype=np.uint32)
+        row = np.empty(cell.size, dtype=np.int32)
+        outcome = np.empty(cell.size, dtype=np.int32)
+        weight = np.empty(cell.size, dtype=np.float32)
+        if cell.size == 0:
+            return row, outcome, weight
+        m = int(self.n_outcomes[v])
+        n = kernels.unpack(m, M, start, cell, row, outcome, weight)
+        columns = Features.of_words(self.words[v]).columns()
+        return columns[row[:n]], outcome[:n], weight[:n]
+
+
+def as_rows(
+    X: NDArray | sp.csr_matrix, start: int = 0, stop: int | None = None
+) -> kernels.Rows:
+    """Rows of a float32 X as the kernels read them; indices of X must be int32."""
+    stop = X.shape[0] if stop is None else stop
+    if not sp.issparse(X):
+        return kernels.Rows.dense(X[start:stop])
+    indptr = X.indptr[start : stop + 1].astype(np.int64)
+    return kernels.Rows.sparse(X.data, X.indices[indptr[0] : indptr[-1]], indptr)
+
+
+def _ptr(sizes):
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _join(arrays, dtype):
+    if len(arrays) == 1:
+        return arrays[0]  # no copy: flat weights may be half of the memory
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)

@@ -1,0 +1,420 @@
+"""DualLinearClassifier against the solvers of other libraries, and its own promises."""
+
+import os
+import pickle
+import signal
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+from sklearn.svm import LinearSVC
+
+from sklstruct.linear import DualLinearClassifier, _solver
+from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
+from sklstruct.linear._weights import Features, NodeWeights, lanes_of, piece_of
+
+LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
+
+
+def text(seed=0, n=400, n_classes=7, d=300, words=12):
+    """Unit rows of a few words, a part of which belong to the class."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    own = rng.integers(0, d, (n_classes, 6))
+    word = np.where(
+        rng.random((n, words)) < 0.4,
+        own[y[:, None], rng.integers(0, 6, (n, words))],
+        (d * rng.random((n, words)) ** 2).astype(int),
+    )
+    X = sp.csr_matrix((np.ones(n * words), word.ravel(), np.arange(n + 1) * words))
+    X.resize(n, d)
+    X.sum_duplicates()
+    return normalize(X), y
+
+
+def objective(loss, X, y, W, b, C=1.0, weight=1.0, a=1.0):
+    """The objective of the docstring, in double precision."""
+    W, b = np.asarray(W, float), np.asarray(b, float)
+    z = X @ W.T + b
+    if W.shape[0] == 1:
+        sign = np.where(y == 1, 1, -1)[:, None]
+        loss = "ovr_log_loss" if loss == "log_loss" else loss
+    else:
+        sign = np.where(np.arange(W.shape[0]) == y[:, None], 1, -1)
+    if loss == "squared_hinge":
+        each = (np.maximum(0, 1 - sign * z) ** 2).sum(axis=1)
+    elif loss == "ovr_log_loss":
+        each = np.logaddexp(0, -sign * z).sum(axis=1)
+    else:
+        each = logsumexp(z, axis=1) - z[np.arange(len(y)), y]
+    penalty = 0.5 * (W**2).sum() + 0.5 * ((b / a) ** 2).sum()
+    return penalty + C * (weight * each).sum()
+
+
+def others(loss, X, y, C, weight=None):
+    """(coef, intercept) of another library, with a penalised intercept."""
+    if loss == "squared_hinge":
+        model = LinearSVC(C=C, tol=1e-8, max_iter=20_000).fit(X, y, weight)
+        return model.coef_, model.intercept_
+    if loss == "ovr_log_loss":
+        coef, intercept = [], []
+        for k in range(int(y.max()) + 1) if y.max() > 1 else [1]:
+            one = LogisticRegression(C=C, solver="liblinear", tol=1e-8, max_iter=2000)
+            one.fit(X, y == k, weight)
+            coef.append(one.coef_[0])
+            intercept.append(one.intercept_[0])
+        return np.array(coef), np.array(intercept)
+    one = sp.hstack([sp.csr_matrix(X), np.ones((X.shape[0], 1))]).tocsr()
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=5000)
+    coef = model.fit(one, y, weight).coef_
+    return coef[:, :-1], coef[:, -1]
+
+
+def exact(loss, **params):
+    params = {"tol": 1e-4, "max_iter": 5000, "random_state": 0, **params}
+    return DualLinearClassifier(loss, calibration=None, **params)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 7, 40])
+@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_objective_is_that_of_other_libraries(loss, n_classes, C, weighted):
+    X, y = text(n_classes=n_classes)
+    weight = np.random.default_rng(1).random(len(y)) * 3 if weighted else None
+    ours = exact(loss, C=C).fit(X, y, weight)
+    args = loss, X, y
+    found, best = (
+        objective(*args, *model, C, 1.0 if weight is None else weight)
+        for model in (
+            (ours.coef_, ours.intercept_),
+            others(loss, X, y, C, weight),
+        )
+    )
+    assert found == pytest.approx(best, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 7])
+def test_weights_are_those_of_other_libraries(loss, n_classes):
+    X, y = text(n_classes=n_classes)
+    coef, intercept = others(loss, X, y, 1.0)
+    ours = exact(loss, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, coef, atol=2e-4)
+    np.testing.assert_allclose(ours.intercept_, intercept, atol=2e-4)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_dense_rows_are_sparse_rows(loss):
+    X, y = text()
+    kept = np.flatnonzero(np.diff(X.tocsc().indptr))  # every column has entries
+    X = X[:, kept].tocsr()
+    a, b = exact(loss).fit(X, y), exact(loss).fit(X.toarray(), y)
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-5)
+    np.testing.assert_allclose(
+        a.decision_function(X), b.decision_function(X.toarray()), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_intercept(loss):
+    X, y = text()
+    a = 5.0
+    model = exact(loss, intercept_scaling=a).fit(X, y)
+    args = loss, X, y, model.coef_, model.intercept_
+    best = objective(*args, a=a)
+    scaled = sp.hstack([X, np.full((X.shape[0], 1), a)]).tocsr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows of length 5
+        inside = exact(loss, fit_intercept=False).fit(scaled, y)
+    assert not inside.intercept_.any()
+    again = objective(loss, X, y, inside.coef_[:, :-1], inside.coef_[:, -1] * a, a=a)
+    assert best == pytest.approx(again, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_are_repetitions(loss):
+    X, y = text()
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    again = np.repeat(np.arange(len(y)), weight)
+    a = exact(loss, tol=1e-6).fit(X, y, weight)
+    b = exact(loss, tol=1e-6).fit(X[again], y[again])
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=2e-4)
+    by_class = {k: 1.0 + (k == 3) for k in range(7)}
+    c = exact(loss, tol=1e-6, class_weight=by_class).fit(X, y)
+    d = exact(loss, tol=1e-6).fit(X, y, np.where(y == 3, 2.0, 1.0))
+    assert np.array_equal(c.coef_, d.coef_)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_fold_is_unseen_when_it_calibrates_and_learned_in_the_end(loss):
+    X, y = text(n=2000)
+    model = DualLinearClassifier(loss, C=3, tol=1e-5, max_iter=5000, random_state=0)
+    model.fit(X, y)
+    held = draw_fold(y, np.random.RandomState(0))
+    assert 150 < held.size < 250
+    apart = np.setdiff1d(np.arange(len(y)), held)
+    separate = exact(loss, C=3, tol=1e-5).fit(X[apart], y[apart])
+    g = evidence(separate.decision_function(X[held]), loss)
+    scale, log_loss = fit_scale(g, y[held], np.ones(held.size))
+    assert model.scale_ == pytest.approx(scale, rel=1e-2)
+    assert model.fold_log_loss_ == pytest.approx(log_loss, rel=1e-3)
+    # the model is that of all samples
+    whole = exact(loss, C=3, tol=1e-5).fit(X, y)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-3)
+    assert not np.allclose(model.coef_, separate.coef_, atol=1e-2)
+
+
+def test_fold_leaves_a_sample_of_every_class():
+    rng = np.random.RandomState(0)
+    for n_classes in (1, 2, 50, 99, 100):
+        code = np.arange(100) % n_classes
+        held = draw_fold(code, rng)
+        left = np.delete(code, held)
+        assert set(left) == set(code)
+        assert held.size == min(25, 100 - n_classes)
+        assert (np.diff(held) > 0).all()
+
+
+def test_scale_minimises_the_log_loss():
+    rng = np.random.default_rng(0)
+    g, target = rng.normal(size=(500, 4)), rng.integers(0, 4, 500)
+    g[np.arange(500), target] += 1
+    weight = rng.random(500)
+
+    def loss(w):
+        p = w * g - logsumexp(w * g, axis=1, keepdims=True)
+        return -np.average(p[np.arange(500), target], weights=weight)
+
+    w, least = fit_scale(g, target, weight)
+    assert least == pytest.approx(loss(w), rel=1e-12)
+    assert loss(w) <= min(loss(0.97 * w), loss(1.03 * w))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [1, 2, 7])
+@pytest.mark.parametrize("threshold", [0.0, 0.05])
+def test_probabilities(loss, n_classes, threshold):
+    X, y = text(n_classes=n_classes)
+    model = DualLinearClassifier(loss, weight_threshold=threshold, random_state=0)
+    model.fit(X, y)
+    new = text(1, n_classes=n_classes)[0]
+    proba, scores = model.predict_proba(new), model.decision_function(new)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+    assert np.array_equal(model.predict(new), model.classes_[proba.argmax(axis=1)])
+    if n_classes > 2:
+        assert np.array_equal(proba.argmax(axis=1), scores.argmax(axis=1))
+    elif n_classes == 2:
+        assert np.array_equal(proba.argmax(axis=1), scores > 0)
+    for i in range(20):  # a function of the row alone, to the last bit
+        assert np.array_equal(model.predict_proba(new[i : i + 1])[0], proba[i])
+    assert np.array_equal(np.log(proba), model.predict_log_proba(new)) or np.allclose(
+        np.log(proba), model.predict_log_proba(new), rtol=1e-12
+    )
+    labels, top = model.predict_top_k(new, n_classes, return_log_proba=True)
+    assert np.array_equal(labels[:, 0], model.predict(new))
+    assert (np.diff(top, axis=1) <= 0).all()
+    np.testing.assert_array_equal(top[:, 0], model.target_log_proba(new, labels[:, 0]))
+
+
+def test_margins_beyond_one_keep_their_order():
+    z = np.linspace(-4, 4, 801)
+    assert (np.diff(evidence(z, "squared_hinge")) > 0).all()
+    below = z < 1
+    np.testing.assert_allclose(
+        evidence(z, "squared_hinge")[below], -((1 - z[below]) ** 2), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 7, 300])
+def test_threshold(loss, n_classes):
+    X, y = text(n_classes=n_classes, n=900)
+    params = {"random_state": 0, "max_iter": 15, "tol": 0.1}
+    full = DualLinearClassifier(loss, **params).fit(X, y)
+    cut = DualLinearClassifier(loss, weight_threshold=0.1, **params).fit(X, y)
+    dense = full.coef_
+    top = np.abs(dense).max(axis=1, keepdims=True)
+    expected = np.where(np.abs(dense) > np.float32(0.1) * top, dense, 0)
+    assert sp.issparse(cut.coef_) and isinstance(dense, np.ndarray)
+    assert np.array_equal(cut.coef_.toarray(), expected)
+    assert np.array_equal(cut.intercept_, full.intercept_)
+    assert cut.coef_.nnz < 0.9 * np.count_nonzero(dense)
+    for model in (full, cut):
+        scores = X @ model.coef_.T
+        scores = scores.toarray() if sp.issparse(scores) else scores
+        scores = scores + model.intercept_
+        found = model.decision_function(X).reshape(scores.shape)
+        np.testing.assert_allclose(found, scores, atol=1e-4)
+
+
+def test_packed_weights():
+    """Rows of every length, on columns with gaps, come back as they went in."""
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 5, 16, 17, 60):
+        d = 400
+        used = np.sort(rng.permutation(d)[:150]).astype(np.int32)
+        W = np.zeros((151, lanes_of(m)), dtype=np.float32)
+        W[:, :m] = rng.normal(size=(151, m)) * (
+            rng.random((151, m)) < rng.random((151, 1))
+        )
+        W[3, :m] = 0
+        pieces = [piece_of(W, Features.of(used, d), m, 1e-9, 2.0)] * 2
+        weights = NodeWeights(pieces, d)
+        expected = np.zeros((m, d), dtype=np.float32)
+        expected[:, used] = W[:-1, :m].T
+        assert np.array_equal(weights.sparse().toarray(), np.vstack([expected] * 2))
+        assert np.array_equal(weights.dense(), np.vstack([expected] * 2))
+        assert np.array_equal(weights.intercepts(), np.tile(2 * W[-1, :m], 2))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_threads_and_blocks(loss, monkeypatch):
+    X, y = text(n_classes=40)
+    monkeypatch.setattr(_solver, "BLOCK", 16)
+    one, two = (
+        DualLinearClassifier(loss, random_state=0, n_jobs=n_jobs).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    assert np.array_equal(one.coef_, two.coef_) and one.scale_ == two.scale_
+    assert np.array_equal(one.predict_proba(X), two.predict_proba(X))
+    # blocks are the same problems
+    tight = exact(loss, tol=1e-5).fit(X, y)
+    monkeypatch.undo()
+    whole = exact(loss, tol=1e-5).fit(X, y)
+    np.testing.assert_allclose(tight.coef_, whole.coef_, atol=1e-3)
+
+
+def test_auto():
+    X, y = text(n=1000)
+    model = DualLinearClassifier("auto", random_state=0).fit(X, y)
+    folds = {
+        ("squared_hinge", 1.0): None,
+        ("log_loss", 10.0): None,
+    }
+    for loss, C in folds:
+        one = DualLinearClassifier(loss, C=C, random_state=0).fit(X, y)
+        folds[loss, C] = one.fold_log_loss_
+    assert (model.loss_, model.C_) == min(folds, key=folds.get)
+    assert model.fold_log_loss_ == min(folds.values())
+    # labels that are drawn: log_loss
+    noise = np.random.default_rng(0).integers(0, 7, len(y))
+    assert DualLinearClassifier("auto", random_state=0).fit(X, noise).scale_ < 1
+
+
+def test_without_calibration():
+    X, y = text()
+    hinge = exact("squared_hinge").fit(X, y)
+    assert not hasattr(hinge, "predict_proba")
+    assert np.isnan(hinge.fold_log_loss_)
+    multinomial = exact("log_loss", C=3).fit(X, y)
+    z = multinomial.decision_function(X).astype(float)
+    np.testing.assert_allclose(
+        multinomial.predict_proba(X), np.exp(z - logsumexp(z, axis=1)[:, None])
+    )
+    rest = exact("ovr_log_loss", C=3).fit(X, y)
+    p = 1 / (1 + np.exp(-rest.decision_function(X).astype(float)))
+    np.testing.assert_allclose(rest.predict_proba(X), p / p.sum(axis=1, keepdims=True))
+
+
+def test_string_labels_and_pickles():
+    X, y = text()
+    names = np.array(list("abcdefg"))[y]
+    model = DualLinearClassifier(weight_threshold=0.02, random_state=0).fit(X, names)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert set(model.predict(X)) <= set(names)
+    log_proba = model.target_log_proba(X[:3], ["a", "nobody", "c"])
+    assert np.isnan(log_proba).tolist() == [False, True, False]
+
+
+def test_rare_things():
+    """A class with one sample, rows without entries, columns of zeros."""
+    X, y = text()
+    X = X.tolil()
+    X[:5] = 0
+    X[:, 250:] = 0
+    X = X.tocsr()
+    y = y.copy()
+    y[17] = 7
+    for loss in LOSSES:
+        model = DualLinearClassifier(loss, random_state=0).fit(X, y)
+        assert model.classes_.size == 8
+        assert np.isfinite(model.predict_proba(X)).all()
+        assert not model.coef_[:, 250:].any()
+    # every class has one sample: there is no fold
+    model = DualLinearClassifier(random_state=0).fit(X[10:17], np.arange(7))
+    assert model.scale_ == 1 and np.isnan(model.fold_log_loss_)
+    assert np.array_equal(model.predict(X[10:17]), np.arange(7))
+    # no entry at all
+    model.fit(sp.csr_matrix((6, 4)), [0, 0, 0, 1, 1, 2])
+    np.testing.assert_allclose(model.predict_proba(X[:1, :4]).sum(), 1)
+
+
+@pytest.mark.parametrize("C", [1e-12, 1e12])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_extreme_strengths_are_finite(loss, C):
+    X, y = text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = DualLinearClassifier(loss, C=C, random_state=0, max_iter=20).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.predict_log_proba(X)).all()
+
+
+def test_bad_input(monkeypatch):
+    X, y = text()
+    with pytest.raises(ValueError, match="loss.*calibration"):
+        DualLinearClassifier("auto", calibration=None).fit(X, y)
+    with pytest.raises(ValueError, match="non-zero|zero for every sample"):
+        DualLinearClassifier().fit(X, y, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="sample_weight"):
+        DualLinearClassifier().fit(X, y, np.full(len(y), 1e30))
+    with pytest.raises(ValueError, match="class_weight"):
+        DualLinearClassifier(class_weight={0: -1.0}).fit(X, y)
+    for bad in (np.nan, np.inf):
+        worse = X.copy()
+        worse.data[3] = bad
+        with pytest.raises(ValueError, match="NaN|infinity"):
+            DualLinearClassifier().fit(worse, y)
+    with pytest.raises(ValueError, match="overflow"):
+        DualLinearClassifier().fit(X * 1e30, y)
+    with pytest.warns(UserWarning, match="rows of lengths"):
+        DualLinearClassifier().fit(sp.diags(np.arange(1.0, 401)) @ X, y)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+        DualLinearClassifier(max_iter=1, tol=1e-9).fit(X, y)
+    model = DualLinearClassifier().fit(X, y)
+    for k in (0, 8, 1.5):
+        with pytest.raises(ValueError, match="k must be"):
+            model.predict_top_k(X, k)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.target_log_proba(X, y[:3])
+    # negative entries are entries like others
+    DualLinearClassifier().fit(-X, y)
+    known = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 64}
+    monkeypatch.setattr(os, "sysconf", known.get)
+    with pytest.raises(MemoryError, match="n_classes=7 with 300 features needs"):
+        DualLinearClassifier().fit(X, y)
+    with pytest.raises(MemoryError, match="rows"):
+        model.predict_proba(X)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that signal")
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c(loss, n_jobs, monkeypatch):
+    X, y = text(n=3000, n_classes=64, words=30)
+    monkeypatch.setattr(_solver, "BLOCK", 32)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            exact(loss, C=1e4, tol=1e-12, max_iter=10**6, n_jobs=n_jobs).fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
