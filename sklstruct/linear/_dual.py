@@ -323,7 +323,7 @@ default="squared_hinge"
                 "tol. Scale the rows of X to unit length, or increase max_iter or tol, "
                 "or decrease C",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         return self
 
@@ -753,7 +753,7 @@ def _warn_uneven(X):
             f"X has rows of lengths from {length.min():.2g} to {length.max():.2g}: C "
             "and the margins of the squared hinge are meant for about 1. Scale them "
             "(sklearn.preprocessing.normalize), or search for C",
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
