@@ -688,8 +688,12 @@ class BackoffModel:
     def advance_symbols(self, states: np.ndarray, symbols: np.ndarray) -> np.ndarray:
         """States after one more context symbol each; -1 leads to the root.
 
-        Both are int32 arrays of ids in range, as `advance` makes them.
+        Both are arrays of ids in range, of one length; ValueError where they are not.
         """
+        states = self._check_nodes(states)
+        symbols = as_ids("symbols", symbols, 1)
+        check_length("symbols", symbols, len(states), "one per state")
+        check_ids("symbols", symbols, -1, max(self.n_symbols, 1), "symbol id")
         out = np.empty(len(states), dtype=np.int32)
         tree = self.tree
         path = np.empty(tree.n_levels, dtype=np.int32)

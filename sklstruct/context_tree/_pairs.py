@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import (
+    as_floats,
     as_ids,
     check_ids,
     check_length,
@@ -211,6 +212,10 @@ class Pairs:
         count : float64 ndarray of shape (n_pairs,)
             The sums, added in the order of the parts.
         """
+        for pairs, part, index in parts:
+            check_length("counts", np.asarray(part), pairs.n_pairs, "one per pair")
+            check_length("nodes", index, pairs.tree.n_nodes, "one per node of the part")
+            check_ids("nodes", index, 0, tree.n_nodes, "node of the merged tree")
         n_classes = max(pairs.n_classes for pairs, _, _ in parts)
         keys = [np.arange(n_classes, dtype=np.int64)]  # the root's, with count 0
         for pairs, _, index in parts:
@@ -285,11 +290,20 @@ class Pairs:
     def find(self, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Index of each pair (node, target), -1 where there is none.
 
-        Both are int32 arrays of ids in range.
+        Both are arrays of ids in range, of one length; ValueError where they are not.
         """
+        nodes, targets = as_ids("nodes", nodes, 1), as_ids("targets", targets, 1)
+        check_length("targets", targets, nodes.size, "one per node")
+        check_ids("nodes", nodes, 0, self.tree.n_nodes, "node")
+        check_ids("targets", targets, 0, self.n_classes, "class id")
         out = np.empty(nodes.size, dtype=np.int32)
         find_pairs(self.ptr, self.target, nodes, targets, out)
         return out
+
+    def _beside(self, name, numbers):
+        numbers = as_floats(name, numbers, 1)
+        check_length(name, numbers, self.n_pairs, "one per pair")
+        return numbers
 
     def _per_node(self, values, dtype=np.float64):
         """Sums over the pairs of each node; 0 for a node without pairs."""
@@ -311,11 +325,11 @@ class Pairs:
         sums : float64 ndarray of shape (n_nodes,)
             0 for a node without pairs.
         """
-        return self._per_node(numbers)
+        return self._per_node(self._beside("numbers", numbers))
 
     def terminal_counts(self, count: np.ndarray) -> np.ndarray:
         """T(n, y): weight of class y over the samples that end at the node."""
-        terminal = np.empty(self.n_pairs)
+        terminal, count = np.empty(self.n_pairs), self._beside("count", count)
         _fast.terminal_counts(self.parent, count, terminal, self.n_classes)
         return terminal
 

@@ -521,6 +521,8 @@ class ContextTree:
     def find_paths(self, X: Any, column_to_node: Any) -> tuple[np.ndarray, np.ndarray]:
         """Deepest known node of each row of a path matrix; see `find`."""
         indptr, indices, data = _path_arrays(X)
+        column_to_node = as_ids("column_to_node", column_to_node, 1)
+        check_ids("column_to_node", column_to_node, -1, self.n_nodes, "node")
         if X.shape[1] > column_to_node.size:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but the tree was read from "
@@ -546,6 +548,9 @@ class ContextTree:
         self, node: np.ndarray, matched: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """CSR arrays (data, indices, indptr) of the paths to the given nodes."""
+        node, matched = as_ids("node", node, 1), as_ids("matched", matched, 1)
+        check_length("matched", matched, node.size, "one per node")
+        check_ids("node", node, 0, self.n_nodes, "node")
         level = self.levels()
         indptr = np.zeros(node.size + 1, dtype=np.int64)
         np.cumsum(level[node] + 1, out=indptr[1:])
@@ -560,7 +565,11 @@ class ContextTree:
 
     def contexts(self, nodes: Any = None) -> list[np.ndarray]:
         """Symbol ids of contexts, oldest first: a list of int arrays."""
-        nodes = range(self.n_nodes) if nodes is None else nodes
+        if nodes is None:
+            nodes = range(self.n_nodes)
+        else:
+            nodes = as_ids("nodes", nodes, 1)
+            check_ids("nodes", nodes, 0, self.n_nodes, "node")
         out = []
         for node in nodes:
             parts = []

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from sklstruct.context_tree import (
     ContextTree,
@@ -382,6 +383,34 @@ def test_too_few_symbols_and_other_misuse():
         with pytest.raises(ValueError, match="collapsed; expand it first"):
             method(last)
     with pytest.raises(ValueError, match="columns"):
-        from scipy import sparse
-
         tree.find_paths(sparse.csr_matrix(np.ones((1, 3))), np.zeros(2, np.int32))
+
+
+BAD_QUERIES = {
+    "node of a pair": (lambda t, p: p.find([9], [0]), r"nodes\[0\] = 9 is no node"),
+    "class of a pair": (lambda t, p: p.find([0], [-1]), r"targets\[0\] = -1"),
+    "length": (lambda t, p: p.find([0, 0], [0]), "targets must have 2 entries"),
+    "floats": (lambda t, p: p.find([0.5], [0]), "integers"),
+    "counts": (lambda t, p: p.terminal_counts([1.0]), "count must have"),
+    "numbers": (lambda t, p: p.node_sums(np.ones(99)), "numbers must have"),
+    "node of a path": (lambda t, p: t.paths([9], [1]), r"node\[0\] = 9"),
+    "matched": (lambda t, p: t.paths([0], []), "matched must have 1"),
+    "context": (lambda t, p: t.contexts([-1]), r"nodes\[0\] = -1"),
+    "part": (
+        lambda t, p: Pairs.merge(t, [(p, np.ones(p.n_pairs), np.array([0, 9]))]),
+        r"nodes\[1\] = 9 is no node of the merged tree",
+    ),
+    "columns": (
+        lambda t, p: t.find_paths(sparse.csr_matrix((1, 1)), [9]),
+        r"column_to_node\[0\] = 9",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_QUERIES)
+def test_queries_check_their_ids(case):
+    tree = ContextTree([-1, 0], [-1, 0])
+    pairs = Pairs(tree, [0, 2, 3], [0, 1, 1])
+    call, message = BAD_QUERIES[case]
+    with pytest.raises(ValueError, match=message):
+        call(tree, pairs)
