@@ -23,8 +23,9 @@ the documentation are made from such files (``docs/benchmarks/results``).
 
 A case marked ``"slow": True`` is left out by ``--quick``. A program that measures other
 tools as well names them, ``main(cases, run, peers=("spams",))``, and asks
-``"spams" in options.peers``. The module imports nothing of sklstruct: a program runs
-with whatever version is installed.
+``"spams" in options.peers``; a case that is another tool's alone is marked ``"needs":
+"spams"`` and left out unless that tool is asked for. The module imports nothing of
+sklstruct: a program runs with whatever version is installed.
 """
 
 from __future__ import annotations
@@ -371,12 +372,16 @@ def main(
     program = sys.modules[run.__module__]
     chosen = arguments(program.__doc__ or "", argv, peers)
     vars(options).update(vars(chosen))
-    todo = [case for case in cases() if selected(case, chosen.case)]
+    named = [case for case in cases() if selected(case, chosen.case)]
+    todo = [case for case in named if case.get("needs", None) in (None, *chosen.peers)]
+    if named and not todo:
+        sys.exit("these cases measure other tools: add --peer")
     if not todo:
         sys.exit("no case has such a name; --list prints them")
     if chosen.quick:
         todo = [case for case in todo if not case.get("slow")]
-    todo = [{k: v for k, v in case.items() if k != "slow"} for case in todo]
+    marks = ("slow", "needs")
+    todo = [{k: v for k, v in case.items() if k not in marks} for case in todo]
     if chosen.list:
         print("\n".join(case_name(case) for case in todo))
         return

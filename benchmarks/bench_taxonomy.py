@@ -26,7 +26,7 @@ import tempfile
 
 import numpy as np
 import scipy.sparse as sp
-from _common import main, options
+from _common import main
 from _many_classes import GRID, GRIDS, SECTIONS, fit, measure, parts_of
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
@@ -48,6 +48,7 @@ def cases():
     return [
         {"section": section, "model": model, "split": split}
         | ({} if section in SMALL else {"slow": True})
+        | ({"needs": model} if model in PEERS else {})
         for section in SECTIONS
         for split in range(N_SPLITS)
         for model in models
@@ -56,8 +57,6 @@ def cases():
 
 def run(case):
     section, name = case["section"], case["model"]
-    if name in PEERS and name not in options.peers:
-        raise SystemExit(f"{name} is a peer: add --peer {name}")
     parts = parts_of(section, case["split"])
     grid = GRIDS.get(section, GRID)
     return measure(((C, *fit(make(name, C), *parts[0])) for C in grid), parts)

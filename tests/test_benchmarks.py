@@ -48,7 +48,8 @@ def test_documented_results_belong_to_a_case(load, path):
     """A figure of the pages can be made again: the program has the case."""
     book = json.loads(path.read_text(encoding="utf-8"))
     cases = load(book["program"]).cases()
-    known = [{k: v for k, v in case.items() if k != "slow"} for case in cases]
+    marks = ("slow", "needs")
+    known = [{k: v for k, v in case.items() if k not in marks} for case in cases]
     for result in book["results"]:
         if result["case"].get("split") == "mean of 3":
             continue
@@ -106,3 +107,16 @@ def test_calls_in_turns(load):
     )
     assert order == ["a", "b"] * 3
     assert times["b"].result == 7 and 0 <= times["a"].wall < 60
+
+
+def test_cases_of_other_tools_are_left_out_unless_asked_for(load, capsys):
+    common = load("_common")
+    cases = [{"name": "ours"}, {"name": "theirs", "needs": "other"}]
+    run = (lambda: cases), (lambda case: {"x": 1})
+    argv = ["--same-process"]
+    common.main(*run, peers=("other",), argv=argv)
+    assert "theirs" not in capsys.readouterr().out
+    common.main(*run, peers=("other",), argv=[*argv, "--peer", "other"])
+    assert "theirs" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="add --peer"):
+        common.main(*run, peers=("other",), argv=[*argv, "--case", "theirs"])

@@ -4,25 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
+from _oracles import random_blocks
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from sklstruct.taxonomy import Taxonomy, as_taxonomy
 
 
-def random_taxonomy(n_classes, rng, max_branch=4, leaf_size=3):
-    """Random nested lists over a random order of the classes."""
-    labels = rng.permutation(n_classes).tolist()
-    blocks = []
-    while labels:
-        m = int(rng.integers(1, leaf_size + 1))
-        blocks.append(labels[:m])
-        labels = labels[m:]
-    while len(blocks) > 1:
-        rng.shuffle(blocks)
-        m = int(rng.integers(2, max_branch + 1))
-        blocks = [blocks[:m] if len(blocks[:m]) > 1 else blocks[0], *blocks[m:]]
-    return Taxonomy.from_nested(blocks[0])
+def random_taxonomy(n_classes, rng):
+    return Taxonomy.from_nested(random_blocks(n_classes, rng))
 
 
 def sets_of(taxonomy):
