@@ -1,12 +1,13 @@
-"""Kneser-Ney on WikiText-2: perplexity, seconds, memory; KenLM on the same model.
+"""N-gram smoothers on WikiText-2: perplexity, seconds, memory; KenLM on the same model.
 
     SKLSTRUCT_DATA=... python benchmarks/bench_smoothing.py [--peer] [--case single]
 
-Order 5. `fit_seconds` is a fit from sentences, `fit_ids_seconds` one from the ids of
-contexts and targets. Other unigrams at the root matter more with little text: the cases
-of 100 000 words, which share the vocabulary of the whole file. KenLM's estimator is not
-on PyPI, its query engine is: it reads the ARPA file that the model is exported to and
-scores the same test text.
+Order 5. `fit_seconds` is a fit from sentences. Other unigrams at the root matter more
+with little text: the cases of 100 000 words, which share the vocabulary of the whole
+file. KenLM's estimator is not on PyPI, its query engine is: it reads the ARPA file that
+the model is exported to and scores the same test text. The cases "tuned" and "held out"
+choose their discounts and weights on the validation file, "deleted" on the training
+text; nothing else is chosen.
 """
 
 from __future__ import annotations
@@ -17,24 +18,42 @@ from pathlib import Path
 
 import numpy as np
 from _common import fastest, first_words, kenlm_model, main, options, timed, wikitext
+from sklearn.base import clone
 
-from sklstruct import KneserNeyLM
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
     AbsoluteDiscountUnigram,
     GoodTuringUnigram,
     GraphDiffusionUnigram,
+    JelinekMercerLM,
+    KatzLM,
+    KneserNeyLM,
+    WittenBellLM,
 )
-from sklstruct.symbols import context_windows
 
 DEPTH = 4
 
 VARIANTS = {
-    "single": {"discount": "single"},
-    "modified": {"discount": "modified"},
-    "single, back-off": {"discount": "single", "interpolate": False},
-    "modified, back-off": {"discount": "modified", "interpolate": False},
+    "single": KneserNeyLM(discount="single"),
+    "modified": KneserNeyLM(),
+    "tuned": KneserNeyLM(discount="tuned"),
+    "single, back-off": KneserNeyLM(discount="single", interpolate=False),
+    "modified, back-off": KneserNeyLM(interpolate=False),
+    "absolute": AbsoluteDiscountLM(),
+    "absolute, modified": AbsoluteDiscountLM(discount="modified"),
+    "absolute, tuned": AbsoluteDiscountLM(discount="tuned"),
+    "absolute, back-off": AbsoluteDiscountLM(interpolate=False),
+    "Katz": KatzLM(),
+    "Jelinek-Mercer, deleted": JelinekMercerLM(),
+    "Jelinek-Mercer, held out": JelinekMercerLM(weight="held_out"),
+    "Jelinek-Mercer, held out, by depth": JelinekMercerLM(
+        weight="held_out", bucket="depth"
+    ),
+    "Witten-Bell": WittenBellLM(),
+    "Witten-Bell, back-off": WittenBellLM(interpolate=False),
 }
+HELD_OUT = ("tuned", "held out")
 BASES = {
     "none": None,
     "discounted": AbsoluteDiscountUnigram(),
@@ -59,24 +78,24 @@ def run(case):
     whole, test = wikitext("train"), wikitext("test")
     n_words = case["words"]
     train = whole if n_words == "all" else first_words(whole, n_words)
-    params = VARIANTS[case["variant"]]
+    smoother = clone(VARIANTS[case["variant"]])
     if case["base"] != "none":
-        params = {**params, "base": BASES[case["base"]]}
+        smoother.set_params(base=BASES[case["base"]])
+    choose = {}
+    if any(word in case["variant"] for word in HELD_OUT):
+        choose["X_val"] = wikitext("valid")
     # closed: without the vocabulary of the whole file its other words were unknown
     known = None if n_words == "all" else sorted({w for s in whole for w in s})
-    lm = LanguageModel(KneserNeyLM(**params), max_depth=DEPTH, vocabulary=known)
-    w = context_windows(train, DEPTH)
-    ids = KneserNeyLM(padding=-1, **params)
+    lm = LanguageModel(smoother, max_depth=DEPTH, vocabulary=known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # discounts of little text
-        fit = timed(lm.fit, train)
-        fit_ids = timed(ids.fit, w.contexts, w.targets, sample_weight=w.sample_weight)
+        fit = timed(lm.fit, train, **choose)
     score = fastest(score=lambda: lm.score_samples(test))["score"]
     n_tokens = sum(map(len, test)) + len(test)
     figures = {
+        "validation": lm.perplexity(wikitext("valid")),
         "test": lm.perplexity(test),
         "fit_seconds": fit.cpu,
-        "fit_ids_seconds": fit_ids.cpu,
         "million_tokens_per_second": n_tokens / score.cpu / 1e6,
     }
     if "kenlm" in options.peers:

@@ -58,11 +58,14 @@ from sklstruct.loglinear import (
 )
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
     GoodTuringUnigram,
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
+    JelinekMercerLM,
+    KatzLM,
     WittenBellLM,
 )
 from sklstruct.taxonomy import (
@@ -160,6 +163,9 @@ TABLE = [
     smoother(KneserNeyLM(discount="single", interpolate=False), suite=False),
     smoother(AdditiveLM()),
     smoother(WittenBellLM()),
+    smoother(AbsoluteDiscountLM()),
+    smoother(KatzLM()),
+    smoother(JelinekMercerLM()),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),
     unigram(GoodTuringUnigram()),

@@ -85,7 +85,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         return self._fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, X, y, sample_weight):
+    def _fit(self, X, y, sample_weight, *more):
         self._check_params()
         require_targets(self, y)
         reader = reader_of(X, self.padding)
@@ -95,9 +95,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         target, self.classes_ = read_targets(
             y if keep is None else y[keep], self.classes
         )
-        return self._fit_samples(reader, data, keep, target, sample_weight)
+        return self._fit_samples(reader, data, keep, target, sample_weight, *more)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit_ids(
         self,
         windows: np.ndarray,
@@ -127,6 +126,10 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self : object
             Fitted estimator.
         """
+        return self._fit_ids(windows, target, labels, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_ids(self, windows, target, labels, sample_weight, *more):
         self._check_params()
         self.n_features_in_ = windows.shape[1]
         self.classes_ = labels.classes
@@ -134,14 +137,18 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         if keep is not None:
             target = target[keep]
         reader = WindowReader(self.padding, labels.symbols)
-        return self._fit_samples(reader, windows, keep, target, sample_weight)
+        return self._fit_samples(reader, windows, keep, target, sample_weight, *more)
 
     def _fit_samples(self, reader: Reader, data, keep, target, sample_weight):
+        counted = self._count(reader, data, keep, target, sample_weight)
+        return self._fit_counts(reader, *counted)
+
+    def _count(self, reader, data, keep, target, sample_weight):
         tree, terminal = reader.grow(data, keep, self.max_depth)
-        self.depth_ = tree.max_depth
-        pairs, count = Pairs.count(
-            tree, terminal, target, self.classes_.size, sample_weight
-        )
+        return Pairs.count(tree, terminal, target, self.classes_.size, sample_weight)
+
+    def _fit_counts(self, reader, pairs, count):
+        self.depth_ = pairs.tree.max_depth
         pairs, log_prob, log_backoff = self._fit_pairs(pairs, count)
         self._reader = reader
         self.backoff_model_ = BackoffModel(

@@ -30,6 +30,7 @@ from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
 from ..loglinear import StructuredLogLinearLM
+from ..smoothing._held_out import HeldOutSmoother
 from ..symbols import Labels
 from ..symbols._encoding import object_array
 from ..symbols._sentences import (
@@ -191,7 +192,11 @@ class LanguageModel(
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X: Iterable, y: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Iterable,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        X_val: Iterable | None = None,
     ) -> LanguageModel:
         """Fit the estimator on the contexts and next symbols of sentences.
 
@@ -207,6 +212,11 @@ class LanguageModel(
         sample_weight : array-like of shape (n_sentences,), default=None
             Non-negative weight of each sentence, which also weights the counts that
             `min_count` looks at; 0 is as if absent.
+
+        X_val : iterable of sentences, default=None
+            Held-out sentences, for an estimator that chooses numbers on such, as
+            ``KneserNeyLM(discount="tuned")`` does. Their words do not count for the
+            vocabulary. None: such an estimator holds out part of X.
 
         Returns
         -------
@@ -258,9 +268,7 @@ class LanguageModel(
                 f"X: the word {word!r} of sentence {i} is not in vocabulary, and "
                 "unknown=None: add it, or name an unknown symbol"
             )
-        windows = np.lib.stride_tricks.sliding_window_view(tokens, self.max_depth)[:-1]
-        targets = tokens[self.max_depth :]
-        scored = encoder.is_target(targets)
+        windows, targets, scored = self._windows(encoder, tokens)
         if not scored.any():
             raise ValueError(
                 "X: every sentence is empty and end=None: there is nothing to predict"
@@ -269,6 +277,9 @@ class LanguageModel(
         if sample_weight is not None:
             lengths = encoder.lengths(sentences)
             weight[scored] = repeat_weights(sample_weight, lengths)
+        held_out = {}
+        if X_val is not None:
+            held_out["validation"] = self._read_held_out(estimator, encoder, X_val)
         del tokens, sentences
 
         self._prepare(estimator, labels)
@@ -279,7 +290,7 @@ class LanguageModel(
             inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
             if isinstance(estimator, BackoffClassifier):
                 ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-                estimator.fit_ids(windows, targets, ids, weight)
+                estimator.fit_ids(windows, targets, ids, weight, **held_out)
             else:
                 weights = {}
                 if sample_weight is not None:
@@ -290,6 +301,31 @@ class LanguageModel(
         self._set_fitted(estimator, labels)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
+
+    def _windows(self, encoder, tokens):
+        """(windows, targets, which of them are predicted) of a stream of tokens."""
+        windows = np.lib.stride_tricks.sliding_window_view(tokens, self.max_depth)[:-1]
+        targets = tokens[self.max_depth :]
+        return windows, targets, encoder.is_target(targets)
+
+    def _read_held_out(self, estimator, encoder, X_val):
+        if not isinstance(estimator, HeldOutSmoother):
+            raise ValueError(
+                f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
+                "sentences; leave it out"
+            )
+        sentences = read_sentences(X_val)
+        if not sentences:
+            raise ValueError("X_val is empty: there is no sentence to choose on")
+        tokens = encoder.encode(sentences, front=self.max_depth - 1)
+        if (tokens == encoder.lost).any():
+            i, word = encoder.first_lost(sentences)
+            raise ValueError(
+                f"X_val: the word {word!r} of sentence {i} is not in the vocabulary, "
+                "and unknown=None: add it, or name an unknown symbol"
+            )
+        windows, targets, scored = self._windows(encoder, tokens)
+        return windows[scored], targets[scored], np.ones(np.count_nonzero(scored))
 
     def _check_parameters(self):
         """Errors that can be told before any work; the estimator's clone."""

@@ -6,7 +6,14 @@ from ._word_graphs import (
     neighbors_graph,
     wordnet_graph,
 )
-from .ngram import AdditiveLM, KneserNeyLM, WittenBellLM
+from .ngram import (
+    AbsoluteDiscountLM,
+    AdditiveLM,
+    JelinekMercerLM,
+    KatzLM,
+    KneserNeyLM,
+    WittenBellLM,
+)
 from .unigram import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
@@ -16,12 +23,15 @@ from .unigram import (
 )
 
 __all__ = [
+    "AbsoluteDiscountLM",
     "AbsoluteDiscountUnigram",
     "AdditiveLM",
     "AdditiveUnigram",
     "GoodTuringUnigram",
     "GraphDiffusionUnigram",
     "GraphSpreadUnigram",
+    "JelinekMercerLM",
+    "KatzLM",
     "KneserNeyLM",
     "WittenBellLM",
     "cooccurrence_graph",

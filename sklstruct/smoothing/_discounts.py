@@ -68,23 +68,28 @@ def discount_problem(discounts: Any, strict: bool) -> str | None:
     return None
 
 
-def check_discount(discount: Any, strict: bool) -> None:
-    """Errors about the parameter `discount` beyond its declared types."""
+def check_discount(discount: Any, strict: bool, by_depth: bool = False) -> None:
+    """Errors about the parameter `discount` beyond its declared types.
+
+    by_depth: whether there may be a row for each depth.
+    """
     if isinstance(discount, str):
         return
     try:
         given = np.atleast_1d(np.asarray(discount, dtype=np.float64))
     except (TypeError, ValueError) as exc:
         raise ValueError(f"discount must be numbers, got {discount!r}") from exc
-    if given.ndim != 1 or given.size == 0:
+    if given.size == 0 or given.ndim > (2 if by_depth else 1):
+        rows = ", or a row of them for each depth" if by_depth else ""
         raise ValueError(
             "discount must be one number, or a sequence with one for each of the "
-            f"counts 1, 2, ...; got shape {given.shape}"
+            f"counts 1, 2, ...{rows}; got shape {given.shape}"
         )
-    problem = discount_problem(given, strict)
-    if problem:
-        hint = " (because interpolate=False)" if strict else ""
-        raise ValueError(f"discount={discount!r}: {problem}{hint}")
+    for row in np.atleast_2d(given):
+        problem = discount_problem(row, strict)
+        if problem:
+            hint = " (because interpolate=False)" if strict else ""
+            raise ValueError(f"discount={discount!r}: {problem}{hint}")
 
 
 def find_discounts(
@@ -98,7 +103,7 @@ def find_discounts(
 
     Parameters
     ----------
-    discount : "modified", "single", float or sequence of float
+    discount : "modified", "single", float, sequence of float, or rows by depth
 
     levels : list of float64 ndarray
         Adjusted counts of the pairs of each depth.
@@ -117,8 +122,9 @@ def find_discounts(
     discounts : float64 ndarray of shape (n_levels, n_discounts)
     """
     if not isinstance(discount, str):
-        given = np.atleast_1d(np.asarray(discount, dtype=np.float64))
-        return np.tile(given, (len(levels), 1))
+        given = np.atleast_2d(np.asarray(discount, dtype=np.float64))
+        depth = first_depth + np.arange(len(levels))
+        return given[np.minimum(depth, len(given) - 1)]
     rows, problems = [], []
     for depth, adjusted in enumerate(levels, start=first_depth):
         row, problem = estimate_discounts(adjusted, discount)

@@ -455,7 +455,7 @@ def test_good_data_do_not_warn():
     "discount, interpolate, match",
     [
         ((), True, "one number, or a sequence"),
-        ([[0.5]], True, "one number, or a sequence"),
+        ([[[0.5]]], True, "one number, or a sequence"),
         ((0.5, 2.5), True, "count 2 is 2.5"),
         ((0.5, 0.0), True, "count 2 is 0"),
         ((np.nan,), True, "count 1 is nan"),

@@ -1,7 +1,17 @@
 """Smoothed n-gram models: one file a smoother, one engine for all."""
 
+from ._absolute_discount import AbsoluteDiscountLM
 from ._additive import AdditiveLM
+from ._jelinek_mercer import JelinekMercerLM
+from ._katz import KatzLM
 from ._kneser_ney import KneserNeyLM
 from ._witten_bell import WittenBellLM
 
-__all__ = ["AdditiveLM", "KneserNeyLM", "WittenBellLM"]
+__all__ = [
+    "AbsoluteDiscountLM",
+    "AdditiveLM",
+    "JelinekMercerLM",
+    "KatzLM",
+    "KneserNeyLM",
+    "WittenBellLM",
+]

@@ -11,7 +11,13 @@ from ..._docs import shared_docs
 from ...context_tree import Pairs
 from .. import _engine
 from .. import _smoothing_fast as _fast
-from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
+from .._held_out import VALIDATION_FRACTION
+from ._discounting import (
+    DISCOUNT_VALUES,
+    DISCOUNTS_ATTRIBUTE,
+    INTERPOLATE,
+    DiscountingSmoother,
+)
 
 
 def adjusted_counts(pairs: Pairs, count: np.ndarray) -> np.ndarray:
@@ -29,10 +35,14 @@ def adjusted_counts(pairs: Pairs, count: np.ndarray) -> np.ndarray:
 
 @shared_docs(
     max_depth=_engine.MAX_DEPTH,
+    values=DISCOUNT_VALUES,
+    interpolate=INTERPOLATE,
+    validation=VALIDATION_FRACTION,
     parameters=_engine.PARAMETERS,
     attributes=_engine.ATTRIBUTES,
+    discounts=DISCOUNTS_ATTRIBUTE,
 )
-class KneserNeyLM(_engine.NGramSmoother):
+class KneserNeyLM(DiscountingSmoother):
     r"""Kneser-Ney language model, modified or with one discount.
 
     With the parent of a context n being n without its oldest symbol,
@@ -52,27 +62,15 @@ class KneserNeyLM(_engine.NGramSmoother):
     ----------
     {max_depth}
 
-    discount : {"modified", "single"}, float or sequence, default="modified"
+    discount : str, float or array-like, default="modified"
         The discounts D. With :math:`n_i` the number of pairs of a depth whose
         adjusted count is i:
 
-        - ``"modified"``: three a depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
-          for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
-        - ``"single"``: one a depth, Y.
-        - a number, 0 < D <= 1: for every count and depth.
-        - a sequence of floats (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ...,
-          k and more, at every depth.
+        {values}
 
-        Where these estimates do not exist (small, character and closed-vocabulary
-        data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
-        (single), and one warning names all such depths and the reasons.
+    {interpolate}
 
-    interpolate : bool, default=True
-        False gives the back-off form: no second term for symbols seen after n, and
-        :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
-        the row sums to 1. At a context after which every class was seen, b has
-        nothing to go to, and the left-over mass is interpolated there. Discounts must
-        then be below the count they apply to.
+    {validation}
 
     base : "uniform" or unigram estimator, default="uniform"
         Uniform: the unigrams are discounted and interpolated with :math:`1 / V`, as
@@ -86,13 +84,12 @@ class KneserNeyLM(_engine.NGramSmoother):
     ----------
     {attributes}
 
-    discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
-        Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
-        is an estimator.
+    {discounts}
 
     See Also
     --------
-    AdditiveLM : Adds a constant to every count.
+    AbsoluteDiscountLM : The same with the counts of the text at every depth.
+
     sklstruct.symbols.context_windows : Sentences to windows.
 
     Notes
@@ -131,43 +128,26 @@ class KneserNeyLM(_engine.NGramSmoother):
     [[0.1111, 0.6111, 0.2778]]
     """
 
-    _parameter_constraints: dict = {
-        **_engine.CONSTRAINTS,
-        "discount": DISCOUNT_CONSTRAINT,
-    }
-
     def __init__(
         self,
         max_depth: int | None = None,
         *,
         discount: str | float | ArrayLike = "modified",
         interpolate: bool = True,
+        validation_fraction: float = 0.1,
         base: Any = "uniform",
         padding: Any = None,
         classes: ArrayLike | None = None,
     ):
-        self.max_depth = max_depth
-        self.discount = discount
-        self.interpolate = interpolate
-        self.base = base
-        self.padding = padding
-        self.classes = classes
-
-    def _check_params(self):
-        check_discount(self.discount, strict=not self.interpolate)
+        super().__init__(
+            max_depth,
+            discount=discount,
+            interpolate=interpolate,
+            validation_fraction=validation_fraction,
+            base=base,
+            padding=padding,
+            classes=classes,
+        )
 
     def _used_counts(self, pairs, count):
         return adjusted_counts(pairs, count)
-
-    def _shares(self, pairs, count, first_level):
-        n_levels = pairs.tree.n_levels
-        found = find_discounts(
-            self.discount,
-            [count[pairs.level(k)] for k in range(first_level, n_levels)],
-            strict=not self.interpolate,
-            owner=type(self).__name__,
-            first_depth=first_level,
-        )
-        self.discounts_ = np.full((n_levels, found.shape[1]), np.nan)
-        self.discounts_[first_level:] = found
-        return _engine.discount_levels(pairs, count, self.discounts_, first_level)

@@ -1,0 +1,190 @@
+"""Weights of interpolation by expectation-maximisation, for all contexts at once.
+
+The probability of a sample is a chain of two-way mixtures, from its longest context to
+the distribution above the root:
+
+    P_k = g P_ML,k + (1 - g) P_{k-1},   g the weight of the context's bucket.
+
+Samples which share a context and a class share the chain above it, so one sweep
+over the pairs from the root down gives all P, and one back the posterior mass that each
+link of the chains kept. O(pairs) an iteration.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..context_tree import Pairs
+
+
+class _Level(NamedTuple):
+    """Pairs of one depth that keep something of what reaches them."""
+
+    parent: np.ndarray  # position among the pairs of the level above
+    weight: np.ndarray  # of the samples that start here
+    share: np.ndarray  # maximum-likelihood probability
+    bucket: np.ndarray
+
+
+class Mixtures(NamedTuple):
+    """What samples say about the weights of interpolation."""
+
+    levels: list[_Level]
+    passed: np.ndarray  # (n_levels, n_buckets) weight that went by: factors 1 - g
+    top: np.ndarray  # what the pairs of the first level are mixed with
+
+    @classmethod
+    def of_pairs(
+        cls,
+        pairs: Pairs,
+        weight: np.ndarray,
+        share: np.ndarray,
+        bucket: np.ndarray,
+        base: np.ndarray,
+        first: int,
+        n_buckets: int,
+    ) -> Mixtures:
+        """Folds the pairs whose share is 0 into their parents.
+
+        Parameters
+        ----------
+        pairs : Pairs
+            Of the samples.
+
+        weight, share, bucket : ndarray of shape (n_pairs,)
+            Weight of the samples that end at a pair, their maximum-likelihood
+            probability there (NaN where the context is unknown), the context's bucket.
+
+        base : ndarray of shape (n_classes,)
+            The distribution above the depth `first`.
+
+        first : int
+            0 or 1.
+
+        n_buckets : int
+
+        Returns
+        -------
+        mixtures : Mixtures
+        """
+        n_levels = pairs.tree.n_levels
+        passed = np.zeros((n_levels, n_buckets))
+        weight = weight.copy()
+        needed = share > 0  # false for NaN
+        position = np.zeros(pairs.n_pairs, dtype=np.int64)
+        kept = [None] * n_levels
+        for k in range(n_levels - 1, first - 1, -1):
+            here = pairs.level(k)
+            if k == 0:
+                needed[here] = True
+            stay = np.flatnonzero(needed[here]) + here.start
+            gone = np.flatnonzero(~needed[here]) + here.start
+            seen = gone[~np.isnan(share[gone])]
+            passed[k] = np.bincount(bucket[seen], weight[seen], n_buckets)
+            if k:
+                above = pairs.level(k - 1)
+                weight[above] += np.bincount(
+                    pairs.parent[gone] - above.start,
+                    weight[gone],
+                    above.stop - above.start,
+                )
+                needed[pairs.parent[stay]] = True
+            position[stay] = np.arange(stay.size)
+            kept[k] = stay
+        levels = []
+        for k in range(first, n_levels):
+            stay = kept[k]
+            if k == 0:
+                parent = np.arange(stay.size)
+            elif k == first:
+                parent = pairs.parent[stay].astype(np.int64)
+            else:
+                parent = position[pairs.parent[stay]]
+            # The only sample of all leaves nothing at the root without itself.
+            part = np.nan_to_num(share[stay])
+            levels.append(
+                _Level(parent, weight[stay], part, bucket[stay].astype(np.int64))
+            )
+        return cls(levels, passed[first:], base)
+
+    def _forward(self, g):
+        """P of the kept pairs, level by level."""
+        above, proba = self.top, []
+        for row, level in zip(g, self.levels):
+            w = row[level.bucket]
+            above = w * level.share + (1 - w) * above[level.parent]
+            proba.append(above)
+        return proba
+
+    def log_likelihood(self, g: np.ndarray) -> float:
+        """Sum of log P over the samples, but for those folded into the top."""
+        total = float((self.passed * np.log1p(-g)).sum())
+        for level, p in zip(self.levels, self._forward(g)):
+            at = level.weight > 0
+            total += float(level.weight[at] @ np.log(p[at]))
+        return total
+
+    def step(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(kept, reached): posterior mass of each bucket, one iteration of EM."""
+        kept = np.zeros_like(g)
+        reached = self.passed.copy()
+        mass = None
+        proba = self._forward(g)
+        for k in range(len(self.levels) - 1, -1, -1):
+            level = self.levels[k]
+            here = level.weight if mass is None else level.weight + mass
+            own = here * g[k][level.bucket] * level.share / proba[k]
+            kept[k] += np.bincount(level.bucket, own, g.shape[1])
+            reached[k] += np.bincount(level.bucket, here, g.shape[1])
+            if k:
+                size = self.levels[k - 1].weight.size
+                mass = np.bincount(level.parent, here - own, size)
+        return kept, reached
+
+
+def fit_weights(
+    mixtures: Mixtures, max_iter: int, tol: float
+) -> tuple[np.ndarray, int, float]:
+    """Maximum a posteriori weights under a Beta(3/2, 3/2) prior for each bucket.
+
+    The prior is one sample, half of it kept: weights stay inside of (0, 1).
+
+    Parameters
+    ----------
+    mixtures : Mixtures
+
+    max_iter : int
+        At least 1.
+
+    tol : float
+        Stop when the mean objective of a sample gains no more than this.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_levels, n_buckets)
+        A bucket that nothing reached has the weight of the nearest one of its depth
+        that something did, the smaller of two; 1/2 where there is none.
+
+    n_iter : int
+
+    gain : float
+        Of the last iteration.
+    """
+    g = np.full(mixtures.passed.shape, 0.5)
+    size = mixtures.passed.sum() + sum(level.weight.sum() for level in mixtures.levels)
+    last, gain, n_iter = -np.inf, np.inf, 0
+    while n_iter < max_iter and gain > tol:
+        n_iter += 1
+        kept, reached = mixtures.step(g)
+        g = (kept + 0.5) / (reached + 1.0)
+        value = mixtures.log_likelihood(g) + 0.5 * (np.log(g) + np.log1p(-g)).sum()
+        gain, last = (value - last) / max(size, 1.0), value
+    for row, mass in zip(g, reached):
+        some = np.flatnonzero(mass > 0)
+        if some.size:
+            at = np.arange(row.size)
+            nearest = np.abs(at[:, None] - some[None, :]).argmin(axis=1)
+            row[:] = row[some[nearest]]
+    return g, n_iter, gain

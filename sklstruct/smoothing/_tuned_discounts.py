@@ -1,0 +1,187 @@
+"""Discounts that make held-out samples likely, by the exact gradient.
+
+With the discounts D of every depth the interpolated probability of a sample is
+
+    P_k(y) = (a - D(a)) / A + P_{k-1}(y) sum_y' D(a') / A
+
+at each context on its way from the root, a and A being the counts of the pair and of
+the context. P is linear in the discounts of each depth, and so are, with a fixed part
+where counts are fractional, D(a) and the sum; hence one sweep down the pairs of the
+samples gives the likelihood and one up its derivatives. The counts themselves enter
+once, when the linear maps are made: an evaluation costs O(held-out pairs), however
+large the model.
+(Povey's pocolm optimises the discounts of its models so; MITLM does by search.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..context_tree import Pairs
+from ._held_out import HeldOut
+
+# Discounts stay above this: D = 0 would leave nothing for unseen symbols.
+_LEAST = 1e-3
+
+
+def discount_weights(count: np.ndarray, n_discounts: int) -> tuple[np.ndarray, ...]:
+    """(fixed, w) with D(a) = fixed + w @ D: the interpolation of the kernels.
+
+    Between integers D is linear, constant from `n_discounts` on; below 1 it is
+    a - (1 - D_1) a^2.
+    """
+    fixed = np.where(count < 1, count - count**2, 0.0)
+    w = np.empty((count.size, n_discounts))
+    for i in range(1, n_discounts + 1):
+        if i < n_discounts:
+            w[:, i - 1] = np.clip(1 - np.abs(count - i), 0, 1)
+        else:
+            w[:, i - 1] = np.clip(count - (i - 1), 0, 1)
+    below = count < 1
+    w[below] = 0.0
+    w[below, 0] = count[below] ** 2
+    return fixed, w
+
+
+class _Level(NamedTuple):
+    """What a depth makes of the probability above it, linear in its discounts."""
+
+    parent: np.ndarray  # pair of the level above (at the root: the class)
+    weight: np.ndarray  # of the samples that end here
+    own: np.ndarray  # what the pair keeps at D = 0
+    own_slope: np.ndarray  # (n, n_discounts)
+    held: np.ndarray
+    held_slope: np.ndarray
+
+
+class DiscountLikelihood:
+    """Mean negative log-likelihood of held-out samples, of the discounts.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        Of the model.
+
+    count : ndarray of shape (n_pairs,)
+        The counts that are discounted.
+
+    held_out : HeldOut
+        Samples over the tree of `pairs`.
+
+    base : ndarray of shape (n_classes,)
+        The distribution above the depth `first`.
+
+    first : int
+        First depth with discounts, 0 or 1.
+
+    n_discounts : int
+        For the counts 1, 2, ..., n_discounts and more.
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        count: np.ndarray,
+        held_out: HeldOut,
+        base: np.ndarray,
+        first: int,
+        n_discounts: int,
+    ):
+        self.base, self.first, self.n_discounts = base, first, n_discounts
+        samples = held_out.pairs
+        node = samples.nodes()
+        total = pairs.node_sums(count)
+        # Only contexts of held-out samples are looked at.
+        held = np.zeros((pairs.tree.n_nodes, n_discounts + 1))
+        for k in range(first, pairs.tree.n_levels):
+            here, nodes = pairs.level(k), pairs.tree.level(k)
+            if here.stop == here.start:
+                continue
+            starts = pairs.ptr[nodes.start : nodes.stop] - here.start
+            fixed, w = discount_weights(count[here], n_discounts)
+            held[nodes, 0] = np.add.reduceat(fixed, starts)
+            held[nodes, 1:] = np.add.reduceat(w, starts, axis=0)
+        self.levels = []
+        self.size = float(held_out.weight.sum())
+        for k in range(first, pairs.tree.n_levels):
+            here = samples.level(k)
+            slot = held_out.slot[here]
+            known = np.where(slot >= 0, count[np.maximum(slot, 0)], 0.0)
+            fixed, w = discount_weights(known, n_discounts)
+            n, a = node[here], total[node[here]]
+            above = np.arange(slot.size) if k == 0 else samples.parent[here]
+            if k > 0:
+                above = above - samples.level(k - 1).start
+            self.levels.append(
+                _Level(
+                    above.astype(np.int64),
+                    held_out.weight[here],
+                    (known - fixed) / a,
+                    -w / a[:, None],
+                    held[n, 0] / a,
+                    held[n, 1:] / a[:, None],
+                )
+            )
+
+    def __call__(self, discounts: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient.
+
+        Parameters
+        ----------
+        discounts : ndarray of shape (n_levels - first, n_discounts)
+
+        Returns
+        -------
+        value : float
+            Nats a sample.
+
+        gradient : ndarray, shaped like `discounts`
+        """
+        above, links, value = self.base, [], 0.0
+        for d, level in zip(discounts, self.levels):
+            up = above[level.parent]
+            held = level.held + level.held_slope @ d
+            proba = level.own + level.own_slope @ d + held * up
+            links.append((up, held, proba))
+            at = level.weight > 0
+            value -= float(level.weight[at] @ np.log(proba[at]))
+            above = proba
+        gradient = np.empty_like(discounts)
+        mass = None
+        for k in range(len(self.levels) - 1, -1, -1):
+            level, (up, held, proba) = self.levels[k], links[k]
+            slope = np.zeros(proba.size)
+            at = level.weight > 0
+            slope[at] = level.weight[at] / proba[at]
+            if mass is not None:
+                slope += mass
+            gradient[k] = -(level.own_slope.T @ slope)
+            gradient[k] -= level.held_slope.T @ (slope * up)
+            if k:
+                size = self.levels[k - 1].weight.size
+                mass = np.bincount(level.parent, slope * held, size)
+        return value / self.size, gradient / self.size
+
+    def minimize(self, start: np.ndarray) -> np.ndarray:
+        """Discounts of a local minimum, in 0 < D_i <= i, by L-BFGS-B."""
+        shape = start.shape
+        top = np.arange(1, self.n_discounts + 1, dtype=np.float64)
+        bounds = [(_LEAST, t) for _ in range(shape[0]) for t in top]
+
+        def objective(x):
+            value, gradient = self(x.reshape(shape))
+            return value, gradient.ravel()
+
+        start = np.clip(start, _LEAST, top)
+        found = minimize(
+            objective,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-8},
+        )
+        return found.x.reshape(shape)

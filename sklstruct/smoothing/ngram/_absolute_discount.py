@@ -1,0 +1,121 @@
+"""Absolute discounting of raw counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ..._docs import shared_docs
+from .. import _engine
+from .._held_out import VALIDATION_FRACTION
+from ._discounting import (
+    DISCOUNT_VALUES,
+    DISCOUNTS_ATTRIBUTE,
+    INTERPOLATE,
+    DiscountingSmoother,
+)
+
+
+@shared_docs(
+    max_depth=_engine.MAX_DEPTH,
+    values=DISCOUNT_VALUES,
+    interpolate=INTERPOLATE,
+    validation=VALIDATION_FRACTION,
+    parameters=_engine.PARAMETERS,
+    attributes=_engine.ATTRIBUTES,
+    discounts=DISCOUNTS_ATTRIBUTE,
+)
+class AbsoluteDiscountLM(DiscountingSmoother):
+    r"""Language model with absolute discounting.
+
+    .. math::
+        P(y \mid n) = \frac{c(n, y) - D(c(n, y))}{c(n)}
+        + \gamma(n)\, P(y \mid \mathrm{parent}(n)), \qquad
+        \gamma(n) = \frac{1}{c(n)} \sum_{y'} D(c(n, y')),
+
+    with c(n, y) how often y followed the context n, c(n) its sum over y and the parent
+    of the empty context the uniform distribution. `KneserNeyLM` is the same with other
+    counts below the deepest level.
+
+    Parameters
+    ----------
+    {max_depth}
+
+    discount : str, float or array-like, default="single"
+        The discounts D. With :math:`n_i` the number of pairs of a depth whose
+        count is i:
+
+        {values}
+
+    {interpolate}
+
+    {validation}
+
+    base : "uniform" or unigram estimator, default="uniform"
+        Uniform: the unigrams are discounted and interpolated with :math:`1 / V`, as
+        if ``base=AbsoluteDiscountUnigram(discount)``. An estimator is cloned, fitted
+        to the counts of the classes, and takes the place of the unigram level; it
+        must give every class a positive probability.
+
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    {discounts}
+
+    See Also
+    --------
+    KneserNeyLM : Lower perplexity where its counts of contexts can be had.
+
+    KatzLM : Discounts in proportion to the count, by Good and Turing.
+
+    Notes
+    -----
+    Its lower orders are those of the text itself, so any of them alone, or the model
+    pruned, is a language model in its own right; those of Kneser-Ney are not.
+
+    Fractional `sample_weight`: as in `KneserNeyLM`.
+
+    References
+    ----------
+    .. [1] H. Ney, U. Essen, R. Kneser, "On structuring probabilistic dependences in
+       stochastic language modelling", Computer Speech & Language 8, 1994.
+    .. [2] S. F. Chen, J. Goodman, "An empirical study of smoothing techniques for
+       language modeling", Computer Speech & Language 13, 1999, section 2.7.
+
+    Examples
+    --------
+    >>> from sklstruct.symbols import context_windows
+    >>> from sklstruct.smoothing import AbsoluteDiscountLM
+    >>> w = context_windows(["a b a", "a b b"], max_depth=1)
+    >>> model = AbsoluteDiscountLM(discount=0.5, padding=-1)
+    >>> model = model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+    >>> [str(s) for s in w.vocabulary[model.classes_]]
+    ['a', 'b', '</s>']
+    >>> model.predict_proba([[0]]).round(4).tolist()  # after "a": b twice, </s> once
+    [[0.125, 0.625, 0.25]]
+    """
+
+    def __init__(
+        self,
+        max_depth: int | None = None,
+        *,
+        discount: str | float | ArrayLike = "single",
+        interpolate: bool = True,
+        validation_fraction: float = 0.1,
+        base: Any = "uniform",
+        padding: Any = None,
+        classes: ArrayLike | None = None,
+    ):
+        super().__init__(
+            max_depth,
+            discount=discount,
+            interpolate=interpolate,
+            validation_fraction=validation_fraction,
+            base=base,
+            padding=padding,
+            classes=classes,
+        )

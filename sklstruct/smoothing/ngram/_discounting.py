@@ -1,0 +1,119 @@
+"""What the smoothers with absolute discounts share: all but the counts they are of."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..._compat import StrOptions
+from .. import _engine
+from .._base import base_distribution
+from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
+from .._held_out import VALIDATION_CONSTRAINT, HeldOutSmoother
+from .._tuned_discounts import DiscountLikelihood
+
+DISCOUNT_VALUES = r"""
+- ``"modified"``: three a depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
+  for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
+- ``"single"``: one a depth, Y.
+- ``"tuned"``: three a depth, those of the largest likelihood of held-out
+  samples, found from the modified ones on by exact derivatives: on `X_val` of
+  `fit`, or the last `validation_fraction` of the samples. Needs `interpolate`.
+- a number, 0 < D <= 1: for every count and depth.
+- a sequence of floats (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ...,
+  k and more, at every depth.
+- an array of such rows, like ``discounts_``: for the depths 0, 1, ..., the last
+  also for deeper ones.
+
+Where the estimates do not exist (small, character and closed-vocabulary
+data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
+(single), and one warning names all such depths and the reasons.
+"""
+INTERPOLATE = rf"""
+{_engine.INTERPOLATE.strip()} Discounts must
+    then be below the count they apply to.
+"""
+DISCOUNTS_ATTRIBUTE = """
+discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
+    Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
+    is an estimator.
+"""
+
+
+class DiscountingSmoother(HeldOutSmoother):
+    """Base of the smoothers that take a discount off every count."""
+
+    _HELD_OUT_HINT = "set discount='tuned'"
+
+    _parameter_constraints: dict = {
+        **_engine.CONSTRAINTS,
+        **VALIDATION_CONSTRAINT,
+        "discount": [StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT],
+    }
+
+    def __init__(
+        self,
+        max_depth: int | None,
+        *,
+        discount: str | float | ArrayLike,
+        interpolate: bool,
+        validation_fraction: float,
+        base: Any,
+        padding: Any,
+        classes: ArrayLike | None,
+    ):
+        self.max_depth = max_depth
+        self.discount = discount
+        self.interpolate = interpolate
+        self.validation_fraction = validation_fraction
+        self.base = base
+        self.padding = padding
+        self.classes = classes
+
+    def _check_params(self):
+        if self._uses_held_out() and not self.interpolate:
+            raise ValueError(
+                "discount='tuned' needs interpolate=True; without interpolation give "
+                "discounts as numbers"
+            )
+        check_discount(self.discount, strict=not self.interpolate, by_depth=True)
+
+    def _uses_held_out(self):
+        return isinstance(self.discount, str) and self.discount == "tuned"
+
+    def _find(self, discount, pairs, count, first_level):
+        """Discounts of all depths, NaN above `first_level`."""
+        n_levels = pairs.tree.n_levels
+        found = find_discounts(
+            discount,
+            [count[pairs.level(k)] for k in range(first_level, n_levels)],
+            strict=not self.interpolate,
+            owner=type(self).__name__,
+            first_depth=first_level,
+        )
+        rows = np.full((n_levels, found.shape[1]), np.nan)
+        rows[first_level:] = found
+        return rows
+
+    def _tune(self, pairs, count, held_out):
+        count = self._used_counts(pairs, count)
+        n_classes = pairs.n_classes
+        base = base_distribution(self.base, count[:n_classes], self.classes_)
+        first = 0 if isinstance(self.base, str) else 1
+        # Where they cannot be estimated, the fallback is as good a start as any.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            rows = self._find("modified", pairs, count, first)
+        likelihood = DiscountLikelihood(
+            pairs, count, held_out, base, first, rows.shape[1]
+        )
+        rows[first:] = likelihood.minimize(rows[first:])
+        self.discounts_ = rows
+
+    def _shares(self, pairs, count, first_level):
+        discount = self.discounts_ if self._uses_held_out() else self.discount
+        self.discounts_ = self._find(discount, pairs, count, first_level)
+        return _engine.discount_levels(pairs, count, self.discounts_, first_level)

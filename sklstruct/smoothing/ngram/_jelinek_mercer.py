@@ -1,0 +1,263 @@
+"""Jelinek-Mercer smoothing: maximum likelihood mixed over the orders."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from ..._compat import Interval, StrOptions
+from ..._docs import shared_docs
+from .. import _engine
+from .._base import base_distribution
+from .._held_out import VALIDATION_CONSTRAINT, VALIDATION_FRACTION, HeldOutSmoother
+from .._mixture_weights import Mixtures, fit_weights
+
+_N_BUCKETS = 32
+
+
+def bucket_of(kind: str, total: np.ndarray, distinct: np.ndarray) -> np.ndarray:
+    """Bucket of contexts with so many samples of so many distinct classes."""
+    if kind == "depth":
+        return np.zeros(total.size, dtype=np.int8)
+    if kind == "count":
+        size, parts = total, 1
+    else:
+        size, parts = total / np.maximum(distinct, np.finfo(float).tiny), 4
+    octaves = parts * np.log2(np.maximum(size, 1.0))
+    return np.minimum(octaves + 1e-9, _N_BUCKETS - 1).astype(np.int8)
+
+
+@shared_docs(
+    max_depth=_engine.MAX_DEPTH,
+    validation=VALIDATION_FRACTION,
+    parameters=_engine.PARAMETERS,
+    attributes=_engine.ATTRIBUTES,
+)
+class JelinekMercerLM(HeldOutSmoother):
+    r"""Jelinek-Mercer language model: all orders mixed, weights by EM.
+
+    .. math::
+        P(y \mid n) = \lambda_{b(n)} \frac{c(n, y)}{c(n)}
+        + (1 - \lambda_{b(n)})\, P(y \mid \mathrm{parent}(n)),
+
+    where c(n, y) is how often y followed the context n, the parent of the empty context
+    is the uniform distribution, and contexts of one bucket b share a weight
+    :math:`0 < \lambda < 1`. The weights are those of the largest likelihood of samples
+    that the counts do not hold.
+
+    Parameters
+    ----------
+    {max_depth}
+
+    weight : {"deleted", "held_out"}, float or array-like, default="deleted"
+        The weights :math:`\lambda`, by expectation-maximisation or given.
+
+        - ``"deleted"``: deleted interpolation, one sample at a time. Each sample of
+          the training data is scored with itself taken out of every count.
+        - ``"held_out"``: on `X_val` of `fit`, or the last `validation_fraction` of
+          the samples.
+        - a number, or one for each depth from 0 on (the last also holds for what is
+          deeper), strictly between 0 and 1.
+
+    bucket : {"mean_count", "count", "depth"}, default="mean_count"
+        What contexts of one depth must have in common to share a weight.
+
+        - ``"mean_count"``: c(n) over the number of distinct classes that followed n,
+          to a quarter of a power of 2; the choice of [2]_.
+        - ``"count"``: c(n), to a power of 2.
+        - ``"depth"``: nothing else.
+
+        Not used by given weights.
+
+    {validation}
+
+    max_iter : int, default=200
+        Most iterations of expectation-maximisation, at least 1.
+
+    tol : float, default=1e-6
+        Stop when an iteration gains no more than this, in nats a sample; at least 0.
+
+    base : "uniform" or unigram estimator, default="uniform"
+        The distribution above the empty context. An estimator is cloned, fitted to
+        the counts of the classes, and takes the place of the unigram level; it must
+        give every class a positive probability.
+
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    weights_ : ndarray of shape (`depth_` + 1, n_buckets)
+        :math:`\lambda` of each depth and bucket, from small counts to large ones; NaN
+        at depth 0 where `base` is an estimator.
+
+    n_iter_ : int
+        Iterations of expectation-maximisation; 0 for given weights.
+
+    See Also
+    --------
+    WittenBellLM : A weight for each context from a formula.
+
+    KneserNeyLM : Discounts in place of weights; lower perplexity.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the weights still change after `max_iter` iterations.
+
+    Notes
+    -----
+    Weights are maximum a posteriori under a Beta(3/2, 3/2) prior, one sample worth, so
+    that none is 0 or 1. A bucket without a sample takes the weight of the nearest one
+    of its depth; a depth without a sample 1/2.
+
+    An iteration costs O(pairs); pairs that occurred once take no part after the first
+    pass, as without their one sample they say nothing.
+
+    References
+    ----------
+    .. [1] F. Jelinek, R. L. Mercer, "Interpolated estimation of Markov source
+       parameters from sparse data", Pattern Recognition in Practice, 1980.
+    .. [2] S. F. Chen, J. Goodman, "An empirical study of smoothing techniques for
+       language modeling", Computer Speech & Language 13, 1999, sections 2.3 and 4.1.
+
+    Examples
+    --------
+    >>> from sklstruct.symbols import context_windows
+    >>> from sklstruct.smoothing import JelinekMercerLM
+    >>> w = context_windows(["a b a", "a b b"], max_depth=1)
+    >>> model = JelinekMercerLM(weight=0.5, padding=-1)
+    >>> model = model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+    >>> [str(s) for s in w.vocabulary[model.classes_]]
+    ['a', 'b', '</s>']
+    >>> model.predict_proba([[0]]).round(4).tolist()  # after "a": b twice, </s> once
+    [[0.1771, 0.5104, 0.3125]]
+    """
+
+    # Classes seen after a context get their share of the parent's mass, too.
+    interpolate = True
+
+    _HELD_OUT_HINT = "set weight='held_out'"
+
+    _parameter_constraints: dict = {
+        **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
+        **VALIDATION_CONSTRAINT,
+        "weight": [
+            StrOptions({"deleted", "held_out"}),
+            Interval(Real, 0, 1, closed="neither"),
+            "array-like",
+        ],
+        "bucket": [StrOptions({"mean_count", "count", "depth"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        max_depth: int | None = None,
+        *,
+        weight: str | float | ArrayLike = "deleted",
+        bucket: str = "mean_count",
+        validation_fraction: float = 0.1,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        base: Any = "uniform",
+        padding: Any = None,
+        classes: ArrayLike | None = None,
+    ):
+        self.max_depth = max_depth
+        self.weight = weight
+        self.bucket = bucket
+        self.validation_fraction = validation_fraction
+        self.max_iter = max_iter
+        self.tol = tol
+        self.base = base
+        self.padding = padding
+        self.classes = classes
+
+    def _check_params(self):
+        if isinstance(self.weight, str):
+            return
+        try:
+            given = np.atleast_1d(np.asarray(self.weight, dtype=np.float64))
+        except (TypeError, ValueError) as exc:
+            raise ValueError(f"weight must be numbers, got {self.weight!r}") from exc
+        if given.ndim != 1 or given.size == 0:
+            raise ValueError(
+                "weight must be one number, or a sequence with one for each depth; "
+                f"got shape {given.shape}"
+            )
+        if not ((given > 0) & (given < 1)).all():
+            raise ValueError(
+                f"weight={self.weight!r}: weights must lie strictly between 0 and 1"
+            )
+
+    def _uses_held_out(self):
+        return isinstance(self.weight, str) and self.weight == "held_out"
+
+    def _tune(self, pairs, count, held_out):
+        total = pairs.node_sums(count)
+        distinct = pairs.node_sums(np.minimum(count, 1.0))
+        bucket = bucket_of(self.bucket, total, distinct)[held_out.pairs.nodes()]
+        share = held_out.share(count, total)
+        self._expect(held_out.pairs, count, held_out.weight, share, bucket)
+
+    def _delete(self, pairs, count):
+        """Weights by the training samples, each scored without itself."""
+        left = np.maximum(count - 1.0, 0.0)
+        own = count - left  # what one sample adds to its pair's count
+        total = np.repeat(pairs.node_sums(count), np.diff(pairs.ptr)) - own
+        distinct = pairs.node_sums(np.minimum(count, 1.0))
+        distinct = np.repeat(distinct, np.diff(pairs.ptr))
+        distinct += np.minimum(left, 1.0) - np.minimum(count, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Without its only sample a context is unknown.
+            share = np.where(total > 1e-12 * own, left / total, np.nan)
+        bucket = bucket_of(self.bucket, total, distinct)
+        self._expect(pairs, count, pairs.terminal_counts(count), share, bucket)
+
+    def _expect(self, pairs, count, weight, share, bucket):
+        n_classes = pairs.n_classes
+        base = base_distribution(self.base, count[:n_classes], self.classes_)
+        first = 0 if isinstance(self.base, str) else 1
+        n_buckets = 1 if self.bucket == "depth" else _N_BUCKETS
+        mixtures = Mixtures.of_pairs(
+            pairs, weight, share, bucket, base, first, n_buckets
+        )
+        g, self.n_iter_, gain = fit_weights(mixtures, self.max_iter, self.tol)
+        if gain > self.tol:
+            warnings.warn(
+                f"JelinekMercerLM: the weights did not converge in max_iter="
+                f"{self.max_iter} iterations: the last one gained {gain:.2g} nats a "
+                f"sample, more than tol={self.tol:g}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.weights_ = np.full((pairs.tree.n_levels, n_buckets), np.nan)
+        self.weights_[first:] = g
+
+    def _shares(self, pairs, count, first_level):
+        n_levels = pairs.tree.n_levels
+        bucket = np.zeros(pairs.tree.n_nodes, dtype=np.int8)
+        total = pairs.node_sums(count)
+        if isinstance(self.weight, str):
+            if self.weight == "deleted":
+                self._delete(pairs, count)
+            distinct = pairs.node_sums(np.minimum(count, 1.0))
+            bucket = bucket_of(self.bucket, total, distinct)
+            rows = self.weights_
+        else:
+            rows = np.atleast_1d(np.asarray(self.weight, dtype=np.float64))[:, None]
+            self.n_iter_ = 0
+        # Deeper than the held-out part knew, or than was given: as the deepest.
+        rows = rows[np.minimum(np.arange(n_levels), len(rows) - 1)].copy()
+        rows[:first_level] = np.nan
+        self.weights_ = rows
+        kept = rows[pairs.tree.levels(), bucket]
+        return count / np.repeat(total / kept, np.diff(pairs.ptr)), 1.0 - kept
