@@ -3,6 +3,7 @@
 from . import builders
 from ._given import as_taxonomy
 from ._proximity import ClassProximity
+from ._shape import TreeShape, choose_shape
 from ._statistics import ClassStatistics
 from ._taxonomy import ClassSets, Taxonomy
 from .builders import *  # noqa: F403
@@ -13,5 +14,7 @@ __all__ = [
     "ClassSets",
     "ClassStatistics",
     "Taxonomy",
+    "TreeShape",
     "as_taxonomy",
+    "choose_shape",
 ]

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import check_memory
+from ._directions import class_means, leading_directions
 from ._proximity import ClassProximity
 from ._samples import (
     DEFAULT_BYTES,
@@ -33,6 +34,11 @@ _RIDGE_FLOOR = 1e-10
 # Features from which "auto" leaves the d x d Gram: 2048² float64 is 32 MB, its
 # Cholesky factorisation 0.1 s.
 _MAX_PRIMAL = 2048
+# Pivots of "low_rank"; classes up to which "class_means" keeps the whole span of the
+# means, and directions beyond.
+_PIVOTS = 512
+_ALL_DIRECTIONS = 512
+_DIRECTIONS = 64
 
 
 class ClassStatistics:
@@ -58,14 +64,16 @@ class ClassStatistics:
           the n × n Gram; the same Q, for n < d. O(n²d + n³).
         - "low_rank": XcXcᵀ ≈ RRᵀ by an incomplete Cholesky factorisation with
           pivoting, n × `rank`. O(n rank²).
-        - "class_means": features projected on the span of the class means: exact in
-          the sums, the Gram matrix of what lies in that span only. **Another Q** than
-          that of the other forms, see Notes. O(ndK).
+        - "class_means": features projected on the span of the class means, or with
+          more than `rank` classes on the `rank` leading directions of it, so that
+          sparse means stay sparse. **Another Q** than that of the other forms, see
+          Notes. O(ndK), or O(nnz(X) rank) for sparse X.
         - "auto": primal where d <= min(n, 2048), dual where n <= 2048, otherwise
-          class_means up to 512 classes and low_rank beyond.
+          class_means.
 
-    rank : int, default=512
-        Largest number of pivots of "low_rank", >= 1.
+    rank : int, default=None
+        Largest number of pivots of "low_rank" and of directions of "class_means", >= 1.
+        None is 512 of the former; of the latter all for up to 512 classes, 64 beyond.
 
     keep_rows : bool, default=False
         Keep the rows, sorted by class, so that Grams of subsets of classes can be
@@ -114,11 +122,11 @@ class ClassStatistics:
     cancel it. The two are equal where the within-class scatter maps the span to itself,
     as for spherical classes.
 
-    "auto" nevertheless takes it for up to 512 classes where n and d are beyond 2048:
-    its trees are about as good as those of the exact Q, at a fraction of the cost of
-    "low_rank" of the same quality. Beyond 512 classes the n × K coordinates are more
-    than those of "low_rank" with its default `rank`. For the Q of the formula itself
-    choose "primal" or "dual".
+    "auto" nevertheless takes it where n and d are beyond 2048: its trees are about as
+    good as those of the exact Q, at a fraction of the cost of "low_rank" of the same
+    quality. Classes in G groups differ in about G directions by more than their own
+    noise, so that a few dozen serve thousands of classes. For the Q of the formula
+    itself choose "primal" or "dual".
 
     Examples
     --------
@@ -138,12 +146,12 @@ class ClassStatistics:
         sample_weight: ArrayLike | None = None,
         *,
         form: str = "auto",
-        rank: int = 512,
+        rank: int | None = None,
         keep_rows: bool = False,
         max_bytes: int = DEFAULT_BYTES,
     ):
         X, y, weight = check_samples(X, y, sample_weight)
-        if rank < 1:
+        if rank is not None and rank < 1:
             raise ValueError(f"rank must be >= 1, got {rank!r}")
         self.classes, codes = encode_classes(y)
         self.max_bytes = max_bytes
@@ -155,14 +163,26 @@ class ClassStatistics:
             elif n <= _MAX_PRIMAL:
                 form = "dual"
             else:
-                form = "class_means" if k <= 512 else "low_rank"
+                form = "class_means"
         self.form = form
+        basis = None
+        if rank is None:
+            rank = _PIVOTS
+            if form == "class_means":
+                rank = k if k <= _ALL_DIRECTIONS else _DIRECTIONS
         if form == "dual":
             check_memory(8 * n * n, max_bytes, f"a dense {n} x {n} Gram", _LOW_RANK)
             X = _dual_coordinates(X, weight)
         elif form == "low_rank":
             check_memory(8 * n * min(rank, n), max_bytes, "the factor R", "lower rank")
             X = _incomplete_cholesky(X, weight, rank)
+        elif form == "class_means" and k > rank:
+            room = X.dtype.itemsize * (rank + 10) * (d + k)
+            check_memory(room, max_bytes, f"{d} x {rank} directions", "lower rank")
+            basis = leading_directions(class_means(X, codes, weight, k), rank)
+            if keep_rows:
+                check_memory(8 * n * rank, max_bytes, "the projection", "lower rank")
+                X, basis = np.asarray(X @ basis, dtype=np.float64), None
         elif form == "class_means":
             check_memory(8 * n * min(k, d), max_bytes, "the projection", _LOW_RANK)
             check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
@@ -172,32 +192,38 @@ class ClassStatistics:
                 f"form must be 'auto', 'primal', 'dual', 'low_rank' or 'class_means', "
                 f"got {form!r}"
             )
-        d = X.shape[1]
+        d = X.shape[1] if basis is None else basis.shape[1]
         check_memory(8 * d * d, max_bytes, f"a dense {d} x {d} Gram", _LOW_RANK)
         check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
         self.weight = np.bincount(codes, weight, minlength=k)
-        self._one_pass(X, codes, weight)
+        self._one_pass(X, codes, weight, basis)
         self._rows = None
         if keep_rows:
             order = np.argsort(codes, kind="stable")
             ptr = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=k))])
             self._rows = X[order], np.sqrt(weight[order]), ptr
 
-    def _one_pass(self, X, codes, weight) -> None:
-        n, d = X.shape
+    def _one_pass(self, X, codes, weight, basis) -> None:
+        """Sums and Gram matrix of X, or of its coordinates in a basis (d, r)."""
+        n, d = X.shape[0], X.shape[1] if basis is None else basis.shape[1]
+
+        def rows(lo):
+            block = X[lo : lo + _CHUNK]
+            return to_dense(block if basis is None else block @ basis)
+
         k = self.weight.size
         total = self.weight.sum()
-        if sp.issparse(X) and X.nnz < _SPARSE * n * d:
+        if basis is None and sp.issparse(X) and X.nnz < _SPARSE * n * d:
             sums = sum_by_class(X, codes, k, weight)
             gram = to_dense(X.T @ (sp.diags_array(weight) @ X))
             shift = np.zeros(d)
         else:
             # A shift near the mean saves the digits that centring would lose where
             # the mean is large against the spread.
-            shift = np.asarray(X[:_CHUNK].mean(axis=0), dtype=np.float64).ravel()
+            shift = rows(0).mean(axis=0)
             sums, gram = np.zeros((k, d)), np.zeros((d, d))
             for lo in range(0, n, _CHUNK):
-                block = to_dense(X[lo : lo + _CHUNK]) - shift
+                block = rows(lo) - shift
                 w = weight[lo : lo + _CHUNK]
                 sums += sum_by_class(block, codes[lo : lo + _CHUNK], k, w)
                 block *= np.sqrt(w)[:, None]

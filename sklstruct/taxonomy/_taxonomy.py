@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -482,6 +483,121 @@ class Taxonomy:
             up[self.leaf_of_class],
             self.classes,
             self.names and self.names[:n],
+        )
+
+    def stop_at(self, max_leaf: int) -> Taxonomy:
+        r"""The tree without what is below nodes of few classes.
+
+        The inner nodes are those v with :math:`|C(v)| > \mathtt{max\_leaf}`; their
+        children with fewer become leaves. Leaves that hold more stay as they are.
+
+        Parameters
+        ----------
+        max_leaf : int
+            Classes up to which a node is not divided, >= 1.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            `max_leaf` is not an integer >= 1.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_nested([[[1], [[2], [3]]], [[4], [5]]])
+        >>> tree.stop_at(2).to_nested()
+        [[[1], [2, 3]], [4, 5]]
+        """
+        max_leaf = check_integer(max_leaf, "max_leaf", 1)
+        _, start, stop = self.class_sets
+        divided = (stop - start > max_leaf) & ~self.is_leaf
+        keep = np.ones(self.n_nodes, dtype=bool)
+        keep[1:] = divided[self.parent[1:]]
+        if keep.all():
+            return self
+        up = np.arange(self.n_nodes, dtype=np.int32)
+        for lo, hi in zip(self.level_ptr[1:-1], self.level_ptr[2:]):
+            above = up[self.parent[lo:hi]]
+            up[lo:hi] = np.where(keep[lo:hi], up[lo:hi], above)
+        # Nodes lose whole subtrees, so that those left are breadth-first still.
+        number = (np.cumsum(keep) - 1).astype(np.int32)
+        parent = self.parent[keep]
+        parent[1:] = number[parent[1:]]
+        return self._trusted(
+            parent,
+            number[up[self.leaf_of_class]],
+            self.classes,
+            self.names and tuple(self.names[v] for v in np.flatnonzero(keep)),
+        )
+
+    def widen(self, max_children: int) -> Taxonomy:
+        r"""The tree with fewer levels: nodes take the children of their children.
+
+        From the root down, the child with the most classes that is no leaf is replaced
+        by its own children while there are at most `max_children` in all. Leaves and
+        what they hold stay: of m leaves at most `max_children`, all hang at the root.
+
+        Parameters
+        ----------
+        max_children : int
+            Children that a node may get, >= 2. Nodes that have more keep them.
+
+        Returns
+        -------
+        taxonomy : Taxonomy
+
+        Raises
+        ------
+        ValueError
+            `max_children` is not an integer >= 2.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_nested([[[1], [[2], [3, 4]]], [[5], [6]]])
+        >>> tree.widen(4).to_nested()
+        [[1], [2], [3, 4], [[5], [6]]]
+        >>> tree.widen(5).to_nested()
+        [[1], [2], [3, 4], [5], [6]]
+        """
+        max_children = check_integer(max_children, "max_children", 2)
+        _, start, stop = self.class_sets
+        size, start = (stop - start).tolist(), start.tolist()
+        ptr = self.child_ptr.tolist()
+        parent, kept = [-1], [0]
+        for number, v in enumerate(kept):  # grows while it is read
+            children = list(range(ptr[v], ptr[v + 1]))
+            n_children = len(children)
+            found = []
+            inner = [(-size[c], c) for c in children if ptr[c + 1] > ptr[c]]
+            heapify(inner)
+            children = [c for c in children if ptr[c + 1] == ptr[c]]
+            while inner:
+                _, c = heappop(inner)
+                more = ptr[c + 1] - ptr[c]
+                if n_children - 1 + more > max_children:
+                    found.append(c)
+                    continue
+                n_children += more - 1
+                for grandchild in range(ptr[c], ptr[c + 1]):
+                    if ptr[grandchild + 1] > ptr[grandchild]:
+                        heappush(inner, (-size[grandchild], grandchild))
+                    else:
+                        children.append(grandchild)
+            children = sorted(children + found, key=start.__getitem__)
+            kept += children
+            parent += [number] * len(children)
+        number = np.full(self.n_nodes, -1, dtype=np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        return self._trusted(
+            np.array(parent, dtype=np.int32),
+            number[self.leaf_of_class],
+            self.classes,
+            self.names and tuple(self.names[v] for v in kept),
         )
 
     def restrict(self, classes: ArrayLike) -> Taxonomy:

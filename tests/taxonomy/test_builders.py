@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklstruct import HierarchicalClassifier
 from sklstruct._compat import InvalidParameterError
+from sklstruct.datasets import make_sparse_classes
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     ClassStatistics,
@@ -29,6 +30,7 @@ from sklstruct.taxonomy import (
     SpectralSplit,
     Taxonomy,
     WardMerge,
+    _directions,
     refine,
 )
 from sklstruct.taxonomy.builders import (
@@ -120,6 +122,22 @@ def test_max_depth_cuts_the_tree(name, max_depth):
     assert tree.depth <= max_depth
     if name not in ("conf", "kmeans"):  # they draw numbers in the order of the nodes
         assert tree == make(name).build(X, y).cut(max_depth)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_leaf", [1, 5, 24])
+def test_max_leaf_stops_at_small_nodes(name, max_leaf):
+    X, y = gaussians()
+    tree = make(name, max_leaf=max_leaf).build(X, y)
+    check_tree(tree, y)
+    size = tree.class_sets.stop - tree.class_sets.start
+    assert (size[~tree.is_leaf] > max_leaf).all()
+    if name not in ("conf", "kmeans"):
+        assert tree == make(name).build(X, y).stop_at(max_leaf)
+    if max_leaf == 24:
+        assert tree.depth == 0
+    deep = make(name, max_leaf=max_leaf, max_depth=2).build(X, y)
+    assert deep.depth <= 2
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -310,6 +328,10 @@ def test_parameters(name):
         "polish": "no",
         "dummy_cost": "low",
         "n_rounds": -1,
+        "max_leaf": 0,
+        "balanced": "no",
+        "spherical": "no",
+        "max_iter": 0,
     }
     assert set(builder.get_params(deep=False)) <= set(wrong)
     for key in builder.get_params(deep=False):
@@ -1004,6 +1026,143 @@ def test_refining_inside_a_grid_search():
     # A fold without a class leaves it out of its tree.
     few = HierarchicalClassifier(GivenTaxonomy(given)).fit(X[y != 9], y[y != 9])
     assert few.taxonomy_ == Taxonomy.from_nested([[0, 6, 8], [1, 4, 7], [2, 3, 5]])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spherical", [False, True])
+def test_balanced_kmeans_halves_every_node(kind, dtype, spherical):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.3, size=(200, 60)).astype(dtype)
+    y = np.arange(200) % 37
+    tree = KMeansSplit(
+        balanced=True, spherical=spherical, max_leaf=5, random_state=0
+    ).build(kind(X), y)
+    size = tree.class_sets.stop - tree.class_sets.start
+    assert size[tree.is_leaf].max() <= 5
+    for v in np.flatnonzero(~tree.is_leaf):
+        assert abs(np.diff(size[tree.children(v)]))[0] <= 1
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_spherical_halves_cannot_be_improved_by_their_own_directions(balanced, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(31, 8)) + 0.5
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    shared = 6, np.random.RandomState(0), balanced, 100
+    side = _kmeans.two_directions(points, *shared)
+    shared = 6, np.random.RandomState(0), balanced, 100
+    assert_array_equal(_kmeans.two_directions(sp.csr_array(points), *shared), side)
+    a, b = points[side].sum(axis=0), points[~side].sum(axis=0)
+    score = points @ (a / np.linalg.norm(a) - b / np.linalg.norm(b))
+    if balanced:
+        assert side.sum() == 16
+        assert score[side].min() >= score[~side].max()
+    else:
+        assert_array_equal(score > 0, side)
+
+    def value(side):
+        return sum(np.linalg.norm(points[s].sum(axis=0)) for s in (side, ~side))
+
+    for _ in range(50):
+        other = np.zeros(31, dtype=bool)
+        other[rng.permutation(31)[:16]] = True
+        assert value(side) > value(other)
+
+
+def test_spherical_kmeans_finds_the_groups_of_texts():
+    X, y, groups = make_sparse_classes(
+        4000, 64, 5000, n_groups=4, return_groups=True, random_state=0
+    )
+    tree = KMeansSplit(
+        balanced=True, spherical=True, max_leaf=16, random_state=0
+    ).build(X, y)
+    assert tree.n_leaves == 4
+    leaf = np.unique(tree.leaf_of_class, return_inverse=True)[1]
+    together = np.zeros((4, 4))
+    np.add.at(together, (leaf, groups[tree.classes]), 1)
+    assert together.max(axis=0).sum() >= 60
+    # Scaling classes or samples changes nothing; whitening is another distance.
+    scaled = sp.diags_array(np.where(y % 2, 8.0, 1.0)) @ X
+    same = KMeansSplit(balanced=True, spherical=True, max_leaf=16, random_state=0)
+    assert same.build(scaled.astype(np.float32), y) == tree
+    with pytest.raises(ValueError, match="set one of them"):
+        same.set_params(whiten=True).build(X, y)
+
+
+def test_classes_without_features_do_not_stop_kmeans():
+    X = sp.csr_matrix((40, 9), dtype=np.float32)
+    y = np.arange(40) % 8
+    options = {"balanced": True, "spherical": True, "random_state": 0}
+    assert KMeansSplit(**options).build(X, y).depth == 3
+    X = sp.csr_matrix(np.outer(y == 3, np.arange(9) == 1).astype(np.float32))
+    for balanced in (True, False):
+        tree = KMeansSplit(**options | {"balanced": balanced}).build(X, y)
+        check_tree(tree, y)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_leading_directions_are_those_of_the_class_means(kind):
+    rng = np.random.default_rng(0)
+    # a clear gap after five directions
+    centers = rng.normal(size=(40, 5)) @ rng.normal(size=(5, 300)) * 3
+    y = np.repeat(np.arange(40), 6)
+    X = centers[y] + rng.normal(size=(240, 300)) * 0.01
+    weight = rng.uniform(0.5, 2, size=240)
+    means = _directions.class_means(kind(X), y, weight, 40)
+    expected = np.array(
+        [np.average(X[y == c], axis=0, weights=weight[y == c]) for c in range(40)]
+    )
+    dense = means.toarray() if sp.issparse(means) else means
+    assert_allclose(dense, expected, atol=1e-12)
+    basis = _directions.leading_directions(means, 5)
+    assert_allclose(basis.T @ basis, np.eye(5), atol=1e-10)
+    v = np.linalg.svd(expected - expected.mean(axis=0))[2][:5]
+    assert_allclose(abs(np.linalg.det(v @ basis)), 1, atol=1e-6)
+
+
+def test_many_classes_of_sparse_samples_need_few_directions():
+    X, y, groups = make_sparse_classes(
+        6000, 600, 20_000, n_groups=12, return_groups=True, random_state=0
+    )
+    stats = ClassStatistics(X, y)
+    assert stats.form == "class_means" and stats.scatter.shape == (64, 64)
+    rows = ClassStatistics(X, y, keep_rows=True)
+    assert_allclose(rows.scatter, stats.scatter, rtol=1e-5, atol=1e-6)
+    for builder in (
+        CutSplit(max_leaf=50),
+        CutSplit(max_leaf=50, rank=12),
+        CutSplit(max_leaf=50, gram="exact"),
+    ):
+        tree = builder.build(X, y)
+        leaf = np.unique(tree.leaf_of_class, return_inverse=True)[1]
+        together = np.zeros((tree.n_leaves, 12))
+        np.add.at(together, (leaf, groups[tree.classes]), 1)
+        assert together.max(axis=1).sum() >= 0.99 * tree.n_classes
+
+
+def test_directions_of_large_numbers_in_single_precision():
+    X, y = make_sparse_classes(1000, 100, 500, random_state=0)
+    tree = CutSplit(form="class_means", rank=8).build(X, y)
+    # a power of two: the same digits
+    assert (
+        CutSplit(form="class_means", rank=8, delta=2.0**200).build(
+            X * np.float32(2.0**100), y
+        )
+        == tree
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_directions_beyond_the_rank_of_the_means(dtype):
+    X = np.zeros((60, 50), dtype=dtype)
+    X[:, 0] = np.arange(60) // 3  # one direction tells all classes
+    y = np.arange(60) // 3
+    tree = CutSplit(form="class_means", rank=5).build(X, y)
+    check_tree(tree, y)
+    for flat in (np.zeros_like(X), np.ones_like(X)):
+        check_tree(CutSplit(form="class_means", rank=5).build(flat, y), y)
 
 
 def test_kmeans_without_random_starts_is_deterministic():

@@ -8,7 +8,7 @@ from _oracles import random_blocks
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from sklstruct.taxonomy import Taxonomy, as_taxonomy
+from sklstruct.taxonomy import RandomSplit, Taxonomy, as_taxonomy
 
 
 def random_taxonomy(n_classes, rng):
@@ -448,3 +448,77 @@ def self_containing():
 def test_bad_input(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# --------------------------------------------------- fewer levels, larger leaves
+
+
+def families(tree):
+    """The sets of classes below its nodes, with those of their children."""
+    below = [frozenset(tree.classes_below(v).tolist()) for v in range(tree.n_nodes)]
+    return {s: {below[c] for c in tree.children(v)} for v, s in enumerate(below)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("max_leaf", [1, 2, 5, 17, 60])
+def test_stop_at_keeps_the_large_nodes_and_their_children(seed, max_leaf):
+    tree = random_taxonomy(60, np.random.default_rng(seed))
+    stopped = tree.stop_at(max_leaf)
+    before, after = families(tree), families(stopped)
+    divided = {s for s, parts in before.items() if len(s) > max_leaf and parts}
+    assert {s for s, parts in after.items() if parts} == divided
+    assert all(after[s] == before[s] for s in divided)
+    again = Taxonomy(stopped.parent, stopped.leaf_of_class, stopped.classes)
+    assert_array_equal(again.parent, stopped.parent)  # breadth-first already
+    assert stopped.stop_at(max_leaf) is stopped
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("max_children", [2, 3, 4, 7, 16, 60])
+def test_widen_keeps_the_leaves_and_drops_nodes_while_children_fit(seed, max_children):
+    tree = random_taxonomy(60, np.random.default_rng(seed))
+    wide = tree.widen(max_children)
+    before, after = families(tree), families(wide)
+    leaves = {s for s, parts in before.items() if not parts}
+    assert {s for s, parts in after.items() if not parts} == leaves
+    assert after.keys() <= before.keys()
+    for s, parts in after.items():
+        assert len(parts) <= max(max_children, len(before[s]))
+        for child in parts:  # none of them fits, or it would have been replaced
+            more = len(before[child])
+            assert not more or len(parts) - 1 + more > max_children
+    assert_array_equal(wide.leaf_order(), tree.leaf_order())
+    again = Taxonomy(wide.parent, wide.leaf_of_class, wide.classes)
+    assert_array_equal(again.parent, wide.parent)
+    if max_children == 60:
+        assert wide.depth == (1 if tree.n_leaves > 1 else 0)
+
+
+def test_widen_shares_a_balanced_tree_out_evenly():
+    tree = RandomSplit(random_state=0).build(np.zeros((512, 1)), np.arange(512))
+    wide = tree.widen(32)
+    assert np.diff(wide.child_ptr)[~wide.is_leaf].tolist() == [32] + 32 * [16]
+
+
+def test_fewer_levels_keep_names_and_refuse_bad_numbers():
+    tree = Taxonomy.from_nested(
+        {"a": {"b": [1, 2], "c": {"d": [3, 4], "e": [5]}}, "f": [6, 7]}
+    )
+    assert tree.stop_at(3).names == (None, "a", "f", "b", "c")
+    assert tree.widen(3).names == (None, "b", "c", "f", "d", "e")
+    assert tree.widen(4).names == (None, "b", "d", "e", "f")
+    for bad in (0, 1.5, "x", None):
+        with pytest.raises(ValueError, match="^max_leaf must be an integer >= 1"):
+            tree.stop_at(bad)
+        with pytest.raises(ValueError, match="^max_children must be an integer >= 2"):
+            tree.widen(bad)
+
+
+def test_fewer_levels_of_a_chain():
+    n = 3000
+    parent = np.concatenate([[-1], np.repeat(np.arange(n - 1) * 2, 2)])
+    tree = Taxonomy(parent, np.append(np.arange(n - 1) * 2 + 1, 2 * n - 2))
+    assert tree.depth == n - 1
+    assert tree.stop_at(10).depth == n - 10
+    assert tree.widen(n).depth == 1
+    assert tree.widen(30).depth == -(-(n - 1) // 29)

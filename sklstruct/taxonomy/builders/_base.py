@@ -41,13 +41,19 @@ class TaxonomyBuilder(BaseEstimator):
     ----------
     max_depth : int, default=None
         Largest depth of the tree, >= 0; None is no limit.
+
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not divided, >= 1; see `Taxonomy.stop_at`.
+        None divides down to single classes, or to the leaves of a given tree.
     """
 
     name: ClassVar[str | None] = None
     max_depth: int | None = None
+    max_leaf: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
+        "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -74,7 +80,8 @@ class TaxonomyBuilder(BaseEstimator):
         Returns
         -------
         taxonomy : Taxonomy
-            Over the sorted labels in y, of depth `max_depth` at most.
+            Over the sorted labels in y, of depth `max_depth` at most and without
+            inner nodes of at most `max_leaf` classes.
 
         Raises
         ------
@@ -92,12 +99,14 @@ class TaxonomyBuilder(BaseEstimator):
         X, y, weight = check_samples(X, y, sample_weight)
         classes, codes = encode_classes(y)
         taxonomy = self._tree(X, codes, weight, classes)
-        return taxonomy if self.max_depth is None else taxonomy.cut(self.max_depth)
+        if self.max_depth is not None:
+            taxonomy = taxonomy.cut(self.max_depth)
+        return taxonomy if self.max_leaf is None else taxonomy.stop_at(self.max_leaf)
 
     def _tree(
         self, X: Any, codes: NDArray, weight: NDArray, classes: NDArray
     ) -> Taxonomy:
-        if classes.size == 1 or self.max_depth == 0:
+        if classes.size <= (self.max_leaf or 1) or self.max_depth == 0:
             return Taxonomy.flat(classes)
         rng = check_random_state(getattr(self, "random_state", None))
         # A build is thousands of small products: handing them to threads of the BLAS
@@ -123,7 +132,7 @@ class ProximityBuilder(TaxonomyBuilder):
     delta: float = 1.0
     normalize: bool = True
     form: str = "auto"
-    rank: int = 512
+    rank: int | None = None
     max_bytes: int = 2**31
 
     _parameter_constraints: ClassVar[dict] = {
@@ -131,7 +140,7 @@ class ProximityBuilder(TaxonomyBuilder):
         "delta": [Interval(Real, 0, None, closed="left")],
         "normalize": ["boolean"],
         "form": [StrOptions({"auto", "primal", "dual", "low_rank", "class_means"})],
-        "rank": [Interval(Integral, 1, None, closed="left")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
         "max_bytes": [Interval(Integral, 1, None, closed="left")],
     }
 

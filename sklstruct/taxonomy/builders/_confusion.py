@@ -56,6 +56,10 @@ class ConfusionSplit(TaxonomyBuilder):
     max_depth : int, default=None
         Largest depth of the tree, >= 0; None is no limit.
 
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not divided, >= 1. None divides down
+        to single classes.
+
     max_bytes : int, default=2**31
         Largest dense array; K classes need 8 K² bytes.
 
@@ -131,7 +135,7 @@ class ConfusionSplit(TaxonomyBuilder):
                 return sides(members, side)
             return sides(members, score > 0)
 
-        return split_top_down(k, split, self.max_depth)
+        return split_top_down(k, split, self.max_depth, self.max_leaf)
 
     def _held_out_confusion(self, X, codes, weight, rng):
         """Row-normalised (true, predicted) weights; classes without any row are 0."""

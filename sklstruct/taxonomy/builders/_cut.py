@@ -39,7 +39,7 @@ class CutSplit(TopDownBuilder):
         Leading eigenvectors t >= 1; they, their sums and their differences in pairs
         are t² starts.
 
-    max_depth, delta, normalize, gram, form, rank, max_bytes
+    max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
         See `SpectralSplit`.
 
     References

@@ -39,7 +39,7 @@ class DiffracSplit(TopDownBuilder):
     polish : bool, default=True
         False takes the signs of the first eigenvector as they are, like the source.
 
-    max_depth, delta, normalize, gram, form, rank, max_bytes
+    max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
         See `SpectralSplit`.
 
     References

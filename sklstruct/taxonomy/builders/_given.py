@@ -31,6 +31,10 @@ class GivenTaxonomy(TaxonomyBuilder):
     max_depth : int, default=None
         Largest depth of the tree, >= 0; None is no limit.
 
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not divided, >= 1. None divides down
+        to the leaves of the given tree.
+
     Raises
     ------
     ValueError

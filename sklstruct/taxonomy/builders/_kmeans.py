@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
+from ..._checks import check_memory
 from ..._compat import Interval
+from .._directions import class_means
 from ._class_means import ClassMeansBuilder
 from ._top_down import leading_vectors, sides, split_top_down
 
@@ -17,19 +20,54 @@ __all__ = ["KMeansSplit"]
 
 
 class KMeansSplit(ClassMeansBuilder):
-    """Bisecting 2-means of the class means ("kmeans").
+    r"""Bisecting 2-means of the class means ("kmeans").
+
+    With :math:`\mu_c` the mean of class c, every node is divided into A and B so that
+
+    .. math::
+
+        \min_{A, B} \sum_{P \in \{A, B\}} \sum_{c \in P}
+        \Bigl\|\mu_c - \tfrac{1}{|P|} \sum_{c' \in P} \mu_{c'}\Bigr\|^2
+        \qquad\text{or, spherical,}\qquad
+        \max_{A, B} \sum_{P \in \{A, B\}}
+        \Bigl\|\sum_{c \in P} \mu_c / \|\mu_c\|\Bigr\| ,
+
+    by Lloyd's algorithm; balanced, the classes are sorted by how much nearer to one
+    centre than to the other they are, and the list is halved.
 
     Parameters
     ----------
-    n_init : int, default=4
-        Starts per node, >= 1: the split by the leading principal component, then
-        random pairs of classes.
+    balanced : bool, default=False
+        Whether both sides get half of the classes.
 
-    max_depth, whiten, delta, max_bytes
-        See `WardMerge`; no K × K matrix is made.
+    spherical : bool, default=False
+        Whether means are compared by their directions. Those of sparse X then stay
+        sparse: O(nnz) memory for any number of features.
+
+    n_init : int, default=4
+        Starts per node, >= 1: the split by the leading principal component (not where
+        `spherical`), then random pairs of classes.
+
+    max_iter : int, default=100
+        Largest number of iterations from a start, >= 1. Spherical splits of texts
+        rarely take more than 20.
+
+    max_depth, max_leaf, whiten, delta, max_bytes
+        See `WardMerge`; no K × K matrix is made. `whiten` and `spherical` exclude each
+        other.
 
     random_state : int, RandomState or None, default=None
         Seed of the starts.
+
+    Raises
+    ------
+    ValueError
+        From `build`: `whiten` with `spherical`.
+
+    References
+    ----------
+    Balanced and spherical: Y. Prabhu, A. Kag, S. Harsola, R. Agrawal, M. Varma,
+    "Parabel: partitioned label trees for extreme classification", WWW 2018, section 3.
 
     Examples
     --------
@@ -40,25 +78,131 @@ class KMeansSplit(ClassMeansBuilder):
     """
 
     name = "kmeans"
+    balanced: bool = False
+    spherical: bool = False
     n_init: int = 4
+    max_iter: int = 100
     random_state: int | RandomState | None = None
 
     _parameter_constraints: ClassVar[dict] = {
         **ClassMeansBuilder._parameter_constraints,
+        "balanced": ["boolean"],
+        "spherical": ["boolean"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
 
     def _parents(self, X, codes, weight, rng):
+        if self.whiten and self.spherical:
+            raise ValueError(
+                "whiten measures distances and spherical directions; set one of them"
+            )
+        options = self.n_init, rng, self.balanced, self.max_iter
+        if self.spherical:
+            points = self._directions(X, codes, weight)
+
+            def split(members, points):
+                side = two_directions(points, *options)
+                left, right, *_ = sides(members, side)
+                # `sides` may exchange them, or replace a side that has all
+                side = np.isin(members, left)
+                return left, right, _part(points, side), _part(points, ~side)
+
+            return split_top_down(
+                points.shape[0], split, self.max_depth, self.max_leaf, points
+            )
         means = self._means(X, codes, weight)
 
-        def split(members, _):
-            return sides(members, two_means(means[members], self.n_init, rng))
+        def split_means(members, _):
+            return sides(members, two_means(means[members], *options))
 
-        return split_top_down(len(means), split, self.max_depth)
+        return split_top_down(len(means), split_means, self.max_depth, self.max_leaf)
+
+    def _directions(self, X: Any, codes: NDArray, weight: NDArray) -> Any:
+        """Class means of unit length; all-zero means stay zero."""
+        k = int(codes.max()) + 1
+        if not sp.issparse(X):
+            check_memory(
+                X.dtype.itemsize * k * X.shape[1],
+                self.max_bytes,
+                f"{k} x {X.shape[1]} class means",
+                "pass X as a CSR matrix, reduce the features or raise max_bytes",
+            )
+        means = class_means(X, codes, weight, k)
+        if sp.issparse(means):
+            square = np.bincount(
+                np.repeat(np.arange(k), np.diff(means.indptr)),
+                means.data.astype(np.float64) ** 2,
+                minlength=k,
+            )
+        else:
+            square = np.einsum("ij,ij->i", means, means, dtype=np.float64)
+        scale = (1 / np.sqrt(np.where(square > 0, square, 1))).astype(means.dtype)
+        if sp.issparse(means):
+            means.data *= np.repeat(scale, np.diff(means.indptr))
+            return means
+        return means * scale[:, None]
 
 
-def two_means(points: NDArray, n_init: int, rng: RandomState) -> NDArray:
+def _part(points: Any, side: NDArray) -> Any:
+    """Some of the rows; of a sparse matrix the columns that they use."""
+    points = points[np.flatnonzero(side)]
+    if not sp.issparse(points):
+        return points
+    used = np.zeros(points.shape[1], dtype=bool)
+    used[points.indices] = True
+    number = np.cumsum(used, dtype=points.indices.dtype) - 1
+    return sp.csr_array(
+        (points.data, number[points.indices], points.indptr),
+        shape=(points.shape[0], int(used.sum())),
+    )
+
+
+def two_directions(
+    points: Any, n_init: int, rng: RandomState, balanced: bool, max_iter: int
+) -> NDArray:
+    """Boolean side per unit row, the best of `n_init` spherical 2-means.
+
+    Every iteration is two products with the points: their sums by side, and the
+    difference of their similarities with both.
+    """
+    n = points.shape[0]
+    if n == 2:
+        return np.array([True, False])
+    transposed = points.T  # CSC of the same arrays
+    total = transposed @ np.ones(n, dtype=points.dtype)
+    best, best_value = np.arange(n) < (n + 1) // 2, 0.0
+    for _ in range(n_init):
+        p, q = rng.choice(n, 2, replace=False)
+        pair = np.zeros(n, dtype=points.dtype)
+        pair[[p, q]] = 1, -1
+        axis = transposed @ pair
+        value, kept = 0.0, None
+        for _ in range(max_iter):
+            side = _halves(points @ axis) if balanced else points @ axis > 0
+            a = transposed @ side.astype(points.dtype)
+            b = total - a
+            norm_a, norm_b = np.linalg.norm(a), np.linalg.norm(b)
+            # a gain below the rounding of single precision is none
+            if kept is not None and norm_a + norm_b <= value * (1 + 1e-6):
+                break
+            value, kept = float(norm_a + norm_b), side
+            if norm_a == 0 or norm_b == 0:
+                break
+            axis = a / norm_a - b / norm_b
+        if value > best_value and 0 < kept.sum() < n:
+            best, best_value = kept, value
+    return best
+
+
+def two_means(
+    points: NDArray,
+    n_init: int,
+    rng: RandomState,
+    balanced: bool = False,
+    max_iter: int = 100,
+) -> NDArray:
     """Boolean side per point, the best of `n_init` runs of Lloyd's algorithm."""
     points = points - points.mean(axis=0)
     n = len(points)
@@ -67,12 +211,13 @@ def two_means(points: NDArray, n_init: int, rng: RandomState) -> NDArray:
     best, best_value = np.arange(n) < (n + 1) // 2, 0.0
     for run in range(n_init):
         if run == 0:
-            side = leading_vectors(points, 1)[0][:, 0] > 0
+            score = leading_vectors(points, 1)[0][:, 0]
         else:
             p, q = rng.choice(n, 2, replace=False)
-            side = _closer(points, points[p], points[q])
+            score = _nearer(points, points[p], points[q])
         value = 0.0
-        for _ in range(100):
+        for _ in range(max_iter):
+            side = _halves(score) if balanced else score > 0
             m = int(side.sum())
             if m in (0, n):
                 break
@@ -82,13 +227,20 @@ def two_means(points: NDArray, n_init: int, rng: RandomState) -> NDArray:
             new = float(total @ total) * n / (m * (n - m))
             if new <= value * (1 + 1e-12):
                 break
-            value = new
-            kept = side
-            side = _closer(points, total / m, -total / (n - m))
+            value, kept = new, side
+            score = _nearer(points, total / m, -total / (n - m))
         if value > best_value:
             best, best_value = kept, value
     return best
 
 
-def _closer(points, a, b):
-    return points @ (a - b) > 0.5 * (a @ a - b @ b)
+def _nearer(points: NDArray, a: NDArray, b: NDArray) -> NDArray:
+    """How much nearer to a than to b, in halves of squared distances."""
+    return points @ (a - b) - 0.5 * (a @ a - b @ b)
+
+
+def _halves(score: NDArray) -> NDArray:
+    """The larger half of the scores; equal ones in their order."""
+    side = np.zeros(score.size, dtype=bool)
+    side[np.argsort(-score, kind="stable")[: (score.size + 1) // 2]] = True
+    return side

@@ -20,6 +20,10 @@ class RandomSplit(TaxonomyBuilder):
     max_depth : int, default=None
         Largest depth of the tree, >= 0; None is no limit.
 
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not divided, >= 1. None divides down
+        to single classes.
+
     random_state : int, RandomState or None, default=None
         Seed.
 
@@ -42,7 +46,10 @@ class RandomSplit(TaxonomyBuilder):
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
         order = rng.permutation(k)
-        parent, leaf = split_top_down(
-            k, lambda m, _: (m[: m.size // 2], m[m.size // 2 :], None, None)
-        )
+
+        def split(members, _):
+            half = members.size // 2
+            return members[:half], members[half:], None, None
+
+        parent, leaf = split_top_down(k, split, self.max_depth, self.max_leaf)
         return parent, leaf[order]

@@ -198,6 +198,10 @@ class RefinedTaxonomy(TaxonomyBuilder):
     max_depth : int, default=None
         Largest depth of the refined tree, >= 0; None is no limit.
 
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not divided, >= 1. None divides down
+        to those of `builder`.
+
     random_state : int, RandomState or None, default=None
         Seed of a `builder` that draws numbers and has none of its own.
 

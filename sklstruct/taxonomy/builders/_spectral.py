@@ -41,6 +41,10 @@ class SpectralSplit(TopDownBuilder):
         Largest depth, >= 0. Nodes there become leaves with several classes. None
         splits down to single classes.
 
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not split, >= 1. None splits down to
+        single classes.
+
     delta : float, default=1.0
         Ridge >= 0 of the proximity at the root; see `ClassStatistics.proximity`.
 

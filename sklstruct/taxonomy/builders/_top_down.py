@@ -58,7 +58,9 @@ class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
             return left, right, None, None
 
         state = stats.scatter if exact else None
-        return split_top_down(stats.n_classes, split, self.max_depth, state)
+        return split_top_down(
+            stats.n_classes, split, self.max_depth, self.max_leaf, state
+        )
 
 
 def sides(members: NDArray, mask: NDArray) -> tuple[NDArray, NDArray, None, None]:
@@ -90,18 +92,20 @@ def split_top_down(
     n_classes: int,
     split: Callable[[NDArray, Any], tuple[NDArray, NDArray, Any, Any]],
     max_depth: int | None = None,
+    max_leaf: int | None = None,
     state: Any = None,
 ) -> tuple[NDArray, NDArray]:
-    """Bisect until single classes, depth first.
+    """Bisect until `max_leaf` classes (None: one), depth first.
 
     ``split(members, state)`` gives both sides and the state of each. Of two sides the
     smaller is taken up first, so that at most log2(K) states wait.
     """
+    few = max_leaf or 1
     parent, leaf = [-1], np.zeros(n_classes, dtype=np.int64)
     stack = [(0, np.arange(n_classes), 0, state)]
     while stack:
         node, members, level, state = stack.pop()
-        if members.size == 1 or level == max_depth:
+        if members.size <= few or level == max_depth:
             leaf[members] = node
             continue
         left, right, state_left, state_right = split(members, state)

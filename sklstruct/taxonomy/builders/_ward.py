@@ -25,6 +25,10 @@ class WardMerge(ClassMeansBuilder):
     max_depth : int, default=None
         Largest depth of the tree, >= 0; None is no limit.
 
+    max_leaf : int, default=None
+        Nodes of at most so many classes are not divided, >= 1. None divides down
+        to single classes.
+
     n_rounds : int, default=None
         Merges stop after this many rounds, >= 0: when at most :math:`K / 2^d` clusters
         (rounded up) are left, which become the children of the root. None merges to

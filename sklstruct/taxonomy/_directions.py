@@ -1,0 +1,69 @@
+r"""The leading directions of many class means, which are never made dense.
+
+With M the K × d class means and H = I - 11ᵀ/K, the r leading right singular vectors of
+HM are found by subspace iteration on the side of the classes,
+
+    Z = Mᵀ Q,   Q ← orthonormal basis of H M Z,
+
+where Q (K × r) is centred, so that HM needs no dense mean. A pass costs 2 r products an
+entry of M; Z (d × r) is the largest array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+# Columns beyond those asked for, and passes: the error of a direction falls with the
+# power 2 _PASSES + 1 of its singular value over that of the first one left out.
+_EXTRA = 10
+_PASSES = 2
+_CHUNK = 2**15
+_LARGE = 1e15
+
+
+def class_means(X: Any, codes: NDArray, weight: NDArray, n_classes: int) -> Any:
+    """Weighted means of the classes, (K, d), CSR for CSR, in the precision of X."""
+    n = codes.size
+    share = weight / np.bincount(codes, weight, minlength=n_classes)[codes]
+    indicator = sp.csr_array(
+        (share.astype(X.dtype), codes, np.arange(n + 1)), shape=(n, n_classes)
+    )
+    means = indicator.T @ X
+    return means.tocsr() if sp.issparse(means) else means
+
+
+def leading_directions(means: Any, rank: int) -> NDArray:
+    """Orthonormal (d, r) basis, r <= rank, of the leading directions of the means."""
+    k = means.shape[0]
+    data = means.data if sp.issparse(means) else means
+    top = max(float(data.max(initial=0)), -float(data.min(initial=0)))
+    if top == 0:
+        return np.zeros((means.shape[1], 1), dtype=means.dtype)
+    # Squares stay in range; features of that size need a wide basis as well.
+    means = means * means.dtype.type(1 / top)
+    wide = means.dtype if top < _LARGE else np.float64
+    # Not a seed of the user's: the subspace does not depend on the start but by the
+    # error of the iteration.
+    start = np.random.RandomState(0).standard_normal((k, min(rank + _EXTRA, k)))
+    q = np.linalg.qr(start - start.mean(axis=0))[0].astype(means.dtype)
+    transposed = means.T.tocsr() if sp.issparse(means) else means.T
+    for _ in range(_PASSES):
+        q = np.asarray(means @ (transposed @ q), dtype=np.float64)
+        q = np.linalg.qr(q - q.mean(axis=0))[0]
+        # Rounding left a mean; features times it would drown small directions.
+        q = (q - q.mean(axis=0)).astype(means.dtype)
+    z = np.asarray(transposed @ q)
+    gram = np.zeros((q.shape[1], q.shape[1]))
+    for lo in range(0, len(z), _CHUNK):
+        block = z[lo : lo + _CHUNK].astype(np.float64)
+        gram += block.T @ block
+    s2, v = np.linalg.eigh(gram)
+    s2, v = s2[::-1][:rank], v[:, ::-1][:, :rank]
+    keep = s2 > 1e-12 * max(s2[0], 0)
+    if not keep.any():
+        return np.zeros((means.shape[1], 1), dtype=wide)
+    return z @ (v[:, keep] / np.sqrt(s2[keep])).astype(wide)
