@@ -106,7 +106,7 @@ def choose_shape(
     --------
     >>> from sklstruct.taxonomy import choose_shape
     >>> choose_shape(1000, 40_000, 100_000)
-    TreeShape(max_leaf=100, max_children=16, n_levels=1, width=79, n_bytes=8960000.0)
+    TreeShape(max_leaf=100, max_children=16, n_levels=1, width=79, n_bytes=26240000.0)
     >>> choose_shape(100_000, 1_000_000, 1_000_000).n_levels
     2
     """
