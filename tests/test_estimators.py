@@ -43,7 +43,7 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
 )
-from sklstruct.language_model import LanguageModel
+from sklstruct.language_model import CacheLM, LanguageModel
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import (
     L1,
@@ -214,7 +214,9 @@ ELSEWHERE = {
         [ExchangeClustering, WordClustering],
         "tests/word_classes (they predict symbols of any shape)",
     ),
-    LanguageModel: "tests/language_model (its X are sentences)",
+    **dict.fromkeys(
+        [CacheLM, LanguageModel], "tests/language_model (their X are sentences)"
+    ),
     **dict.fromkeys(
         [HighOrderHMM, NoisyChannelDecoder], "tests/hmm (their X are sequences)"
     ),

@@ -45,7 +45,7 @@ from ..word_classes import ContextRefiner
 from ._predictors import RefinedPredictor, RowPredictor, TreePredictor
 
 
-class _Scored(NamedTuple):
+class Scored(NamedTuple):
     """Every predicted position of a text, in order."""
 
     log_prob: np.ndarray  # (n_positions,) NaN for a word that is no class
@@ -397,7 +397,11 @@ class LanguageModel(
         vars(self).pop("_predictor_cache", None)
 
     @property
-    def _predictor(self):
+    def predictor(self) -> RefinedPredictor | RowPredictor | TreePredictor:
+        """What answers in ids: kernels of a back-off model, or rows of the estimator.
+
+        For other models over sentences that are built on this one.
+        """
         # Not pickled: its model shares arrays with that of the estimator, which would
         # be written twice.
         predictor = self.__dict__.get("_predictor_cache")
@@ -425,7 +429,7 @@ class LanguageModel(
         return self._tree_predictor("backoff_model_").model
 
     def _tree_predictor(self, what) -> TreePredictor:
-        predictor = self._predictor
+        predictor = self.predictor
         if isinstance(predictor, RefinedPredictor):
             raise AttributeError(
                 f"{what} needs contexts that are histories of words. Those of this "
@@ -451,10 +455,26 @@ class LanguageModel(
 
     # -------------------------------------------------------------- scoring
 
-    def _evaluate(self, X) -> _Scored:
+    def evaluate(self, X: Iterable) -> Scored:
+        """Every predicted position of a text, in ids.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+
+        Returns
+        -------
+        scored : Scored
+            Named tuple (log_prob, known, token, length, depth).
+
+        Raises
+        ------
+        ValueError
+            As `token_log_proba`.
+        """
         check_is_fitted(self)
         sentences = read_sentences(X)
-        predictor = self._predictor
+        predictor = self.predictor
         log_prob, token, depth = predictor.score(sentences)
         known = ~np.isnan(log_prob)
         if self.out_of_vocabulary == "error" and not known.all():
@@ -465,7 +485,7 @@ class LanguageModel(
                 "symbol, or set out_of_vocabulary='exclude'"
             )
         lengths = predictor.encoder.lengths(sentences)
-        return _Scored(log_prob, known, token, lengths, depth)
+        return Scored(log_prob, known, token, lengths, depth)
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.
@@ -487,7 +507,7 @@ class LanguageModel(
             If a start or end mark occurs in a sentence, or a word has no class and
             `out_of_vocabulary` is ``"error"``.
         """
-        scored = self._evaluate(X)
+        scored = self.evaluate(X)
         stop = np.cumsum(scored.length)
         return [scored.log_prob[a:b] for a, b in zip(stop - scored.length, stop)]
 
@@ -503,7 +523,7 @@ class LanguageModel(
         log_proba : ndarray of shape (n_sentences,)
             Sums over the tokens, the end mark included.
         """
-        scored = self._evaluate(X)
+        scored = self.evaluate(X)
         sentence = np.repeat(np.arange(scored.length.size), scored.length)
         return np.bincount(
             sentence[scored.known],
@@ -531,7 +551,7 @@ class LanguageModel(
         score : float
             Minus the logarithm of `perplexity`.
         """
-        scored = self._evaluate(X)
+        scored = self.evaluate(X)
         weight = scored.known.astype(np.float64)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
@@ -582,7 +602,7 @@ class LanguageModel(
         ValueError
             If no token is left to count.
         """
-        scored = self._evaluate(X)
+        scored = self.evaluate(X)
         counted, is_end, is_unknown = self._counted(
             scored, include_end, include_unknown
         )
@@ -596,7 +616,7 @@ class LanguageModel(
         )
 
     def _counted(self, scored, include_end, include_unknown):
-        encoder = self._predictor.encoder
+        encoder = self.predictor.encoder
         is_end = scored.token == encoder.end
         is_unknown = ~scored.known | (scored.token == encoder.unknown)
         counted = scored.known.copy()
@@ -639,11 +659,11 @@ class LanguageModel(
         After a ContextRefiner the depth counts the symbols of its path.
         """
         check_is_fitted(self)
-        predictor = self._predictor
+        predictor = self.predictor
         if not isinstance(predictor, RefinedPredictor):
             predictor = self._tree_predictor("perplexity_by_depth")
         model = predictor.model
-        scored = self._evaluate(X)
+        scored = self.evaluate(X)
         counted, _, _ = self._counted(scored, include_end, include_unknown)
         n = model.max_depth + 1
         n_tokens, total, perplexity = sums_by_depth(
@@ -680,7 +700,7 @@ class LanguageModel(
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         k = min(int(k), self.vocabulary_.size)
-        predictor = self._predictor
+        predictor = self.predictor
         history = predictor.encoder.encode_history(context)
         best, proba = predictor.best(history, k)
         return list(zip(self.vocabulary_[best].tolist(), proba.tolist()))
@@ -733,7 +753,7 @@ class LanguageModel(
             ):
                 raise ValueError(f"{name} must be a non-negative integer: {value!r}")
         rng = check_random_state(random_state)
-        predictor, labels = self._predictor, self._labels
+        predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
         start = predictor.encoder.encode_history(prefix)
         first = prefix.split() if isinstance(prefix, str) else list(prefix)

@@ -17,11 +17,13 @@ the last one the most recent, -1 where there is none.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._likelihood import target_log_proba
-from .._parallel import row_blocks
+from .._parallel import row_blocks, rows_per_block
 from ..backoff import BackoffModel
 from ..symbols._sentences import SentenceEncoder
 from ..word_classes import ContextRefiner
@@ -30,7 +32,50 @@ from ..word_classes import ContextRefiner
 _BLOCK = 1 << 16
 
 
-class TreePredictor:
+class _Windows:
+    """Windows of tokens, as an estimator was trained on them."""
+
+    encoder: SentenceEncoder
+    max_depth: int
+
+    def windows(self, sentences: list) -> tuple[np.ndarray, np.ndarray]:
+        """(windows, next token) of every predicted position, as in training."""
+        width = self.max_depth
+        tokens = self.encoder.encode(sentences, front=width - 1)
+        if tokens.size <= width:
+            return np.empty((0, width), np.int32), np.empty(0, np.int32)
+        target = tokens[width:]
+        scored = self.encoder.is_target(target)
+        windows = np.lib.stride_tricks.sliding_window_view(self.known(tokens), width)
+        return windows[:-1][scored], target[scored]
+
+    def recent(self, history: np.ndarray) -> np.ndarray:
+        """The windows of histories of any length."""
+        width = self.max_depth
+        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
+        take = min(width, history.shape[1])
+        if take:
+            windows[:, width - take :] = history[:, history.shape[1] - take :]
+        return self.known(windows)
+
+    def known(self, tokens: np.ndarray) -> np.ndarray:
+        """Tokens with -1 for words that no context holds."""
+        # To the estimator a word without class is missing history.
+        return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
+
+    def blocks(self, sentences: list) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, log-probabilities of all classes) of every predicted position.
+
+        A bounded number at a time; the rows may be changed.
+        """
+        windows, target = self.windows(sentences)
+        for rows in row_blocks(
+            target.size, rows_per_block(self.encoder.labels.n_classes)
+        ):
+            yield rows, self.log_rows(windows[rows])
+
+
+class TreePredictor(_Windows):
     """Answers from a `BackoffModel` over the labels of the text.
 
     Parameters
@@ -44,6 +89,16 @@ class TreePredictor:
 
     def __init__(self, model: BackoffModel, encoder: SentenceEncoder):
         self.model, self.encoder = model, encoder
+        self.max_depth = max(1, model.max_depth)
+
+    def known(self, tokens: np.ndarray) -> np.ndarray:
+        """Tokens with -1 for words that no context holds."""
+        known = (tokens >= 0) & (tokens < self.model.n_symbols)
+        return np.where(known, tokens, np.int32(-1))
+
+    def log_rows(self, windows: np.ndarray) -> np.ndarray:
+        """Log-probabilities of all classes after each window."""
+        return self.model.predict_log_proba(self.model.find(windows))
 
     def score(self, sentences: list) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Natural log-probability, token and matched depth of every position."""
@@ -57,8 +112,7 @@ class TreePredictor:
         return log_prob, tokens, depth[scored]
 
     def _find(self, history):
-        known = (history >= 0) & (history < self.model.n_symbols)
-        return self.model.find(np.where(known, history, np.int32(-1)))
+        return self.model.find(self.known(history))
 
     def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable classes and their probabilities."""
@@ -68,37 +122,6 @@ class TreePredictor:
     def draw(self, history: np.ndarray, uniform: np.ndarray, skip: int) -> np.ndarray:
         """One class for each history; never `skip` (-1: all may be drawn)."""
         return self.model.sample_at(self._find(history), uniform, skip)
-
-
-class _Windows:
-    """Windows of class ids, as an estimator was trained on them."""
-
-    encoder: SentenceEncoder
-    max_depth: int
-
-    def windows(self, sentences: list) -> tuple[np.ndarray, np.ndarray]:
-        """(windows, next token) of every predicted position, as in training."""
-        width = self.max_depth
-        tokens = self.encoder.encode(sentences, front=width - 1)
-        if tokens.size <= width:
-            return np.empty((0, width), np.int32), np.empty(0, np.int32)
-        target = tokens[width:]
-        scored = self.encoder.is_target(target)
-        windows = np.lib.stride_tricks.sliding_window_view(self._known(tokens), width)
-        return windows[:-1][scored], target[scored]
-
-    def recent(self, history: np.ndarray) -> np.ndarray:
-        """The windows of histories of any length."""
-        width = self.max_depth
-        windows = np.full((history.shape[0], width), -1, dtype=np.int32)
-        take = min(width, history.shape[1])
-        if take:
-            windows[:, width - take :] = history[:, history.shape[1] - take :]
-        return self._known(windows)
-
-    def _known(self, tokens):
-        # To the estimator a word without class is missing history.
-        return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
 
 
 class RefinedPredictor(_Windows):
@@ -128,6 +151,10 @@ class RefinedPredictor(_Windows):
     ):
         self.refiner, self.model = refiner, model
         self.encoder, self.max_depth = encoder, max_depth
+
+    def log_rows(self, windows: np.ndarray) -> np.ndarray:
+        """Log-probabilities of all classes after each window."""
+        return self.model.predict_log_proba(self._find(windows))
 
     def _find(self, windows):
         refined = self.refiner.transform(windows)
@@ -191,25 +218,30 @@ class RowPredictor(_Windows):
         log_prob[np.isnan(log_prob) & (target != self.encoder.lost)] = -np.inf
         return log_prob, target, None
 
-    def _rows(self, history):
-        windows = self.recent(history)
+    def log_rows(self, windows: np.ndarray) -> np.ndarray:
+        """Log-probabilities of all classes after each window."""
+        rows = self._rows(windows)
+        with np.errstate(divide="ignore"):
+            return np.log(rows, out=rows)
+
+    def _rows(self, windows):
         if hasattr(self.estimator, "predict_proba"):
             rows = self.estimator.predict_proba(windows)
         else:
             rows = np.exp(self.estimator.predict_log_proba(windows))
-        proba = np.zeros((history.shape[0], self.encoder.labels.n_classes))
+        proba = np.zeros((windows.shape[0], self.encoder.labels.n_classes))
         proba[:, self.estimator.classes_] = rows
         return proba
 
     def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable classes and their probabilities."""
-        proba = self._rows(history[None])[0]
+        proba = self._rows(self.recent(history[None]))[0]
         classes = np.argsort(-proba, kind="stable")[:k]
         return classes, proba[classes]
 
     def draw(self, history: np.ndarray, uniform: np.ndarray, skip: int) -> np.ndarray:
         """One class for each history; never `skip` (-1: all may be drawn)."""
-        rows = self._rows(history)
+        rows = self._rows(self.recent(history))
         if skip >= 0:
             rows[:, skip] = 0.0
         cumulative = np.cumsum(rows, axis=1)

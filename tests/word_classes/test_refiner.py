@@ -233,17 +233,17 @@ def refined_model(*between, **params):
 def test_language_model_agrees_with_the_pipeline(between):
     """Compiled answers are those of the rows of the pipeline."""
     lm = refined_model(*between)
-    assert isinstance(lm._predictor, RefinedPredictor)
-    rows = RowPredictor(lm.estimator_, lm._predictor.encoder, lm.max_depth)
+    assert isinstance(lm.predictor, RefinedPredictor)
+    rows = RowPredictor(lm.estimator_, lm.predictor.encoder, lm.max_depth)
     new = [s.split() for s in ["the mat ran", "a zebra sat on the cat", ""]]
-    for got, expected in zip(lm._predictor.score(new)[:2], rows.score(new)[:2]):
+    for got, expected in zip(lm.predictor.score(new)[:2], rows.score(new)[:2]):
         np.testing.assert_allclose(got, expected, rtol=1e-12)
     history = np.array([[0, 1, 2, 3], [-1, -1, -1, 2]], dtype=np.int32)
     uniform = np.array([0.3, 0.8])
     for skip in (-1, 2):
-        a = lm._predictor.draw(history, uniform, skip)
+        a = lm.predictor.draw(history, uniform, skip)
         assert np.array_equal(a, rows.draw(history, uniform, skip))
-    a, b = (p.best(history[0], 5) for p in (lm._predictor, rows))
+    a, b = (p.best(history[0], 5) for p in (lm.predictor, rows))
     np.testing.assert_allclose(a[1], b[1], rtol=1e-10)
     sample = lm.sample(20, random_state=0)
     assert len(sample) == 20 and all("<unk>" not in s for s in sample)

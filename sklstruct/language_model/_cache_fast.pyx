@@ -1,0 +1,291 @@
+"""What the words so far say about the next one: counts that are read before they grow.
+
+Two kinds of counts, each with a kernel that walks over a text and writes, for every
+position, what the counts gave *before* the word there was added:
+
+*Decayed counts.* Each word has a value and the time when it was computed; at time t it
+is worth value * decay ** (t - time). A read and an addition are O(1) a word.
+
+*n-grams.* A trie of the n-grams of the text from the oldest word to the newest: node 0
+is the empty one, and a child is found by hashing (parent, word), so that different
+n-grams never collide. The node of an n-gram counts its occurrences; as a context it
+holds the sum over its children, how many of them have a count, and the list of its
+children. The contexts of a position are the nodes of its last 0, 1, ... words, so
+reading a word is one look-up for each length, O(order).
+
+`nodes` has a row for each node: count, total, distinct, first child, next sibling, word.
+Tables are made large enough by the caller. Words are class ids; `first` marks the
+positions where a sentence begins, at which the context is the word `start` alone.
+"""
+
+from libc.math cimport pow
+from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
+
+cdef enum:
+    COUNT = 0
+    TOTAL = 1
+    DISTINCT = 2
+    CHILD = 3
+    SIBLING = 4
+    WORD = 5
+
+
+def read_decayed(const int32_t[::1] words, Py_ssize_t begin, Py_ssize_t length,
+                 const int32_t[::1] group, double decay, int64_t now,
+                 double[::1] value, int64_t[::1] time, double[::1] group_value,
+                 int64_t[::1] group_time, double[::1] own, double[::1] total):
+    """own[i], total[i]: decayed counts of word `begin + i` and of its group, before it.
+
+    words[:begin] were read before; of them, the last `length` are counted (-1: all).
+    group: the group of each word. A negative word is skipped and takes no time.
+    Returns the time after the last word.
+    """
+    cdef Py_ssize_t i, tail = begin
+    cdef int32_t w, g
+    cdef int64_t t = now, then = now
+    cdef double a, b
+    with nogil:
+        if length >= 0:
+            while tail > 0 and begin - tail < length:
+                tail -= 1
+                if words[tail] >= 0:
+                    then -= 1
+        for i in range(begin, words.shape[0]):
+            w = words[i]
+            if w < 0:
+                own[i - begin] = 0
+                total[i - begin] = 0
+            else:
+                g = group[w]
+                a = value[w] * pow(decay, <double> (t - time[w]))
+                b = group_value[g] * pow(decay, <double> (t - group_time[g]))
+                own[i - begin] = a
+                total[i - begin] = b
+                value[w] = a + 1
+                time[w] = t
+                group_value[g] = b + 1
+                group_time[g] = t
+                t += 1
+            if length >= 0 and i + 1 - tail > length:
+                w = words[tail]
+                tail += 1
+                if w < 0:
+                    continue
+                g = group[w]
+                value[w] -= pow(decay, <double> (time[w] - then))
+                group_value[g] -= pow(decay, <double> (group_time[g] - then))
+                then += 1
+                # Rounding of what is nothing any more.
+                if value[w] < 0:
+                    value[w] = 0
+                if group_value[g] < 0:
+                    group_value[g] = 0
+    return t
+
+
+cdef inline int64_t _slot(const int64_t[::1] keys, int64_t key,
+                          int64_t mask) noexcept nogil:
+    """Where a key is, or the free place for it."""
+    cdef uint64_t h = <uint64_t> key
+    cdef int64_t at
+    h ^= h >> 33
+    h *= <uint64_t> 0xff51afd7ed558ccd
+    h ^= h >> 33
+    h *= <uint64_t> 0xc4ceb9fe1a85ec53
+    h ^= h >> 33
+    at = <int64_t> (h & <uint64_t> mask)
+    while keys[at] != -1 and keys[at] != key:
+        at = (at + 1) & mask
+    return at
+
+
+cdef inline int32_t _child(const int64_t[::1] keys, const int32_t[::1] slots,
+                           int32_t node, int32_t word, int64_t n_words) noexcept nogil:
+    """The child of a node, -1 if there is none."""
+    cdef int64_t key = node * n_words + word
+    cdef int64_t at = _slot(keys, key, keys.shape[0] - 1)
+    return slots[at] if keys[at] == key else -1
+
+
+cdef inline int32_t _make_child(int64_t[::1] keys, int32_t[::1] slots,
+                                int32_t[:, ::1] nodes, int32_t node, int32_t word,
+                                int64_t n_words, int32_t *n_nodes) noexcept nogil:
+    """The child of a node, made if there is none."""
+    cdef int64_t key = node * n_words + word
+    cdef int64_t at = _slot(keys, key, keys.shape[0] - 1)
+    cdef int32_t child
+    if keys[at] == key:
+        return slots[at]
+    child = n_nodes[0]
+    n_nodes[0] += 1
+    keys[at] = key
+    slots[at] = child
+    nodes[child, COUNT] = 0
+    nodes[child, TOTAL] = 0
+    nodes[child, DISTINCT] = 0
+    nodes[child, CHILD] = -1
+    nodes[child, SIBLING] = nodes[node, CHILD]
+    nodes[child, WORD] = word
+    nodes[node, CHILD] = child
+    return child
+
+
+cdef inline void _count(int32_t[:, ::1] nodes, int32_t parent, int32_t child,
+                        int32_t sign) noexcept nogil:
+    nodes[child, COUNT] += sign
+    nodes[parent, TOTAL] += sign
+    if sign > 0 and nodes[child, COUNT] == 1:
+        nodes[parent, DISTINCT] += 1
+    elif sign < 0 and nodes[child, COUNT] == 0:
+        nodes[parent, DISTINCT] -= 1
+
+
+def rehash(const int64_t[::1] old_keys, const int32_t[::1] old_slots,
+           int64_t[::1] keys, int32_t[::1] slots):
+    """Enter all keys of one table into a larger one."""
+    cdef Py_ssize_t i
+    cdef int64_t at
+    with nogil:
+        for i in range(old_keys.shape[0]):
+            if old_keys[i] >= 0:
+                at = _slot(keys, old_keys[i], keys.shape[0] - 1)
+                keys[at] = old_keys[i]
+                slots[at] = old_slots[i]
+
+
+def read_ngrams(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t begin,
+                Py_ssize_t length, double discount, int64_t n_words,
+                int32_t[::1] path, int32_t[::1] tail_path, int64_t[::1] keys,
+                int32_t[::1] slots, int32_t[:, ::1] nodes, int32_t n_nodes,
+                double[::1] prob, int32_t[::1] matched):
+    """prob[i]: probability of word `begin + i` in the n-grams before it.
+
+    matched[i]: the largest order that had something to say, 0 where none had.
+    words[:begin] were read before; of them, the last `length` are counted (-1: all).
+    path (order) is the state between calls: the nodes of the last 0 ... order - 1
+    words, -1 where there is no such context; tail_path is that of the oldest word that
+    is counted. n_words counts the start mark, the last of them. A negative word is
+    skipped and ends the context. Returns the number of nodes.
+    """
+    cdef Py_ssize_t i, order = path.shape[0], tail = 0
+    cdef int32_t k, w, node, child, m, c
+    cdef int32_t grown = n_nodes
+    cdef double p, total
+    with nogil:
+        if length >= 0 and begin > length:
+            tail = begin - length
+        for i in range(begin, words.shape[0]):
+            w = words[i]
+            if first[i]:
+                _begin(path, keys, slots, nodes, n_words, &grown)
+            p = 0
+            m = 0
+            for k in range(<int32_t> order):
+                node = path[k]
+                if w < 0 or node < 0 or nodes[node, TOTAL] == 0:
+                    break
+                total = nodes[node, TOTAL]
+                child = _child(keys, slots, node, w, n_words)
+                c = nodes[child, COUNT] if child >= 0 else 0
+                m = k + 1
+                if k == 0:
+                    p = c / total
+                else:
+                    p = ((c - discount if c > 0 else 0.0)
+                         + discount * nodes[node, DISTINCT] * p) / total
+            prob[i - begin] = p
+            matched[i - begin] = m
+            for k in range(<int32_t> order - 1, -1, -1):
+                node = path[k]
+                child = -1
+                if w >= 0 and node >= 0:
+                    child = _make_child(keys, slots, nodes, node, w, n_words, &grown)
+                    _count(nodes, node, child, 1)
+                if k + 1 < order:
+                    path[k + 1] = child
+            if length >= 0 and i + 1 - tail > length:
+                _forget(words[tail], first[tail], n_words, tail_path, keys, slots,
+                        nodes, &grown)
+                tail += 1
+    return grown
+
+
+cdef void _forget(int32_t w, uint8_t first, int64_t n_words, int32_t[::1] path,
+                  int64_t[::1] keys, int32_t[::1] slots, int32_t[:, ::1] nodes,
+                  int32_t *grown) noexcept nogil:
+    """Take out the oldest word; its nodes stay, with a count of 0."""
+    cdef int32_t k, node, child, order = <int32_t> path.shape[0]
+    if first:
+        _begin(path, keys, slots, nodes, n_words, grown)
+    for k in range(order - 1, -1, -1):
+        node = path[k]
+        child = -1
+        if w >= 0 and node >= 0:
+            child = _child(keys, slots, node, w, n_words)
+            if child >= 0:
+                _count(nodes, node, child, -1)
+        if k + 1 < order:
+            path[k + 1] = child
+
+
+cdef inline void _begin(int32_t[::1] path, int64_t[::1] keys, int32_t[::1] slots,
+                        int32_t[:, ::1] nodes, int64_t n_words,
+                        int32_t *grown) noexcept nogil:
+    """The context at the start of a sentence; the mark itself is not counted."""
+    cdef Py_ssize_t k
+    for k in range(2, path.shape[0]):
+        path[k] = -1
+    if path.shape[0] > 1:
+        path[1] = _make_child(keys, slots, nodes, 0, <int32_t> (n_words - 1), n_words,
+                              grown)
+
+
+def start_context(int32_t[::1] path, int64_t n_words, int64_t[::1] keys,
+                  int32_t[::1] slots, int32_t[:, ::1] nodes, int32_t n_nodes):
+    """Set path to the start of a sentence; returns the number of nodes."""
+    cdef int32_t grown = n_nodes
+    _begin(path, keys, slots, nodes, n_words, &grown)
+    return grown
+
+
+def follow(const int32_t[::1] words, int32_t[::1] path, int64_t n_words,
+           const int64_t[::1] keys, const int32_t[::1] slots):
+    """Lead path on by words, without counting them."""
+    cdef Py_ssize_t i, order = path.shape[0]
+    cdef int32_t k
+    with nogil:
+        for i in range(words.shape[0]):
+            for k in range(<int32_t> order - 1, 0, -1):
+                if words[i] < 0 or path[k - 1] < 0:
+                    path[k] = -1
+                else:
+                    path[k] = _child(keys, slots, path[k - 1], words[i], n_words)
+
+
+def ngram_row(const int32_t[::1] path, double discount,
+              const int32_t[:, ::1] nodes, double[::1] row):
+    """Probabilities of all words in the n-grams after a context; their order."""
+    cdef Py_ssize_t i, k, order = path.shape[0]
+    cdef int32_t node, child, m = 0
+    cdef double total, share
+    with nogil:
+        for i in range(row.shape[0]):
+            row[i] = 0
+        for k in range(order):
+            node = path[k]
+            if node < 0 or nodes[node, TOTAL] == 0:
+                break
+            total = nodes[node, TOTAL]
+            m = <int32_t> (k + 1)
+            share = 0
+            if k > 0:
+                share = discount * nodes[node, DISTINCT] / total
+            for i in range(row.shape[0]):
+                row[i] *= share
+            child = nodes[node, CHILD]
+            while child >= 0:
+                if nodes[child, COUNT] > 0:
+                    row[nodes[child, WORD]] += (
+                        nodes[child, COUNT] - (discount if k > 0 else 0.0)) / total
+                child = nodes[child, SIBLING]
+    return m
