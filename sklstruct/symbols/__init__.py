@@ -2,5 +2,6 @@
 
 from ._labels import Labels
 from ._sentences import ContextWindows, context_windows
+from ._text import TextFile
 
-__all__ = ["ContextWindows", "Labels", "context_windows"]
+__all__ = ["ContextWindows", "Labels", "TextFile", "context_windows"]

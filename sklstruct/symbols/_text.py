@@ -1,0 +1,467 @@
+"""Sentences numbered: text files, lists of strings and lists of symbols.
+
+Whatever the text is, the result is one `NumberedText`: the numbers of its symbols in
+the order of appearance. Strings and files take the compiled way, block by block.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from .._checks import INT32_MAX
+from .._files import DamagedData, open_read
+from . import _text_fast as _fast
+
+# Bytes of a file between two looks at signals.
+_BLOCK = 1 << 20
+# Strings that are joined to one text.
+_BLOCK_STRINGS = 4096
+
+
+class NumberedText:
+    """A text as the numbers of its symbols.
+
+    Parameters
+    ----------
+    tokens : int32 ndarray of shape (n_sentences + n_words,)
+        -1 before each sentence, then the numbers of its symbols.
+
+    symbols : list
+        The distinct symbols, in the order of appearance; position = number.
+
+    where : callable
+        What messages call the sentence of a number.
+    """
+
+    def __init__(
+        self, tokens: np.ndarray, symbols: list, where: Callable[[int], str]
+    ) -> None:
+        self.tokens, self.symbols, self.where = tokens, symbols, where
+
+    @cached_property
+    def _starts(self):
+        return np.flatnonzero(self.tokens < 0)
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences, empty ones included."""
+        return self._starts.size
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(n_sentences,) number of symbols of each sentence."""
+        return np.diff(self._starts, append=self.tokens.size) - 1
+
+    def counts(self, sample_weight: np.ndarray | None = None) -> np.ndarray:
+        """(n_symbols,) occurrences of each symbol, weighted by its sentences."""
+        if sample_weight is not None:
+            sample_weight = np.repeat(sample_weight, self.lengths)
+        words = self.tokens[self.tokens >= 0]
+        return np.bincount(words, sample_weight, minlength=len(self.symbols))
+
+    def where_is(self, number: int) -> str:
+        """What messages call the first sentence that holds a symbol."""
+        at = int(np.argmax(self.tokens == number))
+        return self.where(int(np.searchsorted(self._starts, at)) - 1)
+
+    def select(self, keep: np.ndarray) -> NumberedText:
+        """Some of the sentences; symbols keep their numbers."""
+        kept = np.flatnonzero(keep)
+        mask = np.repeat(keep, self.lengths + 1)
+        return NumberedText(
+            self.tokens[mask], self.symbols, lambda i: self.where(int(kept[i]))
+        )
+
+
+class _Words:
+    """The table of `number_words`, which grows."""
+
+    def __init__(self) -> None:
+        self.slots = np.full(1 << 12, -1, dtype=np.int32)
+        self.hashes = np.empty(1 << 11, dtype=np.uint64)
+        self.ends = np.empty(1 << 11, dtype=np.int64)
+        self.arena = np.empty(1 << 14, dtype=np.uint8)
+        self.state = np.zeros(6, dtype=np.int64)
+        # Nobody who writes a text knows which of its words share a slot.
+        self.seed = int.from_bytes(os.urandom(8), "little")
+        self._tokens = np.empty(0, dtype=np.int32)
+        self.chunks: list[np.ndarray] = []
+        self.n_tokens = 0
+
+    @property
+    def n_words(self) -> int:
+        return int(self.state[_fast.WORDS])
+
+    def add(self, text: Any, *, strict: bool, keep_blank: bool, max_line: int) -> int:
+        """Number whole lines; the code of what is wrong, at state[POSITION]."""
+        state = self.state
+        state[[_fast.POSITION, _fast.TOKENS, _fast.IN_LINE, _fast.LINE_START]] = 0
+        n_bytes = len(text)
+        if self._tokens.size <= n_bytes:
+            self._tokens = np.empty(n_bytes + 1, dtype=np.int32)
+        used = int(self.ends[self.n_words - 1]) if self.n_words else 0
+        if used + n_bytes > self.arena.size:
+            self.arena = _grown(self.arena, used + n_bytes)
+        while True:
+            code = _fast.number_words(
+                np.frombuffer(text, dtype=np.uint8), strict, keep_blank, max_line,
+                self.seed, self.slots, self.hashes, self.ends, self.arena,
+                self._tokens, state,
+            )  # fmt: skip
+            if code != _fast.FULL:
+                break
+            self._grow()
+        n = int(state[_fast.TOKENS])
+        self.chunks.append(self._tokens[:n].copy())
+        self.n_tokens += n
+        if self.n_tokens > INT32_MAX:
+            raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
+        return code
+
+    def _grow(self):
+        n = self.n_words
+        if n >= INT32_MAX // 4:
+            raise ValueError(f"the text has more than {n} distinct words")
+        self.slots = np.full(2 * self.slots.size, -1, dtype=np.int32)
+        self.hashes = _grown(self.hashes, 2 * self.hashes.size)
+        self.ends = _grown(self.ends, 2 * self.ends.size)
+        _fast.rehash(self.hashes, n, self.slots)
+
+    def symbols(self) -> list[str]:
+        """The words, in the order of their numbers."""
+        ends = self.ends[: self.n_words].tolist()
+        arena = self.arena[: ends[-1] if ends else 0].tobytes()
+        return [
+            arena[a:b].decode("utf-8", "surrogatepass")
+            for a, b in zip([0, *ends], ends)
+        ]
+
+    def finish(self, where: Callable[[int], str]) -> NumberedText:
+        tokens = np.concatenate(self.chunks or [np.empty(0, np.int32)])
+        self.chunks = []
+        return NumberedText(tokens, self.symbols(), where)
+
+
+def _grown(array, size):
+    out = np.empty(max(size, 2 * array.size), dtype=array.dtype)
+    out[: array.size] = array
+    return out
+
+
+class TextFile:
+    r"""Sentences in text files, one a line.
+
+    .. math::
+        \text{line} = w_1 \ldots w_L , \qquad
+        w_i \text{ a longest run of characters without white space.}
+
+    Stands wherever sentences are asked for: ``LanguageModel.fit(TextFile(path))``.
+    The files are read in blocks and their words numbered by compiled code, without
+    a Python object for each line or word; iterating gives the lines as strings.
+
+    Parameters
+    ----------
+    path_or_paths : str, os.PathLike or list of them
+        Files in UTF-8, plain or packed (gzip, bzip2, xz; zstd where Python has it,
+        from 3.14), which their first bytes tell. A name that is no file and holds
+        ``*``, ``?`` or ``[`` is a pattern, and stands for the files that match it, in
+        sorted order.
+
+    skip_blank_lines : bool, default=True
+        Whether lines without a word are left out. False: they are empty sentences, as
+        KenLM takes them.
+
+    max_line_bytes : int, default=16777216
+        A longer line is an error, at least 1: such a file has no line for each
+        sentence.
+
+    Attributes
+    ----------
+    paths : list of str
+        The files.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file does not exist, or nothing matches a pattern.
+    ValueError
+        If there is no path. When the files are read, with the name of the file and
+        the number of the line: if they are no UTF-8, hold NUL bytes (binary files), a
+        line is too long, or packed data are damaged.
+    RuntimeError
+        If a file changes while it is read.
+
+    See Also
+    --------
+    sklstruct.language_model.LanguageModel : Takes text files for sentences.
+
+    Notes
+    -----
+    White space is what Unicode says, as of ``str.split()``: spaces of all widths, the
+    no-break space and the ideographic space separate words. Lines end at a line feed
+    and nowhere else; a carriage return is white space. A byte order mark at the
+    beginning of a file is skipped. So a file gives what
+    ``[line.split() for line in file]`` gives.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> from sklstruct.symbols import TextFile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "cats.txt")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("the cat sat\nthe dog sat\nthe cat ran\n")
+    ...     text = TextFile(path)
+    ...     sentences = list(text)
+    ...     model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
+    >>> sentences
+    ['the cat sat', 'the dog sat', 'the cat ran']
+    >>> round(model.perplexity(["the cat sat"]), 3)
+    1.681
+    """
+
+    def __init__(
+        self,
+        path_or_paths: str | os.PathLike | Iterable[str | os.PathLike],
+        *,
+        skip_blank_lines: bool = True,
+        max_line_bytes: int = 1 << 24,
+    ) -> None:
+        if isinstance(path_or_paths, str | os.PathLike):
+            path_or_paths = [path_or_paths]
+        elif isinstance(path_or_paths, bytes) or not isinstance(
+            path_or_paths, Iterable
+        ):
+            raise TypeError(
+                "path_or_paths must be a path or a list of paths, got "
+                f"{type(path_or_paths).__name__}"
+            )
+        if isinstance(max_line_bytes, bool) or not isinstance(
+            max_line_bytes, int | np.integer
+        ):
+            raise TypeError(
+                f"max_line_bytes must be an integer, got {max_line_bytes!r}"
+            )
+        if max_line_bytes < 1:
+            raise ValueError(f"max_line_bytes must be at least 1, got {max_line_bytes}")
+        self.paths: list[str] = []
+        for path in path_or_paths:
+            self.paths += _files_of(path)
+        if not self.paths:
+            raise ValueError("path_or_paths is empty: there is no file to read")
+        self.skip_blank_lines = bool(skip_blank_lines)
+        self.max_line_bytes = int(max_line_bytes)
+
+    def __repr__(self) -> str:
+        what = repr(self.paths[0])
+        if len(self.paths) > 1:
+            what = f"[{what}, ... {len(self.paths)} files]"
+        return f"TextFile({what})"
+
+    def __iter__(self) -> Iterator[str]:
+        """The lines that are sentences, without their ends."""
+        for _, _, line in self._lines():
+            yield line
+
+    def _lines(self):
+        """(path, number of the line, line) of every sentence."""
+        for path in self.paths:
+            n_lines = 0
+            for block in self._blocks(path, lambda: n_lines):
+                lines = block.split(b"\n")
+                if not lines[-1]:
+                    lines.pop()
+                for line in lines:
+                    n_lines += 1
+                    self._check_line(path, n_lines, line)
+                    line = line.decode("utf-8").removesuffix("\r")
+                    if not (self.skip_blank_lines and not line.split()):
+                        yield path, n_lines, line
+
+    def _check_line(self, path, number, line):
+        if len(line) > self.max_line_bytes:
+            self._raise(_fast.LONG_LINE, path, number, line)
+        if b"\0" in line:
+            self._raise(_fast.NUL, path, number, line)
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as exc:
+            self._raise(_fast.BAD_UTF8, path, number, line[exc.start :])
+
+    def _raise(self, code, path, number, rest):
+        where = f"{path}, line {number}"
+        if code == _fast.LONG_LINE:
+            raise ValueError(
+                f"{where}: the line is longer than max_line_bytes="
+                f"{self.max_line_bytes}; a text file has one sentence a line. Split "
+                "the text into lines, or raise max_line_bytes"
+            )
+        if code == _fast.NUL:
+            raise ValueError(
+                f"{where}: a NUL byte; this is a binary file or UTF-16, not text in "
+                "UTF-8"
+            )
+        raise ValueError(
+            f"{where}: invalid UTF-8, {bytes(rest[:4]).hex(' ')}; convert the file, "
+            "for example with iconv -t utf-8"
+        )
+
+    def _blocks(self, path, n_lines):
+        """Blocks of whole lines of one file."""
+        state = _stat(path)
+        with open_read(path) as (file, _):
+            rest, first = [], True
+            n_rest = 0
+            while True:
+                try:
+                    block = file.read(_BLOCK)
+                except DamagedData as exc:
+                    raise ValueError(f"{path}: {exc}") from exc
+                if first:
+                    block = block.removeprefix(b"\xef\xbb\xbf")
+                    first = False
+                    if not block:
+                        break
+                if not block:
+                    break
+                cut = block.rfind(b"\n") + 1
+                if cut:
+                    yield b"".join([*rest, block[:cut]])
+                    rest, n_rest = [], 0
+                rest.append(block[cut:])
+                n_rest += len(block) - cut
+                if n_rest > self.max_line_bytes:
+                    self._raise(_fast.LONG_LINE, path, n_lines() + 1, b"")
+            if n_rest:
+                yield b"".join(rest)
+        if _stat(path) != state:
+            raise RuntimeError(
+                f"{path} changed while it was read; read it again when nothing writes "
+                "to it"
+            )
+
+    def number(self) -> NumberedText:
+        """The numbers of the words of all files.
+
+        Returns
+        -------
+        text : NumberedText
+            Words are numbered in the order of appearance.
+        """
+        words = _Words()
+        for path in self.paths:
+            words.state[_fast.LINES] = 0
+            for block in self._blocks(path, lambda: int(words.state[_fast.LINES])):
+                code = words.add(
+                    block,
+                    strict=True,
+                    keep_blank=not self.skip_blank_lines,
+                    max_line=self.max_line_bytes,
+                )
+                if code != _fast.DONE:
+                    at = int(words.state[_fast.POSITION])
+                    line = int(words.state[_fast.LINES]) + 1
+                    self._raise(code, path, line, block[at:])
+        return words.finish(self._where)
+
+    def _where(self, i):
+        for j, (path, number, _) in enumerate(self._lines()):
+            if j == i:
+                return f"line {number} of {path}"
+        return f"sentence {i}"
+
+
+def _files_of(path):
+    if isinstance(path, bytes) or not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"path_or_paths must hold paths, got {type(path).__name__}; open files "
+            "cannot be read twice"
+        )
+    path = os.fspath(path)
+    if os.path.exists(path):
+        if os.path.isdir(path):
+            raise IsADirectoryError(
+                21, "is a folder; give its files, for example by a pattern", path
+            )
+        return [path]
+    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
+    found = [name for name in found if os.path.isfile(name)]
+    if not found:
+        raise FileNotFoundError(2, "no such file, and no file matches it", path)
+    return found
+
+
+def _stat(path):
+    s = os.stat(path)
+    return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
+
+
+class _Numbers(dict):
+    """A dictionary that gives new keys the next number."""
+
+    def __missing__(self, key):
+        number = self[key] = len(self)
+        return number
+
+
+def _sentence_name(i):
+    return f"sentence {i}"
+
+
+def number_strings(sentences: list[str]) -> NumberedText:
+    """Strings, split on white space and numbered by the compiled way."""
+    words = _Words()
+    for i in range(0, len(sentences), _BLOCK_STRINGS):
+        block = sentences[i : i + _BLOCK_STRINGS]
+        # A line feed within a sentence is white space like any other.
+        lines = [s.replace("\n", " ") for s in block]
+        lines.append("")
+        text = "\n".join(lines).encode("utf-8", "surrogatepass")
+        words.add(text, strict=False, keep_blank=True, max_line=len(text))
+    return words.finish(_sentence_name)
+
+
+def number_symbols(sentences: list) -> NumberedText:
+    """Sequences of hashable symbols; strings among them are split.
+
+    Raises
+    ------
+    TypeError
+        If a symbol is not hashable; the message names its sentence.
+    """
+    sentences = [s.split() if isinstance(s, str) else s for s in sentences]
+    lengths = np.fromiter((len(s) for s in sentences), np.int64, len(sentences))
+    stop = np.cumsum(lengths + 1)
+    size = int(stop[-1]) if stop.size else 0
+    if size > INT32_MAX:
+        raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
+    tokens = np.full(size, -1, dtype=np.int32)
+    inner = np.ones(size, dtype=bool)
+    inner[stop - lengths - 1] = False
+    code = _Numbers()
+    try:
+        tokens[inner] = np.fromiter(
+            map(code.__getitem__, chain.from_iterable(sentences)),
+            dtype=np.int32,
+            count=size - len(sentences),
+        )
+    except TypeError as exc:
+        for i, sentence in enumerate(sentences):
+            for s in sentence:
+                try:
+                    hash(s)
+                except TypeError:
+                    raise TypeError(
+                        f"X: sentence {i} holds a symbol that is not hashable, {s!r}"
+                    ) from exc
+        raise
+    return NumberedText(tokens, list(code), _sentence_name)

@@ -1,0 +1,258 @@
+"""Kernels between text and tokens: words found, hashed and numbered in one pass.
+
+`number_words` reads whole lines of UTF-8. A word is a longest run without white space
+(what `str.split` takes for it, by Unicode), a line is a sentence. A word's bytes are
+hashed while its end is looked for; an open table of 32-bit ids with linear probing, at
+most half full, finds its number. Words are numbered in the order of appearance, and
+their bytes are kept one after the other in an arena. O(bytes), and no Python object.
+
+Sequences are checked as the standard says: shortest forms only, no surrogates (unless
+asked for), nothing above U+10FFFF.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+# Entries of `state`, and what `number_words` returns.
+POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START = range(6)
+DONE, FULL, BAD_UTF8, NUL, LONG_LINE = range(5)
+
+cdef enum:
+    AT = 0
+    N_WORDS = 1
+    N_TOKENS = 2
+    N_LINES = 3
+    BEGUN = 4
+    FIRST = 5
+    R_DONE = 0
+    R_FULL = 1
+    R_UTF8 = 2
+    R_NUL = 3
+    R_LONG = 4
+    R_NEWLINE = 5
+
+cdef uint64_t PRIME = 0x9E3779B97F4A7C15
+
+
+cdef inline bint ascii_space(uint8_t c) noexcept nogil:
+    return c == 32 or (9 <= c <= 13) or (28 <= c <= 31)
+
+
+cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
+                                bint surrogates) noexcept nogil:
+    """Bytes of the valid sequence at p, whose first byte is no ASCII; 0: invalid."""
+    cdef uint8_t a = p[0], b
+    if a < 0xC2 or end - p < 2:
+        return 0
+    b = p[1]
+    if b & 0xC0 != 0x80:
+        return 0
+    if a < 0xE0:
+        return 2
+    if end - p < 3 or p[2] & 0xC0 != 0x80:
+        return 0
+    if a < 0xF0:
+        if a == 0xE0 and b < 0xA0:
+            return 0
+        if a == 0xED and b >= 0xA0 and not surrogates:
+            return 0
+        return 3
+    if end - p < 4 or p[3] & 0xC0 != 0x80 or a > 0xF4:
+        return 0
+    if (a == 0xF0 and b < 0x90) or (a == 0xF4 and b >= 0x90):
+        return 0
+    return 4
+
+
+cdef inline bint wide_space(const uint8_t *p) noexcept nogil:
+    """Whether the valid sequence at p is white space: `str.isspace`, beyond ASCII."""
+    cdef uint8_t b = p[1], c
+    if p[0] == 0xC2:
+        return b == 0x85 or b == 0xA0
+    if p[0] < 0xE1 or p[0] > 0xE3:
+        return False
+    c = p[2]
+    if p[0] == 0xE1:
+        return b == 0x9A and c == 0x80
+    if p[0] == 0xE2:
+        if b == 0x80:
+            return c <= 0x8A or c == 0xA8 or c == 0xA9 or c == 0xAF
+        return b == 0x81 and c == 0x9F
+    return b == 0x80 and c == 0x80
+
+
+def number_words(const uint8_t[::1] text, bint strict, bint keep_blank,
+                 int64_t max_line, uint64_t seed, int32_t[::1] slots,
+                 uint64_t[::1] hashes, int64_t[::1] ends, uint8_t[::1] arena,
+                 int32_t[::1] tokens, int64_t[::1] state):
+    """Tokens of lines: -1 before each sentence, then the numbers of its words.
+
+    text : whole lines, each but the last ended by a line feed.
+    strict : refuse NUL bytes and surrogates.
+    keep_blank : whether a line without a word is a sentence.
+    slots : (2^k,) -1 or a word; hashes, ends : one per word, ends[w] is the end of its
+        bytes in `arena`, which has room for text.size more of them.
+    tokens : room for text.size + 1 more.
+    state : (6,) see the constants; carried from call to call.
+
+    Returns DONE, or FULL where the table has to grow before the word at
+    state[POSITION], or what is wrong there.
+    """
+    cdef const uint8_t *base
+    cdef const uint8_t *end
+    cdef const uint8_t *p
+    cdef const uint8_t *word
+    cdef int64_t n_words = state[N_WORDS], n_tokens = state[N_TOKENS], start
+    cdef int64_t line_start = state[FIRST], n_lines = state[N_LINES]
+    cdef bint begun = state[BEGUN]
+    cdef uint64_t h, mask = <uint64_t> (slots.shape[0] - 1), at
+    cdef int64_t limit = slots.shape[0] // 2, length
+    cdef int step, result = R_DONE
+    cdef int32_t w
+    cdef uint8_t c
+    if limit > hashes.shape[0]:
+        limit = hashes.shape[0]
+    if text.shape[0] == 0:
+        return R_DONE
+    base = &text[0]
+    end = base + text.shape[0]
+    p = base + state[AT]
+    with nogil:
+        while p < end:
+            c = p[0]
+            if c == 10:
+                if p - base - line_start > max_line:
+                    result = R_LONG
+                    break
+                if not begun and keep_blank:
+                    tokens[n_tokens] = -1
+                    n_tokens += 1
+                begun = False
+                n_lines += 1
+                p += 1
+                line_start = p - base
+                continue
+            if ascii_space(c):
+                p += 1
+                continue
+            word = p
+            h = seed
+            while p < end:
+                c = p[0]
+                if c < 0x80:
+                    if c <= 32:
+                        if ascii_space(c):
+                            break
+                        if c == 0 and strict:
+                            result = R_NUL
+                            break
+                    h = (h ^ c) * PRIME
+                    p += 1
+                else:
+                    step = sequence_length(p, end, not strict)
+                    if step == 0:
+                        result = R_UTF8
+                        break
+                    if step < 4 and wide_space(p):
+                        if p == word:
+                            p += step
+                            word = p
+                            step = 0
+                        break
+                    while step > 0:
+                        h = (h ^ p[0]) * PRIME
+                        p += 1
+                        step -= 1
+            if result:
+                break
+            length = p - word
+            if length == 0:
+                continue
+            h ^= h >> 32
+            at = h & mask
+            while True:
+                w = slots[at]
+                if w < 0:
+                    break
+                if hashes[w] == h:
+                    start = ends[w - 1] if w > 0 else 0
+                    if ends[w] - start == length and memcmp(
+                            &arena[start], word, length) == 0:
+                        break
+                at = (at + 1) & mask
+            if w < 0:
+                if n_words >= limit:
+                    result = R_FULL
+                    p = word
+                    break
+                w = <int32_t> n_words
+                start = ends[w - 1] if w > 0 else 0
+                memcpy(&arena[start], word, length)
+                ends[w] = start + length
+                hashes[w] = h
+                slots[at] = w
+                n_words += 1
+            if not begun:
+                tokens[n_tokens] = -1
+                n_tokens += 1
+                begun = True
+            tokens[n_tokens] = w
+            n_tokens += 1
+        if result == R_DONE and end - base - line_start > max_line:
+            result = R_LONG
+        if result == R_DONE and base + line_start < end:
+            # The last line of the text has no line feed.
+            if not begun and keep_blank:
+                tokens[n_tokens] = -1
+                n_tokens += 1
+            begun = False
+            n_lines += 1
+    state[AT] = p - base
+    state[N_WORDS] = n_words
+    state[N_TOKENS] = n_tokens
+    state[N_LINES] = n_lines
+    state[BEGUN] = begun
+    state[FIRST] = line_start
+    return result
+
+
+def rehash(const uint64_t[::1] hashes, Py_ssize_t n_words, int32_t[::1] slots):
+    """Enter the words into an empty table."""
+    cdef Py_ssize_t w
+    cdef uint64_t mask = <uint64_t> (slots.shape[0] - 1), at
+    with nogil:
+        for w in range(n_words):
+            at = hashes[w] & mask
+            while slots[at] >= 0:
+                at = (at + 1) & mask
+            slots[at] = <int32_t> w
+
+
+def lay_out(const int32_t[::1] numbers, const int32_t[::1] table, int32_t start,
+            int32_t end, Py_ssize_t front, int32_t[::1] out):
+    """Tokens of sentences with their marks.
+
+    numbers : -1 before each sentence, then its words.
+    table : the token of each word.
+    start, end : tokens of the marks; negative: none.
+    front : number of -1 at the very beginning of `out`.
+    """
+    cdef Py_ssize_t i, j = front
+    with nogil:
+        for i in range(front):
+            out[i] = -1
+        for i in range(numbers.shape[0]):
+            if numbers[i] >= 0:
+                out[j] = table[numbers[i]]
+                j += 1
+                continue
+            if i > 0 and end >= 0:
+                out[j] = end
+                j += 1
+            out[j] = -1
+            j += 1
+            if start >= 0:
+                out[j] = start
+                j += 1
+        if numbers.shape[0] > 0 and end >= 0:
+            out[j] = end
