@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._compat import _fit_context
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, expand_pairs
+from ..context_tree._tokens import count_tokens
 from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan
 from ._model import BackoffModel
@@ -97,39 +98,55 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         )
         return self._fit_samples(reader, data, keep, target, sample_weight, *more)
 
-    def fit_ids(
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_tokens(
         self,
-        windows: np.ndarray,
-        target: np.ndarray,
+        tokens: np.ndarray,
+        max_depth: int,
         labels: Labels,
-        sample_weight: Any,
+        *,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
     ) -> Self:
-        """Fit on ids, without encoding anything.
+        """Fit on every position of a running text, without windows.
 
         Parameters
         ----------
-        windows : int32 ndarray of shape (n_samples, n_columns)
-            Symbol ids of `labels`, the last column the most recent; -1 ends a
-            history. A sliding-window view is read in place.
+        tokens : int32 ndarray of shape (n_tokens,)
+            Symbol ids of `labels`, -1 before each sentence. The class of a symbol
+            has its id.
 
-        target : int32 ndarray of shape (n_samples,)
-            Class ids of `labels`; anything where the weight is 0.
+        max_depth : int
+            Columns that the windows of the text would have.
 
         labels : Labels
             What the ids mean. The fitted estimator takes and gives these labels.
 
-        sample_weight : float64 ndarray of shape (n_samples,)
-            Non-negative weights; 0 is as if absent.
+        skip : int, default=-1
+            A symbol that is never predicted.
+
+        sample_weight : float64 ndarray of shape (n_tokens,), default=None
+            Positive weight of each predicted position.
 
         Returns
         -------
         self : object
             Fitted estimator.
         """
-        return self._fit_ids(windows, target, labels, sample_weight)
+        self._check_params()
+        self.n_features_in_ = max_depth
+        self.classes_ = labels.classes
+        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
+        pairs, count = count_tokens(
+            tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
+            weight=sample_weight,
+        )  # fmt: skip
+        reader = WindowReader(self.padding, labels.symbols)
+        return self._fit_counts(reader, pairs, count)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit_ids(self, windows, target, labels, sample_weight, *more):
+        """Fit on windows of ids and ids of classes; weight 0 is as if absent."""
         self._check_params()
         self.n_features_in_ = windows.shape[1]
         self.classes_ = labels.classes

@@ -31,14 +31,13 @@ from ..backoff._estimator import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing._held_out import HeldOutSmoother
-from ..symbols import Labels
+from ..symbols import Labels, TextFile
 from ..symbols._encoding import object_array
 from ..symbols._sentences import (
     SentenceEncoder,
     check_marks,
-    count_symbols,
-    read_sentences,
-    repeat_weights,
+    check_symbols,
+    number_sentences,
     sort_symbols,
 )
 from ..word_classes import ContextRefiner
@@ -98,9 +97,14 @@ class LanguageModel(
     start, end : object, default="<s>", "</s>"
         Marks around each sentence, which must not occur in it. None: no mark.
 
-    vocabulary : array-like of shape (n_words,), default=None
+    max_vocabulary : int, default=None
+        The most frequent words that are kept, at least 1; others become `unknown`. Of
+        words that occur equally often the first in sorted order stay. None: no limit.
+
+    vocabulary : array-like of shape (n_words,) or TextFile, default=None
         All words that can be predicted (without marks); others become
-        `unknown`. None: those of the training text that reach `min_count`.
+        `unknown`. A text file gives its words. None: those of the training text that
+        reach `min_count`.
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
         With ``unknown=None``, what a word outside the vocabulary does when a text is
@@ -159,6 +163,7 @@ class LanguageModel(
         "estimator": [HasMethods(["fit"]), None],
         "max_depth": [Interval(numbers.Integral, 1, None, closed="left")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
+        "max_vocabulary": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "unknown": "no_validation",
         "start": "no_validation",
         "end": "no_validation",
@@ -172,6 +177,7 @@ class LanguageModel(
         *,
         max_depth: int = 4,
         min_count: int = 1,
+        max_vocabulary: int | None = None,
         unknown: Any = "<unk>",
         start: Any = "<s>",
         end: Any = "</s>",
@@ -181,6 +187,7 @@ class LanguageModel(
         self.estimator = estimator
         self.max_depth = max_depth
         self.min_count = min_count
+        self.max_vocabulary = max_vocabulary
         self.unknown = unknown
         self.start = start
         self.end = end
@@ -202,9 +209,10 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
             A sentence is an iterable of hashable symbols, or a string, which is
-            split on whitespace. Sentences may be empty.
+            split on whitespace. Sentences may be empty. Strings and files are read by
+            compiled code.
 
         y : None
             Ignored.
@@ -240,20 +248,20 @@ class LanguageModel(
                 UserWarning,
                 stacklevel=2,
             )
-        sentences = read_sentences(X)
-        if not sentences:
-            raise ValueError("X is empty: there is no sentence to learn from")
+        text = number_sentences(X)
+        if not text.n_sentences:
+            raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight,
-                np.empty((len(sentences), 1)),
+                np.empty((text.n_sentences, 1)),
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
-            keep = np.flatnonzero(sample_weight > 0)
-            sentences = [sentences[i] for i in keep]
-            sample_weight = sample_weight[keep]
-        classes = self._find_vocabulary(sentences, sample_weight)
+            keep = sample_weight > 0
+            if not keep.all():
+                text, sample_weight = text.select(keep), sample_weight[keep]
+        classes = self._find_vocabulary(text, sample_weight)
         symbols = classes
         if self.start is not None:
             symbols = object_array([*classes, self.start])
@@ -261,42 +269,50 @@ class LanguageModel(
             classes, symbols, start=self.start, end=self.end, unknown=self.unknown
         )
         encoder = SentenceEncoder(labels)
-        tokens = encoder.encode(sentences, front=self.max_depth - 1)
-        if (tokens == encoder.lost).any():
-            i, word = encoder.first_lost(sentences)
-            raise ValueError(
-                f"X: the word {word!r} of sentence {i} is not in vocabulary, and "
-                "unknown=None: add it, or name an unknown symbol"
-            )
-        windows, targets, scored = self._windows(encoder, tokens)
+        tokens = encoder.encode(text, front=self.max_depth - 1)
+        scored = encoder.is_target(tokens)
         if not scored.any():
             raise ValueError(
                 "X: every sentence is empty and end=None: there is nothing to predict"
             )
-        weight = scored.astype(np.float64)
+        if (tokens == encoder.lost).any():
+            where, word = encoder.first_lost(text)
+            raise ValueError(
+                f"X: the word {word!r} of {where} is not in vocabulary, and "
+                "unknown=None: add it, or name an unknown symbol"
+            )
+        weight = None
         if sample_weight is not None:
-            lengths = encoder.lengths(sentences)
-            weight[scored] = repeat_weights(sample_weight, lengths)
+            weight = np.zeros(tokens.size)
+            weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
         held_out = {}
         if X_val is not None:
             held_out["validation"] = self._read_held_out(estimator, encoder, X_val)
-        del tokens, sentences
+        del text
 
         self._prepare(estimator, labels)
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
         with inner.propagate_callback_context(estimator):
-            inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
             if isinstance(estimator, BackoffClassifier):
+                inner.call_on_fit_task_begin(estimator=self, X=tokens, y=None)
                 ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-                estimator.fit_ids(windows, targets, ids, weight, **held_out)
+                estimator.fit_tokens(
+                    tokens, self.max_depth, ids, skip=encoder.start,
+                    sample_weight=weight, **held_out,
+                )  # fmt: skip
+                inner.call_on_fit_task_end(estimator=self, X=tokens, y=None)
             else:
+                windows, targets, scored = self._windows(encoder, tokens)
+                windows, targets = windows[scored], targets[scored]
                 weights = {}
-                if sample_weight is not None:
-                    weights[_weight_keyword(estimator)] = weight[scored]
-                estimator.fit(windows[scored], targets[scored], **weights)
-            inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
+                if weight is not None:
+                    weight = weight[self.max_depth :][scored]
+                    weights[_weight_keyword(estimator)] = weight
+                inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
+                estimator.fit(windows, targets, **weights)
+                inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
 
         self._set_fitted(estimator, labels)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -314,14 +330,14 @@ class LanguageModel(
                 f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
                 "sentences; leave it out"
             )
-        sentences = read_sentences(X_val)
-        if not sentences:
+        text = number_sentences(X_val, "X_val")
+        if not text.n_sentences:
             raise ValueError("X_val is empty: there is no sentence to choose on")
-        tokens = encoder.encode(sentences, front=self.max_depth - 1)
+        tokens = encoder.encode(text, front=self.max_depth - 1)
         if (tokens == encoder.lost).any():
-            i, word = encoder.first_lost(sentences)
+            where, word = encoder.first_lost(text)
             raise ValueError(
-                f"X_val: the word {word!r} of sentence {i} is not in the vocabulary, "
+                f"X_val: the word {word!r} of {where} is not in the vocabulary, "
                 "and unknown=None: add it, or name an unknown symbol"
             )
         windows, targets, scored = self._windows(encoder, tokens)
@@ -334,6 +350,16 @@ class LanguageModel(
             raise ValueError(
                 f"min_count={self.min_count} has no meaning next to vocabulary, which "
                 "already says what is known; leave min_count=1"
+            )
+        if self.vocabulary is not None and self.max_vocabulary is not None:
+            raise ValueError(
+                f"max_vocabulary={self.max_vocabulary} has no meaning next to "
+                "vocabulary, which already says what is known; leave it None"
+            )
+        if self.unknown is None and self.max_vocabulary is not None:
+            raise ValueError(
+                f"max_vocabulary={self.max_vocabulary} needs a symbol for other words, "
+                "but unknown=None"
             )
         if self.unknown is None and self.min_count > 1:
             raise ValueError(
@@ -354,28 +380,51 @@ class LanguageModel(
             )
         return estimator
 
-    def _find_vocabulary(self, sentences, sample_weight):
+    def _find_vocabulary(self, text, sample_weight):
         """Predicted symbols: words, unknown, end."""
         marks = [m for m in (self.unknown, self.end) if m is not None]
         known = {*marks, self.start}
-        counts = count_symbols(sentences, sample_weight)
+        counts = text.counts(sample_weight)
+        check_symbols(text, counts)
         if self.vocabulary is None:
-            words = sort_symbols(w for w, c in counts.items() if c >= self.min_count)
+            frequent = counts >= self.min_count
+            pool = zip(text.symbols, frequent.tolist())
+            words = sort_symbols(w for w, kept in pool if kept)
+            if self.max_vocabulary is not None:
+                words = self._most_frequent(words, known, text, counts)
         else:
-            if isinstance(self.vocabulary, str | bytes):
-                raise TypeError("vocabulary must be an array of symbols, not a string")
-            try:
-                words = sort_symbols(dict.fromkeys(_tolist(self.vocabulary)))
-            except TypeError as exc:
-                raise TypeError(
-                    f"vocabulary must be an array of hashable symbols: {exc}"
-                ) from exc
+            words = self._given_vocabulary()
         classes = object_array([w for w in words if w not in known] + marks)
         if classes.size == 0:
             raise ValueError(
                 "there is nothing to predict: no word, unknown=None and end=None"
             )
         return classes
+
+    def _most_frequent(self, words, known, text, counts):
+        """The max_vocabulary most frequent words; of equal ones the first sorted."""
+        words = [w for w in words if w not in known]
+        if len(words) <= self.max_vocabulary:
+            return words
+        count = dict(zip(text.symbols, counts.tolist()))
+        rank = np.argsort([-count[w] for w in words], kind="stable")
+        return [words[i] for i in np.sort(rank[: self.max_vocabulary]).tolist()]
+
+    def _given_vocabulary(self):
+        vocabulary = self.vocabulary
+        if isinstance(vocabulary, TextFile):
+            return sort_symbols(vocabulary.number().symbols)
+        if isinstance(vocabulary, str | bytes):
+            raise TypeError(
+                "vocabulary must be an array of symbols, not a string; a file of words "
+                "is given as TextFile(path)"
+            )
+        try:
+            return sort_symbols(dict.fromkeys(_tolist(vocabulary)))
+        except TypeError as exc:
+            raise TypeError(
+                f"vocabulary must be an array of hashable symbols: {exc}"
+            ) from exc
 
     @staticmethod
     def _prepare(estimator, labels):
@@ -473,18 +522,18 @@ class LanguageModel(
             As `token_log_proba`.
         """
         check_is_fitted(self)
-        sentences = read_sentences(X)
+        text = number_sentences(X)
         predictor = self.predictor
-        log_prob, token, depth = predictor.score(sentences)
+        log_prob, token, depth = predictor.score(text)
         known = ~np.isnan(log_prob)
         if self.out_of_vocabulary == "error" and not known.all():
-            i, word = predictor.encoder.first_lost(sentences)
+            where, word = predictor.encoder.first_lost(text)
             raise ValueError(
-                f"X: the word {word!r} of sentence {i} is not in the vocabulary, and "
+                f"X: the word {word!r} of {where} is not in the vocabulary, and "
                 "unknown=None gives no probability to such words. Name an unknown "
                 "symbol, or set out_of_vocabulary='exclude'"
             )
-        lengths = predictor.encoder.lengths(sentences)
+        lengths = predictor.encoder.lengths(text)
         return Scored(log_prob, known, token, lengths, depth)
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
@@ -492,7 +541,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
 
         Returns
         -------
@@ -516,7 +565,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
 
         Returns
         -------
@@ -538,7 +587,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
 
         y : None
             Ignored.
@@ -576,7 +625,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
 
         include_end : bool, default=True
             Whether end marks are counted as tokens.
@@ -637,7 +686,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
 
         include_end, include_unknown : bool, default=True
             As in `perplexity`.
@@ -869,6 +918,10 @@ class LanguageModel(
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
+
+
+def _of(X):
+    return f" in {X!r}" if isinstance(X, TextFile) else ""
 
 
 def _tolist(values):

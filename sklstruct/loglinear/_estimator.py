@@ -278,15 +278,19 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return self._fit(X, y, sample_weight)
 
     @with_callbacks
-    def fit_ids(
+    def fit_tokens(
         self,
-        windows: np.ndarray,
-        target: np.ndarray,
+        tokens: np.ndarray,
+        max_depth: int,
         labels: Labels,
-        sample_weight: ArrayLike,
+        *,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
     ) -> StructuredLogLinearLM:
-        """Fit on ids; see `BackoffClassifier.fit_ids`."""
-        return super().fit_ids(windows, target, labels, sample_weight)
+        """Fit on a running text; see `BackoffClassifier.fit_tokens`."""
+        return super().fit_tokens(
+            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+        )
 
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)

@@ -131,20 +131,22 @@ class HeldOutSmoother(NGramSmoother):
             raise ValueError("sample_weight_val was given without X_val and y_val")
         return self._fit(X, y, sample_weight, validation)
 
-    def fit_ids(
+    def fit_tokens(
         self,
-        windows: np.ndarray,
-        target: np.ndarray,
+        tokens: np.ndarray,
+        max_depth: int,
         labels: Labels,
-        sample_weight: Any,
+        *,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
         validation: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     ) -> Self:
-        """Fit on ids, with or without held-out samples.
+        """Fit on a running text, with or without held-out samples.
 
         Parameters
         ----------
-        windows, target, labels, sample_weight
-            As in `BackoffClassifier.fit_ids`.
+        tokens, max_depth, labels, skip, sample_weight
+            As in `BackoffClassifier.fit_tokens`.
 
         validation : tuple of ndarrays, default=None
             Held-out windows, targets and weights; None as in `fit`.
@@ -154,9 +156,18 @@ class HeldOutSmoother(NGramSmoother):
         self : object
             Fitted estimator.
         """
+        if validation is None and not self._uses_held_out():
+            return super().fit_tokens(
+                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+            )
         if validation is not None:
             validation = _Validation(*validation, True)
-        return self._fit_ids(windows, target, labels, sample_weight, validation)
+        windows = np.lib.stride_tricks.sliding_window_view(tokens, max_depth)[:-1]
+        target = tokens[max_depth:]
+        weight = ((target >= 0) & (target != skip)).astype(np.float64)
+        if sample_weight is not None:
+            weight *= sample_weight[max_depth:]
+        return self._fit_ids(windows, target, labels, weight, validation)
 
     def _fit_samples(self, reader, data, keep, target, sample_weight, validation=None):
         if not self._uses_held_out():

@@ -112,6 +112,17 @@ def number_sentences(X: Any, name: str = "X") -> NumberedText:
     return number_symbols(sentences)
 
 
+def read_sentences(X: Any, name: str = "X") -> list:
+    """X as a list of symbol sequences, with strings split on whitespace.
+
+    For what looks at the sentences themselves; `number_sentences` is the fast way.
+    """
+    text = number_sentences(X, name)
+    symbols = object_array(text.symbols)
+    parts = np.split(text.tokens, text.starts)[1:]
+    return [symbols[part[1:]].tolist() for part in parts]
+
+
 def check_marks(start: Any, end: Any, unknown: Any) -> None:
     """The three marks are hashable and distinct (None: there is no such mark)."""
     marks = {"start": start, "end": end, "unknown": unknown}
@@ -206,9 +217,7 @@ class SentenceEncoder:
                 code[mark] = self.lost + 1
         return code
 
-    def encode(
-        self, sentences: Any, *, end: bool = True, front: int = 0
-    ) -> np.ndarray:
+    def encode(self, sentences: Any, *, end: bool = True, front: int = 0) -> np.ndarray:
         """Tokens of all sentences, -1 before each; see `token_stream`."""
         text = number_sentences(sentences)
         code, unknown = self._code, self.unknown

@@ -46,18 +46,19 @@ class NumberedText:
         self.tokens, self.symbols, self.where = tokens, symbols, where
 
     @cached_property
-    def _starts(self):
+    def starts(self) -> np.ndarray:
+        """(n_sentences,) position before each sentence."""
         return np.flatnonzero(self.tokens < 0)
 
     @property
     def n_sentences(self) -> int:
         """Number of sentences, empty ones included."""
-        return self._starts.size
+        return self.starts.size
 
     @property
     def lengths(self) -> np.ndarray:
         """(n_sentences,) number of symbols of each sentence."""
-        return np.diff(self._starts, append=self.tokens.size) - 1
+        return np.diff(self.starts, append=self.tokens.size) - 1
 
     def counts(self, sample_weight: np.ndarray | None = None) -> np.ndarray:
         """(n_symbols,) occurrences of each symbol, weighted by its sentences."""
@@ -69,7 +70,7 @@ class NumberedText:
     def where_is(self, number: int) -> str:
         """What messages call the first sentence that holds a symbol."""
         at = int(np.argmax(self.tokens == number))
-        return self.where(int(np.searchsorted(self._starts, at)) - 1)
+        return self.where(int(np.searchsorted(self.starts, at)) - 1)
 
     def select(self, keep: np.ndarray) -> NumberedText:
         """Some of the sentences; symbols keep their numbers."""
@@ -276,7 +277,7 @@ class TextFile:
         """(path, number of the line, line) of every sentence."""
         for path in self.paths:
             n_lines = 0
-            for block in self._blocks(path, lambda: n_lines):
+            for block in self._blocks(path):
                 lines = block.split(b"\n")
                 if not lines[-1]:
                     lines.pop()
@@ -315,12 +316,12 @@ class TextFile:
             "for example with iconv -t utf-8"
         )
 
-    def _blocks(self, path, n_lines):
+    def _blocks(self, path):
         """Blocks of whole lines of one file."""
         state = _stat(path)
         with open_read(path) as (file, _):
             rest, first = [], True
-            n_rest = 0
+            n_rest = n_lines = 0
             while True:
                 try:
                     block = file.read(_BLOCK)
@@ -336,11 +337,12 @@ class TextFile:
                 cut = block.rfind(b"\n") + 1
                 if cut:
                     yield b"".join([*rest, block[:cut]])
+                    n_lines += block.count(b"\n")
                     rest, n_rest = [], 0
                 rest.append(block[cut:])
                 n_rest += len(block) - cut
                 if n_rest > self.max_line_bytes:
-                    self._raise(_fast.LONG_LINE, path, n_lines() + 1, b"")
+                    self._raise(_fast.LONG_LINE, path, n_lines + 1, b"")
             if n_rest:
                 yield b"".join(rest)
         if _stat(path) != state:
@@ -360,7 +362,7 @@ class TextFile:
         words = _Words()
         for path in self.paths:
             words.state[_fast.LINES] = 0
-            for block in self._blocks(path, lambda: int(words.state[_fast.LINES])):
+            for block in self._blocks(path):
                 code = words.add(
                     block,
                     strict=True,

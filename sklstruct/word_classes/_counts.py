@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ..context_tree._vectorizer import read_windows
 from ..symbols._encoding import encode_labels, learn_symbols
-from ..symbols._sentences import count_symbols, read_sentences, token_stream
+from ..symbols._sentences import check_symbols, number_sentences, token_stream
 
 
 def is_windows(X: Any) -> bool:
@@ -113,24 +113,23 @@ def _unite(symbols, windows, classes, target):
 
 
 def _read_sentences(X, reach):
-    sentences = read_sentences(X)
-    words = learn_symbols(_symbols_of(count_symbols(sentences)))
+    text = number_sentences(X)
+    check_symbols(text, text.counts())
+    words = learn_symbols(_symbols_of(text.symbols))
     n = words.size
     if n == 0:
         raise ValueError("X holds no word: there is nothing to cluster")
     code = dict(zip(words.tolist(), range(n)))
+    table = np.array([code[s] for s in text.symbols], dtype=np.int32)
     # The end of a sentence is a target, but no word.
-    tokens = token_stream(
-        sentences, code, unknown=None, start=None, end=n, front=reach - 1
-    )
+    tokens = token_stream(text, table, start=None, end=n, front=reach - 1)
     windows = np.lib.stride_tricks.sliding_window_view(tokens, reach)[:-1]
     target = tokens[reach:]
     keep = target >= 0
     return words, windows[keep], np.where(target == n, -1, target)[keep], n
 
 
-def _symbols_of(counts):
-    symbols = list(counts)
+def _symbols_of(symbols):
     if all(isinstance(s, str) for s in symbols):
         out = np.empty(len(symbols), dtype=object)
         out[:] = symbols

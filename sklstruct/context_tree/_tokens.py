@@ -1,0 +1,138 @@
+"""A running text to tree, pairs and counts, without windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._checks import as_ids, check_ids, check_length
+from . import _tokens_fast as _fast
+from ._pairs import Pairs
+from ._tree import ContextTree, check_size
+
+
+def count_tokens(
+    tokens: np.ndarray,
+    max_depth: int,
+    n_symbols: int,
+    n_classes: int,
+    *,
+    skip: int = -1,
+    weight: np.ndarray | None = None,
+) -> tuple[Pairs, np.ndarray]:
+    """Tree, pairs and counts of the contexts of every position of a text.
+
+    The same as ``ContextTree.from_histories`` and ``Pairs.count`` of the positions,
+    by one sort instead of two and without a target of its own for each position.
+
+    Parameters
+    ----------
+    tokens : int32 ndarray of shape (n_tokens,)
+        Symbol ids; -1 before each sentence. The class of a symbol is its id.
+
+    max_depth : int
+        Longest context, at least 0.
+
+    n_symbols, n_classes : int
+        Symbols are below n_symbols; all that are predicted are below n_classes.
+
+    skip : int, default=-1
+        A symbol that is a context and never predicted (the start mark).
+
+    weight : float64 ndarray of shape (n_tokens,), default=None
+        Positive weight of each position that is predicted; None: 1.
+
+    Returns
+    -------
+    pairs : Pairs
+        Every pair that occurs, and all classes at the root.
+
+    count : float64 ndarray of shape (n_pairs,)
+        c(n, y).
+    """
+    tokens = as_ids("tokens", tokens, 1)
+    check_ids("tokens", tokens, -1, n_symbols, "symbol id")
+    if not tokens.size or tokens[0] >= 0:
+        raise ValueError("tokens must begin with -1, the separator before a sentence")
+    if weight is None:
+        weight = np.empty(0)
+    else:
+        check_length("weight", weight, tokens.size, "one per token")
+    separators = np.flatnonzero(tokens < 0).astype(np.int32)
+    # A context is no longer than its sentence.
+    widest = int(np.diff(separators, append=tokens.size).max()) - 1
+    depth = max(0, min(max_depth, widest - 1))
+    order = _sort(tokens, separators, n_symbols, depth + 1)
+    predicted = tokens[order]
+    first, last = np.searchsorted(predicted, [skip, skip + 1]) if skip >= 0 else (0, 0)
+    wrong = predicted[:first] if last == predicted.size else predicted
+    if wrong.size and wrong[-1] >= n_classes:
+        raise ValueError(
+            f"tokens hold {int(wrong[-1])}, which is predicted but no class: "
+            f"n_classes={n_classes}"
+        )
+    del predicted, wrong
+    short = np.int8 if depth + 1 <= np.iinfo(np.int8).max else np.int32
+    shared = np.empty(order.size, dtype=short)
+    length = np.empty(order.size, dtype=short)
+    _fast.gram_lengths(tokens, order, depth + 1, shared, length)
+
+    n_nodes = np.zeros(depth + 1, dtype=np.int64)
+    n_pairs = np.zeros(depth + 1, dtype=np.int64)
+    _fast.count_grams(shared, length, first, last, n_nodes, n_pairs)
+    n_nodes[0], n_pairs[0] = 1, n_classes
+    # Contexts of the text's longest sentence may all end in what nothing follows.
+    n_levels = int(np.flatnonzero(n_nodes)[-1]) + 1
+    level_ptr = np.concatenate([[0], np.cumsum(n_nodes[:n_levels])])
+    pair_ptr = np.concatenate([[0], np.cumsum(n_pairs[:n_levels])])
+    size = check_size(level_ptr[-1], "contexts")
+    check_size(pair_ptr[-1], "(context, class) pairs")
+    parent = np.empty(size, dtype=np.int32)
+    symbol = np.empty(size, dtype=np.int32)
+    node_at = np.zeros(tokens.size, dtype=np.int32)
+    _fast.fill_nodes(
+        tokens, order, shared, length, level_ptr,
+        np.empty(n_levels, dtype=np.int32), parent, symbol, node_at,
+    )  # fmt: skip
+    tree = ContextTree.of_arrays(parent, symbol, level_ptr, n_symbols)
+
+    ptr = np.empty(size + 1, dtype=np.int32)
+    ptr[0], ptr[-1] = 0, pair_ptr[-1]
+    target = np.empty(pair_ptr[-1], dtype=np.int32)
+    above = np.empty(pair_ptr[-1], dtype=np.int32)
+    count = np.empty(pair_ptr[-1])
+    target[:n_classes] = np.arange(n_classes, dtype=np.int32)
+    above[:n_classes] = -1
+    count[:n_classes] = 0.0
+    _fast.root_counts(tokens, weight, skip, count)
+    place = np.empty(0, dtype=np.int32)
+    for k in range(1, n_levels):
+        nodes = tree.level(k)
+        here = slice(int(pair_ptr[k]), int(pair_ptr[k + 1]))
+        n = here.stop - here.start
+        parts = [np.empty(n, dtype=np.int32) for _ in range(3)]
+        part_count = np.empty(n)
+        _fast.emit_pairs(
+            tokens, weight, order, shared, length, first, last, k, parent, node_at,
+            *parts, part_count,
+        )  # fmt: skip
+        place_above, place = place, np.empty(n, dtype=np.int32)
+        _fast.place_pairs(
+            *parts, part_count, place_above, nodes.start, here.start,
+            np.empty(nodes.stop - nodes.start, dtype=np.int32), ptr[nodes],
+            target[here], above[here], count[here], place,
+        )  # fmt: skip
+    return Pairs.of_arrays(tree, ptr, target, above), count
+
+
+def _sort(tokens, separators, n_symbols, longest):
+    """Positions of symbols in the order of their grams."""
+    sizes = np.bincount(tokens[tokens >= 0], minlength=n_symbols)
+    first = (np.cumsum(sizes) - sizes).astype(np.int32)
+    n = tokens.size - separators.size
+    order, work = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    bucket = first.copy()
+    _fast.first_round(tokens, bucket, order)
+    for _ in range(1, longest):
+        _fast.next_round(tokens, separators, first, bucket, order, work)
+        order, work = work, order
+    return order

@@ -1,0 +1,326 @@
+"""Text files against Python's own reading and splitting."""
+
+import bz2
+import gzip
+import lzma
+import os
+import pickle
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import AdditiveLM
+from sklstruct.symbols import TextFile, context_windows
+from sklstruct.symbols import _text as text_module
+from sklstruct.symbols._sentences import number_sentences
+from sklstruct.symbols._text import number_strings, number_symbols
+
+SPACES = [chr(i) for i in range(sys.maxunicode + 1) if chr(i).isspace()]
+ALPHABET = ["a", "b", "ß", "é", "€", "語", "🙂", "\u200b", "\ufeff", "\u0301", "\x7f"]
+
+
+def random_lines(seed, n_lines=400):
+    """Lines of odd words and spaces of all kinds, some of them empty."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for _ in range(n_lines):
+        line = ""
+        for _ in range(rng.integers(0, 12)):
+            line += "".join(rng.choice(ALPHABET, size=rng.integers(1, 4)))
+            line += "".join(rng.choice(SPACES, size=rng.integers(1, 3)))
+        lines.append(line)
+    return lines
+
+
+def same(a, b):
+    assert a.symbols == b.symbols
+    np.testing.assert_array_equal(a.tokens, b.tokens)
+    assert a.tokens.dtype == b.tokens.dtype == np.int32
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+# ------------------------------------------------------------------ equality
+
+
+def test_every_character_is_split_as_python_splits_it():
+    characters = [chr(i) for i in range(sys.maxunicode + 1)]
+    sentences = [
+        "".join(f"x{c}y " for c in characters[i : i + 997])
+        for i in range(0, len(characters), 997)
+    ]
+    same(number_strings(sentences), number_symbols([s.split() for s in sentences]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strings_are_their_split_words(seed):
+    sentences = [line + "\n" * (seed % 2) for line in random_lines(seed)]
+    same(number_strings(sentences), number_symbols([s.split() for s in sentences]))
+    assert number_sentences(sentences).n_sentences == len(sentences)
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_file_is_its_lines(tmp_path, monkeypatch, seed, skip, end):
+    # Line ends of other conventions are white space within a line.
+    lines = [line.replace("\n", " ") for line in random_lines(seed)]
+    lines = ["first", *lines, "last"]  # a byte order mark at the beginning is another's
+    path = write(tmp_path / "text", "\n".join(lines) + end)
+    expected = [line for line in lines if line.split() or not skip]
+    same(
+        TextFile(path, skip_blank_lines=skip).number(),
+        number_symbols([line.split() for line in expected]),
+    )
+    assert [s.split() for s in TextFile(path, skip_blank_lines=skip)] == [
+        s.split() for s in expected
+    ]
+    # Blocks that end anywhere, in the middle of a character too.
+    for size in (1, 7, 64):
+        monkeypatch.setattr(text_module, "_BLOCK", size)
+        same(
+            TextFile(path, skip_blank_lines=skip).number(),
+            number_symbols([line.split() for line in expected]),
+        )
+
+
+def test_many_words_and_long_ones():
+    rng = np.random.default_rng(0)
+    words = [f"{i}" * int(rng.integers(1, 4)) for i in range(30_000)]
+    words += ["x" * 100_000, "x" * 100_001, "y" * 1_000_000]
+    order = rng.permutation(np.repeat(np.arange(len(words)), 2))
+    sentences = [" ".join(words[i] for i in part) for part in np.split(order, 6)]
+    same(number_strings(sentences), number_symbols([s.split() for s in sentences]))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)],
+)
+def test_packed_files(tmp_path, suffix, pack):
+    raw = "\n".join(random_lines(5)).encode()
+    plain = write(tmp_path / "text.txt", raw)
+    packed = write(tmp_path / f"text.txt{suffix}", pack(raw))
+    same(TextFile(packed).number(), TextFile(plain).number())
+    damaged = write(tmp_path / f"bad.txt{suffix}", pack(raw)[:-20])
+    with pytest.raises(ValueError, match=r"bad\.txt"):
+        TextFile(damaged).number()
+
+
+def test_zstd(tmp_path):
+    raw = "\n".join(random_lines(5)).encode()
+    path = tmp_path / "text.txt.zst"
+    try:
+        from compression import zstd
+    except ImportError:
+        # Recognised, and refused by name where Python has no zstd.
+        write(path, b"\x28\xb5\x2f\xfd" + raw)
+        with pytest.raises(ValueError, match="zstd"):
+            TextFile(path).number()
+        return
+    write(path, zstd.compress(raw))
+    same(TextFile(path).number(), TextFile(write(tmp_path / "text", raw)).number())
+
+
+def test_several_files_and_patterns(tmp_path):
+    for name, text in (("b.txt", "b a\n"), ("a.txt", "a\nc"), ("c.dat", "no\n")):
+        write(tmp_path / name, text)
+    expected = number_symbols([["a"], ["c"], ["b", "a"]])
+    pattern = TextFile(tmp_path / "*.txt")
+    assert [os.path.basename(p) for p in pattern.paths] == ["a.txt", "b.txt"]
+    same(pattern.number(), expected)
+    same(TextFile([tmp_path / "a.txt", str(tmp_path / "b.txt")]).number(), expected)
+    # A file whose name looks like a pattern is a file.
+    same(TextFile(write(tmp_path / "[x]*", "q\n")).number(), number_symbols([["q"]]))
+
+
+def test_byte_order_mark(tmp_path):
+    path = write(tmp_path / "text", b"\xef\xbb\xbfa b\n")
+    assert TextFile(path).number().symbols == ["a", "b"]
+    assert list(TextFile(path)) == ["a b"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_language_model_of_a_file_is_that_of_its_sentences(tmp_path, weighted):
+    lines = [line.replace("\n", " ") for line in random_lines(3)]
+    path = write(tmp_path / "text", "\n".join(lines))
+    lines = [line for line in lines if line.split()]
+    weight = np.arange(len(lines)) % 3 if weighted else None
+    models = [
+        LanguageModel(AdditiveLM(delta=0.1), max_depth=3, min_count=2).fit(
+            X, sample_weight=weight
+        )
+        for X in (TextFile(path), lines, [line.split() for line in lines])
+    ]
+    for model in models[1:]:
+        assert model.vocabulary_.tolist() == models[0].vocabulary_.tolist()
+        a, b = model.backoff_model_, models[0].backoff_model_
+        assert a.pairs == b.pairs
+        np.testing.assert_array_equal(a.log_prob, b.log_prob)
+    assert models[0].score(TextFile(path)) == models[0].score(lines)
+    w = context_windows(TextFile(path), max_depth=2)
+    v = context_windows([line.split() for line in lines], max_depth=2)
+    np.testing.assert_array_equal(w.tokens, v.tokens)
+    assert w.vocabulary.tolist() == v.vocabulary.tolist()
+
+
+def test_vocabulary_by_size_and_by_file(tmp_path):
+    text = ["a a a b b c c d", "b e a"]
+    model = LanguageModel(AdditiveLM(delta=0.1), max_vocabulary=3).fit(text)
+    assert model.vocabulary_.tolist() == ["a", "b", "c", "<unk>", "</s>"]
+    # d and e occur equally often.
+    model.set_params(max_vocabulary=4).fit(text)
+    assert model.vocabulary_.tolist() == ["a", "b", "c", "d", "<unk>", "</s>"]
+    model.set_params(max_vocabulary=99, min_count=2).fit(text)
+    assert model.vocabulary_.tolist() == ["a", "b", "c", "<unk>", "</s>"]
+    words = TextFile(write(tmp_path / "words", "c\nz\na\n"))
+    model = LanguageModel(AdditiveLM(delta=0.1), vocabulary=words).fit(text)
+    assert model.vocabulary_.tolist() == ["a", "c", "z", "<unk>", "</s>"]
+    with pytest.raises(ValueError, match="max_vocabulary"):
+        model.set_params(max_vocabulary=2).fit(text)
+    with pytest.raises(ValueError, match="unknown=None"):
+        LanguageModel(max_vocabulary=2, unknown=None).fit(text)
+
+
+# -------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"a b\nc \xff\n", r"text, line 2: invalid UTF-8, ff"),
+        (b"a\n\nb\n\xc3", r"line 4: invalid UTF-8, c3"),
+        (b"\xc0\xaf", "line 1: invalid UTF-8"),  # longer than needed
+        (b"\xe0\x80\x80 ", "line 1: invalid UTF-8"),
+        (b"\xed\xa0\x80 ", "line 1: invalid UTF-8"),  # surrogate
+        (b"\xf4\x90\x80\x80 ", "line 1: invalid UTF-8"),  # above U+10FFFF
+        (b"\xf5\x80\x80\x80 ", "line 1: invalid UTF-8"),
+        (b"caf\xe9 au lait\n", "line 1: invalid UTF-8, e9"),  # Latin-1
+        (b"\xff\xfea\0", "line 1: "),  # UTF-16
+        (b"a\nb\0c\n", "line 2: a NUL byte"),
+        (b"a\n" + b"b " * 60 + b"\n", "line 2: the line is longer"),
+        (b"a\n" + b"b " * 60, "line 2: the line is longer"),
+        (b"a\n" + b" " * 101 + b"\n", "line 2: the line is longer"),
+    ],
+)
+@pytest.mark.parametrize("block", [1 << 20, 3])
+def test_bad_files_are_reported_with_their_line(
+    tmp_path, monkeypatch, raw, message, block
+):
+    monkeypatch.setattr(text_module, "_BLOCK", block)
+    text = TextFile(write(tmp_path / "text", raw), max_line_bytes=100)
+    with pytest.raises(ValueError, match=message):
+        text.number()
+    with pytest.raises(ValueError, match=message):
+        list(text)
+
+
+def test_bytes_are_valid_where_python_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    pool = np.array([0x41, 0x20, 0x80, 0xBF, 0xC1, 0xC3, 0xE0, 0xE1, 0xED, 0xF0, 0xF4])
+    for _ in range(2000):
+        raw = rng.choice(pool, size=rng.integers(1, 6)).astype(np.uint8).tobytes()
+        text = TextFile(write(tmp_path / "text", raw))
+        try:
+            words = raw.decode().split()
+        except UnicodeDecodeError:
+            with pytest.raises(ValueError, match="line 1: invalid UTF-8"):
+                text.number()
+        else:
+            assert text.number().symbols == list(dict.fromkeys(words))
+
+
+def test_paths_are_checked(tmp_path):
+    for path in (tmp_path / "none", tmp_path / "*.none"):
+        with pytest.raises(FileNotFoundError):
+            TextFile(path)
+    with pytest.raises(IsADirectoryError):
+        TextFile(tmp_path)
+    with pytest.raises(ValueError, match="path_or_paths is empty"):
+        TextFile([])
+    for wrong in (3, b"x", [3], None):
+        with pytest.raises(TypeError, match="path_or_paths"):
+            TextFile(wrong)
+    path = write(tmp_path / "text", "a")
+    with pytest.raises(ValueError, match="max_line_bytes"):
+        TextFile(path, max_line_bytes=0)
+    with pytest.raises(TypeError, match="max_line_bytes"):
+        TextFile(path, max_line_bytes=1.5)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\n \n\t\n", b"\xef\xbb\xbf"])
+def test_files_without_a_sentence(tmp_path, raw):
+    text = TextFile(write(tmp_path / "text", raw))
+    with pytest.raises(ValueError, match="no sentence to learn from in TextFile"):
+        LanguageModel().fit(text)
+    with pytest.raises(ValueError, match="empty"):
+        context_windows(text)
+
+
+def test_a_file_that_changes(tmp_path, monkeypatch):
+    path = write(tmp_path / "text", "a b\n" * 100)
+    blocks = TextFile._blocks
+
+    def meanwhile(self, path):
+        for i, block in enumerate(blocks(self, path)):
+            yield block
+            if i == 0:
+                with open(path, "ab") as file:
+                    file.write(b"more\n")
+
+    monkeypatch.setattr(text_module, "_BLOCK", 64)
+    monkeypatch.setattr(TextFile, "_blocks", meanwhile)
+    with pytest.raises(RuntimeError, match="changed while it was read"):
+        TextFile(path).number()
+    # Cut short instead of longer: the interpreter must survive that.
+    path = write(tmp_path / "text", "a b\n" * 100)
+
+    def cut(self, path):
+        for i, block in enumerate(blocks(self, path)):
+            yield block
+            if i == 0:
+                os.truncate(path, 10)
+
+    monkeypatch.setattr(TextFile, "_blocks", cut)
+    with pytest.raises(RuntimeError, match="changed while it was read"):
+        TextFile(path).number()
+
+
+def test_marks_and_unknown_words_are_named_by_line(tmp_path):
+    path = write(tmp_path / "text", "a b\n\nb <s>\n")
+    model = LanguageModel(AdditiveLM(delta=0.1))
+    with pytest.raises(
+        ValueError, match=r"start mark '<s>' occurs in line 3 of .*text"
+    ):
+        model.fit(TextFile(path))
+    closed = model.set_params(vocabulary=["a", "<s>"], unknown=None, start=None)
+    with pytest.raises(ValueError, match=r"the word 'b' of line 1 of .*text"):
+        closed.fit(TextFile(path))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_interrupt_is_heard_between_blocks(tmp_path, monkeypatch):
+    path = write(tmp_path / "text", "a b c\n" * 200_000)
+    monkeypatch.setattr(text_module, "_BLOCK", 16)
+    timer = threading.Timer(
+        0.05, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    )
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        TextFile(path).number()
+    timer.join()
+
+
+def test_repr_and_pickle(tmp_path):
+    import pickle
+
+    path = write(tmp_path / "text", "a b\n")
+    text = pickle.loads(pickle.dumps(TextFile([path, path])))
+    assert "2 files" in repr(text) and list(text) == ["a b", "a b"]
