@@ -1,11 +1,15 @@
 """Language models on real text: perplexity, optimality, normalisation."""
 
+import os
+
 import numpy as np
 import pytest
 from _oracles import DATA, wikitext
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
+from sklstruct.symbols import TextFile
+from sklstruct.symbols._text import number_strings, number_symbols
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,3 +45,14 @@ def test_perplexity_of_order_5(text, estimator, low, high):
     if hasattr(fitted, "optimality_"):
         assert fitted.optimality_ <= fitted.tol
         assert np.isfinite(fitted.objective_).all()
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_ids_of_a_file_are_those_of_lists(split):
+    words = wikitext(split)
+    by_lists = number_symbols(words)
+    by_strings = number_strings([" ".join(s) for s in words])
+    file = TextFile(os.path.join(DATA, "wikitext-2", f"{split}.txt.gz")).number()
+    assert file.symbols == by_lists.symbols == by_strings.symbols
+    np.testing.assert_array_equal(file.tokens, by_lists.tokens)
+    np.testing.assert_array_equal(by_strings.tokens, by_lists.tokens)

@@ -170,7 +170,7 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
     node, target, count : of each pair; above : its parent's number in this order among
     the pairs of the level above, which at the root is the class.
     """
-    cdef Py_ssize_t j, k, d, s = -1, u = -1
+    cdef Py_ssize_t j, _k, d, s = -1, u = -1
     cdef int32_t p, x
     cdef bint weighted = weight.shape[0] > 0
     with nogil:
@@ -186,7 +186,7 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
             if shared[j] <= level:
                 s += 1
                 x = node_at[p - 1]
-                for k in range(d - 1 - level):
+                for _k in range(d - 1 - level):
                     x = parent[x]
                 node[s] = x
                 target[s] = tokens[p]

@@ -319,7 +319,6 @@ def test_interrupt_is_heard_between_blocks(tmp_path, monkeypatch):
 
 
 def test_repr_and_pickle(tmp_path):
-    import pickle
 
     path = write(tmp_path / "text", "a b\n")
     text = pickle.loads(pickle.dumps(TextFile([path, path])))
