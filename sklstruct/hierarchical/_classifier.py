@@ -39,12 +39,13 @@ from .._compat import (
 )
 from .._parallel import ThreadMap
 from .._progress import Progress
+from ..linear import DualLinearClassifier
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
 from ._forest import Forest, outcome_bounds
 from ._nodes import EstimatorNodes, LogisticNodes, Samples
 from ._problems import NodeProblems, warn_not_converged
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
-from ._sources import sources
+from ._sources import Limits, sources
 
 # Trees beyond it add nothing to a mean but hours.
 _MOST_TREES = 10_000
@@ -71,10 +72,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     Parameters
     ----------
-    taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="cut"
-        The tree. The name of a builder (a key of
+    taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
+        The tree. "auto": that of "cut"; with a `DualLinearClassifier` as `estimator`
+        and sparse X in the shape of `sklstruct.taxonomy.choose_shape`, up to 256
+        classes flat. The name of a builder (a key of
         `sklstruct.taxonomy.TAXONOMY_BUILDERS`: "spec", "diff", "cut", "obyo", "hung",
-        "ward", "kmeans", "rand", "conf"), a builder with its own parameters, or a
+        "ward", "kmeans", "rand", "conf"), which has that shape there too ("kmeans"
+        then halves the classes by directions), a builder with its own parameters, or a
         given tree: a `Taxonomy`, nested lists of labels (`Taxonomy.from_nested`; at
         most 200 deep), a parent map (`Taxonomy.from_parents`) or, if values are tuples
         or lists, a table of paths (`Taxonomy.from_paths`). A given tree must hold every
@@ -85,6 +89,10 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Cut the tree at this level, at least 0. What is below becomes leaves with a
         multinomial model over their classes; 0 is the flat model. None: the whole
         tree.
+
+    max_leaf : int, default=None
+        Nodes of at most so many classes are leaves with a multinomial model over them,
+        at least 1. None: what "auto" says, or the leaves that the tree has.
 
     estimator : classifier with `predict_proba`, default=None
         Model of a node, cloned for each. None: multinomial logistic regression, all
@@ -236,7 +244,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     _parameter_constraints: dict = {
         "taxonomy": [
-            StrOptions(set(TAXONOMY_BUILDERS)),
+            StrOptions({"auto", *TAXONOMY_BUILDERS}),
             HasMethods("build"),
             Taxonomy,
             list,
@@ -244,6 +252,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             Mapping,
         ],
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
+        "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
         "estimator": [HasMethods(["fit", "predict_proba"]), None],
         "prediction": [StrOptions({"joint", "greedy", "best_first"})],
         "regularization": [StrOptions(set(REGULARIZATIONS)), Regularization],
@@ -260,9 +269,10 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def __init__(
         self,
-        taxonomy: Any = "cut",
+        taxonomy: Any = "auto",
         *,
         max_depth: int | None = None,
+        max_leaf: int | None = None,
         estimator: BaseEstimator | None = None,
         prediction: str = "joint",
         regularization: str | Regularization = "single",
@@ -278,6 +288,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     ) -> None:
         self.taxonomy = taxonomy
         self.max_depth = max_depth
+        self.max_leaf = max_leaf
         self.estimator = estimator
         self.prediction = prediction
         self.regularization = regularization
@@ -342,9 +353,14 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         samples, factor = self._read_training(X, y, sample_weight)
         self._check_size(samples)
         rng = check_random_state(self.random_state)
-        trees = sources(
-            self.taxonomy, self.n_taxonomies, self.classes_, self.max_depth, rng
+        limits = Limits.of(
+            samples,
+            self.classes_,
+            self.max_depth,
+            self.max_leaf,
+            wide=isinstance(self.estimator, DualLinearClassifier),
         )
+        trees = sources(self.taxonomy, self.n_taxonomies, self.classes_, limits, rng)
         if self.estimator is None:
             nodes = LogisticNodes(
                 self.regularization,
@@ -368,7 +384,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             for t, source in enumerate(trees):
                 task = progress.task("taxonomy", n_steps, f"tree {t + 1}: ")
                 with task:
-                    taxonomy = source.tree(samples, self.classes_, self.max_depth)
+                    taxonomy = source.tree(samples, self.classes_)
                     task.step(repr(taxonomy), "build")
                     problems, rows = _problems_of(taxonomy, samples)
                     nodes.fit(problems, rows, samples, rng, task, parallel)

@@ -11,8 +11,23 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._checks import INT32_MAX
-from ..taxonomy import TAXONOMY_BUILDERS, GivenTaxonomy, Taxonomy, as_taxonomy
+from ..taxonomy import (
+    TAXONOMY_BUILDERS,
+    GivenTaxonomy,
+    Taxonomy,
+    TaxonomyBuilder,
+    TreeShape,
+    as_taxonomy,
+    choose_shape,
+)
 from ._nodes import Samples, seeded
+
+# What builders are by name where nodes of many outcomes are cheap: with many classes of
+# sparse samples, from few directions or from sparse means.
+_WIDE_OPTIONS = {
+    "cut": {"form": "class_means", "rank": 64},
+    "kmeans": {"balanced": True, "spherical": True},
+}
 
 
 class Source(NamedTuple):
@@ -21,11 +36,12 @@ class Source(NamedTuple):
     given: Taxonomy | None
     builder: Any
     view: RandomState | None
+    max_depth: int | None
+    max_leaf: int | None
+    max_children: int | None
 
-    def tree(
-        self, samples: Samples, classes: NDArray, max_depth: int | None
-    ) -> Taxonomy:
-        """The taxonomy over exactly these classes, cut at `max_depth`."""
+    def tree(self, samples: Samples, classes: NDArray) -> Taxonomy:
+        """The taxonomy over exactly these classes, within the limits."""
         if self.given is not None:
             taxonomy = self.given
         elif classes.size == 1:
@@ -35,14 +51,48 @@ class Source(NamedTuple):
             if self.view is not None:
                 X, code, weight = another_view(X, code, weight, self.view)
             taxonomy = self.builder.build(X, classes[code], sample_weight=weight)
-        return taxonomy if max_depth is None else taxonomy.cut(max_depth)
+        if self.max_depth is not None:
+            taxonomy = taxonomy.cut(self.max_depth)
+        if self.max_leaf is not None:
+            taxonomy = taxonomy.stop_at(self.max_leaf)
+        if self.max_children is not None:
+            taxonomy = taxonomy.widen(self.max_children)
+        return taxonomy
+
+
+class Limits(NamedTuple):
+    """How trees are to be: what the user said, and the shape where that pays."""
+
+    max_depth: int | None
+    max_leaf: int | None
+    shape: TreeShape | None
+
+    @classmethod
+    def of(
+        cls,
+        samples: Samples,
+        classes: NDArray,
+        max_depth: int | None,
+        max_leaf: int | None,
+        wide: bool,
+    ) -> Limits:
+        """wide: whether nodes of many outcomes are cheap."""
+        if not wide or not sp.issparse(samples.X):
+            return cls(max_depth, max_leaf, None)
+        shape = choose_shape(
+            classes.size,
+            *samples.X.shape,
+            n_entries=samples.X.nnz,
+            max_leaf=max_leaf,
+        )
+        return cls(max_depth, max_leaf, shape)
 
 
 def sources(
     taxonomy: Any,
     n_taxonomies: int,
     classes: NDArray,
-    max_depth: int | None,
+    limits: Limits,
     rng: RandomState,
 ) -> list[Source]:
     """The sources of all trees.
@@ -54,8 +104,11 @@ def sources(
     found, seen = [], []
     for t in range(n_taxonomies):
         spec = specs[t % len(specs)]
-        built = isinstance(spec, str) or hasattr(spec, "build")
-        spec = _builder(spec, max_depth) if built else as_taxonomy(spec, classes)
+        own = limits.max_depth, limits.max_leaf, None
+        if isinstance(spec, str):
+            spec, own = _by_name(spec, classes, n_taxonomies, limits)
+        built = hasattr(spec, "build")
+        spec = spec if built else as_taxonomy(spec, classes)
         again = any(_same(spec, other) for other in seen)
         if not again:
             seen.append(spec)
@@ -68,22 +121,34 @@ def sources(
             # a seed of the user's would give the same tree again
             builder = seeded(clone(spec, safe=False), rng, replace=again)
             view = RandomState(rng.randint(INT32_MAX)) if again else None
-            found.append(Source(None, builder, view))
+            found.append(Source(None, builder, view, *own))
         else:
-            found.append(Source(spec, None, None))
+            found.append(Source(spec, None, None, *own))
     return found
 
 
-def _builder(spec, max_depth):
-    if not isinstance(spec, str):
-        return spec
-    if spec not in TAXONOMY_BUILDERS:
+def _by_name(
+    name: str, classes: NDArray, n_taxonomies: int, limits: Limits
+) -> tuple[TaxonomyBuilder | Taxonomy, tuple]:
+    """(builder or flat tree, `max_depth`, `max_leaf` and `max_children` of it)"""
+    if name not in TAXONOMY_BUILDERS and name != "auto":
         raise ValueError(
-            f"taxonomy={spec!r} is not the name of a builder; there are "
-            f"{sorted(TAXONOMY_BUILDERS)}"
+            f"taxonomy={name!r} is not the name of a builder; there are "
+            f"{['auto', *sorted(TAXONOMY_BUILDERS)]}"
         )
-    # every builder takes max_depth: no splits that are cut off after
-    return TAXONOMY_BUILDERS[spec](max_depth=max_depth)
+    max_depth, max_leaf, shape = limits
+    max_children, options = None, {}
+    if shape is not None:
+        if name == "auto" and shape.n_levels == 0 and n_taxonomies == 1:
+            return Taxonomy.flat(classes), (None, None, None)
+        # a mean of several needs trees that differ, of two leaves at least
+        max_leaf = min(shape.max_leaf, max(classes.size // 2, 1))
+        max_children = max(shape.max_children, 2)
+        options = _WIDE_OPTIONS.get("cut" if name == "auto" else name, {})
+    builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]
+    # every builder takes them: no splits that are cut off after
+    builder = builder(max_depth=max_depth, max_leaf=max_leaf, **options)
+    return builder, (max_depth, max_leaf, max_children)
 
 
 def another_view(

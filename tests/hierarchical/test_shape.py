@@ -1,0 +1,89 @@
+"""HierarchicalClassifier: how large leaves and how wide nodes are."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.datasets import make_sparse_classes
+from sklstruct.linear import DualLinearClassifier
+from sklstruct.taxonomy import CutSplit, Taxonomy
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return make_sparse_classes(3000, 300, 2000, n_groups=6, random_state=0)
+
+
+def sizes(tree):
+    held = tree.class_sets.stop - tree.class_sets.start
+    return held[tree.is_leaf], held[~tree.is_leaf]
+
+
+@pytest.mark.parametrize("taxonomy", ["auto", "cut", "ward", [[*range(5)], [*range(5, 10)]]])  # fmt: skip  # noqa: E501
+def test_max_leaf(taxonomy):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 10
+    X = rng.normal(size=(10, 6))[y] + 0.3 * rng.normal(size=(200, 6))
+    model = HierarchicalClassifier(taxonomy, max_leaf=3).fit(X, y)
+    leaves, inner = sizes(model.taxonomy_)
+    assert inner.min() > 3
+    if not isinstance(taxonomy, list):
+        assert leaves.max() <= 3
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    one = HierarchicalClassifier(taxonomy, max_leaf=10).fit(X, y)
+    assert one.taxonomy_.depth == 0
+
+
+def test_auto_is_cut_but_for_nodes_of_many_outcomes(texts):
+    X, y = texts
+    few = np.flatnonzero(y < 30)
+    dense, target = X[few][:, :40].toarray(), y[few]
+    models = [HierarchicalClassifier(t).fit(dense, target) for t in ("auto", "cut")]
+    assert models[0].taxonomy_ == models[1].taxonomy_
+    assert isinstance(models[0].builders_[0], CutSplit)
+
+
+def test_auto_has_the_shape_that_pays(texts):
+    X, y = texts
+    node = DualLinearClassifier(max_iter=5)
+    model = HierarchicalClassifier(estimator=node, random_state=0).fit(X, y)
+    leaves, _ = sizes(model.taxonomy_)
+    assert model.taxonomy_.depth == 1 and 4 <= leaves.size and leaves.max() <= 100
+    halves = HierarchicalClassifier(
+        "kmeans", estimator=node, max_leaf=40, random_state=0
+    ).fit(X, y)
+    leaves, _ = sizes(halves.taxonomy_)
+    assert halves.taxonomy_.depth == 1 and np.ptp(leaves) <= 1 and leaves.max() <= 40
+    few = y < 60
+    flat = HierarchicalClassifier(estimator=node).fit(X[few], y[few])
+    assert flat.taxonomy_ == Taxonomy.flat(np.unique(y[few]))
+    assert flat.builders_ == [None]
+    two = HierarchicalClassifier(estimator=node, n_taxonomies=2, random_state=0)
+    assert [t.depth > 0 for t in two.fit(X[few], y[few]).taxonomies_] == [True, True]
+
+
+def test_given_trees_and_builders_are_as_they_were_given(texts):
+    X, y = texts
+    few = y < 60
+    node = DualLinearClassifier(max_iter=5)
+    given = [list(range(20)), [list(range(20, 35)), list(range(35, 60))]]
+    for taxonomy in (given, CutSplit(max_depth=3)):
+        model = HierarchicalClassifier(taxonomy, estimator=node).fit(X[few], y[few])
+        assert model.taxonomy_.depth == (2 if taxonomy is given else 3)
+
+
+def test_bad_max_leaf(texts):
+    X, y = texts
+    for bad in (0, -1, 2.5, "many"):
+        with pytest.raises(ValueError, match="max_leaf"):
+            HierarchicalClassifier(max_leaf=bad).fit(X, y)
+    with pytest.raises(ValueError, match="not the name of a builder"):
+        HierarchicalClassifier(("cut", "autp"), n_taxonomies=2).fit(X[:50], y[:50])
+
+
+def test_a_single_class_and_sparse_rows_that_are_empty():
+    X = sp.csr_matrix((6, 4), dtype=np.float32)
+    node = DualLinearClassifier()
+    model = HierarchicalClassifier(estimator=node).fit(X, ["a"] * 6)
+    assert model.predict(X).tolist() == ["a"] * 6
