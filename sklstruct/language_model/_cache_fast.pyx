@@ -13,8 +13,8 @@ holds the sum over its children, how many of them have a count, and the list of 
 children. The contexts of a position are the nodes of its last 0, 1, ... words, so
 reading a word is one look-up for each length, O(order).
 
-`nodes` has a row for each node: count, total, distinct, first child, next sibling, word.
-Tables are made large enough by the caller. Words are class ids; `first` marks the
+`nodes` has a row for each node: count, total, distinct, first child, next sibling and
+word. Tables are made large enough by the caller. Words are class ids; `first` marks the
 positions where a sentence begins, at which the context is the word `start` alone.
 """
 
