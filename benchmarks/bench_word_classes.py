@@ -1,0 +1,231 @@
+"""The ladder of language models: word classes, refined contexts, mixtures, caches.
+
+    SKLSTRUCT_DATA=... python benchmarks/bench_word_classes.py [--case ladder]
+
+WikiText-2 with V = 33 278 classes; lines are sentences, empty lines are dropped; end
+marks and the token of unknown words count like any word. One thread. `ladder`: one fit
+from sentences (clusterings included), perplexities, scored tokens a second,
+milliseconds of a full row, the model's pickle in megabytes, and the largest deviation
+from 1 of the sums of rows at 100 random histories. `tune`: strengths, decays and paths
+of refined trees, judged on the validation file. `caches`: perplexity with caches, whose
+weights are fitted on the validation file in its order: another task. `clusters`:
+seconds of exchange clustering. With ``--peer kenlm`` also KenLM's ``lmplz``, if it is on
+the PATH, judged by its ``query``.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from _common import fastest, main, timed, wikitext
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+
+from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
+
+DEPTH = 4
+CLASSES = "c50(1) c50(2) c50(3) c50(4) c50(5) c50(6)"
+
+
+def l2(lam, alpha, **params):
+    return StructuredLogLinearLM(penalty="l2", lam=lam, alpha=alpha, **params)
+
+
+def refined(path, estimator):
+    return make_pipeline(ContextRefiner(path), estimator)
+
+
+# name -> (estimator of windows, their width)
+MODELS = {
+    "modified Kneser-Ney": lambda: (KneserNeyLM(), DEPTH),
+    "l2, words": lambda: (l2(0.1, 0.7), DEPTH),
+    "modified Kneser-Ney, short path": lambda: (
+        refined("short", KneserNeyLM()),
+        DEPTH,
+    ),
+    "l2, classes only": lambda: (refined(CLASSES, l2(0.3, 0.85)), 6),
+    "l2, short path": lambda: (refined("short", l2(0.3, 0.85)), DEPTH),
+    "l2, long path": lambda: (refined("long", l2(0.3, 0.88)), DEPTH),
+}
+# name -> (rung of the ladder, parameters of the cache)
+CACHES = {
+    "modified Kneser-Ney + caches": ("modified Kneser-Ney", {}),
+    "l2, long path + caches": ("l2, long path", {}),
+    "l2, long path + within-class cache": (
+        "l2, long path",
+        {"word_classes": 100, "theta": 15.0, "class_half_life": 100.0},
+    ),
+}
+# What `tune` tries on the validation file: lam, alpha, path.
+TUNED = [
+    *[
+        (lam, alpha, "short")
+        for lam in (0.2, 0.3, 0.45)
+        for alpha in (0.82, 0.85, 0.88)
+    ],
+    *[(lam, alpha, "long") for lam in (0.2, 0.3, 0.45) for alpha in (0.85, 0.88, 0.91)],
+]
+
+
+def cases():
+    out = [{"section": "ladder", "model": name} for name in MODELS]
+    out += [
+        {"section": "ladder", "model": "KenLM lmplz", "needs": "kenlm"},
+    ]
+    out += [{"section": "caches", "model": name, "slow": True} for name in CACHES]
+    out += [
+        {"section": "clusters", "n_clusters": k, "offsets": offsets}
+        for k, offsets in ((50, "1, 2"), (100, "1, 2"), (200, "1, 2"), (100, "-1, 1"))
+    ]
+    names = ("lam", "alpha", "path")
+    out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
+    return out
+
+
+def fitted(name):
+    """(LanguageModel of a rung, seconds of its fit)."""
+    estimator, depth = MODELS[name]()
+    lm = LanguageModel(estimator, max_depth=depth)
+    return lm, timed(lm.fit, wikitext("train"), repeats=1).cpu
+
+
+def histories(n, seed=0):
+    """The first words of random test sentences."""
+    rng = np.random.default_rng(seed)
+    test = wikitext("test")
+    chosen = [test[i] for i in rng.integers(len(test), size=n)]
+    return [s[: rng.integers(len(s) + 1)] for s in chosen]
+
+
+def rows_of(lm, contexts):
+    predictor = lm.predictor
+    encode = predictor.encoder.encode_history
+    windows = np.vstack([predictor.recent(encode(c)[None]) for c in contexts])
+    return np.exp(predictor.log_rows(windows))
+
+
+def ladder(case):
+    if case["model"] == "KenLM lmplz":
+        return lmplz()
+    lm, seconds = fitted(case["model"])
+    test = wikitext("test")
+    n_tokens = sum(map(len, test)) + len(test)
+    contexts = histories(100)
+    deviation = np.abs(rows_of(lm, contexts).sum(axis=1) - 1).max()
+    times = fastest(
+        score=lambda: lm.score_samples(test),
+        rows=lambda: rows_of(lm, contexts),
+        repeats=3,
+    )
+    return {
+        "validation": lm.perplexity(wikitext("valid")),
+        "test": lm.perplexity(test),
+        "fit_seconds": seconds,
+        "tokens_per_second": n_tokens / times["score"].cpu,
+        "row_milliseconds": 10 * times["rows"].cpu,
+        "megabytes": len(pickle.dumps(lm)) / 1e6,
+        "deviation": deviation,
+    }
+
+
+def lmplz():
+    """Order 5, its own smoothing; the perplexity as its program prints it."""
+    program, query = shutil.which("lmplz"), shutil.which("query")
+    if program is None or query is None:
+        raise RuntimeError("lmplz and query of KenLM must be on the PATH")
+    with tempfile.TemporaryDirectory() as folder:
+        arpa = Path(folder, "wt2.arpa")
+        train = "\n".join(" ".join(s) for s in wikitext("train"))
+        start = time.perf_counter()
+        subprocess.run(
+            [program, "-o", "5", "-T", folder, "-S", "2G", "--skip_symbols"]
+            + ["--arpa", arpa],
+            input=train,
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+        seconds = time.perf_counter() - start
+        size = arpa.stat().st_size / 1e6
+        perplexity = {}
+        for split in ("valid", "test"):
+            text = "\n".join(" ".join(s) for s in wikitext(split))
+            begin = time.perf_counter()
+            answer = subprocess.run(
+                [query, "-v", "summary", arpa],
+                input=text,
+                text=True,
+                check=True,
+                capture_output=True,
+            )
+            end = time.perf_counter() - begin
+            printed = answer.stdout.splitlines()
+            line = next(x for x in printed if x.startswith("Perplexity including OOVs"))
+            perplexity[split] = float(line.split()[-1])
+    return {
+        "validation": perplexity["valid"],
+        "test": perplexity["test"],
+        "fit_seconds": seconds,
+        "query_seconds": end,
+        "megabytes": size,
+    }
+
+
+def caches(case):
+    rung, params = CACHES[case["model"]]
+    lm, seconds = fitted(rung)
+    model = CacheLM(FrozenEstimator(lm), **params)
+    if "word_classes" in params:
+        clustering = ExchangeClustering(params["word_classes"], offsets=(-1, 1))
+        model.set_params(
+            word_classes=FrozenEstimator(clustering.fit(wikitext("train")))
+        )
+    fit = timed(model.fit, wikitext("valid"), repeats=1)
+    test = wikitext("test")
+    n_tokens = sum(map(len, test)) + len(test)
+    score = timed(model.perplexity, test, repeats=1)
+    return {
+        "validation": model.perplexity(wikitext("valid")),
+        "test": score.result,
+        "static_test": lm.perplexity(test),
+        "fit_seconds": seconds + fit.cpu,
+        "tokens_per_second": n_tokens / score.cpu,
+    }
+
+
+def clusters(case):
+    offsets = tuple(int(k) for k in case["offsets"].split(","))
+    clustering = ExchangeClustering(case["n_clusters"], offsets=offsets)
+    fit = timed(clustering.fit, wikitext("train"), repeats=1)
+    return {
+        "seconds": fit.cpu,
+        "passes": clustering.n_iter_,
+        "nats_a_neighbour": clustering.objective_
+        / (len(offsets) * sum(map(len, wikitext("train")))),
+    }
+
+
+def tune(case):
+    model = refined(case["path"], l2(case["lam"], case["alpha"]))
+    lm = LanguageModel(model, max_depth=DEPTH).fit(wikitext("train"))
+    return {
+        "validation": lm.perplexity(wikitext("valid")),
+        "test": lm.perplexity(wikitext("test")),
+    }
+
+
+def run(case):
+    sections = {"ladder": ladder, "caches": caches, "clusters": clusters, "tune": tune}
+    return sections[case["section"]](case)
+
+
+if __name__ == "__main__":
+    main(cases, run, peers=("kenlm",))
