@@ -9,7 +9,7 @@ milliseconds of a full row, the model's pickle in megabytes, and the largest dev
 from 1 of the sums of rows at 100 random histories. `tune`: strengths, decays and paths
 of refined trees, judged on the validation file. `caches`: perplexity with caches, whose
 weights are fitted on the validation file in its order: another task. `clusters`:
-seconds of exchange clustering. With ``--peer kenlm`` also KenLM's ``lmplz``, if it is on
+seconds of exchange clustering. With ``--peer kenlm`` also ``lmplz`` of KenLM, if on
 the PATH, judged by its ``query``.
 """
 

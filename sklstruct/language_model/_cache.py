@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import HasMethods, Interval, Options, StrOptions, _fit_context
 from .._likelihood import weighted_sum
-from ..symbols._sentences import read_sentences
+from ..symbols._sentences import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState
 from ._language_model import LanguageModel
@@ -208,13 +208,13 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
             In the order of the text.
 
         y : None
             Ignored.
 
-        X_val : iterable of sentences, default=None
+        X_val : TextFile or iterable of sentences, default=None
             Held-out text, in its order, for the weights. None: the last
             `validation_fraction` of X.
 
@@ -239,7 +239,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 "classifier of windows as LanguageModel(classifier)"
             )
         frozen = base is not self.base
-        sentences = read_sentences(X)
+        sentences = number_sentences(X)
         held = None
         if weights is None:
             train, held = self._split(sentences, X_val, frozen)
@@ -253,7 +253,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         first = np.zeros((1, 3))
         first[0, 0] = 1.0
         self.weights_ = np.vstack([first, weights])
-        if not frozen and self.refit and len(train) < len(sentences):
+        if not frozen and self.refit and train.n_sentences < sentences.n_sentences:
             self.base_ = clone(base).fit(sentences)
             self.class_of_ = self._classes_of_vocabulary()
         return self
@@ -277,20 +277,22 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _split(self, sentences, X_val, frozen):
         if X_val is not None:
-            held, train = read_sentences(X_val, "X_val"), sentences
-            if not held:
+            held, train = number_sentences(X_val, "X_val"), sentences
+            if not held.n_sentences:
                 raise ValueError("X_val is empty: there is no text to fit weights on")
         elif frozen:
             held = train = sentences
         else:
-            n = int(np.ceil(self.validation_fraction * len(sentences)))
-            if n >= len(sentences):
+            n_sentences = sentences.n_sentences
+            n = int(np.ceil(self.validation_fraction * n_sentences))
+            if n >= n_sentences:
                 raise ValueError(
-                    f"X: of {len(sentences)} sentence(s), {n} would be held out for "
+                    f"X: of {n_sentences} sentence(s), {n} would be held out for "
                     "the weights, and none be left to fit the base; give X_val, or "
                     "weights"
                 )
-            train, held = sentences[:-n], sentences[-n:]
+            late = np.arange(n_sentences) >= n_sentences - n
+            train, held = sentences.select(~late), sentences.select(late)
         return train, held
 
     def _fit_classes(self, sentences):
@@ -371,7 +373,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
             The text in its order: each word is scored with all before it in mind.
 
         state : CacheState, default=None
@@ -393,7 +395,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             If the state is of another model, or `starts` does not fit X.
         """
         check_is_fitted(self)
-        sentences = read_sentences(X)
+        sentences = number_sentences(X)
         log_prob = self._score(sentences, state, starts)
         lengths = self.base_.predictor.encoder.lengths(sentences)
         stop = np.cumsum(lengths)
@@ -430,7 +432,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _recall(self, sentences, state, starts):
         """(log P_0 of every position, what the caches had for it)."""
-        starts = _check_starts(starts, len(sentences))
+        starts = _check_starts(starts, sentences.n_sentences)
         scored = self.base_.evaluate(sentences)
         words = self._classes_of_tokens(scored.token)
         stop = np.cumsum(scored.length)
@@ -484,7 +486,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
             In the order of the text. Folds of a cross-validation must not be shuffled.
 
         y : None
@@ -496,7 +498,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             Minus the logarithm of `perplexity`.
         """
         check_is_fitted(self)
-        log_prob = self._score(read_sentences(X), None, None)
+        log_prob = self._score(number_sentences(X), None, None)
         known = ~np.isnan(log_prob)
         if not known.any():
             raise ValueError("X holds no token to score")
@@ -513,7 +515,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : iterable of sentences
+        X : TextFile or iterable of sentences
             In the order of the text.
 
         state : CacheState, default=None
@@ -528,7 +530,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             Of the text with a cache: not to be compared with one without.
         """
         check_is_fitted(self)
-        log_prob = self._score(read_sentences(X), state, starts)
+        log_prob = self._score(number_sentences(X), state, starts)
         known = ~np.isnan(log_prob)
         if not known.any():
             raise ValueError("X holds no token to score")

@@ -165,7 +165,7 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_columns), or iterable of sentences
+        X : array-like of shape (n_samples, n_columns), TextFile or sentences
             With `y`, or as an array or data frame of two dimensions: windows of
             symbols, the last column the most recent. Else sentences: iterables of
             symbols, or strings, which are split on whitespace.
