@@ -19,13 +19,13 @@ from . import _automaton_fast as _fast
 class _Tables:
     """What the solvers need of a BackoffModel, as plain arrays."""
 
-    def __init__(self, model: BackoffModel):
+    def __init__(self, model: BackoffModel, weight: float):
         labels = model.labels
         self.parent, self.symbol = model.tree.parent, model.tree.symbol
         self.arc_ptr = model.pairs.ptr.astype(np.int64)
         self.arc_class = model.pairs.target
-        self.arc_log_prob = model.log_prob
-        self.backoff = model.log_backoff
+        self.arc_log_prob = model.log_prob * weight
+        self.backoff = model.log_backoff * weight
         self.classes = labels.classes
         labels.known_symbols("model")
         self.symbol_of_class = labels.symbol_of_class
@@ -137,6 +137,10 @@ class ContextAutomaton:
     model : BackoffModel
         Over a trie, with known context symbols.
 
+    weight : float, default=1
+        Power of all probabilities, above 0: one of every stored probability and
+        back-off weight is one of their products.
+
     Attributes
     ----------
     parent, symbol, depth : ndarray of shape (n_nodes,), int32
@@ -160,8 +164,9 @@ class ContextAutomaton:
         -1 where the model has no such mark (`start_node`: 0, the root).
     """
 
-    def __init__(self, model: BackoffModel):
-        t = _Tables(model)
+    def __init__(self, model: BackoffModel, weight: float = 1.0):
+        self.weight = weight
+        t = _Tables(model, weight)
         _add_prefixes(t)
         _add_arcs(t)
         self.parent, self.symbol = t.parent, t.symbol

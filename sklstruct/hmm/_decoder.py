@@ -41,7 +41,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         least 1. Nothing bounds what is dropped, so results are then reported as
         approximate. None: all.
 
-    solver, tol, max_iter, max_states, n_jobs
+    transition_weight, solver, tol, max_iter, max_states, n_jobs
         As in `HighOrderHMM`.
 
     Attributes
@@ -98,6 +98,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         channel: Any,
         *,
         n_candidates: int | None = None,
+        transition_weight: float = 1.0,
         solver: str = "auto",
         tol: float = 1e-9,
         max_iter: int = 100_000,
@@ -107,6 +108,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         self.language_model = language_model
         self.channel = channel
         self.n_candidates = n_candidates
+        self.transition_weight = transition_weight
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

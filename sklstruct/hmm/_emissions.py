@@ -156,11 +156,11 @@ class SuffixEmission(Emission):
         Words that occur at most so often are rare: they teach the endings, and are
         helped by them. At least 1.
 
-    theta : float or None, default=None
+    theta : float or None, default=0.5
         Weight of the shorter ending, above 0. None: the standard deviation of the
-        label frequencies, as in [1]_.
+        label frequencies, as in [1]_, which trusts rare long endings more.
 
-    shrinkage : float, default=0.3
+    shrinkage : float, default=1
         m, how many occurrences the ending of a rare word counts for; at least 0.
         At 0 a known word allows only the labels that it was seen with, as in [1]_.
 
@@ -214,8 +214,8 @@ class SuffixEmission(Emission):
         self,
         max_suffix: int = 6,
         max_count: int = 10,
-        theta: float | None = None,
-        shrinkage: float = 0.3,
+        theta: float | None = 0.5,
+        shrinkage: float = 1.0,
         min_proba: float = 1e-3,
     ):
         self.max_suffix = max_suffix
@@ -425,10 +425,11 @@ class ClassifierEmission(Emission):
         flat = [o for sequence in X for o in sequence if not is_missing(o)]
         rows = iter(())
         if flat:
-            if hasattr(self.estimator_, "predict_log_proba"):
-                log_proba = self.estimator_.predict_log_proba(_stack(flat))
-            else:
-                with np.errstate(divide="ignore"):
+            # A probability of 0 is no accident: the label is ruled out.
+            with np.errstate(divide="ignore"):
+                if hasattr(self.estimator_, "predict_log_proba"):
+                    log_proba = self.estimator_.predict_log_proba(_stack(flat))
+                else:
                     log_proba = np.log(self.estimator_.predict_proba(_stack(flat)))
             if np.isnan(log_proba).any():
                 raise ValueError("emission: the classifier gave NaN probabilities")

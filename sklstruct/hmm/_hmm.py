@@ -20,6 +20,7 @@ from ._inference import SequenceInference
 from ._sequences import check_pairs, object_array
 
 SOLVER_CONSTRAINTS = {
+    "transition_weight": [Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", "lattice", "refine"})],
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_iter": [Interval(Integral, 0, None, closed="left")],
@@ -54,6 +55,12 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     emission : {"suffix", "mle"}, emission model or classifier, default="suffix"
         "suffix" is ``SuffixEmission()``, "mle" is ``FrequencyEmission()``; a
         classifier is wrapped in a `ClassifierEmission`.
+
+    transition_weight : float, default=1
+        Power of the transition probabilities, above 0: the language model scale of
+        speech recognition. Below 1 where emissions and transitions count the same
+        evidence twice. All answers are then about
+        :math:`P(y)^{\tau} p(o \mid y)`, whose sum is no probability of o.
 
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
@@ -128,6 +135,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         *,
         smoothing: Any = None,
         emission: Any = "suffix",
+        transition_weight: float = 1.0,
         solver: str = "auto",
         tol: float = 1e-9,
         max_iter: int = 100_000,
@@ -137,6 +145,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         self.order = order
         self.smoothing = smoothing
         self.emission = emission
+        self.transition_weight = transition_weight
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -193,7 +202,11 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             for labels in y
         ]
         vars(self).pop("_automaton_cache", None)
-        self._fit_transitions(ids)
+        self.transition_model_, self._class_of_label = self._fit_transitions(ids)
+        self._label_of_class = np.full(
+            self.transition_model_.n_classes, -1, dtype=np.int64
+        )
+        self._label_of_class[self._class_of_label] = np.arange(len(self.classes_))
         self.order_ = self.transition_model_.order
         emission = self.emission
         if isinstance(emission, str):
@@ -204,7 +217,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         return self
 
     def _fit_transitions(self, ids):
-        """Sets transition_model_ and the class id of each label in it."""
+        """A model of the label sequences, and the class id of each label in it."""
         n = len(self.classes_)
         if isinstance(self.smoothing, BackoffModel):
             model = self.smoothing
@@ -215,42 +228,36 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
                         f"y holds the label {one!r}, which smoothing, a fitted "
                         "model, does not predict"
                     )
-            self.transition_model_ = model
-            self._class_of_label = np.array(
+            return model, np.array(
                 [index[c] for c in self.classes_.tolist()], dtype=np.int32
             )
-        else:
-            # Labels keep their ids 0..n-1; n is the start, n + 1 the end.
-            w = context_windows(
-                [a.tolist() for a in ids], self.order - 1, start=n, end=n + 1
-            )
-            smoothing = self.smoothing
-            if smoothing is None:
-                smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
-            estimator = clone(smoothing)
-            known = estimator.get_params(deep=False)
-            wanted = {"padding": -1, "classes": np.r_[np.arange(n), n + 1]}
-            estimator.set_params(**{k: v for k, v in wanted.items() if k in known})
-            estimator.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
-            model = getattr(estimator, "backoff_model_", None)
-            if model is None:
-                raise TypeError(
-                    f"smoothing: {type(estimator).__name__} fits no back-off model; "
-                    "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
-                )
-            names = self.classes_.tolist()
-            start, end = _new_mark("<s>", names), _new_mark("</s>", names)
-            symbols = object_array([*names, start, end])[
-                model.labels.symbols.astype(np.int64)
-            ]
-            self.transition_model_ = model.relabel(
-                Labels(object_array([*names, end]), symbols, start=start, end=end)
-            )
-            self._class_of_label = np.arange(n, dtype=np.int32)
-        self._label_of_class = np.full(
-            self.transition_model_.n_classes, -1, dtype=np.int64
+        # Labels keep their ids 0..n-1; n is the start, n + 1 the end.
+        w = context_windows(
+            [a.tolist() for a in ids], self.order - 1, start=n, end=n + 1
         )
-        self._label_of_class[self._class_of_label] = np.arange(n)
+        smoothing = self.smoothing
+        if smoothing is None:
+            smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
+        estimator = clone(smoothing)
+        known = estimator.get_params(deep=False)
+        wanted = {"padding": -1, "classes": np.r_[np.arange(n), n + 1]}
+        estimator.set_params(**{k: v for k, v in wanted.items() if k in known})
+        estimator.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+        model = getattr(estimator, "backoff_model_", None)
+        if model is None:
+            raise TypeError(
+                f"smoothing: {type(estimator).__name__} fits no back-off model; "
+                "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
+            )
+        names = self.classes_.tolist()
+        start, end = _new_mark("<s>", names), _new_mark("</s>", names)
+        symbols = object_array([*names, start, end])[
+            model.labels.symbols.astype(np.int64)
+        ]
+        model = model.relabel(
+            Labels(object_array([*names, end]), symbols, start=start, end=end)
+        )
+        return model, np.arange(n, dtype=np.int32)
 
     def _read(self, X):
         emission = self.emission_

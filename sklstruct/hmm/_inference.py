@@ -91,8 +91,9 @@ class SequenceInference:
     def _automaton(self):
         # Not pickled: made from the model in one pass.
         automaton = vars(self).get("_automaton_cache")
-        if automaton is None:
-            automaton = self._automaton_cache = ContextAutomaton(self.transition_model_)
+        if automaton is None or automaton.weight != self.transition_weight:
+            automaton = ContextAutomaton(self.transition_model_, self.transition_weight)
+            self._automaton_cache = automaton
             automaton.arcs  # noqa: B018  before threads share it
         return automaton
 

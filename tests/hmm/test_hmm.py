@@ -142,6 +142,31 @@ def test_order_is_learnt_from_data():
     assert search.best_score_ > 0.99
 
 
+def test_transition_weight():
+    X, y = toy()
+    tagger = HighOrderHMM(3).fit(X, y)
+    x = [max(X, key=len)[:5]]
+    labels = [y[X.index(max(X, key=len))][:5]]
+    emission = sum(
+        dict(zip(*(a.tolist() for a in row)))["ADNV".index(label)]
+        for row, label in zip(tagger.emission_.candidates(x[0]), labels[0])
+    )
+    transitions = tagger.joint_log_proba(x, labels)[0] - emission
+    for weight in (0.3, 2.0):
+        tagger.set_params(transition_weight=weight)
+        assert tagger.joint_log_proba(x, labels)[0] == pytest.approx(
+            weight * transitions + emission
+        )
+        scores = all_paths(tagger, x[0])[1]
+        for solver in ("lattice", "refine"):
+            found = tagger.set_params(solver=solver).decode(x)
+            assert found.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
+        log_z = np.logaddexp.reduce(scores)
+        assert tagger.log_likelihood(x)[0] == pytest.approx(log_z, abs=1e-9)
+    with pytest.raises(ValueError, match="'transition_weight' parameter"):
+        clone(tagger).set_params(transition_weight=0).fit(X, y)
+
+
 def test_clone_pickle_and_size():
     X, y = toy()
     tagger = HighOrderHMM(3).fit(X, y)
