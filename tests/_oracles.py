@@ -121,3 +121,50 @@ def make_model(
         classes = np.arange(pairs.n_classes) if classes is None else classes
         labels = Labels(classes, symbols, **marks)
     return BackoffModel(pairs, log_prob, log_backoff, labels)
+
+
+# ---------------------------------------------------------------- word classes
+
+
+def following_text(seed, n_words=8, n_sentences=60):
+    """Sentences over two hidden kinds of words, which follow each other."""
+    rng = np.random.default_rng(seed)
+    follow = rng.dirichlet(np.full(n_words, 0.5), size=n_words)
+    text = []
+    for _ in range(n_sentences):
+        word, sentence = rng.integers(n_words), []
+        for _ in range(rng.integers(1, 9)):
+            sentence.append(f"w{word}")
+            word = rng.choice(n_words, p=follow[word])
+        text.append(sentence)
+    return text
+
+
+def word_neighbours(text, offsets):
+    """word -> Counter of (offset, neighbour); None is what is outside a sentence."""
+    counts = {}
+    for s in text:
+        for i, word in enumerate(s):
+            for k in offsets:
+                if i + k > len(s):
+                    continue  # farther than the end, which is one feature
+                inside = 0 <= i + k < len(s)
+                feature = (k, s[i + k] if inside else None)
+                table = counts.setdefault(word, {})
+                table[feature] = table.get(feature, 0) + 1
+    return counts
+
+
+def class_log_likelihood(counts, class_of):
+    """The definition: every neighbour given the class of its word."""
+    table, total = {}, {}
+    for word, features in counts.items():
+        c = class_of[word]
+        for f, n in features.items():
+            table[c, f] = table.get((c, f), 0) + n
+            total[c] = total.get(c, 0) + n
+    return sum(
+        n * np.log(table[class_of[w], f] / total[class_of[w]])
+        for w, features in counts.items()
+        for f, n in features.items()
+    )

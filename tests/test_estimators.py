@@ -77,6 +77,7 @@ from sklstruct.taxonomy import (
 from sklstruct.word_classes import (
     ContextRefiner,
     ExchangeClustering,
+    TaxonomyClustering,
     WordClustering,
 )
 
@@ -211,7 +212,7 @@ ELSEWHERE = {
         "tests/loglinear (parts of StructuredLogLinearLM)",
     ),
     **dict.fromkeys(
-        [ExchangeClustering, WordClustering],
+        [ExchangeClustering, TaxonomyClustering, WordClustering],
         "tests/word_classes (they predict symbols of any shape)",
     ),
     **dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,35 @@ def is_windows(X: Any) -> bool:
     return getattr(X, "ndim", 1) == 2 or hasattr(X, "columns")
 
 
+def check_offsets(offsets: Any) -> tuple[int, ...]:
+    """Distinct integers other than 0, at least one."""
+    given, offsets = offsets, tuple(offsets)
+    if not offsets or any(
+        isinstance(k, bool) or not isinstance(k, numbers.Integral) or k == 0
+        for k in offsets
+    ):
+        raise ValueError(
+            f"offsets must be integers other than 0, at least one, got {given!r}"
+        )
+    if len(set(offsets)) < len(offsets):
+        raise ValueError(f"offsets holds a place twice: {given!r}")
+    return tuple(int(k) for k in offsets)
+
+
 def read_neighbours(
-    estimator: BaseEstimator, X: Any, y: Any, reach: int, targets_are_words: bool
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    offsets: tuple[int, ...],
+    *,
+    reset: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Windows and what follows them, as ids.
 
     Parameters
     ----------
     estimator : estimator
-        With a parameter `padding`; its number of columns is set.
+        With a parameter `padding`; its number of columns is set or checked.
 
     X : array-like of shape (n_samples, n_columns), or iterable of sentences
         Windows, if y is given or X has two dimensions.
@@ -36,11 +57,12 @@ def read_neighbours(
         What follows each window. None: the last column of X, or the words of the
         sentences and their ends.
 
-    reach : int
-        Columns that are needed.
+    offsets : tuple of int
+        Checked. The farthest says how many columns are needed; with a negative one the
+        targets are words too, and numbered as these are.
 
-    targets_are_words : bool
-        Whether the targets are clustered too, and thus numbered as the words are.
+    reset : bool, default=True
+        Whether the number of columns is set or checked.
 
     Returns
     -------
@@ -57,9 +79,10 @@ def read_neighbours(
     n_targets : int
         Ids of targets are below it.
     """
+    reach, targets_are_words = max(map(abs, offsets)), min(offsets) < 0
     if y is None and not is_windows(X):
         return _read_sentences(X, reach)
-    windows, symbols = read_windows(estimator, X, estimator.padding, reset=True)
+    windows, symbols = read_windows(estimator, X, estimator.padding, reset=reset)
     if y is None:
         if windows.shape[1] < 2:
             raise ValueError(

@@ -18,7 +18,7 @@ from .._compat import Interval, StrOptions, _fit_context
 from .._progress import Progress
 from . import _exchange_fast
 from ._base import WordClustering
-from ._counts import count_features, read_neighbours
+from ._counts import check_offsets, count_features, read_neighbours
 
 # Additions of one call of the kernel: signals are looked at between calls.
 _CALL = 1 << 28
@@ -186,10 +186,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
             If there are fewer words than `n_clusters`, or the windows are shorter
             than `offsets` reach.
         """
-        offsets = self._check_offsets()
-        symbols, windows, target, n_targets = read_neighbours(
-            self, X, y, max(map(abs, offsets)), min(offsets) < 0
-        )
+        offsets = check_offsets(self.offsets)
+        symbols, windows, target, n_targets = read_neighbours(self, X, y, offsets)
         n_samples = target.size
         counts = count_features(windows, target, offsets, symbols.size, n_targets)
         del windows, target
@@ -210,20 +208,6 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         self.n_clusters_ = int(self.n_clusters)
         self.objective_ = float(table - xlogy(size, size).sum())
         return self
-
-    def _check_offsets(self):
-        offsets = tuple(self.offsets)
-        if not offsets or any(
-            isinstance(k, bool) or not isinstance(k, numbers.Integral) or k == 0
-            for k in offsets
-        ):
-            raise ValueError(
-                f"offsets must be integers other than 0, at least one, got "
-                f"{self.offsets!r}"
-            )
-        if len(set(offsets)) < len(offsets):
-            raise ValueError(f"offsets holds a place twice: {self.offsets!r}")
-        return tuple(int(k) for k in offsets)
 
     def _search(self, counts, weight):
         """(label of each word, sum of N(c, f) ln N(c, f))."""

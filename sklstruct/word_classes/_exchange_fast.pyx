@@ -129,3 +129,21 @@ def put(const int64_t[::1] ptr, const int32_t[::1] feature,
                 _add(&feature[ptr[w]], &count[ptr[w]], ptr[w + 1] - ptr[w], label[w],
                      1, total.shape[0], &h[0], &table[0, 0], &one_more[0, 0])
             total[label[w]] += weight[w]
+
+
+def merge_losses(const int32_t[:, ::1] table, int32_t a, const int32_t[::1] others,
+                 const double[::1] h, double[::1] out):
+    """out[i] = sum over f of h(N(a, f)) + h(N(b, f)) - h(N(a, f) + N(b, f))."""
+    cdef Py_ssize_t i, f
+    cdef int32_t b
+    cdef double loss
+    with nogil:
+        for i in range(others.shape[0]):
+            b = others[i]
+            loss = 0
+            for f in range(table.shape[1]):
+                # Where one of them is 0 nothing is lost.
+                if table[a, f] > 0 and table[b, f] > 0:
+                    loss += (h[table[a, f]] + h[table[b, f]]
+                             - h[table[a, f] + table[b, f]])
+            out[i] = loss

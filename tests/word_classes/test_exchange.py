@@ -5,65 +5,22 @@ import pickle
 
 import numpy as np
 import pytest
+from _oracles import class_log_likelihood, following_text, word_neighbours
 from sklearn.base import clone
 
 from sklstruct.symbols import context_windows
 from sklstruct.word_classes import ExchangeClustering
 
 
-def random_text(seed, n_words=8, n_sentences=60):
-    """Sentences over two hidden kinds of words, which follow each other."""
-    rng = np.random.default_rng(seed)
-    follow = rng.dirichlet(np.full(n_words, 0.5), size=n_words)
-    text = []
-    for _ in range(n_sentences):
-        word, sentence = rng.integers(n_words), []
-        for _ in range(rng.integers(1, 9)):
-            sentence.append(f"w{word}")
-            word = rng.choice(n_words, p=follow[word])
-        text.append(sentence)
-    return text
-
-
-def neighbours(text, offsets):
-    """word -> Counter of (offset, neighbour); None is what is outside a sentence."""
-    counts = {}
-    for s in text:
-        for i, word in enumerate(s):
-            for k in offsets:
-                if i + k > len(s):
-                    continue  # farther than the end, which is one feature
-                inside = 0 <= i + k < len(s)
-                feature = (k, s[i + k] if inside else None)
-                table = counts.setdefault(word, {})
-                table[feature] = table.get(feature, 0) + 1
-    return counts
-
-
-def log_likelihood(counts, class_of):
-    """The definition: every neighbour given the class of its word."""
-    table, total = {}, {}
-    for word, features in counts.items():
-        c = class_of[word]
-        for f, n in features.items():
-            table[c, f] = table.get((c, f), 0) + n
-            total[c] = total.get(c, 0) + n
-    return sum(
-        n * np.log(table[class_of[w], f] / total[class_of[w]])
-        for w, features in counts.items()
-        for f, n in features.items()
-    )
-
-
 @pytest.mark.parametrize("offsets", [(1,), (1, 2), (-1, 1), (-2,)])
 @pytest.mark.parametrize("seed", range(4))
 def test_objective_against_all_partitions(seed, offsets):
     """No exchange improves the result; the best of a few starts is the best of all."""
-    text = random_text(seed)
-    counts = neighbours(text, offsets)
+    text = following_text(seed)
+    counts = word_neighbours(text, offsets)
     words = sorted(counts)
     best = max(
-        log_likelihood(counts, dict(zip(words, (0, *rest))))
+        class_log_likelihood(counts, dict(zip(words, (0, *rest))))
         for rest in itertools.product([0, 1], repeat=len(words) - 1)
     )
     found = []
@@ -77,37 +34,39 @@ def test_objective_against_all_partitions(seed, offsets):
         ).fit(text)
         assert clustering.symbols_.tolist() == words
         class_of = dict(zip(words, clustering.labels_.tolist()))
-        value = log_likelihood(counts, class_of)
+        value = class_log_likelihood(counts, class_of)
         assert clustering.objective_ == pytest.approx(value, rel=1e-12)
         for word in words:  # a local optimum, by the definition
             moved = {**class_of, word: 1 - class_of[word]}
-            assert log_likelihood(counts, moved) <= value + 1e-9
+            assert class_log_likelihood(counts, moved) <= value + 1e-9
         found.append(value)
     assert max(found) == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.parametrize("init", ["frequent", "random"])
 def test_passes_never_lower_the_objective(init):
-    text = random_text(5, n_words=60, n_sentences=400)
+    text = following_text(5, n_words=60, n_sentences=400)
     model = ExchangeClustering(7, init=init, random_state=3)
     path = [clone(model).set_params(max_iter=i).fit(text).objective_ for i in range(12)]
     assert (np.diff(path) >= -1e-9 * abs(path[0])).all() and path[-1] > path[0]
 
 
 def test_more_classes_fit_better_and_all_words_alone_best():
-    text = random_text(6, n_words=20, n_sentences=300)
+    text = following_text(6, n_words=20, n_sentences=300)
     values = [ExchangeClustering(k).fit(text).objective_ for k in (1, 5, 20)]
     assert values[0] < values[1] < values[2]
-    counts = neighbours(text, (1, 2))
+    counts = word_neighbours(text, (1, 2))
     words = sorted(counts)
-    assert values[2] == pytest.approx(log_likelihood(counts, dict(zip(words, words))))
+    assert values[2] == pytest.approx(
+        class_log_likelihood(counts, dict(zip(words, words)))
+    )
     labels = ExchangeClustering(20).fit(text).labels_
     assert sorted(labels.tolist()) == list(range(20))
 
 
 def test_windows_and_sentences_agree():
     """Windows without marks hold the same neighbours inside of sentences."""
-    text = random_text(7, n_words=30, n_sentences=300)
+    text = following_text(7, n_words=30, n_sentences=300)
     w = context_windows(text, 2, start=None, end="</s>")
     keep = w.sample_weight > 0
     names = w.vocabulary.astype(str)
@@ -138,10 +97,10 @@ def test_hidden_classes_are_found():
 
 
 def test_deterministic_and_numbered_by_frequency():
-    text = random_text(8, n_words=40, n_sentences=300)
+    text = following_text(8, n_words=40, n_sentences=300)
     a, b = (ExchangeClustering(6).fit(text) for _ in range(2))
     assert np.array_equal(a.labels_, b.labels_)
-    counts = neighbours(text, (1, 2))
+    counts = word_neighbours(text, (1, 2))
     size = np.bincount(
         a.labels_, weights=[sum(counts[w].values()) for w in a.symbols_], minlength=6
     )

@@ -1,0 +1,187 @@
+"""class_taxonomy: a tree above the classes of a clustering, by the best merges."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import xlogy
+
+from ..taxonomy import Taxonomy
+from . import _exchange_fast
+from ._base import WordClustering
+from ._counts import check_offsets, count_features, read_neighbours
+
+
+def class_taxonomy(
+    clustering: WordClustering,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    levels: Iterable[int] | None = None,
+    offsets: Iterable[int] | None = None,
+) -> Taxonomy:
+    r"""A tree above the classes of a clustering: merges that lose the least.
+
+    Classes a and b are merged in the order of the loss of log-likelihood of the words'
+    neighbours,
+
+    .. math::
+        \Delta(a, b) = \sum_f \bigl[h(N(a, f)) + h(N(b, f)) - h(N(a, f) + N(b, f))\bigr]
+        - \bigl[h(N(a)) + h(N(b)) - h(N(a) + N(b))\bigr], \qquad h(x) = x \ln x,
+
+    the objective of `ExchangeClustering`, until one class is left.
+
+    Parameters
+    ----------
+    clustering : WordClustering
+        Fitted.
+
+    X : array-like of shape (n_samples, n_columns), TextFile or sentences
+        Windows or sentences in which the neighbours are counted, as in `fit`.
+
+    y : array-like of shape (n_samples,), default=None
+        The symbol that followed each window.
+
+    levels : iterable of int, default=None
+        Numbers of classes of the levels of the tree, each below ``n_clusters_``, in any
+        order: ``(5, 20)`` gives the root 5 children (fewer only where a class has no
+        other part), then 20 nodes, then the classes. None: every merge is a node, and
+        the tree is binary.
+
+    offsets : iterable of int, default=None
+        Where the neighbours are. None: as in the clustering.
+
+    Returns
+    -------
+    taxonomy : Taxonomy
+        Over the words; every class with words is a leaf that holds them.
+
+    Raises
+    ------
+    ValueError
+        If a level is no number between 1 and the number of classes, or X holds none
+        of the words.
+
+    Notes
+    -----
+    O(C² F) for C classes with F features.
+
+    References
+    ----------
+    .. [1] P. F. Brown, V. J. Della Pietra, P. V. deSouza, J. C. Lai, R. L. Mercer,
+       "Class-Based n-gram Models of Natural Language", Computational Linguistics 18(4),
+       1992 (trees of words by merges).
+
+    Examples
+    --------
+    >>> from sklstruct.word_classes import ExchangeClustering, class_taxonomy
+    >>> text = ["a cat sat", "a dog sat", "one cat ran", "one dog ran"] * 2
+    >>> clustering = ExchangeClustering(n_clusters=3).fit(text)
+    >>> print(class_taxonomy(clustering, text).export_text())
+    root
+    |--- cat, dog
+    |--- (4 classes)
+    |    |--- a, one
+    |    |--- ran, sat
+    """
+    if offsets is None:
+        offsets = getattr(clustering, "offsets", (1, 2))
+    offsets = check_offsets(offsets)
+    symbols, windows, target, n_targets = read_neighbours(
+        clustering, X, y, offsets, reset=False
+    )
+    counts = count_features(windows, target, offsets, symbols.size, n_targets)
+    label = clustering.predict(symbols)
+    used = (label >= 0) & (label < clustering.n_clusters_)
+    used &= np.diff(counts.indptr) > 0
+    if not used.any():
+        raise ValueError("X holds none of the words of clustering")
+    counts, label, symbols = counts[used], label[used], symbols[used]
+    groups, label = np.unique(label, return_inverse=True)
+    label = label.ravel()
+    levels = _check_levels(levels, groups.size)
+    merges = _merge(counts, label, groups.size)
+    parent, n_nodes = _tree_of(merges, groups.size, levels)
+    return Taxonomy(parent[:n_nodes], label, symbols)
+
+
+def _check_levels(levels, n_groups):
+    if levels is None:
+        return None
+    levels = sorted(levels)
+    for level in levels:
+        if (
+            isinstance(level, bool)
+            or not isinstance(level, numbers.Integral)
+            or not 1 <= level <= n_groups
+        ):
+            raise ValueError(
+                f"levels must be numbers from 1 to {n_groups}, the classes that have "
+                f"words, got {level!r}"
+            )
+    return [int(level) for level in levels]
+
+
+def _merge(counts, label, n):
+    """n - 1 pairs (kept, absorbed) of classes, the first merge first."""
+    # Classes by features; a feature of one class alone never matters.
+    pairs = np.zeros((n, counts.shape[1]), dtype=np.int64)
+    row = np.repeat(label, np.diff(counts.indptr))
+    np.add.at(pairs, (row, counts.indices), counts.data)
+    total = pairs.sum(axis=1)
+    shared = (pairs > 0).sum(axis=0) > 1
+    table = np.ascontiguousarray(pairs[:, shared], dtype=np.int32)
+    del pairs
+    x = np.arange(int(table.sum(axis=0).max(initial=0)) + 1, dtype=np.float64)
+    h = xlogy(x, x)
+    live = np.ones(n, dtype=bool)
+    loss = np.full((n, n), np.inf)
+
+    def update(a):
+        others = np.flatnonzero(live).astype(np.int32)
+        others = others[others != a]
+        out = np.empty(others.size)
+        _exchange_fast.merge_losses(table, a, others, h, out)
+        t, s = float(total[a]), total[others].astype(np.float64)
+        out -= xlogy(t, t) + xlogy(s, s) - xlogy(t + s, t + s)
+        loss[a, others] = loss[others, a] = out
+
+    for a in range(n):
+        update(a)
+    merges = []
+    for _ in range(n - 1):
+        a, b = sorted(divmod(int(np.argmin(loss)), n))
+        table[a] += table[b]
+        total[a] += total[b]
+        live[b] = False
+        loss[b] = loss[:, b] = np.inf
+        merges.append((a, b))
+        update(a)
+    return merges
+
+
+def _tree_of(merges, n, levels):
+    """(parents, number of nodes); node c < n is the class c."""
+    parent = np.full(2 * n, -1, dtype=np.int64)
+    top = np.arange(n)  # the highest node above each class so far
+    group = np.arange(n)  # what it was merged into
+    # A level of all classes, or of one, is there anyway.
+    wanted = None if levels is None else {1, *levels}
+    size = free = n
+    for a, b in merges:
+        group[group == b] = a
+        size -= 1
+        if wanted is not None and size not in wanted:
+            continue
+        for g in [a] if wanted is None else np.unique(group):
+            members = group == g
+            below = np.unique(top[members])
+            if below.size > 1:
+                parent[below] = free
+                top[members] = free
+                free += 1
+    return parent, free
