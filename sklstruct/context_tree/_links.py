@@ -88,6 +88,13 @@ def find_pairs(
     return out
 
 
+def pair_pointers(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
+    """(n_nodes + 1,) int32: where the pairs of each node begin; `nodes` is sorted."""
+    out = np.zeros(n_nodes + 1, dtype=np.int32)
+    np.cumsum(np.bincount(nodes, minlength=n_nodes), out=out[1:])
+    return out
+
+
 def extend_pairs(
     tree: ContextTree,
     link: np.ndarray,

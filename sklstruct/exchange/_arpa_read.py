@@ -16,8 +16,9 @@ from .._checks import INT32_MAX
 from .._files import DamagedData
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories
+from ..context_tree._links import pair_pointers
 from . import _arpa_fast
-from ._parts import Parts, assemble, pair_pointers
+from ._parts import Parts, assemble
 
 _LN10 = np.log(10.0)
 _CHUNK = 1 << 24

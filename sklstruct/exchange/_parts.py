@@ -61,10 +61,3 @@ def assemble(parts: Parts) -> BackoffModel:
     )
     pairs = Pairs.of_arrays(parts.tree, parts.pair_ptr, parts.target)
     return BackoffModel(pairs, parts.log_prob, parts.log_backoff, labels)
-
-
-def pair_pointers(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
-    """(n_nodes + 1,) int32: where the pairs of each node begin; `nodes` is sorted."""
-    out = np.zeros(n_nodes + 1, dtype=np.int32)
-    np.cumsum(np.bincount(nodes, minlength=n_nodes), out=out[1:])
-    return out

@@ -13,117 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from ..backoff import BackoffModel
+from ..backoff._closure import close_model
+from ..context_tree._links import extend_pairs, find_pairs
 from . import _automaton_fast as _fast
-
-
-class _Tables:
-    """What the solvers need of a BackoffModel, as plain arrays."""
-
-    def __init__(self, model: BackoffModel, weight: float):
-        labels = model.labels
-        self.parent, self.symbol = model.tree.parent, model.tree.symbol
-        self.arc_ptr = model.pairs.ptr.astype(np.int64)
-        self.arc_class = model.pairs.target
-        self.arc_log_prob = model.log_prob * weight
-        self.backoff = model.log_backoff * weight
-        self.classes = labels.classes
-        labels.known_symbols("model")
-        self.symbol_of_class = labels.symbol_of_class
-        self.class_of_symbol = labels.class_of_symbol
-        self.start_symbol = labels.start_id
-        self.end_class = labels.end_id
-        self.unknown_class = labels.unknown_id
-
-
-def _children(parent, symbol):
-    """(child_ptr, child_node, child_symbol): children of each node by symbol."""
-    n = len(parent)
-    order = np.lexsort((symbol[1:], parent[1:])) + 1
-    ptr = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(parent[1:], minlength=n), out=ptr[1:])
-    node = order.astype(np.int32)
-    if node.size == 0:  # the kernels want an address
-        node = np.full(1, -1, dtype=np.int32)
-        return ptr, node, node.copy()
-    return ptr, node, np.ascontiguousarray(symbol[node])
-
-
-def _add_prefixes(t):
-    """Store every context that is a stored context without its newest symbols.
-
-    Trained models have them all; pruned ones and files may not. Such a context has no
-    pairs and a back-off weight of 1, so no probability changes.
-    """
-    while True:
-        n = len(t.parent)
-        t.children = _children(t.parent, t.symbol)
-        t.newest = np.empty(n, dtype=np.int32)
-        t.prefix = np.empty(n, dtype=np.int32)
-        _fast.link_prefixes(t.parent, t.symbol, *t.children, t.newest, t.prefix)
-        missing = np.flatnonzero(t.prefix[1:] < 0) + 1
-        if missing.size == 0:
-            return
-        # One level a round, from the shortest: where the prefix of the parent is
-        # there, the new context is its child.
-        up = t.prefix[t.parent[missing]]
-        ready = up >= 0
-        pairs = np.unique(np.stack([up[ready], t.symbol[missing[ready]]]), axis=1)
-        t.parent = np.concatenate([t.parent, pairs[0].astype(np.int32)])
-        t.symbol = np.concatenate([t.symbol, pairs[1].astype(np.int32)])
-        added = pairs.shape[1]
-        t.backoff = np.concatenate([t.backoff, np.zeros(added)])
-        t.arc_ptr = np.concatenate([t.arc_ptr, np.repeat(t.arc_ptr[-1:], added)])
-
-
-def _find_arcs(t, node, y):
-    out = np.empty(len(node), dtype=np.int64)
-    _fast.find_arcs(
-        t.arc_ptr,
-        t.arc_class,
-        np.ascontiguousarray(node, dtype=np.int32),
-        np.ascontiguousarray(y, dtype=np.int32),
-        out,
-    )
-    return out
-
-
-def _backed_off(t, node, y):
-    """log P(y | node) for few pairs."""
-    node, total = node.copy(), np.zeros(len(node))
-    while True:
-        arc = _find_arcs(t, node, y)
-        gone = arc < 0
-        if not gone.any():
-            return total + t.arc_log_prob[arc]
-        total[gone] += t.backoff[node[gone]]
-        node[gone] = t.parent[node[gone]]
-
-
-def _add_arcs(t):
-    """Store the arc that leads to each context, and each arc's next shorter one.
-
-    A missing arc gets the probability that backing off gives it.
-    """
-    while True:
-        owner = np.repeat(np.arange(len(t.parent), dtype=np.int32), np.diff(t.arc_ptr))
-        newest = t.class_of_symbol[t.newest[1:]] if len(t.parent) > 1 else t.newest[1:]
-        node = np.concatenate([t.prefix[1:], t.parent[owner]])
-        y = np.concatenate([newest, t.arc_class])
-        wanted = (node >= 0) & (y >= 0)
-        node, y = node[wanted], y[wanted]
-        missing = _find_arcs(t, node, y) < 0
-        if not missing.any():
-            t.owner = owner
-            return
-        node, y = np.unique(np.stack([node[missing], y[missing]]), axis=1)
-        log_prob = _backed_off(t, node, y)
-        owner = np.concatenate([owner, node])
-        arc_class = np.concatenate([t.arc_class, y]).astype(np.int32)
-        order = np.lexsort((arc_class, owner))
-        t.arc_class = arc_class[order]
-        t.arc_log_prob = np.concatenate([t.arc_log_prob, log_prob])[order]
-        t.arc_ptr = np.zeros(len(t.parent) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(owner, minlength=len(t.parent)), out=t.arc_ptr[1:])
 
 
 class ContextAutomaton:
@@ -165,51 +57,44 @@ class ContextAutomaton:
     """
 
     def __init__(self, model: BackoffModel, weight: float = 1.0):
+        labels = model.labels
+        labels.known_symbols("model")
+        class_of_symbol = labels.class_of_symbol
+        closed = close_model(model, class_of_symbol)
+        tree = self.tree = closed.tree
         self.weight = weight
-        t = _Tables(model, weight)
-        _add_prefixes(t)
-        _add_arcs(t)
-        self.parent, self.symbol = t.parent, t.symbol
-        self.backoff = t.backoff
-        self.arc_ptr, self.arc_class = t.arc_ptr, t.arc_class
-        self.arc_log_prob = t.arc_log_prob
-        self.children = t.children
-        self.classes = t.classes
-        self.symbol_of_class = t.symbol_of_class
-        self.start_symbol = t.start_symbol
-        self.end_class = t.end_class
-        self.unknown_class = t.unknown_class
-        self.n_nodes, self.n_classes = len(t.parent), len(t.classes)
-        self.depth = self._depths()
-        self.max_depth = int(self.depth.max())
-        newest = np.full(self.n_nodes, -1, dtype=np.int32)
-        if self.n_nodes > 1:
-            newest[1:] = t.class_of_symbol[t.newest[1:]]
-        arc_of_node = _find_arcs(t, t.prefix, newest)
-        self.arc_next = np.empty(len(t.arc_class), dtype=np.int32)
-        _fast.link_arcs(t.parent, t.arc_ptr, t.arc_class, arc_of_node, self.arc_next)
+        self.parent, self.symbol = tree.parent, tree.symbol
+        self.backoff = closed.log_backoff * weight
+        self.arc_ptr = closed.pair_ptr.astype(np.int64)
+        self.arc_class = closed.target
+        self.arc_log_prob = closed.log_prob * weight
+        self.classes = labels.classes
+        self.symbol_of_class = labels.symbol_of_class
+        self.start_symbol = labels.start_id
+        self.end_class = labels.end_id
+        self.unknown_class = labels.unknown_id
+        self.n_nodes, self.n_classes = tree.n_nodes, len(labels.classes)
+        self.depth, self.max_depth = tree.levels(), tree.n_levels - 1
+        owner = np.repeat(
+            np.arange(self.n_nodes, dtype=np.int32), np.diff(closed.pair_ptr)
+        )
+        # The same class after the next shorter context: -1 at the root alone.
+        arc_parent = find_pairs(
+            closed.pair_ptr, closed.target, tree.parent[owner], closed.target
+        )
+        self.arc_next = extend_pairs(
+            tree, closed.link, closed.pair_ptr, closed.target, class_of_symbol
+        )
+        for k in range(tree.n_levels):
+            first, last = closed.pair_ptr[tree.level_ptr[k : k + 2]]
+            gone = first + np.flatnonzero(self.arc_next[first:last] < 0)
+            self.arc_next[gone] = self.arc_next[arc_parent[gone]] if k else 0
         self.start_node = 0
-        if t.start_symbol >= 0:
-            first = self.children[2][: self.children[0][1]]
-            at = int(np.searchsorted(first, t.start_symbol))
-            if at < len(first) and first[at] == t.start_symbol:
-                self.start_node = int(self.children[1][at])
-        self._set_bounds()
+        if self.start_symbol >= 0:
+            self.start_node = max(int(tree.root_child[self.start_symbol]), 0)
+        self._set_bounds(arc_parent)
 
-    def _depths(self):
-        depth = np.zeros(self.n_nodes, dtype=np.int32)
-        # Numbers rise with the length of the context, so a few rounds settle it.
-        level = np.array([0])
-        ptr, node, _ = self.children
-        while level.size:
-            sizes = ptr[level + 1] - ptr[level]
-            starts = np.repeat(ptr[level] - np.cumsum(sizes) + sizes, sizes)
-            below = node[starts + np.arange(sizes.sum())]
-            depth[below] = depth[level[0]] + 1
-            level = below
-        return depth
-
-    def _set_bounds(self):
+    def _set_bounds(self, arc_parent):
         # A history is a string of classes other than the end, after the start mark.
         words = (
             np.delete(np.arange(self.n_classes), self.end_class)
@@ -240,17 +125,23 @@ class ContextAutomaton:
         self.arc_max = np.empty(len(self.arc_class))
         self.max_backoff = np.empty(self.n_nodes)
         _fast.max_backoff(
-            self.parent, self.backoff, self.arc_ptr, self.arc_class,
-            self.arc_log_prob, self.children[0], self.children[1], extends,
-            complete.view(np.uint8), self.arc_max, self.max_backoff,
+            self.arcs, arc_parent, extends, complete.view(np.uint8),
+            self.arc_max, self.max_backoff,
+        )  # fmt: skip
+
+    def find_arcs(self, nodes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Index of each arc (node, class), -1 where there is none."""
+        return find_pairs(
+            self.arc_ptr.astype(np.int32), self.arc_class,
+            nodes.astype(np.int32), classes.astype(np.int32),
         )  # fmt: skip
 
     @cached_property
     def arcs(self) -> _fast.Arcs:
         """The arrays as the kernels take them."""
         return _fast.Arcs(
-            self.parent, self.depth, self.backoff, self.arc_ptr, self.arc_class,
-            self.arc_log_prob, self.arc_next, self.children, self.symbol_of_class,
+            self.tree, self.depth, self.backoff, self.arc_ptr, self.arc_class,
+            self.arc_log_prob, self.arc_next, self.symbol_of_class,
             (self.arc_max, self.max_backoff), self.start_node, self.start_symbol,
             self.max_depth,
         )  # fmt: skip

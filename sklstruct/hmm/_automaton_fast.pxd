@@ -10,9 +10,8 @@ cdef struct arcs_t:
     const int* arc_class
     const double* arc_log_prob
     const int* arc_next
-    const long long* child_ptr
-    const int* child_node
-    const int* child_symbol
+    const int* symbol
+    const int* child_ptr
     const int* symbol_of_class
     const double* arc_max
     const double* max_backoff
@@ -21,6 +20,7 @@ cdef struct arcs_t:
 
 
 cdef class Arcs:
+    # The children of a node are neighbours, sorted by symbol.
     cdef arcs_t c
     cdef object _owners
 
@@ -58,13 +58,13 @@ cdef inline long long walk(
 
 cdef inline int find_child(const arcs_t* t, int node, int s) noexcept nogil:
     """The context that is `node` with the symbol s before it, or -1."""
-    cdef long long base = t.child_ptr[node]
-    cdef long long length = t.child_ptr[node + 1] - base
-    cdef long long half
+    cdef int base = t.child_ptr[node]
+    cdef int length = t.child_ptr[node + 1] - base
+    cdef int half
     if length == 0 or s < 0:
         return -1
     while length > 1:
         half = length >> 1
-        base += half if t.child_symbol[base + half] <= s else 0
+        base += half if t.symbol[base + half] <= s else 0
         length -= half
-    return t.child_node[base] if t.child_symbol[base] == s else -1
+    return base if t.symbol[base] == s else -1

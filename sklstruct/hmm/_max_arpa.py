@@ -11,7 +11,6 @@ import numpy as np
 from .._files import open_read, open_write
 from ..backoff import BackoffModel
 from ..exchange import read, write
-from . import _automaton_fast as _fast
 from ._automaton import ContextAutomaton
 
 _LN10 = np.log(10.0)
@@ -35,8 +34,7 @@ def _columns(model, automaton, grams):
     node, own = find(ids[:, :-1]), np.full(len(grams), -1, dtype=np.int32)
     if n <= automaton.max_depth:
         own = find(ids)
-    arc = np.empty(len(grams), dtype=np.int64)
-    _fast.find_arcs(automaton.arc_ptr, automaton.arc_class, node, target, arc)
+    arc = automaton.find_arcs(node, target)
     bound = np.where(arc >= 0, automaton.arc_max[arc], np.nan) / _LN10
     longer = np.where(own >= 0, automaton.max_backoff[own], 0.0) / _LN10
     # -99 is how these files write a zero; a context that nothing can precede is

@@ -1,0 +1,100 @@
+"""The same model with the context and the suffix of every n-gram.
+
+Whatever moves along a text, or lists n-grams one by one, wants both: a file of n-grams
+names the context of each and has a line for the n-gram without its oldest symbol; an
+automaton follows the arc (h, y) to the context "h y" or to what that ends in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..context_tree import ContextTree
+from ..context_tree._links import (
+    close_links,
+    drop_newest,
+    find_pairs,
+    newest_symbols,
+    pair_pointers,
+)
+from ._model import BackoffModel
+
+
+class ClosedModel(NamedTuple):
+    """Arrays of a model in which no context or suffix of an n-gram is missing."""
+
+    tree: ContextTree
+    pair_ptr: np.ndarray  # (n_nodes + 1,) int32
+    target: np.ndarray  # (n_pairs,) int32
+    log_prob: np.ndarray  # (n_pairs,)
+    log_backoff: np.ndarray  # (n_nodes,)
+    link: np.ndarray  # (n_nodes,) int32: the context without its newest symbol
+
+
+def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel:
+    """Add what is missing; no query changes.
+
+    Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
+    probability that backing off gives. Models estimated from sentences lack nothing,
+    and then the cost is a look-up per pair and node.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Over a trie.
+
+    class_of_symbol : int32 ndarray of shape (n_symbols,)
+        Class of each context symbol, -1 for a symbol that is no class.
+
+    Returns
+    -------
+    closed : ClosedModel
+        Nodes keep their order.
+    """
+    pairs = model.pairs
+    link = drop_newest(model.tree)
+    tree, index = close_links(model.tree, link)
+    if tree is not model.tree:
+        link = drop_newest(tree)
+    n_nodes, n_classes = tree.n_nodes, model.n_classes
+    pair_ptr, target, log_prob = pairs.ptr, pairs.target, model.log_prob
+    if n_nodes == 1:
+        return ClosedModel(tree, pair_ptr, target, log_prob, model.log_backoff, link)
+    # Nodes keep their order, so the pairs stay sorted.
+    node_of_pair = np.repeat(index, np.diff(pair_ptr))
+    pair_ptr = pair_pointers(node_of_pair, n_nodes)
+    log_backoff = np.zeros(n_nodes)
+    log_backoff[index] = model.log_backoff
+
+    # Nodes "h w" need the pair (h, w), if w is a class; pairs (h, w) need (h', w).
+    last = class_of_symbol[newest_symbols(tree)[1:]]
+    below = slice(n_classes, None)
+    chosen = last >= 0
+    nodes = np.concatenate([link[1:][chosen], tree.parent[node_of_pair[below]]])
+    targets = np.concatenate([last[chosen], target[below]])
+    added = []
+    while len(nodes):
+        missing = find_pairs(pair_ptr, target, nodes, targets) < 0
+        key = np.unique(nodes[missing].astype(np.int64) * n_classes + targets[missing])
+        added.append(key)
+        nodes = tree.parent[key // n_classes]
+        targets = (key % n_classes).astype(np.int32)
+    key = np.unique(np.concatenate(added)) if added else np.empty(0, dtype=np.int64)
+    if len(key):
+        nodes = (key // n_classes).astype(np.int32)
+        targets = (key % n_classes).astype(np.int32)
+        # Backing off from an additional node ends at the nearest node of the model.
+        nearest = np.full(n_nodes, -1, dtype=np.int32)
+        nearest[index] = np.arange(model.n_nodes, dtype=np.int32)
+        for k in range(1, tree.n_levels):
+            level = np.arange(tree.level_ptr[k], tree.level_ptr[k + 1])
+            new = level[nearest[level] < 0]
+            nearest[new] = nearest[tree.parent[new]]
+        at = np.searchsorted(node_of_pair.astype(np.int64) * n_classes + target, key)
+        node_of_pair = np.insert(node_of_pair, at, nodes)
+        log_prob = np.insert(log_prob, at, model.log_proba(nearest[nodes], targets))
+        target = np.insert(target, at, targets)
+        pair_ptr = pair_pointers(node_of_pair, n_nodes)
+    return ClosedModel(tree, pair_ptr, target, log_prob, log_backoff, link)
