@@ -1,4 +1,4 @@
-"""The arcs of a back-off model as the kernels read them, and bounds over longer contexts.
+"""The arcs of a back-off model as the kernels read them, and their upper bounds.
 
 max_backoff: the two columns of MAX-ARPA, from the longest contexts down to the root,
 O(arcs log arcs of a context).
