@@ -40,7 +40,9 @@ from .._compat import (
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
+from ..linear._samples import single
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ._dual_nodes import DualNodes
 from ._forest import Forest, outcome_bounds
 from ._nodes import EstimatorNodes, LogisticNodes, Samples
 from ._problems import NodeProblems, warn_not_converged
@@ -254,6 +256,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
         "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
         "estimator": [HasMethods(["fit", "predict_proba"]), None],
+        "n_leaves": [Interval(Integral, 1, None, closed="left")],
         "prediction": [StrOptions({"joint", "greedy", "best_first"})],
         "regularization": [StrOptions(set(REGULARIZATIONS)), Regularization],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -274,6 +277,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         max_depth: int | None = None,
         max_leaf: int | None = None,
         estimator: BaseEstimator | None = None,
+        n_leaves: int = 2,
         prediction: str = "joint",
         regularization: str | Regularization = "single",
         C: float = 1.0,
@@ -290,6 +294,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.max_depth = max_depth
         self.max_leaf = max_leaf
         self.estimator = estimator
+        self.n_leaves = n_leaves
         self.prediction = prediction
         self.regularization = regularization
         self.C = C
@@ -361,7 +366,11 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             wide=isinstance(self.estimator, DualLinearClassifier),
         )
         trees = sources(self.taxonomy, self.n_taxonomies, self.classes_, limits, rng)
-        if self.estimator is None:
+        if self._is_dual():
+            samples = samples._replace(X=single(samples.X))
+            nodes = DualNodes(self.estimator, self.n_leaves)
+            n_steps = 2 + (self.estimator.loss == "auto")
+        elif self.estimator is None:
             nodes = LogisticNodes(
                 self.regularization,
                 self.C,
@@ -397,9 +406,14 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             self.model_nodes_ = self.forest_.model_nodes
             nodes.join(self.forest_)
             self.nodes_ = nodes
-        if self.estimator is None:
+        if self._is_dual():
+            warn_not_converged(nodes.status, self.estimator.max_iter, stacklevel=4)
+        elif self.estimator is None:
             warn_not_converged(nodes.status, self.max_iter, stacklevel=4)
         return self
+
+    def _is_dual(self):
+        return isinstance(self.estimator, DualLinearClassifier)
 
     def _check_params(self, fit_params):
         if self.estimator is None:

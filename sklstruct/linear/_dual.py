@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,29 +13,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import (
-    INT32_MAX,
-    check_memory,
-    check_rows,
-    check_sparse,
-    check_squares,
-)
-from .._compat import Interval, StrOptions, _check_sample_weight, _fit_context
+from .._checks import INT32_MAX, check_memory, check_rows, check_sparse
+from .._compat import Interval, StrOptions, _fit_context
 from .._parallel import ThreadMap, row_blocks, rows_per_block
 from .._progress import Progress
 from . import _weights_fast as kernels
 from ._calibration import LOSSES, both_outcomes, draw_fold, evidence, fit_scale
+from ._samples import AUTO_C, costs, single, weighted_samples
 from ._solver import Node, Settings, peak_bytes, stored_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
-
-# C of the multinomial candidate of loss="auto", in units of C: its curvature is
-# C p (1 - p) where the squared hinge has 2 C, so that it wants more.
-_AUTO_C = 10.0
 
 # Rows longer than others by more, or shorter than 1, are worth a warning.
 _UNEVEN = 10.0
@@ -293,7 +282,7 @@ default="squared_hinge"
         if self.loss == "auto":
             candidates = [
                 ("squared_hinge", float(self.C)),
-                ("log_loss", _AUTO_C * float(self.C)),
+                ("log_loss", AUTO_C * float(self.C)),
             ]
         if self.classes_.size == 1:
             weights = NodeWeights([], X.shape[1])
@@ -448,7 +437,7 @@ default="squared_hinge"
             if n_rows:
                 rows = as_rows(X, part.start, part.stop)
                 room = np.empty(weights.lanes, dtype=np.float32)
-                kernels.all_scores(nodes, rows, first, scores, room, stop)
+                kernels.all_scores(nodes, 0, rows, first, scores, room, stop)
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))
@@ -673,75 +662,6 @@ class _Found:
         self.n_iter, self.converged = n_iter, converged
 
 
-def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
-    """A checked X in single precision, with 32-bit indices, sorted, none twice.
-
-    Raises
-    ------
-    ValueError
-        If squares overflow.
-    """
-    check_squares(X, np.float32)
-    if not sp.issparse(X):
-        return np.ascontiguousarray(X, dtype=np.float32)
-    if X.shape[1] > INT32_MAX:
-        raise ValueError(
-            f"X has {X.shape[1]} columns, more than 2^31 - 1; use fewer (FeatureHasher)"
-        )
-    out = sp.csr_matrix(
-        (
-            X.data.astype(np.float32, copy=False),
-            X.indices.astype(np.int32, copy=False),
-            X.indptr,
-        ),
-        shape=X.shape,
-    )
-    if not out.has_canonical_format:
-        out = out.copy()  # the arrays may be the caller's
-        out.sum_duplicates()
-    if out.indices.dtype != np.int32:  # SciPy takes 64 bits where indptr needs them
-        out.indices = out.indices.astype(np.int32)
-    return out
-
-
-def weighted_samples(
-    X: NDArray | sp.csr_matrix,
-    y: NDArray,
-    sample_weight: ArrayLike | None,
-    class_weight: dict | str | None,
-) -> tuple[NDArray | sp.csr_matrix, NDArray, NDArray]:
-    """(X, y, weight) of the samples of positive weight."""
-    if isinstance(class_weight, Mapping):
-        values = np.array(list(class_weight.values()), dtype=np.float64)
-        if not (np.isfinite(values) & (values >= 0)).all():
-            raise ValueError(
-                f"class_weight must be finite and not negative, got {class_weight!r}"
-            )
-    weight = np.ones(X.shape[0])
-    if sample_weight is not None:
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-    if class_weight is not None and (weight > 0).any():
-        present = np.unique(y[weight > 0])
-        by_class = compute_class_weight(
-            class_weight, classes=present, y=y[weight > 0],
-            sample_weight=weight[weight > 0],
-        )  # fmt: skip
-        at = np.minimum(np.searchsorted(present, y), present.size - 1)
-        with np.errstate(over="ignore"):
-            weight = weight * by_class[at]
-    if not (weight > 0).all():
-        index = np.flatnonzero(weight > 0)
-        if index.size == 0:
-            raise ValueError(
-                "sample_weight or class_weight is zero for every sample: there is "
-                "nothing to learn from"
-            )
-        X, y, weight = X[index], y[index], weight[index]
-    return X, y, weight
-
-
 def _warn_uneven(X):
     data = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
     length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
@@ -755,17 +675,3 @@ def _warn_uneven(X):
             "(sklearn.preprocessing.normalize), or search for C",
             stacklevel=6,
         )
-
-
-def costs(C: float, weight: NDArray) -> NDArray:
-    """C of each sample in single precision."""
-    with np.errstate(over="ignore", under="ignore"):
-        cost = (C * weight).astype(np.float32)
-    # squares and inverses of them must be floats too
-    if not ((cost > 1e-15) & (cost < 1e15)).all():
-        raise ValueError(
-            f"sample_weight times C={C:g} must be from 1e-15 to 1e15, got "
-            f"{(C * weight).min():.2g} to {(C * weight).max():.2g}; scale the weights "
-            "to a mean of 1"
-        )
-    return cost

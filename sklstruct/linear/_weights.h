@@ -41,41 +41,74 @@ static inline ptrdiff_t sklstruct_row(
     return rank[feature >> 6] + sklstruct_ones(word & (bit - 1));
 }
 
+#if defined(__GNUC__) || defined(__clang__)
+#define SKLSTRUCT_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define SKLSTRUCT_PREFETCH(address) (void)(address)
+#endif
+
+enum { SKLSTRUCT_AHEAD = 64 };
+
 /* z (M,) = the scores of a sample: n values x of the features index, or of 0, 1, 2, ...
  * where index is NULL. Each is one sum in single precision, in the order of the
- * sample's features: a function of the sample alone. */
+ * sample's features: a function of the sample alone.
+ *
+ * Features are far from each other in memory, and a sample meets each once. So rows of
+ * 64 features are found first, then where they start, then they are added up: the
+ * reads of a stage do not wait for each other. */
 SKLSTRUCT_WIDE static void sklstruct_node_scores(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
     float *z)
 {
     const ptrdiff_t M = node->M;
-    ptrdiff_t i, j, k;
+    const uint32_t *cell[SKLSTRUCT_AHEAD];
+    int32_t row[SKLSTRUCT_AHEAD], length[SKLSTRUCT_AHEAD];
+    float value[SKLSTRUCT_AHEAD];
+    ptrdiff_t i, j, k, first, found, count;
     memcpy(z, node->intercept, (size_t)M * sizeof(float));
-    for (k = 0; k < n; k++) {
-        int32_t feature = index ? index[k] : (int32_t)k;
-        ptrdiff_t row = sklstruct_row(node->words, node->rank, feature);
-        ptrdiff_t length = M;
-        const uint32_t *cell;
-        const float *w;
-        if (row < 0)
-            continue;
+    for (first = 0; first < n; first += SKLSTRUCT_AHEAD) {
+        count = n - first < SKLSTRUCT_AHEAD ? n - first : SKLSTRUCT_AHEAD;
+        found = 0;
+        for (k = 0; k < count; k++) {
+            int32_t feature = index ? index[first + k] : (int32_t)(first + k);
+            uint64_t word = node->words[feature >> 6];
+            uint64_t bit = (uint64_t)1 << (feature & 63);
+            row[found] = node->rank[feature >> 6] +
+                         (int32_t)sklstruct_ones(word & (bit - 1));
+            value[found] = x[first + k];
+            found += (word & bit) != 0;
+        }
         if (node->start) {
-            cell = node->cell + node->start[row];
-            length = (ptrdiff_t)(node->start[row + 1] - node->start[row]);
+            for (k = 0; k < found; k++)
+                SKLSTRUCT_PREFETCH(node->start + row[k]);
+            for (k = 0; k < found; k++) {
+                uint32_t at = node->start[row[k]];
+                length[k] = (int32_t)(node->start[row[k] + 1] - at);
+                cell[k] = node->cell + at;
+                SKLSTRUCT_PREFETCH(cell[k]);
+                if (length[k] > 16)
+                    SKLSTRUCT_PREFETCH(cell[k] + 16);
+            }
         } else
-            cell = node->cell + row * M;
-        w = (const float *)cell;
-        if (length < M) {
-            ptrdiff_t count = 2 * length / 3;
-            const uint16_t *lane = (const uint16_t *)(cell + count);
-            for (i = 0; i < count; i++)
-                z[lane[i]] += x[k] * w[i];
-        } else if (M == 1)
-            z[0] += x[k] * w[0];
-        else
-            for (i = 0; i < M; i += 16)
-                for (j = 0; j < 16; j++)
-                    z[i + j] += x[k] * w[i + j];
+            for (k = 0; k < found; k++) {
+                length[k] = (int32_t)M;
+                cell[k] = node->cell + row[k] * M;
+                SKLSTRUCT_PREFETCH(cell[k]);
+            }
+        for (k = 0; k < found; k++) {
+            const float *w = (const float *)cell[k];
+            if (length[k] < M) {
+                ptrdiff_t entries = 2 * length[k] / 3;
+                const uint16_t *lane = (const uint16_t *)(cell[k] + entries);
+                for (i = 0; i < entries; i++)
+                    z[lane[i]] += value[k] * w[i];
+            } else if (M == 1)
+                z[0] += value[k] * w[0];
+            else
+                for (i = 0; i < M; i += 16)
+                    for (j = 0; j < 16; j++)
+                        z[i + j] += value[k] * w[i + j];
+        }
     }
 }
 

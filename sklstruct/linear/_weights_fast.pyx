@@ -204,10 +204,10 @@ cdef class Rows:
 
 
 def all_scores(
-    Nodes nodes, Rows rows, const int64_t[::1] first, float[:, ::1] out,
-    float[::1] room, int32_t[::1] stop,
+    Nodes nodes, Py_ssize_t start, Rows rows, const int64_t[::1] first,
+    float[:, ::1] out, float[::1] room, int32_t[::1] stop,
 ):
-    """out[:, first[v]:first[v + 1]] = the scores of the outcomes of node v."""
+    """out[:, first[v]:first[v + 1]] = the scores of the outcomes of node start + v."""
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t i, v, j, n
     cdef const float* x = NULL
@@ -217,7 +217,7 @@ def all_scores(
         for i in range(rows.n):
             n = rows.row(i, &x, &index)
             for v in range(first.shape[0] - 1):
-                node = nodes.at(v)
+                node = nodes.at(start + v)
                 sklstruct_node_scores(&node, n, x, index, &room[0])
                 for j in range(first[v + 1] - first[v]):
                     out[i, first[v] + j] = room[j]

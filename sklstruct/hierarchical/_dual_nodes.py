@@ -1,0 +1,508 @@
+"""Sparse linear models of the nodes, and the posterior that hears their evidence.
+
+The nodes are those of `linear`: dual coordinate descent on the columns that a node's
+samples have, weights stored by feature without the small ones. The methods are those
+that `_nodes` lists.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from .._checks import INT32_MAX, check_memory
+from .._parallel import ThreadMap, row_blocks, rows_per_block
+from .._progress import Progress
+from ..linear import DualLinearClassifier
+from ..linear._calibration import (
+    BEYOND,
+    both_outcomes,
+    draw_fold,
+    evidence,
+    fit_scale,
+)
+from ..linear._samples import AUTO_C, costs, single
+from ..linear._solver import Fit, Node, Settings, peak_bytes, stored_bytes
+from ..linear._weights import NodeWeights, as_rows
+from ..linear._weights_fast import all_scores
+from ._evidence import CHAIN, Evidence, fit_numbers
+from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
+from ._forest import Forest
+from ._nodes import Samples, Use
+from ._problems import NodeProblems
+
+# Children of a routing node at most: routing levels above are removed to widen it.
+WIDEST = 256
+
+# Routing nodes of a level that are expanded, for each leaf that is looked into.
+_BEAM = 4
+
+# Samples that one thread answers in a row.
+_ROWS = 1024
+
+# Numbers of a fold that are held at once.
+_FOLD_SIZE = 20_000_000
+
+# Part of the fold that the nodes on which a loss is tried must have.
+_TRIED = 0.1
+
+# Weights that a threshold leaves, as a part of all: a guess for the error that a model
+# would not fit.
+_LEFT = 0.25
+
+
+class _Tree(NamedTuple):
+    """One fitted tree."""
+
+    fits: list[list[Fit]]  # blocks of each node
+    held: list[NDArray]  # of each node: members of the fold, numbers among it
+
+
+class DualNodes:
+    """Linear models of all nodes by dual coordinate descent.
+
+    Parameters
+    ----------
+    estimator : DualLinearClassifier
+        Its parameters are those of every node.
+
+    n_leaves : int
+        Leaves that are looked into.
+
+    Attributes
+    ----------
+    loss : str
+
+    weights : NodeWeights
+
+    numbers : ndarray of shape (n_trees, 5)
+        w_r, w_l, eta, c and c' of each tree.
+
+    fold_log_loss : ndarray of shape (n_trees,)
+
+    C, n_iter, status : ndarray of shape (n_models,)
+    """
+
+    dtype = (np.float64, np.float32)
+
+    def __init__(self, estimator: DualLinearClassifier, n_leaves: int) -> None:
+        self.n_leaves = n_leaves
+        self.regularizations: list = []
+        self.loss = estimator.loss
+        self._C = float(estimator.C)
+        self._estimator = estimator
+        self._trees: list[_Tree] = []
+        self._fold: tuple | None = None
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(
+        self,
+        problems: NodeProblems,
+        rows: NDArray,
+        samples: Samples,
+        rng: RandomState,
+        progress: Progress,
+        parallel: ThreadMap,
+    ) -> None:
+        estimator, n = self._estimator, rows.size
+        if self._fold is None:
+            held = np.empty(0, dtype=np.int32)
+            if estimator.calibration is not None:
+                held = draw_fold(samples.code, rng)
+            self._fold = (
+                held,
+                samples.X[held],
+                samples.code[held],
+                samples.weight[held],
+            )
+        self._check_size(problems, parallel.n_threads)
+        number = np.full(n, -1, dtype=np.int64)
+        number[self._fold[0]] = np.arange(self._fold[0].size)
+        number = number[rows]  # of each row in the fold, -1: not in it
+        seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
+        stop = np.zeros(1, dtype=np.int32)
+        try:
+            if self.loss == "auto":
+                self._choose(problems, number, seeds, stop, parallel)
+                progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
+            fits = self._solve(
+                problems, number, seeds, self._settings(self.loss, stop), self._C,
+                np.arange(problems.n_nodes), parallel,
+            )  # fmt: skip
+        except BaseException:
+            stop[0] = 1  # for the other threads
+            raise
+        held = []
+        for v in range(problems.n_nodes):
+            mine = number[problems.first[v] : problems.last[v]]
+            held.append(mine[mine >= 0])
+        self._trees.append(_Tree([fits[v] for v in range(len(fits))], held))
+        most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
+        progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
+
+    def _settings(self, loss, stop):
+        e = self._estimator
+        constant = float(e.intercept_scaling) if e.fit_intercept else 0.0
+        return Settings(loss, constant, e.tol, e.max_iter, e.weight_threshold, stop)
+
+    def _solve(self, problems, number, seeds, settings, C, nodes, parallel):
+        """{node: fits of its blocks}."""
+        cost = costs(C, problems.weight)
+
+        def fit(v):
+            a, b = int(problems.first[v]), int(problems.last[v])
+            bound = problems.bounds_of(v)
+            outcome = np.repeat(
+                np.arange(bound.size - 1, dtype=np.int32), np.diff(bound)
+            )
+            held = np.flatnonzero(number[a:b] >= 0).astype(np.int32)
+            node = Node(
+                problems.X, a, b, outcome, cost[a:b], bound.size - 1, held
+            )  # fmt: skip
+            return [
+                node.fit(block, settings, int(seeds[v]) + k)
+                for k, block in enumerate(node.blocks(settings))
+            ]
+
+        work = (problems.last - problems.first) * problems.n_rows
+        order = nodes[np.argsort(-work[nodes], kind="stable")].tolist()
+        return dict(zip(order, parallel(fit, order)))
+
+    def _choose(self, problems, number, seeds, stop, parallel):
+        """Set loss and C by the fold's log-loss at some of the nodes."""
+        order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
+        size = problems.last - problems.first
+        if order.size > 1:  # the root costs as much as all leaves
+            order = order[order != size.argmax()]
+        members = np.array(
+            [
+                (number[problems.first[v] : problems.last[v]] >= 0).sum()
+                for v in order.tolist()
+            ]
+        )
+        enough = max(_TRIED * members.sum(), 100)
+        order = order[: int(np.searchsorted(np.cumsum(members), enough)) + 1]
+        best = np.inf
+        for loss, factor in (("squared_hinge", 1.0), ("log_loss", AUTO_C)):
+            C = factor * float(self._estimator.C)
+            fits = self._solve(
+                problems, number, seeds, self._settings(loss, stop), C, order, parallel
+            )
+            log_loss = _chain_log_loss(problems, number, fits, loss)
+            if not log_loss >= best:  # NaN without a fold: the last one, log_loss
+                best, self.loss, self._C = log_loss, loss, C
+
+    def _check_size(self, problems, n_threads):
+        X = problems.X
+        n = (problems.last - problems.first).astype(float)
+        d = np.full(n.size, float(X.shape[1]))
+        if sp.issparse(X):
+            d = np.minimum(d, problems.indptr[problems.last] - problems.indptr[
+                problems.first])  # fmt: skip
+        sizes = np.diff(problems.ptr) - 1
+        loss = "log_loss" if self.loss == "auto" else self.loss
+        work = np.array([peak_bytes(*of, loss) for of in zip(n, d, sizes)])
+        stored = sum(stored_bytes(*of) for of in zip(d, sizes))
+        if self._estimator.weight_threshold > 0:
+            stored *= _LEFT
+        words = 12.0 * n.size * (X.shape[1] // 64 + 1)
+        check_memory(
+            np.sort(work)[-n_threads:].sum() + stored + words,
+            None,
+            f"a tree of {n.size} nodes, the largest with {int(sizes.max(initial=1))} "
+            f"outcomes and {int(d.max(initial=0))} features,",
+            "use smaller leaves (max_leaf), a larger weight_threshold, or fewer "
+            "features",
+        )
+
+    def join(self, forest: Forest) -> None:
+        self.forest = forest
+        pieces, counts = [], []
+        for tree in self._trees:
+            for fits in tree.fits:
+                pieces += [f.piece for f in fits]
+                counts.append(len(fits))
+        models = forest.model_nodes
+        per_node = np.zeros(forest.n_nodes, dtype=np.int64)
+        per_node[models] = counts
+        self.model_ptr = np.concatenate([[0], np.cumsum(per_node)])
+        n_features = self._fold[1].shape[1]
+        self.weights = NodeWeights(pieces, n_features)
+        every = [fits for tree in self._trees for fits in tree.fits]
+        self.n_iter = np.array(
+            [max(f.n_iter for f in fits) for fits in every], dtype=np.int32
+        )
+        # 1 as in `NodeProblems.fit`: stopped at max_iter
+        self.status = np.array(
+            [not all(f.converged for f in fits) for fits in every], dtype=np.int32
+        )
+        self.C = np.full(len(every), self._C)
+        self.role = _roles(forest)
+        self.numbers = np.tile(CHAIN, (forest.n_trees, 1))
+        self.fold_log_loss = np.full(forest.n_trees, np.nan)
+        if self._fold[0].size:
+            first = 0
+            for t, tree in enumerate(self._trees):
+                fold = self._evidence(t, tree, models[first : first + len(tree.fits)])
+                self.numbers[t], self.fold_log_loss[t] = fit_numbers(fold)
+                first += len(tree.fits)
+        del self._trees, self._fold, self._estimator
+
+    # -------------------------------------------------------------- calibration
+
+    def _evidence(self, t, tree, models):
+        """What the members of the fold meet in tree t: `Evidence`."""
+        forest, role = self.forest, self.role
+        _, X, code, weight = self._fold
+        width = int(np.diff(forest.tree_ptr)[t])
+        n = min(code.size, max(200, _FOLD_SIZE // width))
+        X, code, weight = X[:n], code[:n], weight[:n]
+        root = int(forest.tree_ptr[t])
+        of_node = {int(v): i for i, v in enumerate(models)}
+        beam = _BEAM * self.n_leaves
+
+        def inside(v, who):
+            """g of the children of node v, as the fold's models or the final say."""
+            m = int(forest.n_child[v])
+            if m == 1:
+                return np.zeros((who.size, 1))
+            scores = self._scores(v, X[who])
+            held, fits = tree.held[of_node[v]], tree.fits[of_node[v]]
+            own = np.full(n, -1)
+            known = held < n
+            own[held[known]] = np.flatnonzero(known)
+            mine = own[who]
+            unseen = np.hstack([f.fold_scores for f in fits])
+            scores[mine >= 0] = unseen[mine[mine >= 0]]
+            if m == 2:
+                scores = both_outcomes(scores, self.loss)
+            return evidence(scores, self.loss)
+
+        route = np.full((n, width), -np.inf)
+        route[:, 0] = 0.0
+        pending = np.zeros((n, width), dtype=bool)
+        level = [root] if role[root] == ROLES["route"] else []
+        while level:
+            columns = np.array(level) - root
+            chosen = route[:, columns] > -np.inf
+            if len(level) > beam:
+                order = np.argsort(-route[:, columns], axis=1, kind="stable")
+                rank = np.empty_like(order)
+                np.put_along_axis(
+                    rank, order, np.arange(len(level))[None, :].repeat(n, 0), axis=1
+                )
+                pending[:, columns] = chosen & (rank >= beam)
+                chosen &= rank < beam
+            below = []
+            for k, v in enumerate(level):
+                who = np.flatnonzero(chosen[:, k])
+                a, m = int(forest.first_child[v]), int(forest.n_child[v])
+                if who.size:
+                    g = inside(v, who)
+                    if self.loss == "log_loss":
+                        g = g - np.logaddexp.reduce(g, axis=1, keepdims=True)
+                    route[who, a - root : a - root + m] = (
+                        route[who, v - root][:, None] + g
+                    )
+                    route[who, v - root] = -np.inf
+                below += [
+                    u for u in range(a, a + m) if role[u] == ROLES["route"]
+                ]  # fmt: skip
+            level = below
+        # leaves and pending nodes are what has a route now
+        column = np.flatnonzero((route > -np.inf).any(axis=0))
+        route, pending = route[:, column], pending[:, column]
+        place = np.full(width, -1)
+        place[column] = np.arange(column.size)
+        node = column + root
+        leaf = (role[node] == ROLES["leaf"]) | (role[node] == ROLES["single"])
+        ranked = np.where(leaf[None, :], route, -np.inf)
+        b = min(self.n_leaves, column.size)
+        best = np.argsort(-ranked, axis=1, kind="stable")[:, :b]
+        real = np.take_along_axis(ranked, best, axis=1) > -np.inf
+        real &= role[node[best]] == ROLES["leaf"]
+        looked = np.where(real, best, -1)
+        # the sample's own leaf
+        terminal = forest.terminal[t, code].astype(np.int64)
+        mine = terminal.copy()
+        several = role[terminal] == ROLES["class"]
+        mine[several] = forest.parent[terminal[several]]
+        target = np.where(several, terminal - forest.first_child[mine], -1)
+        own = mine.copy()
+        while True:
+            here = place[own - root]
+            ok = (here >= 0) & (
+                np.take_along_axis(route, np.maximum(here, 0)[:, None], 1)[:, 0]
+                > -np.inf
+            )
+            if ok.all():
+                break
+            own[~ok] = forest.parent[own[~ok]]
+        own = place[own - root]
+        wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
+        g_in = np.full((n, b, wide), -np.inf)
+        g_own = np.full((n, wide), -np.inf)
+        for v in np.union1d(node[looked[looked >= 0]], mine[several]).tolist():
+            is_own = several & (mine == v)
+            if place[v - root] >= 0:
+                at, slot = np.nonzero(looked == place[v - root])
+            else:
+                at = slot = np.empty(0, dtype=np.int64)
+            who = np.union1d(np.flatnonzero(is_own), at)
+            g = inside(v, who)
+            g_own[is_own, : g.shape[1]] = g[
+                np.searchsorted(who, np.flatnonzero(is_own))
+            ]
+            g_in[at, slot, : g.shape[1]] = g[np.searchsorted(who, at)]
+        return Evidence(route, pending, looked, g_in, own, g_own, target, weight)
+
+    def _scores(self, v, X):
+        """Scores of the outcomes of node v by the final weights."""
+        a, b = int(self.model_ptr[v]), int(self.model_ptr[v + 1])
+        sizes = self.weights.n_outcomes[a:b]
+        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        out = np.empty((X.shape[0], int(first[-1])), dtype=np.float32)
+        room = np.empty(self.weights.lanes, dtype=np.float32)
+        stop = np.zeros(1, dtype=np.int32)
+        all_scores(self.weights.kernel(), a, as_rows(X), first, out, room, stop)
+        return out
+
+    # --------------------------------------------------------------- prediction
+
+    @property
+    def coef(self) -> sp.csr_matrix:
+        return self.weights.sparse()
+
+    @property
+    def intercept(self) -> NDArray:
+        return self.weights.intercepts()
+
+    def _posterior(self, n_leaves=None):
+        n_leaves = self.n_leaves if n_leaves is None else n_leaves
+        return Posterior(
+            self.weights.kernel(),
+            self.model_ptr,
+            self.role,
+            self.forest,
+            self.numbers,
+            LOSSES[self.loss],
+            BEYOND,
+            n_leaves,
+            _BEAM * n_leaves,
+        )
+
+    def _desk(self):
+        n, n_classes = self.forest.n_nodes, self.forest.terminal.shape[1]
+        wide = max(int(self.forest.n_child.max(initial=1)), self.forest.n_trees)
+        return Desk(
+            n,
+            self.weights.lanes,
+            n_classes,
+            np.empty((3, n)),
+            np.empty((3, n), dtype=np.int32),
+            np.zeros(n, dtype=np.int8),
+            np.empty(self.weights.lanes, dtype=np.float32),
+            np.empty((2, wide + 1)),
+            np.empty(n_classes),
+            np.empty(Desk.ranked_bytes(n), dtype=np.int8),
+        )
+
+    @staticmethod
+    def _blocks(block, n, step, n_jobs):
+        stop = np.zeros(1, dtype=np.int32)
+        with ThreadMap(n_jobs) as parallel:
+            try:
+                parallel(lambda part: block(part, stop), row_blocks(n, step))
+            except BaseException:
+                stop[0] = 1  # for the other threads
+                raise
+
+    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+        X, posterior = single(X), self._posterior()
+        n_classes = self.forest.terminal.shape[1]
+
+        def block(part, stop):
+            out = np.empty((part.stop - part.start, n_classes))
+            posterior.full(as_rows(X, part.start, part.stop), self._desk(), out, stop)
+            use(part, out)
+
+        self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
+
+    def best(
+        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        best, _, n_dots = self._search(X, 1, n_jobs)
+        return best[:, 0], n_dots
+
+    def search(
+        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        return self._search(X, k, n_jobs)[:2]
+
+    def _search(self, X, k, n_jobs):
+        X, posterior, n = single(X), self._posterior(), X.shape[0]
+        best, log_proba = np.zeros((n, k), dtype=np.int32), np.empty((n, k))
+        n_dots = np.zeros(n, dtype=np.int64)
+
+        def block(part, stop):
+            rows = as_rows(X, part.start, part.stop)
+            posterior.search(
+                rows, self._desk(), best[part], log_proba[part], n_dots[part], stop
+            )
+
+        self._blocks(block, n, _ROWS, n_jobs)
+        return best, log_proba, n_dots
+
+    def target(
+        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
+    ) -> NDArray:
+        X, posterior = single(X), self._posterior()
+        out, code = np.empty(X.shape[0]), code.astype(np.int32)
+
+        def block(part, stop):
+            rows = as_rows(X, part.start, part.stop)
+            posterior.targets(rows, self._desk(), code[part], out[part], stop)
+
+        self._blocks(block, out.size, _ROWS, n_jobs)
+        return out
+
+
+def _roles(forest: Forest) -> NDArray:
+    """What each node is: a node all of whose children are classes is a leaf."""
+    terminal = forest.node_class >= 0
+    role = np.full(forest.n_nodes, ROLES["route"], dtype=np.int8)
+    child = np.flatnonzero(forest.parent >= 0)
+    inner = np.zeros(forest.n_nodes, dtype=bool)
+    inner[forest.parent[child[~terminal[child]]]] = True
+    role[~terminal & ~inner] = ROLES["leaf"]
+    role[terminal] = ROLES["single"]
+    role[child[role[forest.parent[child]] == ROLES["leaf"]]] = ROLES["class"]
+    return role
+
+
+def _chain_log_loss(problems, number, fits, loss):
+    """Mean log-loss of the fold at some nodes, with one scale for all."""
+    blocks, targets, weights = [], [], []
+    for v, of_node in fits.items():
+        a, b = int(problems.first[v]), int(problems.last[v])
+        member = np.flatnonzero(number[a:b] >= 0)
+        scores = np.hstack([f.fold_scores for f in of_node])
+        if scores.shape[1] == 1:
+            scores = both_outcomes(scores, loss)
+        blocks.append(evidence(scores, loss))
+        bound = problems.bounds_of(v)
+        targets.append(np.searchsorted(bound, member + a, side="right") - 1)
+        weights.append(problems.weight[a:b][member])
+    wide = max(g.shape[1] for g in blocks)
+    g = np.vstack(
+        [
+            np.pad(g, ((0, 0), (0, wide - g.shape[1])), constant_values=-1e6)
+            for g in blocks
+        ]
+    )
+    return fit_scale(g, np.concatenate(targets), np.concatenate(weights))[1]

@@ -1,0 +1,582 @@
+"""Posteriors in which the leaves that were looked into have a say of their own.
+
+Routing nodes give every leaf l of a tree the sum R_l of the evidence of the outcomes on
+its path; the b leaves of largest R are looked into, and their classes have evidence too:
+
+    a_y = w_l g(z_y),   E_l = log sum_{y in l} exp a_y,
+    P(l | x) = softmax_l(w_r R_l + (eta E_l if l was looked into else c)),
+    P(y | x) = P(l | x) exp(a_y - E_l).
+
+It sums to 1 whatever the numbers are. g is the evidence of `linear._calibration`;
+for the multinomial loss, R adds log-probabilities, so that eta = c = 0 is the product
+along the path. A leaf of one class has no classifier: c is its evidence. Which leaves
+are looked into depends on x alone, and so does the answer. Routing nodes are expanded
+level by level, the `beam` best of each; those left out are pending, of mass
+exp(w_r R + c'), which the leaves below share out by their own w_r R when one is asked
+for. An answer looks into further leaves only while their mass could hold it.
+
+Several trees give the mean of their probabilities. Each class has an upper bound, the
+sum over trees of its probability or of the mass of the leaf that it is in; the leaves of
+the class with the largest bound are looked into until it is no bound.
+
+Cost of a sample: the stored weights of its features at the routing nodes and at b
+leaves a tree, and n_classes steps where k > 1 or there are several trees.
+"""
+
+cimport cython
+from libc.math cimport INFINITY, exp, log, log1p
+from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdlib cimport qsort
+
+from .._watch cimport Watch, over, propagate, watch_of
+from ..linear._weights_fast cimport (
+    Nodes, Rows, sklstruct_node_scores, sklstruct_weights)
+
+cdef extern from "_vector.h" nogil:
+    double sklstruct_exp_sum(
+        Py_ssize_t n, const double* u, double top, double* e) noexcept
+
+cdef enum:
+    # What nodes are.
+    ROUTE = 0
+    LEAF = 1    # of several classes
+    SINGLE = 2  # leaf of one class
+    CLASS = 3   # class of a LEAF
+    # Their state for one sample.
+    UNSEEN = 0
+    PENDING = 1
+    REACHED = 2
+    OPEN = 3    # looked into
+    SCALARS = 5  # w_r, w_l, eta, c, c' of a tree
+
+ROLES = {"route": ROUTE, "leaf": LEAF, "single": SINGLE, "class": CLASS}
+LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
+
+
+cdef struct Ranked:
+    double key
+    int32_t node
+
+
+cdef int larger_first(const void* a, const void* b) noexcept nogil:
+    cdef const Ranked* x = <const Ranked*>a
+    cdef const Ranked* y = <const Ranked*>b
+    if x.key != y.key:
+        return 1 if x.key < y.key else -1
+    return (x.node > y.node) - (x.node < y.node)
+
+
+@cython.final
+cdef class Desk:
+    """Room for one sample; a thread has its own."""
+
+    cdef double[::1] route      # (n_nodes,) R
+    cdef double[::1] mass       # (n_nodes,) log of the probability
+    cdef double[::1] value      # (n_nodes,) log P(y | l) at the nodes of classes
+    cdef int8_t[::1] state      # (n_nodes,)
+    cdef int32_t[::1] touched   # (n_nodes,) nodes whose state is to be reset
+    cdef Py_ssize_t n_touched
+    cdef int8_t[::1] ranked       # n_nodes of Ranked, as bytes
+    cdef int32_t[::1] queue     # (n_nodes,)
+    cdef int32_t[::1] items     # (n_nodes,) leaves and pending nodes of the tree
+    cdef float[::1] z
+    cdef double[::1] a
+    cdef double[::1] e
+    cdef double[::1] bound      # (n_classes,)
+    cdef int64_t n_dots
+
+    def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t n_classes,
+                 double[:, ::1] doubles, int32_t[:, ::1] ints, int8_t[::1] state,
+                 float[::1] z, double[:, ::1] evidence, double[::1] bound,
+                 int8_t[::1] ranked):
+        self.route, self.mass, self.value = doubles[0], doubles[1], doubles[2]
+        self.touched, self.queue, self.items = ints[0], ints[1], ints[2]
+        self.state, self.z, self.ranked, self.bound = state, z, ranked, bound
+        self.a, self.e = evidence[0], evidence[1]
+        self.n_touched = 0
+
+    @staticmethod
+    def ranked_bytes(Py_ssize_t n_nodes):
+        return n_nodes * <Py_ssize_t>sizeof(Ranked)
+
+
+@cython.final
+cdef class Posterior:
+    """The trees, their weights and numbers.
+
+    model_ptr: the pieces of the weights of node v are model_ptr[v] to model_ptr[v + 1].
+    """
+
+    cdef Nodes nodes
+    cdef const int64_t[::1] model_ptr
+    cdef const int8_t[::1] role
+    cdef const int32_t[::1] tree_ptr
+    cdef const int32_t[::1] parent
+    cdef const int32_t[::1] first_child
+    cdef const int32_t[::1] n_child
+    cdef const int32_t[::1] node_class
+    cdef const int32_t[:, ::1] terminal
+    cdef const double[:, ::1] scalars
+    cdef int loss
+    cdef double beyond
+    cdef Py_ssize_t n_leaves
+    cdef Py_ssize_t beam
+
+    def __init__(self, Nodes nodes, const int64_t[::1] model_ptr,
+                 const int8_t[::1] role, forest, const double[:, ::1] scalars,
+                 int loss, double beyond, Py_ssize_t n_leaves, Py_ssize_t beam):
+        self.nodes, self.model_ptr, self.role = nodes, model_ptr, role
+        self.tree_ptr, self.parent = forest.tree_ptr, forest.parent
+        self.first_child, self.n_child = forest.first_child, forest.n_child
+        self.node_class, self.terminal = forest.node_class, forest.terminal
+        self.scalars, self.loss, self.beyond = scalars, loss, beyond
+        self.n_leaves, self.beam = n_leaves, beam
+
+    cdef inline double evidence(self, double z) noexcept nogil:
+        cdef double gap
+        if self.loss == 2:
+            return z
+        if self.loss == 1:
+            return -log1p(exp(-z)) if z > 0 else z - log1p(exp(z))
+        gap = z - 1
+        return self.beyond * gap if gap > 0 else -gap * gap
+
+    cdef void outcomes(
+        self, Desk desk, Py_ssize_t v, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """desk.a = evidence of all children of node v."""
+        cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width
+        cdef sklstruct_weights node
+        cdef double z
+        for piece in range(self.model_ptr[v], self.model_ptr[v + 1]):
+            node = self.nodes.at(piece)
+            sklstruct_node_scores(&node, n, x, index, &desk.z[0])
+            width = node.M if node.M < m - at else m - at
+            if piece + 1 < self.model_ptr[v + 1]:
+                width = node.M  # pieces but the last have no padding
+            if m == 2:
+                z = desk.z[0]
+                desk.a[0] = 0 if self.loss == 2 else self.evidence(-z)
+                desk.a[1] = self.evidence(z)
+                desk.n_dots += 1
+                return
+            for j in range(width):
+                desk.a[at + j] = self.evidence(desk.z[j])
+            at += width
+        desk.n_dots += m
+
+    cdef double log_total(self, Desk desk, Py_ssize_t m, double w) noexcept nogil:
+        """a *= w; log of the sum of exp(a)."""
+        cdef Py_ssize_t j
+        cdef double top = -INFINITY
+        for j in range(m):
+            desk.a[j] *= w
+            if desk.a[j] > top:
+                top = desk.a[j]
+        return top + log(sklstruct_exp_sum(m, &desk.a[0], top, &desk.e[0]))
+
+    cdef inline void set(self, Desk desk, Py_ssize_t v, int8_t state) noexcept nogil:
+        if desk.state[v] == UNSEEN:
+            desk.touched[desk.n_touched] = <int32_t>v
+            desk.n_touched += 1
+        desk.state[v] = state
+
+    cdef void expand(
+        self, Desk desk, Py_ssize_t v, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """R of the children of a routing node."""
+        cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
+        cdef double total = 0
+        if m == 1:
+            desk.a[0] = 0
+        else:
+            self.outcomes(desk, v, n, x, index)
+            if self.loss == 2:
+                total = self.log_total(desk, m, 1)
+        for j in range(m):
+            desk.route[child + j] = desk.route[v] + desk.a[j] - total
+
+    cdef double look(
+        self, Desk desk, Py_ssize_t v, double w, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """Conditionals of the classes of a leaf; returns E."""
+        cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
+        cdef double total
+        self.outcomes(desk, v, n, x, index)
+        total = self.log_total(desk, m, w)
+        for j in range(m):
+            desk.value[child + j] = desk.a[j] - total
+        self.set(desk, v, OPEN)
+        return total
+
+    cdef Py_ssize_t open_tree(
+        self, Desk desk, Py_ssize_t t, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """Masses of the leaves and pending nodes of a tree: desk.items, their number."""
+        cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
+        cdef Py_ssize_t j, k, v, child, n_best
+        cdef double w_r = self.scalars[t, 0], w_l = self.scalars[t, 1]
+        cdef double eta = self.scalars[t, 2], c = self.scalars[t, 3]
+        cdef double pending = self.scalars[t, 4], top = -INFINITY, total
+        cdef Ranked* ranked = <Ranked*>&desk.ranked[0]
+        desk.route[root] = 0
+        if self.role[root] != ROUTE:
+            n_queue = 0
+            desk.items[0] = <int32_t>root
+            n_items = 1
+            self.set(desk, root, REACHED)
+        else:
+            desk.queue[0] = <int32_t>root
+        while n_queue:
+            if n_queue > self.beam:
+                for j in range(n_queue):
+                    ranked[j].node = desk.queue[j]
+                    ranked[j].key = desk.route[desk.queue[j]]
+                qsort(ranked, n_queue, sizeof(Ranked), larger_first)
+                for j in range(n_queue):
+                    desk.queue[j] = ranked[j].node
+                for j in range(self.beam, n_queue):
+                    desk.items[n_items] = desk.queue[j]
+                    n_items += 1
+                    self.set(desk, desk.queue[j], PENDING)
+                n_queue = self.beam
+            # the children go behind the nodes of this level
+            n_next = n_queue
+            for j in range(n_queue):
+                v = desk.queue[j]
+                self.expand(desk, v, n, x, index)
+                child = self.first_child[v]
+                for k in range(child, child + self.n_child[v]):
+                    if self.role[k] == ROUTE:
+                        desk.queue[n_next] = <int32_t>k
+                        n_next += 1
+                    else:
+                        desk.items[n_items] = <int32_t>k
+                        n_items += 1
+                        self.set(desk, k, REACHED)
+            for j in range(n_queue, n_next):
+                desk.queue[j - n_queue] = desk.queue[j]
+            n_queue = n_next - n_queue
+        # the best leaves, by insertion where they are few
+        n_best = 0
+        if self.n_leaves < n_items and self.n_leaves <= 16:
+            for j in range(n_items):
+                v = desk.items[j]
+                if desk.state[v] == PENDING:
+                    continue
+                k = n_best
+                while k > 0 and (
+                    ranked[k - 1].key < desk.route[v]
+                    or (ranked[k - 1].key == desk.route[v] and ranked[k - 1].node > v)
+                ):
+                    if k < self.n_leaves:
+                        ranked[k] = ranked[k - 1]
+                    k -= 1
+                if k < self.n_leaves:
+                    ranked[k].key = desk.route[v]
+                    ranked[k].node = <int32_t>v
+                    if n_best < self.n_leaves:
+                        n_best += 1
+        else:
+            for j in range(n_items):
+                v = desk.items[j]
+                if desk.state[v] == REACHED:
+                    ranked[n_best].key = desk.route[v]
+                    ranked[n_best].node = <int32_t>v
+                    n_best += 1
+            if n_best > self.n_leaves:
+                qsort(ranked, n_best, sizeof(Ranked), larger_first)
+                n_best = self.n_leaves
+        for j in range(n_items):
+            v = desk.items[j]
+            desk.mass[v] = w_r * desk.route[v] + (
+                pending if desk.state[v] == PENDING else c
+            )
+        for j in range(n_best):
+            v = ranked[j].node
+            if self.role[v] == LEAF:
+                total = self.look(desk, v, w_l, n, x, index)
+                desk.mass[v] = w_r * desk.route[v] + eta * total
+            else:
+                desk.value[v] = 0
+                self.set(desk, v, OPEN)
+        for j in range(n_items):
+            if desk.mass[desk.items[j]] > top:
+                top = desk.mass[desk.items[j]]
+        total = 0
+        for j in range(n_items):
+            total += exp(desk.mass[desk.items[j]] - top)
+        total = top + log(total)
+        for j in range(n_items):
+            desk.mass[desk.items[j]] -= total
+        return n_items
+
+    cdef Py_ssize_t share_out(
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """Masses of all leaves below a pending node, which is then looked into.
+
+        They are the last in desk.queue, in the number that is returned.
+        """
+        cdef Py_ssize_t n_queue = 1, at = 0, k, child, n_below = 0
+        cdef double w_r = self.scalars[t, 0], top = -INFINITY, total = 0
+        # the leaves stand at the end of the queue, which has room for all nodes
+        cdef Py_ssize_t end = desk.queue.shape[0]
+        desk.queue[0] = <int32_t>v
+        while at < n_queue:
+            self.expand(desk, desk.queue[at], n, x, index)
+            child = self.first_child[desk.queue[at]]
+            for k in range(child, child + self.n_child[desk.queue[at]]):
+                if self.role[k] == ROUTE:
+                    desk.queue[n_queue] = <int32_t>k
+                    n_queue += 1
+                else:
+                    n_below += 1
+                    desk.queue[end - n_below] = <int32_t>k
+            at += 1
+        for k in range(end - n_below, end):
+            desk.mass[desk.queue[k]] = w_r * desk.route[desk.queue[k]]
+            if desk.mass[desk.queue[k]] > top:
+                top = desk.mass[desk.queue[k]]
+        for k in range(end - n_below, end):
+            total += exp(desk.mass[desk.queue[k]] - top)
+        total = top + log(total)
+        for k in range(end - n_below, end):
+            desk.mass[desk.queue[k]] += desk.mass[v] - total
+            self.set(desk, desk.queue[k], REACHED)
+        self.set(desk, v, OPEN)
+        return n_below
+
+    cdef Py_ssize_t reached(self, Desk desk, Py_ssize_t t, Py_ssize_t y) noexcept nogil:
+        """The leaf or pending node that class y is in."""
+        cdef Py_ssize_t v = self.terminal[t, y]
+        if self.role[v] == CLASS:
+            v = self.parent[v]
+        while desk.state[v] == UNSEEN:
+            v = self.parent[v]
+        return v
+
+    cdef double exact(
+        self, Desk desk, Py_ssize_t t, Py_ssize_t y, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """log P(y | x) of a tree that is open; looks into the leaf of y."""
+        cdef Py_ssize_t v = self.reached(desk, t, y)
+        if desk.state[v] == PENDING:
+            self.share_out(desk, t, v, n, x, index)
+            v = self.reached(desk, t, y)
+        if desk.state[v] != OPEN:
+            if self.role[v] == LEAF:
+                self.look(desk, v, self.scalars[t, 1], n, x, index)
+            else:
+                desk.value[v] = 0
+                self.set(desk, v, OPEN)
+        return desk.mass[v] + desk.value[self.terminal[t, y]]
+
+    cdef inline void clear(self, Desk desk) noexcept nogil:
+        cdef Py_ssize_t j
+        for j in range(desk.n_touched):
+            desk.state[desk.touched[j]] = UNSEEN
+        desk.n_touched = 0
+        desk.n_dots = 0
+
+    cdef int32_t best(
+        self, Desk desk, Py_ssize_t n, const float* x, const int32_t* index,
+    ) noexcept nogil:
+        """The most probable class of one tree; ties to the smallest."""
+        cdef Py_ssize_t n_items = self.open_tree(desk, 0, n, x, index), j, v, top_item
+        cdef Py_ssize_t n_below
+        cdef double best = -INFINITY, top
+        cdef int32_t y = -1
+        for j in range(n_items):
+            if desk.state[desk.items[j]] == OPEN:
+                self.challenge(desk, desk.items[j], &best, &y)
+        while True:
+            top, top_item = -INFINITY, -1
+            for j in range(n_items):
+                v = desk.items[j]
+                if desk.state[v] != OPEN and desk.mass[v] > top:
+                    top, top_item = desk.mass[v], j
+            # a leaf of this very mass may hold a smaller class that ties
+            if top_item < 0 or top < best:
+                return y
+            v = desk.items[top_item]
+            if desk.state[v] == PENDING:
+                n_below = self.share_out(desk, 0, v, n, x, index)
+                # its leaves take its place
+                desk.items[top_item] = desk.items[n_items - 1]
+                n_items -= 1
+                for j in range(n_below):
+                    desk.items[n_items] = desk.queue[desk.queue.shape[0] - 1 - j]
+                    n_items += 1
+            else:
+                if self.role[v] == LEAF:
+                    self.look(desk, v, self.scalars[0, 1], n, x, index)
+                else:
+                    desk.value[v] = 0
+                    self.set(desk, v, OPEN)
+                self.challenge(desk, v, &best, &y)
+
+    cdef inline void challenge(
+        self, Desk desk, Py_ssize_t v, double* best, int32_t* y
+    ) noexcept nogil:
+        """The classes of a leaf that was looked into against the best so far."""
+        cdef Py_ssize_t child, first = v, last = v + 1
+        cdef double p
+        if self.role[v] == LEAF:
+            first = self.first_child[v]
+            last = first + self.n_child[v]
+        for child in range(first, last):
+            p = desk.mass[v] + desk.value[child]
+            if p > best[0] or (p == best[0] and self.node_class[child] < y[0]):
+                best[0] = p
+                y[0] = self.node_class[child]
+
+    cdef double term(self, Desk desk, Py_ssize_t t, Py_ssize_t y) noexcept nogil:
+        """log P(y | x) of a tree, or a bound of it."""
+        cdef Py_ssize_t v = self.reached(desk, t, y)
+        if desk.state[v] == OPEN:
+            return desk.mass[v] + desk.value[self.terminal[t, y]]
+        return desk.mass[v]
+
+    cdef inline void set_bound(self, Desk desk, Py_ssize_t y) noexcept nogil:
+        """Sum of probabilities; of one tree the logarithm, which never underflows."""
+        cdef Py_ssize_t t
+        if self.terminal.shape[0] == 1:
+            desk.bound[y] = self.term(desk, 0, y)
+            return
+        desk.bound[y] = 0
+        for t in range(self.terminal.shape[0]):
+            desk.bound[y] += exp(self.term(desk, t, y))
+
+    cdef void lower(
+        self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """Look into the leaves of y, and lower the bounds of all classes there."""
+        cdef Py_ssize_t t, v, child, first, last, other
+        for t in range(self.terminal.shape[0]):
+            v = self.reached(desk, t, y)
+            if desk.state[v] == OPEN:
+                continue
+            if desk.state[v] == PENDING:
+                self.share_out(desk, t, v, n, x, index)
+                for other in range(desk.bound.shape[0]):
+                    if desk.bound[other] > -INFINITY:
+                        self.set_bound(desk, other)
+                v = self.reached(desk, t, y)
+            self.exact(desk, t, y, n, x, index)
+            first, last = v, v + 1
+            if self.role[v] == LEAF:
+                first = self.first_child[v]
+                last = first + self.n_child[v]
+            for child in range(first, last):
+                other = self.node_class[child]
+                if desk.bound[other] > -INFINITY:  # not answered yet
+                    self.set_bound(desk, other)
+
+    cdef bint settled(self, Desk desk, Py_ssize_t y) noexcept nogil:
+        cdef Py_ssize_t t
+        for t in range(self.terminal.shape[0]):
+            if desk.state[self.reached(desk, t, y)] != OPEN:
+                return False
+        return True
+
+    cdef double log_mean(
+        self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """log P(y | x), all trees being open."""
+        cdef Py_ssize_t t, n_trees = self.terminal.shape[0]
+        cdef double top = -INFINITY, total = 0
+        if n_trees == 1:
+            return self.exact(desk, 0, y, n, x, index)
+        for t in range(n_trees):
+            desk.e[t] = self.exact(desk, t, y, n, x, index)
+        # `exact` may have used desk.e: again, now that all leaves are open
+        for t in range(n_trees):
+            desk.e[t] = self.exact(desk, t, y, n, x, index)
+            if desk.e[t] > top:
+                top = desk.e[t]
+        for t in range(n_trees):
+            total += exp(desk.e[t] - top)
+        return top + log(total / n_trees)
+
+    def search(self, Rows rows, Desk desk, int32_t[:, ::1] best,
+               double[:, ::1] log_proba, int64_t[::1] n_dots, int32_t[::1] stop):
+        """The k most probable classes of each row, k columns of `best`."""
+        cdef Watch watch = watch_of(stop)
+        cdef Py_ssize_t i, y, k, n, t, top_y, n_classes = desk.bound.shape[0]
+        cdef const float* x = NULL
+        cdef const int32_t* index = NULL
+        cdef double top
+        with nogil:
+            for i in range(rows.n):
+                n = rows.row(i, &x, &index)
+                self.clear(desk)
+                if best.shape[1] == 1 and self.terminal.shape[0] == 1:
+                    best[i, 0] = self.best(desk, n, x, index)
+                    log_proba[i, 0] = self.log_mean(desk, best[i, 0], n, x, index)
+                    n_dots[i] = desk.n_dots
+                else:
+                    for t in range(self.terminal.shape[0]):
+                        self.open_tree(desk, t, n, x, index)
+                    for y in range(n_classes):
+                        self.set_bound(desk, y)
+                    for k in range(best.shape[1]):
+                        while True:
+                            top, top_y = -INFINITY, 0
+                            for y in range(n_classes):
+                                if desk.bound[y] > top:
+                                    top, top_y = desk.bound[y], y
+                            if self.settled(desk, top_y):
+                                break
+                            self.lower(desk, top_y, n, x, index)
+                        best[i, k] = <int32_t>top_y
+                        log_proba[i, k] = self.log_mean(desk, top_y, n, x, index)
+                        desk.bound[top_y] = -INFINITY
+                    n_dots[i] = desk.n_dots
+                if over(&watch, (desk.n_dots + 64) * (n + 8)):
+                    break
+        propagate()
+
+    def targets(self, Rows rows, Desk desk, const int32_t[::1] code, double[::1] out,
+                int32_t[::1] stop):
+        """out[i] = log P(code[i] | x_i)."""
+        cdef Watch watch = watch_of(stop)
+        cdef Py_ssize_t i, n, t
+        cdef const float* x = NULL
+        cdef const int32_t* index = NULL
+        with nogil:
+            for i in range(rows.n):
+                n = rows.row(i, &x, &index)
+                self.clear(desk)
+                for t in range(self.terminal.shape[0]):
+                    self.open_tree(desk, t, n, x, index)
+                out[i] = self.log_mean(desk, code[i], n, x, index)
+                if over(&watch, (desk.n_dots + 64) * (n + 8)):
+                    break
+        propagate()
+
+    def full(self, Rows rows, Desk desk, double[:, ::1] out, int32_t[::1] stop):
+        """out[i] = log P(y | x_i) of all classes."""
+        cdef Watch watch = watch_of(stop)
+        cdef Py_ssize_t i, n, t, y
+        cdef const float* x = NULL
+        cdef const int32_t* index = NULL
+        with nogil:
+            for i in range(rows.n):
+                n = rows.row(i, &x, &index)
+                self.clear(desk)
+                for t in range(self.terminal.shape[0]):
+                    self.open_tree(desk, t, n, x, index)
+                for y in range(out.shape[1]):
+                    out[i, y] = self.log_mean(desk, y, n, x, index)
+                if over(&watch, (desk.n_dots + 64) * (n + 8)):
+                    break
+        propagate()

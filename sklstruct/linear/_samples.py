@@ -1,0 +1,100 @@
+"""What a fit reads: single precision, positive weights, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+from .._checks import INT32_MAX, check_squares
+from .._compat import _check_sample_weight
+
+# C of the multinomial candidate of loss="auto", in units of C: its curvature is
+# C p (1 - p) where the squared hinge has 2 C, so that it wants more.
+AUTO_C = 10.0
+
+
+def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
+    """A checked X in single precision, with 32-bit indices, sorted, none twice.
+
+    Raises
+    ------
+    ValueError
+        If squares overflow.
+    """
+    check_squares(X, np.float32)
+    if not sp.issparse(X):
+        return np.ascontiguousarray(X, dtype=np.float32)
+    if X.shape[1] > INT32_MAX:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, more than 2^31 - 1; use fewer (FeatureHasher)"
+        )
+    out = sp.csr_matrix(
+        (
+            X.data.astype(np.float32, copy=False),
+            X.indices.astype(np.int32, copy=False),
+            X.indptr,
+        ),
+        shape=X.shape,
+    )
+    if not out.has_canonical_format:
+        out = out.copy()  # the arrays may be the caller's
+        out.sum_duplicates()
+    if out.indices.dtype != np.int32:  # SciPy takes 64 bits where indptr needs them
+        out.indices = out.indices.astype(np.int32)
+    return out
+
+
+def weighted_samples(
+    X: NDArray | sp.csr_matrix,
+    y: NDArray,
+    sample_weight: ArrayLike | None,
+    class_weight: dict | str | None,
+) -> tuple[NDArray | sp.csr_matrix, NDArray, NDArray]:
+    """(X, y, weight) of the samples of positive weight."""
+    if isinstance(class_weight, Mapping):
+        values = np.array(list(class_weight.values()), dtype=np.float64)
+        if not (np.isfinite(values) & (values >= 0)).all():
+            raise ValueError(
+                f"class_weight must be finite and not negative, got {class_weight!r}"
+            )
+    weight = np.ones(X.shape[0])
+    if sample_weight is not None:
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    if class_weight is not None and (weight > 0).any():
+        present = np.unique(y[weight > 0])
+        by_class = compute_class_weight(
+            class_weight, classes=present, y=y[weight > 0],
+            sample_weight=weight[weight > 0],
+        )  # fmt: skip
+        at = np.minimum(np.searchsorted(present, y), present.size - 1)
+        with np.errstate(over="ignore"):
+            weight = weight * by_class[at]
+    if not (weight > 0).all():
+        index = np.flatnonzero(weight > 0)
+        if index.size == 0:
+            raise ValueError(
+                "sample_weight or class_weight is zero for every sample: there is "
+                "nothing to learn from"
+            )
+        X, y, weight = X[index], y[index], weight[index]
+    return X, y, weight
+
+
+def costs(C: float, weight: NDArray) -> NDArray:
+    """C of each sample in single precision."""
+    with np.errstate(over="ignore", under="ignore"):
+        cost = (C * weight).astype(np.float32)
+    # squares and inverses of them must be floats too
+    if not ((cost > 1e-15) & (cost < 1e15)).all():
+        raise ValueError(
+            f"sample_weight times C={C:g} must be from 1e-15 to 1e15, got "
+            f"{(C * weight).min():.2g} to {(C * weight).max():.2g}; scale the weights "
+            "to a mean of 1"
+        )
+    return cost
