@@ -49,6 +49,10 @@ from ._problems import NodeProblems, warn_not_converged
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
 from ._sources import Limits, sources
 
+# Weights that are dropped where sparse X brings the sparse node model, as a part of the
+# largest of their outcome.
+_SPARSE_THRESHOLD = 0.02
+
 # Trees beyond it add nothing to a mean but hours.
 _MOST_TREES = 10_000
 
@@ -96,9 +100,18 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Nodes of at most so many classes are leaves with a multinomial model over them,
         at least 1. None: what "auto" says, or the leaves that the tree has.
 
-    estimator : classifier with `predict_proba`, default=None
-        Model of a node, cloned for each. None: multinomial logistic regression, all
-        nodes in one compiled solver.
+    estimator : classifier, "logistic" or None, default=None
+        Model of a node. "logistic": multinomial logistic regression, all nodes in one
+        compiled solver. A `DualLinearClassifier`: that model at all nodes, by its
+        solver and with its parameters, for sparse X; leaves of many classes pay there,
+        and probabilities hear the evidence of the leaves (see Notes). None: "logistic"
+        for dense X; for sparse X ``DualLinearClassifier("auto", C=C,
+        weight_threshold=0.02)``, unless `regularization` or `prediction` ask for
+        "logistic". Another classifier with `predict_proba`: cloned for each node.
+
+    n_leaves : int, default=2
+        Leaves that a `DualLinearClassifier` looks into for each sample, at least 1. 2
+        is enough up to some thousand classes, 5 at 10 000.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
         The class that `predict` answers. "joint": the most probable of all classes.
@@ -173,7 +186,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     coef_ : ndarray of shape (n_rows, n_features)
         Weight vectors of all nodes, in the order of ``forest_.row``; of the dtype of
-        X. Only with ``estimator=None``, as the next five.
+        X. Sparse (CSR, float32) with a `DualLinearClassifier`. None of the next five
+        are there with another `estimator`.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
@@ -197,7 +211,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     model_nodes_ : ndarray of shape (n_models,)
         Node of ``forest_`` that each model stands at.
 
-    nodes_ : LogisticNodes or EstimatorNodes
+    nodes_ : LogisticNodes, DualNodes or EstimatorNodes
         The models of all nodes, which hold the arrays and estimators above.
 
     forest_ : named tuple of ndarrays
@@ -220,6 +234,26 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     Notes
     -----
+    The product along the path has a fault, known as label bias: the classifier of a leaf
+    shares out probability 1 also where it says that the sample is none of its
+    classes. With a `DualLinearClassifier` the `n_leaves` leaves to which the routing
+    nodes give the most are looked into, and
+
+    .. math::
+        P(l \mid x) &= \mathrm{softmax}_l\bigl(w_r R_l(x)
+        + (\eta E_l(x) \text{ if looked into, else } c)\bigr), \\
+        P(y \mid x) &= P(l \mid x)\, e^{a_y - E_l},
+        \qquad a_y = w_l\, g(z_y),\ E_l = \ln \sum_{y \in l} e^{a_y},
+
+    :math:`R_l` being the sum of the evidence g of the outcomes on the way to leaf l
+    (log-probabilities for log_loss; g as in `DualLinearClassifier`). The four numbers
+    are fitted to a fold of the training samples that joins the models later;
+    :math:`\eta = c = 0` is the product along the path, which they find where it is
+    right. Leaves of one class have the evidence c. Where a level has more than 4
+    `n_leaves` routing nodes, those are expanded, and the others have a constant c' for
+    what is below. The model is ``nodes_``: ``loss``, ``numbers`` (w_r, w_l, eta, c, c' of
+    each tree), ``fold_log_loss``.
+
     Probabilities sum to 1 whatever the depth of the leaves and do not depend on
     the other samples of a call, up to the rounding of scores in the precision of X.
     With one class in y the model predicts it with probability 1.
@@ -254,8 +288,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             Mapping,
         ],
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
-        "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
-        "estimator": [HasMethods(["fit", "predict_proba"]), None],
+        "estimator": [
+            StrOptions({"logistic"}),
+            DualLinearClassifier,
+            HasMethods(["fit", "predict_proba"]),
+            None,
+        ],
         "n_leaves": [Interval(Integral, 1, None, closed="left")],
         "prediction": [StrOptions({"joint", "greedy", "best_first"})],
         "regularization": [StrOptions(set(REGULARIZATIONS)), Regularization],
@@ -356,21 +394,23 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """
         self._check_params(fit_params)
         samples, factor = self._read_training(X, y, sample_weight)
-        self._check_size(samples)
+        model = self._node_model(samples.X)
+        self._check_size(samples, model)
         rng = check_random_state(self.random_state)
         limits = Limits.of(
             samples,
             self.classes_,
             self.max_depth,
             self.max_leaf,
-            wide=isinstance(self.estimator, DualLinearClassifier),
+            wide=isinstance(model, DualLinearClassifier),
         )
         trees = sources(self.taxonomy, self.n_taxonomies, self.classes_, limits, rng)
-        if self._is_dual():
+        most = self.max_iter
+        if isinstance(model, DualLinearClassifier):
             samples = samples._replace(X=single(samples.X))
-            nodes = DualNodes(self.estimator, self.n_leaves)
-            n_steps = 2 + (self.estimator.loss == "auto")
-        elif self.estimator is None:
+            nodes, most = DualNodes(model, self.n_leaves), model.max_iter
+            n_steps = 2 + (model.loss == "auto")
+        elif model == "logistic":
             nodes = LogisticNodes(
                 self.regularization,
                 self.C,
@@ -406,17 +446,37 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             self.model_nodes_ = self.forest_.model_nodes
             nodes.join(self.forest_)
             self.nodes_ = nodes
-        if self._is_dual():
-            warn_not_converged(nodes.status, self.estimator.max_iter, stacklevel=4)
-        elif self.estimator is None:
-            warn_not_converged(nodes.status, self.max_iter, stacklevel=4)
+        if not isinstance(nodes, EstimatorNodes):
+            warn_not_converged(nodes.status, most, stacklevel=4)
         return self
 
-    def _is_dual(self):
-        return isinstance(self.estimator, DualLinearClassifier)
+    def _node_model(self, X):
+        """A DualLinearClassifier, "logistic", or an estimator of the user's."""
+        if self.estimator is not None:
+            return self.estimator
+        if (
+            not sp.issparse(X)
+            or self.regularization != "single"
+            or self.prediction == "greedy"
+        ):
+            return "logistic"
+        return DualLinearClassifier(
+            "auto",
+            C=self.C,
+            fit_intercept=self.fit_intercept,
+            weight_threshold=_SPARSE_THRESHOLD,
+        )
+
+    def _is_users(self):
+        """Whether the node model is another classifier than ours."""
+        return self.estimator not in (None, "logistic") and not isinstance(
+            self.estimator, DualLinearClassifier
+        )
 
     def _check_params(self, fit_params):
-        if self.estimator is None:
+        if isinstance(self.estimator, DualLinearClassifier):
+            self._check_dual()
+        if not self._is_users():
             if fit_params:
                 raise TypeError(
                     f"fit got unexpected arguments {sorted(fit_params)}; they need an "
@@ -446,6 +506,37 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
         self._check_prediction(self.n_taxonomies)
 
+    def _check_dual(self):
+        estimator = self.estimator
+        estimator._validate_params()
+        if estimator.calibration is None and estimator.loss == "auto":
+            raise ValueError(
+                'loss="auto" chooses by the log-loss of a fold: use '
+                'calibration="fold", or name the loss'
+            )
+        if estimator.calibration is None and estimator.loss == "squared_hinge":
+            raise ValueError(
+                "calibration=None of the estimator leaves squared_hinge without "
+                'probabilities, which paths multiply; use calibration="fold" or '
+                'loss="log_loss"'
+            )
+        if estimator.class_weight is not None:
+            raise ValueError(
+                "class_weight of the estimator would be that of the outcomes of each "
+                "node; set class_weight of HierarchicalClassifier"
+            )
+        if self.regularization != "single":
+            raise ValueError(
+                f"regularization={self.regularization!r} sets C of the default node "
+                'model; with DualLinearClassifier use regularization="single" and its '
+                "C"
+            )
+        if self.prediction == "greedy":
+            raise ValueError(
+                'prediction="greedy" follows best children; DualLinearClassifier looks '
+                "into the n_leaves best leaves: use n_leaves=1"
+            )
+
     def _check_prediction(self, n_trees):
         if self.prediction == "greedy" and n_trees > 1:
             raise ValueError(
@@ -455,9 +546,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "n_taxonomies=1"
             )
 
-    def _check_size(self, samples):
+    def _check_size(self, samples, model):
         """Refuse weights that this machine cannot hold before the first is fitted."""
-        if self.estimator is not None:
+        if model != "logistic":
             return
         n_features, n_classes = samples.X.shape[1], self.classes_.size
         # the fewest that a tree over these classes can have, that of binary splits
@@ -786,7 +877,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         routing : MetadataRouter
         """
         router = MetadataRouter(owner=self).add_self_request(self)
-        if self.estimator is not None:
+        if self._is_users():
             router.add(
                 estimator=self.estimator,
                 method_mapping=MethodMapping().add(caller="fit", callee="fit"),

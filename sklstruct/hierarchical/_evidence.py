@@ -19,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from ..linear._calibration import SCALE_PRIOR
+
 # Where routing is perfect, or leaves say nothing, the numbers are not identified: a
-# prior of little weight keeps them in the middle.
-_PRIOR = 0.01
+# prior of little weight keeps eta in the middle, and c near 0.
+_ETA_PRIOR = 2e-3
+_C_PRIOR = 1e-6
 
 _BOUNDS = [(-8.0, 8.0), (-8.0, 8.0), (0.0, 1.0), (-30.0, 30.0), (-30.0, 30.0)]
 
@@ -109,7 +112,7 @@ def fit_numbers(fold: Evidence) -> tuple[tuple[float, ...], float]:
     def penalised(theta):
         value, gradient = loss(theta)
         away = theta - np.array([0.0, 0.0, 0.5, 0.0, 0.0])
-        strength = _PRIOR * np.array([0.2, 0.2, 1.0, 0.1 / n, 0.1 / n])
+        strength = np.array([SCALE_PRIOR] * 2 + [_ETA_PRIOR] + [_C_PRIOR] * 2)
         return value + strength @ away**2, gradient + 2 * strength * away
 
     found = minimize(

@@ -1,7 +1,7 @@
 """Posteriors in which the leaves that were looked into have a say of their own.
 
 Routing nodes give every leaf l of a tree the sum R_l of the evidence of the outcomes on
-its path; the b leaves of largest R are looked into, and their classes have evidence too:
+its path; the b leaves of largest R are looked into, and their classes have evidence:
 
     a_y = w_l g(z_y),   E_l = log sum_{y in l} exp a_y,
     P(l | x) = softmax_l(w_r R_l + (eta E_l if l was looked into else c)),
@@ -16,7 +16,7 @@ exp(w_r R + c'), which the leaves below share out by their own w_r R when one is
 for. An answer looks into further leaves only while their mass could hold it.
 
 Several trees give the mean of their probabilities. Each class has an upper bound, the
-sum over trees of its probability or of the mass of the leaf that it is in; the leaves of
+sum over trees of its probability or of the mass of the leaf it is in; the leaves of
 the class with the largest bound are looked into until it is no bound.
 
 Cost of a sample: the stored weights of its features at the routing nodes and at b
@@ -216,7 +216,7 @@ cdef class Posterior:
         self, Desk desk, Py_ssize_t t, Py_ssize_t n, const float* x,
         const int32_t* index,
     ) noexcept nogil:
-        """Masses of the leaves and pending nodes of a tree: desk.items, their number."""
+        """Masses of leaves and pending nodes of a tree: desk.items; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
         cdef Py_ssize_t j, k, v, child, n_best
         cdef double w_r = self.scalars[t, 0], w_l = self.scalars[t, 1]

@@ -26,8 +26,9 @@ _MOST_HELD = 2000
 # Fold samples below which a tenth of the samples is too few to say anything.
 _FEW_HELD = 100
 
-# Weight of a prior that keeps log w near 0 where the fold separates all samples.
-_PRIOR = 0.01
+# Weight of a prior (log w)², in nats, that keeps w finite where the fold has no
+# errors, and moves it little where it has some.
+SCALE_PRIOR = 5e-4
 
 _LOG_SCALES = -8.0, 8.0
 
@@ -61,9 +62,8 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
         w = np.exp(log_scale)
         return float(share @ (logsumexp(w * g, axis=1) - w * own))
 
-    # a weight of the prior per sample: nothing against a fold of hundreds
     found = minimize_scalar(
-        lambda t: loss(t) + _PRIOR * t**2 / target.size,
+        lambda t: loss(t) + SCALE_PRIOR * t**2,
         bounds=_LOG_SCALES,
         method="bounded",
         options={"xatol": 1e-4},

@@ -1,0 +1,442 @@
+"""Sparse nodes, and the posterior that hears the leaves' evidence."""
+
+import os
+import pickle
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import check_grad, minimize
+from scipy.special import logsumexp
+
+from sklstruct.hierarchical import HierarchicalClassifier
+from sklstruct.hierarchical import _evidence as numbers
+from sklstruct.hierarchical._dual_nodes import DualNodes
+from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear._calibration import evidence
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
+from test_dual import text
+
+LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
+K = 24
+ONE_LEVEL = [list(range(a, a + 6)) for a in range(0, K, 6)]
+UNEQUAL = [[0], [1], list(range(2, 12)), list(range(12, K))]
+TWO_LEVELS = [
+    [[0, 1, 2], [3, 4], [5]],
+    [[6, 7, 8], [9, 10, 11, 12]],
+    [[13, 14, 15], [16, 17, 18], [19, [20, 21]], [22, 23]],
+]
+BINARY = None  # filled below
+
+
+def halves(items):
+    if len(items) == 1:
+        return items[0]
+    return [halves(items[: len(items) // 2]), halves(items[len(items) // 2 :])]
+
+
+BINARY = halves(list(range(K)))
+TREES = {
+    "one level": ONE_LEVEL,
+    "unequal": UNEQUAL,
+    "two levels": TWO_LEVELS,
+    "binary": BINARY,
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return text(n=1500, n_classes=K)
+
+
+@pytest.fixture(scope="module")
+def new():
+    return text(1, n=150, n_classes=K)
+
+
+def dual(loss="squared_hinge", **params):
+    return DualLinearClassifier(loss, **{"tol": 0.02, **params})
+
+
+def by_definition(model, X):
+    """P(y | x) from the weights and numbers, with loops over nodes and leaves."""
+    nodes, forest = model.nodes_, model.forest_
+    W, b = model.coef_.toarray().astype(float), model.intercept_.astype(float)
+    loss, n_trees = nodes.loss, forest.terminal.shape[0]
+    child_of = {v: np.flatnonzero(forest.parent == v) for v in range(forest.n_nodes)}
+    out = np.zeros((X.shape[0], model.classes_.size))
+
+    def g(v):
+        m = forest.n_child[v]
+        if m == 1:
+            return np.zeros((X.shape[0], 1))
+        row = slice(forest.row[v], forest.row[v] + (1 if m == 2 else m))
+        z = X @ W[row].T + b[row]
+        if m == 2:
+            z = np.hstack([np.zeros_like(z) if loss == "log_loss" else -z, z])
+        return evidence(z, loss)
+
+    for t in range(n_trees):
+        w_r, w_l, eta, c, pending = nodes.numbers[t]
+        root = int(forest.tree_ptr[t])
+
+        def leaf(v):
+            return all(forest.n_child[u] == 0 for u in child_of[v])
+
+        for i in range(X.shape[0]):
+            route, level, items, left = {root: 0.0}, [root], [], []
+            if leaf(root):
+                items, level = [root], []
+            while level:
+                level.sort(key=lambda v: (-route[v], v))
+                beam = 4 * nodes.n_leaves
+                left += level[beam:]
+                below = []
+                for v in level[:beam]:
+                    e = g(v)[i]
+                    if loss == "log_loss":
+                        e = e - logsumexp(e)
+                    for u, value in zip(child_of[v], e):
+                        route[u] = route[v] + value
+                        (items if leaf(u) else below).append(u)
+                level = below
+            ranked = sorted(items, key=lambda v: (-route[v], v))
+            looked = ranked[: nodes.n_leaves]
+            mass, within = {}, {}
+
+            def inside(v, i=i, w_l=w_l):
+                classes = [v] if forest.n_child[v] == 0 else child_of[v]
+                a = np.zeros(1) if len(classes) == 1 else w_l * g(v)[i]
+                return forest.node_class[classes], a - logsumexp(a), logsumexp(a)
+
+            for v in items:
+                within[v] = inside(v)
+                heard = v in looked and len(within[v][0]) > 1
+                mass[v] = w_r * route[v] + (eta * within[v][2] if heard else c)
+            for v in left:
+                mass[v] = w_r * route[v] + pending
+            total = logsumexp(list(mass.values()))
+            for v in left:  # shared out by what the way below says
+                stack, leaves = [(v, 0.0)], []
+                while stack:
+                    u, r = stack.pop()
+                    if leaf(u):
+                        leaves.append((u, r))
+                        continue
+                    e = g(u)[i]
+                    e = e - logsumexp(e) if loss == "log_loss" else e
+                    stack += [(s, r + value) for s, value in zip(child_of[u], e)]
+                share = logsumexp([w_r * r for _, r in leaves])
+                for u, r in leaves:
+                    within[u] = inside(u)
+                    mass[u] = mass[v] + w_r * r - share
+            for v, (classes, conditional, _) in within.items():
+                out[i, classes] += np.exp(mass[v] - total + conditional) / n_trees
+    return out
+
+
+@pytest.fixture(scope="module", params=LOSSES)
+def loss(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", params=TREES)
+def fitted(request, loss, data):
+    n_leaves = {"binary": 1, "two levels": 1}.get(request.param, 2)
+    model = HierarchicalClassifier(
+        TREES[request.param], estimator=dual(loss, C=3), n_leaves=n_leaves,
+        random_state=0,
+    )  # fmt: skip
+    return model.fit(*data)
+
+
+def test_is_the_formula(fitted, new):
+    X = new[0][:40]
+    proba = fitted.predict_proba(X)
+    np.testing.assert_allclose(
+        proba, by_definition(fitted, X.toarray()), rtol=2e-4, atol=1e-9
+    )
+
+
+def test_several_trees_are_the_mean(new, data):
+    model = HierarchicalClassifier(
+        (ONE_LEVEL, TWO_LEVELS, BINARY), n_taxonomies=3, estimator=dual(),
+        n_leaves=1, random_state=0,
+    ).fit(*data)  # fmt: skip
+    X = new[0][:40]
+    expected = by_definition(model, X.toarray())
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=2e-4, atol=1e-9)
+    check_answers(model, new[0])
+
+
+def check_answers(model, X):
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+    best = proba.argmax(axis=1)
+    assert np.array_equal(model.predict(X), model.classes_[best])
+    labels, log_proba = model.predict_top_k(X, 5, return_log_proba=True)
+    assert np.array_equal(labels[:, 0], model.classes_[best])
+    top = -np.sort(-proba, axis=1)[:, :5]
+    np.testing.assert_allclose(np.exp(log_proba), top, rtol=1e-12)
+    for k in range(5):
+        np.testing.assert_allclose(
+            model.target_log_proba(X, labels[:, k]), log_proba[:, k], rtol=1e-12
+        )
+    every, log_proba = model.predict_top_k(
+        X[:9], model.classes_.size, return_log_proba=True
+    )
+    assert all(set(row) == set(model.classes_) for row in every)
+    assert (np.diff(log_proba, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 3, 100])
+def test_answers_agree_whatever_is_looked_into(fitted, new, n_leaves):
+    model = pickle.loads(pickle.dumps(fitted))
+    model.nodes_.n_leaves = n_leaves
+    check_answers(model, new[0])
+    proba = model.predict_proba(new[0])
+    for i in range(0, 100, 7):  # a function of the row alone, to the last bit
+        assert np.array_equal(model.predict_proba(new[0][i])[0], proba[i])
+        assert model.predict(new[0][i])[0] == model.predict(new[0])[i]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_without_evidence_it_is_the_chain(tree, data, new):
+    """The product of conditionals, that of the dense solver too."""
+    params = {"fit_intercept": False, "random_state": 0}
+    chain = HierarchicalClassifier(
+        TREES[tree],
+        estimator=dual(
+            "log_loss", calibration=None, tol=1e-5, max_iter=2000, fit_intercept=False
+        ),
+        **params,
+    ).fit(*data)
+    old = HierarchicalClassifier(TREES[tree], tol=1e-7, **params)
+    old.fit(data[0].toarray(), data[1])
+    X = new[0]
+    np.testing.assert_allclose(
+        chain.predict_log_proba(X), old.predict_log_proba(X.toarray()), atol=2e-3
+    )
+    np.testing.assert_allclose(chain.coef_.toarray(), old.coef_, atol=1e-3)
+
+
+def test_flat_is_the_flat_classifier(loss, data, new):
+    params = {"tol": 1e-4, "max_iter": 2000}
+    tree = HierarchicalClassifier(
+        max_depth=0, estimator=dual(loss, **params), random_state=0
+    ).fit(*data)
+    flat = dual(loss, random_state=0, **params).fit(*data)
+    np.testing.assert_allclose(tree.coef_.toarray(), flat.coef_, atol=1e-3)
+    np.testing.assert_allclose(
+        tree.predict_proba(new[0]), flat.predict_proba(new[0]), atol=0.05
+    )
+
+
+def test_sparse_nodes_are_dense_nodes(loss, data, new):
+    kept = np.flatnonzero(np.diff(data[0].tocsc().indptr))
+    X = data[0][:, kept].tocsr()
+    model = HierarchicalClassifier(ONE_LEVEL, estimator=dual(loss), random_state=0)
+    a = model.fit(X, data[1]).predict_proba(new[0][:, kept])
+    b = model.fit(X.toarray(), data[1]).predict_proba(new[0][:, kept].toarray())
+    np.testing.assert_allclose(a, b, atol=1e-2)
+    assert np.array_equal(
+        a.argmax(axis=1)[a.max(axis=1) > 0.6], b.argmax(axis=1)[a.max(axis=1) > 0.6]
+    )
+
+
+def test_threshold(data, new):
+    full, none, cut = (
+        HierarchicalClassifier(
+            ONE_LEVEL, estimator=dual(weight_threshold=threshold), random_state=0
+        ).fit(*data)
+        for threshold in (0.0, 1e-30, 0.1)
+    )
+    # what is dropped has no weight: only the way of storing differs
+    assert np.array_equal(full.predict_proba(new[0]), none.predict_proba(new[0]))
+    assert (full.coef_ != none.coef_).nnz == 0
+    assert cut.coef_.nnz < 0.9 * full.coef_.nnz
+    W = full.coef_.toarray()
+    top = np.abs(W).max(axis=1, keepdims=True)
+    assert np.array_equal(
+        cut.coef_.toarray(), np.where(np.abs(W) > np.float32(0.1) * top, W, 0)
+    )
+
+
+def test_numbers_minimise_the_fold_and_their_gradient_is_right(monkeypatch, data):
+    seen = []
+    real = minimize
+
+    def spy(function, x, **params):
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            at = x + rng.normal(size=5) * [0.5, 0.5, 0.2, 1, 1]
+            error = check_grad(lambda t: function(t)[0], lambda t: function(t)[1], at)
+            assert error < 1e-4
+        found = real(function, x, **params)
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(numbers, "minimize", spy)
+    for tree, n_leaves in ((ONE_LEVEL, 2), (BINARY, 1), (UNEQUAL, 1), (TWO_LEVELS, 4)):
+        for loss in LOSSES:
+            HierarchicalClassifier(
+                tree, estimator=dual(loss), n_leaves=n_leaves, random_state=0
+            ).fit(*data)
+    assert len(seen) == 12
+
+
+def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
+    """The evidence of the fold is that of a classifier fitted without it."""
+    X, y = data
+    caught = {}
+
+    def evidence_of(self, t, tree, models):
+        caught["nodes"], caught["held"] = self, self._fold[0]
+        caught["fold"] = real(self, t, tree, models)
+        return caught["fold"]
+
+    real = DualNodes._evidence
+    monkeypatch.setattr(DualNodes, "_evidence", evidence_of)
+    params = {"estimator": dual(tol=1e-5, max_iter=5000), "n_leaves": 4}
+    HierarchicalClassifier(ONE_LEVEL, random_state=0, **params).fit(X, y)
+    fold, held = caught["fold"], caught["held"]
+    apart = np.setdiff1d(np.arange(y.size), held)
+    root, leaf = (
+        DualLinearClassifier(calibration=None, tol=1e-5, max_iter=5000) for _ in "ab"
+    )
+    z = root.fit(X[apart], y[apart] // 6).decision_function(X[held])
+    np.testing.assert_allclose(fold.route, evidence(z, "squared_hinge"), atol=0.02)
+    mine = apart[y[apart] // 6 == 2]
+    z = leaf.fit(X[mine], y[mine]).decision_function(X[held])
+    at = fold.own == 2
+    np.testing.assert_allclose(
+        fold.own_inside[at], evidence(z[at], "squared_hinge"), atol=0.02
+    )
+
+
+def test_calibrated_probabilities_are_good(data, new):
+    """Log-loss of the fold and of new data agree; the evidence helps."""
+    model = HierarchicalClassifier(
+        ONE_LEVEL, estimator=dual(), random_state=0
+    ).fit(*data)  # fmt: skip
+    X, y = text(0, n=3000, n_classes=K)  # the same classes, other and the same rows
+    found = -model.target_log_proba(X, y).mean()
+    assert found < 2 * model.nodes_.fold_log_loss[0] + 0.1
+    chain = HierarchicalClassifier(
+        ONE_LEVEL, estimator=dual("log_loss", calibration=None), random_state=0
+    ).fit(*data)
+    assert found < -chain.target_log_proba(X, y).mean()
+
+
+def test_auto(data):
+    model = HierarchicalClassifier(ONE_LEVEL, estimator=dual("auto"), random_state=0)
+    assert model.fit(*data).nodes_.loss in ("squared_hinge", "log_loss")
+    X, y = data
+    noise = np.random.default_rng(0).integers(0, K, y.size)
+    assert model.fit(X, noise).nodes_.loss == "log_loss"
+    assert (model.C_ == 10).all()
+
+
+def test_threads(loss, data, new):
+    one, two = (
+        HierarchicalClassifier(
+            TWO_LEVELS, estimator=dual(loss), n_jobs=n_jobs, random_state=0
+        ).fit(*data)
+        for n_jobs in (1, 2)
+    )
+    assert (one.coef_ != two.coef_).nnz == 0
+    assert np.array_equal(one.predict_proba(new[0]), two.predict_proba(new[0]))
+
+
+def test_rare_things(data):
+    X, y = text(n=400, n_classes=K)
+    X = X.tolil()
+    X[:5] = 0
+    X = X.tocsr()
+    y = y.copy()
+    y[y == 3] = 4
+    y[17] = 3  # alone
+    for loss in LOSSES:
+        model = HierarchicalClassifier(ONE_LEVEL, estimator=dual(loss)).fit(X, y)
+        check_answers(model, X[:60])
+    model = HierarchicalClassifier(ONE_LEVEL, estimator=dual()).fit(X[:24], range(K))
+    check_answers(model, X[:60])  # no fold at all: the chain
+    assert np.array_equal(model.nodes_.numbers[0], numbers.CHAIN)
+    one = HierarchicalClassifier(estimator=dual()).fit(X, np.zeros(400))
+    assert (one.predict_proba(X) == 1).all()
+    two = HierarchicalClassifier(estimator=dual()).fit(X, y % 2)
+    assert two.coef_.shape == (1, X.shape[1])
+    np.testing.assert_allclose(two.predict_proba(X).sum(axis=1), 1)
+
+
+def test_weights_of_samples(data):
+    X, y = data
+    model = HierarchicalClassifier(
+        ONE_LEVEL, estimator=dual("log_loss", calibration=None, tol=1e-6),
+        class_weight={k: 1.0 + (k == 3) for k in range(K)},
+    )  # fmt: skip
+    a = model.fit(X, y).coef_.toarray()
+    model.set_params(class_weight=None)
+    b = model.fit(X, y, np.where(y == 3, 2.0, 1.0)).coef_.toarray()
+    again = np.concatenate([np.arange(y.size), np.flatnonzero(y == 3)])
+    c = model.fit(X[again], y[again]).coef_.toarray()
+    np.testing.assert_allclose(a, b, atol=1e-3)
+    np.testing.assert_allclose(b, c, atol=1e-3)
+
+
+def test_bad_input(data, monkeypatch):
+    X, y = data
+
+    def fit(**params):
+        return HierarchicalClassifier(**params).fit(X, y)
+
+    with pytest.raises(ValueError, match="calibration=None"):
+        fit(estimator=dual(calibration=None))
+    with pytest.raises(ValueError, match="loss.*calibration"):
+        fit(estimator=dual("auto", calibration=None))
+    with pytest.raises(ValueError, match="class_weight"):
+        fit(estimator=dual(class_weight="balanced"))
+    with pytest.raises(ValueError, match="regularization"):
+        fit(estimator=dual(), regularization="indep")
+    with pytest.raises(ValueError, match="prediction"):
+        fit(estimator=dual(), prediction="greedy")
+    with pytest.raises(ValueError, match="C"):
+        fit(estimator=dual(C=-1))
+    with pytest.raises(ValueError, match="n_leaves"):
+        fit(estimator=dual(), n_leaves=0)
+    with pytest.raises(TypeError, match="unexpected"):
+        HierarchicalClassifier(estimator=dual()).fit(X, y, check_input=True)
+    known = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 64}
+    model = fit(taxonomy=ONE_LEVEL, estimator=dual())
+    monkeypatch.setattr(os, "sysconf", known.get)
+    with pytest.raises(MemoryError, match="tree of 5 nodes.*max_leaf"):
+        fit(taxonomy=ONE_LEVEL, estimator=dual())
+    with pytest.raises(MemoryError, match="predict_top_k"):
+        model.predict_proba(X)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that signal")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c(data, n_jobs):
+    X, y = data
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    slow = dual(C=1e4, tol=1e-12, max_iter=10**6)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            HierarchicalClassifier(ONE_LEVEL, estimator=slow, n_jobs=n_jobs).fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def test_pickles(fitted, new):
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict_proba(new[0]), fitted.predict_proba(new[0]))
+    assert sp.issparse(fitted.coef_) and fitted.coef_.dtype == np.float32
+    assert fitted.coef_.shape[0] == fitted.intercept_.size == fitted.forest_.n_rows
+    assert len(fitted.C_) == len(fitted.node_n_iter_) == len(fitted.model_nodes_)
