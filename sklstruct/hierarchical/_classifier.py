@@ -234,8 +234,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     Notes
     -----
-    The product along the path has a fault, known as label bias: the classifier of a leaf
-    shares out probability 1 also where it says that the sample is none of its
+    The product along the path has a fault, known as label bias: the classifier of a
+    leaf shares out probability 1 also where it says that the sample is none of its
     classes. With a `DualLinearClassifier` the `n_leaves` leaves to which the routing
     nodes give the most are looked into, and
 
@@ -251,8 +251,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     :math:`\eta = c = 0` is the product along the path, which they find where it is
     right. Leaves of one class have the evidence c. Where a level has more than 4
     `n_leaves` routing nodes, those are expanded, and the others have a constant c' for
-    what is below. The model is ``nodes_``: ``loss``, ``numbers`` (w_r, w_l, eta, c, c' of
-    each tree), ``fold_log_loss``.
+    what is below. ``nodes_`` has ``loss``, ``numbers`` (w_r, w_l, eta, c, c' of each
+    tree) and ``fold_log_loss``.
 
     Probabilities sum to 1 whatever the depth of the leaves and do not depend on
     the other samples of a call, up to the rounding of scores in the precision of X.
@@ -288,6 +288,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             Mapping,
         ],
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
+        "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
         "estimator": [
             StrOptions({"logistic"}),
             DualLinearClassifier,

@@ -436,6 +436,11 @@ class DualNodes:
     def best(
         self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
+        if prediction == "greedy":
+            raise ValueError(
+                'prediction="greedy" follows best children; this model looks into the '
+                "n_leaves best leaves: use n_leaves=1 in fit"
+            )
         best, _, n_dots = self._search(X, 1, n_jobs)
         return best[:, 0], n_dots
 

@@ -547,7 +547,9 @@ def test_string_labels(train, test):
 def test_csr_is_dense(train, test):
     X, y = train
     for options in ({}, {"n_taxonomies": 2}, {"regularization": "indep"}):
-        dense = HierarchicalClassifier(NESTED, tol=1e-9, random_state=0)
+        dense = HierarchicalClassifier(
+            NESTED, tol=1e-9, estimator="logistic", random_state=0
+        )
         if "n_taxonomies" in options:
             options["taxonomy"] = (NESTED, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
         dense.set_params(**options)
@@ -578,7 +580,9 @@ def test_csr_with_wide_indices_duplicates_and_empty_rows(train):
     twice = sp.csr_matrix(
         (np.repeat(S.data / 2, 2), np.repeat(S.indices, 2), S.indptr * 2), shape=S.shape
     )
-    base = HierarchicalClassifier(NESTED, tol=1e-9, prediction="best_first").fit(S, y)
+    base = HierarchicalClassifier(
+        NESTED, tol=1e-9, prediction="best_first", estimator="logistic"
+    ).fit(S, y)
     for other in (wide, twice, S.tocsc()):
         model = clone(base).fit(other, y)
         assert_allclose(model.predict_proba(other), base.predict_proba(S), atol=1e-5)

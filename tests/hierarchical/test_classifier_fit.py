@@ -44,7 +44,9 @@ def test_common_scale_of_the_features(kind, scale):
     X, y = make_classification(
         200, 5, n_informative=3, random_state=0, flip_y=0.1
     )  # fmt: skip
-    model = HierarchicalClassifier([[0], [1]], fit_intercept=False, tol=1e-10)
+    model = HierarchicalClassifier(
+        [[0], [1]], fit_intercept=False, tol=1e-10, estimator="logistic"
+    )
     plain = model.set_params(C=1e12).fit(X, y).predict_proba(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -352,6 +352,39 @@ def test_threads(loss, data, new):
     assert np.array_equal(one.predict_proba(new[0]), two.predict_proba(new[0]))
 
 
+def test_default_of_sparse_samples(data, new):
+    X, y = data
+    model = HierarchicalClassifier(ONE_LEVEL, random_state=0).fit(X, y)
+    assert isinstance(model.nodes_, DualNodes)
+    same = DualLinearClassifier("auto", weight_threshold=0.02)
+    same = HierarchicalClassifier(ONE_LEVEL, estimator=same, random_state=0).fit(X, y)
+    assert np.array_equal(model.predict_proba(new[0]), same.predict_proba(new[0]))
+    with pytest.raises(ValueError, match="greedy"):
+        model.set_params(prediction="greedy").predict(X)
+    for params in (
+        {"estimator": "logistic"},
+        {"regularization": "indep"},
+        {"prediction": "greedy"},
+    ):
+        other = HierarchicalClassifier(ONE_LEVEL, random_state=0, **params)
+        assert not isinstance(other.fit(X[:200], y[:200]).nodes_, DualNodes)
+    dense = HierarchicalClassifier(ONE_LEVEL).fit(X[:200].toarray(), y[:200])
+    assert not isinstance(dense.nodes_, DualNodes)
+
+
+def test_formats_and_duplicates(data):
+    X, y = data
+    wide = X.copy()
+    wide.indices, wide.indptr = (a.astype(np.int64) for a in (X.indices, X.indptr))
+    halves_ = (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), X.indptr * 2)
+    twice = sp.csr_matrix(halves_, shape=X.shape)
+    model = HierarchicalClassifier(ONE_LEVEL, estimator=dual(), random_state=0)
+    expected = model.fit(X, y).predict_proba(X)
+    for other in (wide, twice, X.tocsc(), sp.coo_array(X), X.astype(np.float32)):
+        found = model.fit(other, y).predict_proba(other)
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
 def test_rare_things(data):
     X, y = text(n=400, n_classes=K)
     X = X.tolil()
