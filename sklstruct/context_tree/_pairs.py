@@ -333,6 +333,19 @@ class Pairs:
         _fast.terminal_counts(self.parent, count, terminal, self.n_classes)
         return terminal
 
+    def adjusted_counts(self, count: np.ndarray) -> np.ndarray:
+        """a(n, y), the counts that Kneser-Ney smoothing is about.
+
+        ``a(n, y) = T(n, y) + number of children h of n where y followed h``: the raw
+        count on the deepest level, distinct predecessors above. On the deepest level
+        there are no children and T is the count. Further up T(n, y) > 0 only for
+        the contexts that nothing can precede, those at a sentence start, which thus
+        keep their raw counts.
+        """
+        adjusted = self.terminal_counts(count)
+        _fast.add_distinct(self.parent, count, adjusted)
+        return adjusted
+
     def terminal_weight(self, count: np.ndarray) -> np.ndarray:
         """t(n), the weight of the samples that end at each node."""
         return self._per_node(self.terminal_counts(count))

@@ -454,3 +454,15 @@ def terminal_counts(const int32_t[::1] pair_parent, const double[::1] count,
             # Sums of fractional weights cancel only up to rounding.
             if terminal[p] < 1e-12 * count[p]:
                 terminal[p] = 0.0
+
+
+def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
+                 double[::1] adjusted):
+    """adjusted[parent(p)] += 1 for every pair p (its count, where that is below 1)."""
+    cdef Py_ssize_t p
+    cdef int32_t q
+    with nogil:
+        for p in range(count.shape[0]):
+            q = pair_parent[p]
+            if q >= 0:
+                adjusted[q] += count[p] if count[p] < 1.0 else 1.0

@@ -11,7 +11,7 @@ from ._penalties import (
     TreeL2,
     TreeLinf,
 )
-from ._solvers import DiagonalSolver, FistaSolver, Solver
+from ._solvers import DiagonalSolver, FistaSolver, Solver, TreeMetricSolver
 
 __all__ = [
     "L1",
@@ -26,4 +26,5 @@ __all__ = [
     "StructuredLogLinearLM",
     "TreeL2",
     "TreeLinf",
+    "TreeMetricSolver",
 ]

@@ -21,7 +21,8 @@ from ..symbols import Labels
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
-from ._solvers import SOLVERS, Solver
+from ._solvers import SOLVERS, Solver, make_solver
+from ._start import kneser_ney_weights
 
 # Largest strength and feature weight: squares of products of the two, times a count,
 # stay far inside the range of floating point numbers.
@@ -88,14 +89,22 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     penalize_root : bool, default=True
         Whether the weights of the empty context (the unigrams) are penalised.
 
-    solver : {"auto", "fista"} or Solver, default="auto"
-        "auto" or `DiagonalSolver()` is accelerated proximal gradient in a diagonal
-        metric, for every penalty. "fista" or `FistaSolver()` has one step size for
-        all weights: a slow reference.
+    solver : {"auto", "tree_metric", "diagonal", "fista"} or Solver, default="auto"
+        All start from Kneser-Ney smoothing, which is a point of the model (or from 0
+        where the objective is lower there).
+
+        - "tree_metric" or `TreeMetricSolver()`: proximal Newton steps in a metric that
+          couples the weights of a path; l1, l2, elastic_net and tree_l2, non-negative
+          weights.
+        - "diagonal" or `DiagonalSolver()`: accelerated proximal gradient in a diagonal
+          metric, for every penalty.
+        - "fista" or `FistaSolver()`: one step size for all weights, a slow reference.
+        - "auto": the first of these that can fit the penalty.
 
     tol : float, default=1e-2
-        Stop when the optimality residual, ``optimality_``, is at most `tol`; at
-        least 0. A solver object with a `tol` of its own uses that.
+        Stop when the optimality residual, ``optimality_``, is at most `tol` (in the
+        tree metric, when the decrease to be expected is small as well); at least 0. A
+        solver object with a `tol` of its own uses that.
 
     max_iter : int, default=300
         Largest number of iterations, at least 1; a ConvergenceWarning when it is
@@ -103,7 +112,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     warm_start : bool, default=False
         Start from the weights of the previous `fit` when the pairs are the same
-        (another `lam`, `alpha` or penalty on the same data), from 0 otherwise.
+        (another `lam`, `alpha` or penalty on the same data), as if it were the first
+        fit otherwise.
 
     padding : object, default=None
         The symbol that marks missing history in dense X; see
@@ -203,7 +213,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "depth_weight": [Interval(numbers.Real, 0, None, closed="left"), "array-like"],
         "positive": ["boolean"],
         "penalize_root": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS)), Solver],
+        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
@@ -299,7 +309,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _solver(self) -> Solver:
         """A solver that has no tol or max_iter of its own gets those of the model."""
         if isinstance(self.solver, str):
-            return SOLVERS[self.solver](tol=self.tol, max_iter=self.max_iter)
+            return make_solver(
+                self.solver, self._penalty(), self.positive, tol=self.tol,
+                max_iter=self.max_iter,
+            )  # fmt: skip
         solver = clone(self.solver)
         for name in ("tol", "max_iter"):
             if getattr(solver, name, 0) is None:
@@ -320,6 +333,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 f"{penalty.bound.__name__} has no {' and no '.join(missing)}. Solvers "
                 f"that can fit this penalty: {solvers}; penalties that this solver can "
                 f"fit: {penalties}"
+            )
+        if not (self.positive or solver.signed):
+            raise ValueError(
+                f"solver={self.solver!r} needs positive=True; solvers for signed "
+                f"weights: {[s for s in SOLVERS if SOLVERS[s].signed]}"
             )
         for name in ("lam", "alpha", "depth_weight"):
             value = np.asarray(getattr(self, name), dtype=np.float64)
@@ -395,8 +413,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             loss = LogLinearLoss(problem)
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
-                w = self._start(problem, loss)
-                result = solver.solve(loss, penalty.bind(problem), w, report)
+                bound = penalty.bind(problem)
+                w = self._start(problem, loss, bound)
+                result = solver.solve(loss, bound, w, report)
             trie, w = problem.expand(result.w)
             if trie is not problem:
                 loss = LogLinearLoss(trie)
@@ -418,19 +437,24 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return trie.pairs, log_prob, log_backoff
 
-    def _start(self, problem, loss):
-        """Zero, or the previous weights where they fit.
+    def _start(self, problem, loss, penalty):
+        """The previous weights where they fit, else those of Kneser-Ney or 0.
 
         They do if their pairs are those of the tree and the loss is finite there: it
         need not be after a change of `alpha`.
         """
         zero = np.zeros(problem.n_pairs)
-        if not self.warm_start or getattr(self, "coef_", zero[:0]).size != zero.size:
-            return zero
-        if not problem.same_pairs(self.backoff_model_):
-            return zero
-        w = np.maximum(self.coef_, 0.0) if self.positive else self.coef_.copy()
-        return w if np.isfinite(loss.value(w)) else zero
+        if (
+            self.warm_start
+            and getattr(self, "coef_", zero[:0]).size == zero.size
+            and problem.same_pairs(self.backoff_model_)
+        ):
+            w = np.maximum(self.coef_, 0.0) if self.positive else self.coef_.copy()
+            if np.isfinite(loss.value(w)):
+                return w
+        w = kneser_ney_weights(problem, penalty.l1_ratio)
+        at_zero = problem.total_weight * np.log(problem.n_classes)
+        return w if loss.value(w) + penalty.value(w) < at_zero else zero
 
 
 def _warn_collapsed(beta, depth_weight):

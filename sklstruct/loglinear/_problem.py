@@ -94,7 +94,7 @@ class PerLevel:
 
 
 class Problem:
-    """Pairs with counts, what their features and groups weigh, and ways to walk.
+    r"""Pairs with counts, what their features and groups weigh, and ways to walk.
 
     Parameters
     ----------
@@ -140,6 +140,12 @@ class Problem:
         beta_k v_k^2 over the active features of a sample, so the Hessian is below
         (sum_k beta_k) diag(beta_p E_p), and near the optimum E_p is close to c_p.
 
+    beta_by_depth, strength_by_depth : ndarray
+        As given.
+
+    beta_sum : float
+        :math:`\sum_k \beta_k` over the depths of the tree.
+
     levels : list of (lo, hi)
         Pairs of each level.
 
@@ -178,9 +184,11 @@ class Problem:
         deepest = tree.max_depth + 1
         self.beta_by_depth = beta
         self.beta = PerLevel(beta, pairs)
-        self.scale = self.beta * beta[:deepest].sum()
+        self.beta_sum = float(beta[:deepest].sum())
+        self.scale = self.beta * self.beta_sum
         if strength is None:
             strength = np.zeros(deepest)
+        self.strength_by_depth = np.asarray(strength, dtype=np.float64)
         self.strength = PerLevel(strength, pairs)
         self.positive = bool(positive)
         self.unseen = self.count[: self.n_classes] == 0

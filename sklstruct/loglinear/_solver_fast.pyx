@@ -182,11 +182,12 @@ def split_groups(Py_ssize_t lo, Py_ssize_t hi, double kappa,
 
 
 def forest_centres(Py_ssize_t lo, Py_ssize_t hi, bint positive,
-                   const double[::1] rho, const double[::1] metric,
+                   double[::1] rho, const double[::1] metric,
                    const double[::1] y, const double[::1] g,
                    double[::1] group_kappa, double[::1] out):
     """out = argmin of g u + (metric - rho)/2 (u - y)^2 + rho/2 u^2; the groups'
-    thresholds become those of the operator (0 outside of the forests)."""
+    thresholds become those of the operator (0 outside of the forests, inside of which
+    rho becomes -1)."""
     cdef Py_ssize_t p
     cdef double v
     with nogil:
@@ -197,3 +198,4 @@ def forest_centres(Py_ssize_t lo, Py_ssize_t hi, bint positive,
                 group_kappa[p] = 0.0
             else:
                 group_kappa[p] = group_kappa[p] / metric[p]
+                rho[p] = -1.0

@@ -21,18 +21,6 @@ interpolation.
 from libc.stdint cimport int32_t
 
 
-def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
-                 double[::1] adjusted):
-    """adjusted[parent(p)] += 1 for every pair p (its count, where that is below 1)."""
-    cdef Py_ssize_t p
-    cdef int32_t q
-    with nogil:
-        for p in range(count.shape[0]):
-            q = pair_parent[p]
-            if q >= 0:
-                adjusted[q] += count[p] if count[p] < 1.0 else 1.0
-
-
 def counts_of_counts(const double[::1] adjusted, double[::1] n):
     """n[i] += number of pairs with the count i, for 1 <= i < len(n).
 

@@ -24,6 +24,7 @@ from sklstruct.loglinear import (
     Solver,
     TreeL2,
     TreeLinf,
+    TreeMetricSolver,
     _problem,
 )
 from sklstruct.symbols import context_windows
@@ -217,6 +218,14 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"solver": DiagonalSolver(kappa=0.0)}, "'kappa' parameter of DiagonalSolver"),
         ({"solver": FistaSolver(tol=-1.0)}, "'tol' parameter of FistaSolver"),
         ({"solver": "newton"}, "solver"),
+        (
+            {"solver": "tree_metric", "positive": False},
+            r"solver='tree_metric' needs positive=True.*\['diagonal', 'fista'\]",
+        ),
+        (
+            {"solver": "tree_metric", "penalty": "tree_linf"},
+            "BoundTreeLinf has no quadratic",
+        ),
         ({"max_depth": -1}, "max_depth"),
         ({"max_iter": 0}, "max_iter"),
         ({"tol": -1.0}, "tol"),
@@ -257,7 +266,7 @@ def test_an_unsupported_pair_is_refused_before_any_work():
     assert "this solver can fit: ['l1', 'l2', 'elastic_net', 'tree_l2'" in text
     text = message(penalty="l1", solver=NeedsMuch())
     assert "has no hessian" in text and "has no prox" not in text
-    assert "can fit this penalty: ['auto', 'fista']" in text
+    assert "can fit this penalty: ['tree_metric', 'diagonal', 'fista']" in text
 
 
 # ---------------------------------------------------------------------- objects
@@ -265,12 +274,14 @@ def test_an_unsupported_pair_is_refused_before_any_work():
 
 def test_names_and_objects_are_the_same():
     w = corpus()
-    for name, penalty in [
-        ("l1", L1()), ("l2", L2()), ("elastic_net", ElasticNet()),
-        ("tree_l2", TreeL2()), ("tree_linf", TreeLinf()),
+    tree_metric = TreeMetricSolver()
+    for name, penalty, solver in [
+        ("l1", L1(), tree_metric), ("l2", L2(), tree_metric),
+        ("elastic_net", ElasticNet(), tree_metric), ("tree_l2", TreeL2(), tree_metric),
+        ("tree_linf", TreeLinf(), DiagonalSolver()),
     ]:  # fmt: skip
         a = fit(StructuredLogLinearLM(penalty=name), w)
-        b = fit(StructuredLogLinearLM(penalty=penalty, solver=DiagonalSolver()), w)
+        b = fit(StructuredLogLinearLM(penalty=penalty, solver=solver), w)
         assert np.array_equal(a.coef_, b.coef_)
     a = fit(StructuredLogLinearLM(penalty="l1"), w)
     b = fit(StructuredLogLinearLM(penalty=ElasticNet(gamma=0)), w)
@@ -286,8 +297,8 @@ def test_a_solver_takes_tol_and_max_iter_from_the_model_unless_it_has_its_own():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return fit(model, w).n_iter_
 
-    assert n_iter(DiagonalSolver(), tol=1e-6) == n_iter("auto", tol=1e-6)
-    assert n_iter(DiagonalSolver(tol=1e-6)) == n_iter("auto", tol=1e-6)
+    assert n_iter(DiagonalSolver(), tol=1e-6) == n_iter("diagonal", tol=1e-6)
+    assert n_iter(DiagonalSolver(tol=1e-6)) == n_iter("diagonal", tol=1e-6)
     assert n_iter(DiagonalSolver(max_iter=5), tol=1e-6) == 5
     assert n_iter(DiagonalSolver(), tol=0, max_iter=7) == 7
     solver = DiagonalSolver()

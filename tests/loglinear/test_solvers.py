@@ -4,7 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
-from _toy_problems import dense_groups, make_problem, problem_of, weights_for
+from _toy_problems import (
+    N_CLASSES,
+    dense_groups,
+    make_pairs,
+    make_problem,
+    problem_of,
+    weights_for,
+)
 from scipy.optimize import minimize
 from sklearn.base import clone
 
@@ -20,11 +27,17 @@ from sklstruct.loglinear import (
     ProximalPenalty,
     TreeL2,
     TreeLinf,
+    TreeMetricSolver,
     _problem,
+    _start,
 )
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import PENALTIES
+from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import SOLVERS
+from sklstruct.loglinear._solvers._tree_metric import _TreeMetric
+from sklstruct.loglinear._start import kneser_ney_weights
+from sklstruct.smoothing import KneserNeyLM
 
 
 class BoundContextL2(ProximalPenalty):
@@ -90,6 +103,14 @@ class ContextL2(Penalty):
 
 TABLE = [L1(), L2(), ElasticNet(gamma=0.7), TreeL2(), TreeLinf(), ContextL2()]
 penalties = pytest.mark.parametrize("penalty", TABLE, ids=repr)
+IN_TREE_METRIC = [p for p in TABLE if not TreeMetricSolver().missing(p)]
+in_tree_metric = pytest.mark.parametrize("penalty", IN_TREE_METRIC, ids=repr)
+ALL_FIT = [
+    pytest.param(p, name, id=f"{p!r}-{name}")
+    for p in TABLE
+    for name in sorted(SOLVERS)
+    if not SOLVERS[name]().missing(p)
+]
 
 
 def solve(solver, problem, penalty, report=lambda *_: False):
@@ -157,8 +178,10 @@ def test_prox_is_a_minimiser(penalty, positive, metric):
     assert objective(np.zeros_like(v)) >= best
 
 
-@penalties
-def test_threads_and_cuts_do_not_matter(penalty, monkeypatch):
+@pytest.mark.parametrize(
+    "penalty, name", [p for p in ALL_FIT if "fista" not in p.values]
+)
+def test_threads_and_cuts_do_not_matter(penalty, name, monkeypatch):
     results = []
     for chunk, n_jobs in ((1 << 16, 1), (37, 1), (37, 2)):
         monkeypatch.setattr(_problem, "CHUNK_PAIRS", chunk)
@@ -167,7 +190,7 @@ def test_threads_and_cuts_do_not_matter(penalty, monkeypatch):
         problem = make_problem(3, n=300, n_symbols=5)
         with ThreadMap(n_jobs) as parallel:
             problem.map = parallel
-            solver = DiagonalSolver(tol=0.0, max_iter=10)
+            solver = SOLVERS[name](tol=0.0, max_iter=10)
             results.append(solve(solver, problem, penalty)[2])
     a, b, c = results
     assert np.array_equal(b.w, c.w) and b.history == c.history  # to the last bit
@@ -253,8 +276,7 @@ def test_huge_penalty_gives_zero_and_no_penalty_stays_finite(penalty):
     assert np.isfinite(r.objective) and np.isfinite(r.w).all()
 
 
-@penalties
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("penalty, solver", ALL_FIT)
 @pytest.mark.parametrize("max_iter", [1, 2, 7])
 def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
     seen = []
@@ -270,7 +292,8 @@ def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "m, solver", [(5, "auto"), (20, "auto"), (50, "auto"), (20, "fista")]
+    "m, solver",
+    [(5, "auto"), (20, "auto"), (50, "auto"), (20, "diagonal"), (20, "fista")],
 )
 @pytest.mark.parametrize("lam", [0.5, 10.0])
 @pytest.mark.parametrize("penalty", TABLE[:-1], ids=repr)
@@ -301,6 +324,133 @@ def test_callback_stops_a_solver(solver):
     _, _, r = solve(solver, make_problem(), L2(), lambda i, *_: i == 4)
     assert r.status == "stopped" and len(r.history) == 5
     assert r.objective == r.history[-1]
+
+
+@pytest.mark.parametrize("collapse", [False, True])
+@pytest.mark.parametrize("m, alpha", [(0, 1.0), (1, 1.0), (3, 0.7), (3, 1.2), (5, 1.0)])
+@in_tree_metric
+def test_the_tree_metric_reaches_the_optimum(penalty, m, alpha, collapse):
+    if collapse and not penalty.collapsible:
+        pytest.skip("cannot be fitted on a collapsed tree")
+    pairs, count, *_ = make_pairs(m, m, collapse)
+    depths = np.arange(m + 1.0)
+    problem = Problem(pairs, count, alpha**depths, 0.4 * 1.3**depths)
+    _, _, reference = solve(
+        DiagonalSolver(tol=1e-8, max_iter=100_000), problem, penalty
+    )
+    for start in (np.zeros(problem.n_pairs), kneser_ney_weights(problem, 1.0)):
+        loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+        solver = TreeMetricSolver(tol=1e-7, max_iter=20_000)
+        r = solver.solve(loss, bound, start, lambda *_: False)
+        assert r.status == "converged" and (r.w >= 0).all()
+        assert loss.value(r.w) + bound.value(r.w) == pytest.approx(
+            r.objective, rel=1e-12
+        )
+        assert r.objective == pytest.approx(reference.objective, rel=1e-8)
+
+
+@in_tree_metric
+def test_the_tree_metric_on_random_problems(penalty):
+    # Strengths, weights of features, counts, shapes: never above the start, and not
+    # above where the diagonal metric gets.
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        m, n, n_symbols = int(rng.integers(0, 7)), int(rng.integers(1, 150)), 4
+        pairs, count, *_ = make_pairs(seed, m, n=n, n_symbols=n_symbols)
+        count = count * 10.0 ** rng.uniform(-1, 2)
+        beta = rng.uniform(0.4, 1.3, m + 1)
+        strength = 10.0 ** rng.uniform(-1, 1, m + 1)
+        strength[1:][rng.random(m) < 0.1] = 0.0
+        problem = Problem(pairs, count, beta, strength)
+        loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+        start = kneser_ney_weights(problem)
+        begin = loss.value(start) + bound.value(start)
+        with np.errstate(over="ignore", invalid="ignore"):
+            r = TreeMetricSolver(tol=1e-5, max_iter=3000).solve(
+                loss, bound, start.copy(), lambda *_: False
+            )
+            assert np.isfinite(r.w).all() and r.objective <= begin * (1 + 1e-12)
+            other = DiagonalSolver(tol=1e-5, max_iter=5000).solve(
+                loss, bound, start.copy(), lambda *_: False
+            )
+        assert r.objective <= other.objective * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_a_step_minimises_the_model_of_the_tree_metric(clip):
+    # The dense quadratic; without bounds that bind the step is its minimum, with them
+    # it is feasible and goes down.
+    problem = make_problem(4, seed=3, depth_weight=1.2)
+    n, penalty = problem.n_pairs, L2().bind(problem)
+    loss, metric = LogLinearLoss(problem), _TreeMetric(problem, penalty)
+    seen = np.flatnonzero(problem.count > 0)
+    y = np.where(problem.count > 0, 0.02 if clip else 20.0, 0.0)
+    beta = problem.beta_by_depth[problem.tree.levels()][problem.pairs.nodes()]
+    y = y / beta if clip else y
+    g, w = np.empty(n), y.copy()
+    loss.value_and_gradient(y, g)
+    if not clip:  # any gradient will do
+        g = beta * problem.count * np.random.default_rng(0).uniform(-0.5, 0.5, n)
+    empty, y_prev = np.empty(0), y.copy()
+    metric.eliminate(1.3, 0.1, 0.0, y, y_prev, empty, g)
+    h, gradient = metric.work[2].copy(), g.copy()
+    newton, *_ = metric.substitute(0.0, g, y, y_prev, w)
+    d = w - y_prev
+    assert (w >= 0).all()
+    above = np.zeros((n, n))
+    for p in range(n):
+        q = p
+        while q >= 0:
+            above[p, q] = beta[q]
+            q = problem.pair_parent[q]
+    r = problem.strength_by_depth[problem.tree.levels()][problem.pairs.nodes()]
+    r = r + 0.1 * beta**2 * problem.count
+    model = above.T @ (1.3 * h[:, None] * above) + np.diag(r)
+    if clip:
+        assert newton < 0
+        assert 0.5 * d @ model @ d + gradient @ d < 0
+    else:
+        free = np.ix_(seen, seen)
+        expected = np.linalg.solve(model[free], -gradient[seen])
+        np.testing.assert_allclose(d[seen], expected, atol=1e-9)
+        assert newton == pytest.approx(gradient @ d, rel=1e-9)
+
+
+def test_the_start_is_kneser_ney():
+    # Deepest contexts that samples end in have KneserNeyLM's probabilities.
+    rng = np.random.default_rng(0)
+    text = rng.choice(9, size=3000, p=rng.dirichlet(np.full(9, 0.7)))
+    windows = np.lib.stride_tricks.sliding_window_view(text, 4)
+    X, y = windows[:, :3], windows[:, 3]
+    peer = KneserNeyLM(discount=(0.5, 1.0, 1.5)).fit(X, y)
+    problem = problem_of(X, y, 0.7 ** np.arange(4.0), np.zeros(4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_start, "_discounts", lambda _: np.array([0.5, 1.0, 1.5]))
+        w = kneser_ney_weights(problem)
+    assert (w >= 0).all()
+    log_prob, _ = LogLinearLoss(problem).backoff(w)
+    assert problem.same_pairs(peer.backoff_model_)
+    ends = problem.pairs.terminal_counts(problem.count) > 0
+    np.testing.assert_allclose(
+        log_prob[ends], peer.backoff_model_.log_prob[ends], rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.8])
+def test_the_start_of_a_collapsed_tree_is_that_of_the_trie(alpha):
+    collapsed = make_problem(5, seed=2, collapse=True)
+    trie, _ = collapsed.expand(np.zeros(collapsed.n_pairs))
+    w = kneser_ney_weights(collapsed)
+    np.testing.assert_allclose(
+        collapsed.expand(w)[1], kneser_ney_weights(trie), rtol=1e-12
+    )
+
+
+def test_weights_whose_counts_are_all_taken_off_start_at_zero():
+    problem = make_problem(3, lam=1.5)
+    w = kneser_ney_weights(problem, 1.0)
+    low = problem.pairs.adjusted_counts(problem.count) < 1.0
+    assert low[N_CLASSES:].any() and not w[N_CLASSES:][low[N_CLASSES:]].any()
 
 
 def test_linf_has_more_than_one_optimum_where_contexts_are_unseen():

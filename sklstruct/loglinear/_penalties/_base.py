@@ -9,6 +9,11 @@ weights and the working arrays, and offers some of
 ``step(kappa, y, g, out, epsilon)``
     The proximal step from y in the diagonal metric D = kappa * scale * count, exact
     or (``smoothed``, epsilon > 0) that of a majoriser tangent at y.
+``quadratic(epsilon)``
+    After `step` where it is ``smoothed``: what is left of the penalty for a solver with
+    a metric of its own, (l1(level), l2(level), rho): weights of the absolute and of the
+    squared values, of one entry or one a pair, and a further quadratic weight a pair
+    (or empty), -1 where the pair is to go where the step has put it.
 ``prox(v, metric, out)``
     The exact proximal operator in a metric that suits it.
 
@@ -45,6 +50,7 @@ class BoundPenalty(metaclass=ABCMeta):
     """
 
     smoothed = False  # whether `step` begins with a smoothed majoriser
+    l1_ratio = 1.0  # slope at 0 along a single weight, over its strength
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         self.penalty = penalty

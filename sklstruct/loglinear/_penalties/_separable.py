@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 EMPTY = np.empty(0)
 
+# Level -> one number, or one for every pair.
+ByLevel = Callable[[int], np.ndarray]
+
 
 class BoundSeparable(ProximalPenalty):
     r""":math:`\sum_p \lambda_p [a\,|w_p| + \tfrac{b}{2} w_p^2]`; its step is a formula
@@ -26,6 +29,7 @@ class BoundSeparable(ProximalPenalty):
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
         l1_ratio, l2_ratio = penalty.ratios()
+        self.l1_ratio = l1_ratio
         self.l1, self.l2 = problem.strength * l1_ratio, problem.strength * l2_ratio
 
     def step(
@@ -39,6 +43,9 @@ class BoundSeparable(ProximalPenalty):
         return separable_step(
             self.problem, self.l1.at, self.l2.at, kappa, y, g, EMPTY, out
         )
+
+    def quadratic(self, epsilon: float) -> tuple[ByLevel, ByLevel, np.ndarray]:
+        return self.l1.at, self.l2.at, EMPTY
 
     def value(self, w: np.ndarray) -> float:
         def part(k, lo, hi):
@@ -133,8 +140,8 @@ class ElasticNet(Separable):
 
 def separable_step(
     problem: Problem,
-    l1: Callable[[int], np.ndarray],
-    l2: Callable[[int], np.ndarray],
+    l1: ByLevel,
+    l2: ByLevel,
     kappa: float,
     y: np.ndarray,
     g: np.ndarray,

@@ -9,7 +9,7 @@ import numpy as np
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
 from ._base import BoundPenalty, Penalty
-from ._separable import separable_step
+from ._separable import ByLevel, separable_step
 
 if TYPE_CHECKING:
     from .._problem import Problem
@@ -19,6 +19,10 @@ _ZERO = np.zeros(1)
 
 # Norms below it take the exact operator in the last phase; weights are of order 1.
 THRESHOLD = 1e-2
+
+
+def _no_weight(level):
+    return _ZERO
 
 
 class BoundTreeL2(BoundPenalty):
@@ -41,7 +45,7 @@ class BoundTreeL2(BoundPenalty):
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
-        self._square = np.empty(problem.n_pairs)
+        self._square = np.empty(problem.n_pairs)  # squared norms, then rho
         self._exact = None  # working arrays of the exact step
 
     def _strength(self, level):
@@ -73,9 +77,13 @@ class BoundTreeL2(BoundPenalty):
 
         problem.downward(down)
         squared, _ = separable_step(
-            problem, self._leaf_l1, lambda _: _ZERO, kappa, y, g, square, out
+            problem, self._leaf_l1, _no_weight, kappa, y, g, square, out
         )
         return squared, value
+
+    def quadratic(self, epsilon: float) -> tuple[ByLevel, ByLevel, np.ndarray]:
+        l1 = self._leaf_l1 if epsilon > 0.0 else _no_weight
+        return l1, _no_weight, self._square
 
     def _exact_step(self, kappa, y, g, out):
         """The step from the squared norms of y; its squared residual."""
@@ -83,10 +91,11 @@ class BoundTreeL2(BoundPenalty):
         parent, count = problem.pair_parent, problem.count
         if self._exact is None:
             self._exact = (
-                np.empty(y.size), np.empty(y.size), np.empty(y.size, dtype=np.int32)
+                np.empty(y.size), np.empty(y.size), np.empty(y.size),
+                np.empty(y.size, dtype=np.int32),
             )  # fmt: skip
         rho = self._square
-        metric, group_kappa, cut = self._exact
+        metric, group_kappa, state, cut = self._exact
 
         def split(k, lo, hi):
             _fast.split_groups(
@@ -104,12 +113,11 @@ class BoundTreeL2(BoundPenalty):
 
         problem.downward(split)
         problem.sum_over(centres)
-        self._shrink(cut, group_kappa, out)
+        self._shrink(cut, group_kappa, state, out)
         return problem.sum_over(residual)
 
-    def _shrink(self, parent, kappa, out):
+    def _shrink(self, parent, kappa, state, out):
         """The exact operator on a forest, in place."""
-        state = self._square
 
         def up(k, lo, hi, push):
             _prox.tree_l2_up(parent, kappa, _ONE, out, state, lo, hi, push)
@@ -149,7 +157,7 @@ class BoundTreeL2(BoundPenalty):
             )
 
         self.problem.sum_over(divide)
-        self._shrink(self.problem.pair_parent, kappa, out)
+        self._shrink(self.problem.pair_parent, kappa, self._square, out)
         return out
 
 

@@ -42,9 +42,13 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     needs : tuple of str
         The methods of a bound penalty that it calls. A penalty that lacks one is
         refused before any work.
+
+    signed : bool
+        Whether weights may be negative.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    signed: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._docs import shared_docs
-from ...context_tree import Pairs
 from .. import _engine
-from .. import _smoothing_fast as _fast
 from .._held_out import VALIDATION_FRACTION
 from ._discounting import (
     DISCOUNT_VALUES,
@@ -18,19 +15,6 @@ from ._discounting import (
     INTERPOLATE,
     DiscountingSmoother,
 )
-
-
-def adjusted_counts(pairs: Pairs, count: np.ndarray) -> np.ndarray:
-    """a(n, y): the raw count on the deepest level, distinct predecessors above.
-
-    ``a(n, y) = T(n, y) + number of children h of n where y followed h``. On the
-    deepest level there are no children and T is the count. Further up T(n, y) > 0
-    only for the contexts that nothing can precede, those at a sentence start, which
-    thus keep their raw counts.
-    """
-    adjusted = pairs.terminal_counts(count)
-    _fast.add_distinct(pairs.parent, count, adjusted)
-    return adjusted
 
 
 @shared_docs(
@@ -150,4 +134,4 @@ class KneserNeyLM(DiscountingSmoother):
         )
 
     def _used_counts(self, pairs, count):
-        return adjusted_counts(pairs, count)
+        return pairs.adjusted_counts(count)

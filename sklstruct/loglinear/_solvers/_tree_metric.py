@@ -1,0 +1,277 @@
+"""Accelerated proximal Newton steps in a metric that couples the pairs of a path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import _tree_metric_fast as _fast
+from ._base import (
+    Best,
+    Report,
+    Result,
+    Solver,
+    next_momentum,
+    relative_residual,
+)
+
+if TYPE_CHECKING:
+    from .._loss import LogLinearLoss
+    from .._penalties import BoundPenalty
+    from .._problem import Problem
+
+# Factor of the diagonal metric in which the residual is measured, and in which the
+# exact operator of a smoothed penalty moves the groups that are near zero.
+DIAGONAL = 0.6
+
+# Smoothing of the group norms: EPSILON times a power of EPSILON_DECAY for the first
+# SMOOTHED iterations (weights are of order 1), then 0.
+EPSILON, EPSILON_DECAY, SMOOTHED = 0.1, 0.5, 6
+
+# The surrogate of a smoothed penalty moves with the point, and the objective with it.
+SLACK, SLACK_SMOOTHED = 1e-12, 1e-4
+
+# A step that led upward is taken again, shorter and in a metric stiffer by STIFFER.
+STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
+
+
+# The decrease that a full step promises, over tol^2 times the objective, at which to
+# stop. The metric is above the Hessian: it promises less than there is to gain.
+DECREASE = 0.1
+
+
+class TreeMetricSolver(Solver):
+    r"""Proximal Newton steps in a metric in which a path is one coordinate.
+
+    The weights of one class on one path act only through the score of the deepest
+    pair. With :math:`e_p = E_p - \sum_{r} E_r`, r the child pairs of p, the expected
+    count of the samples whose deepest pair of its class is p,
+
+    .. math::
+        \nabla^2 f \preceq B^\top \mathrm{diag}(e)\, B, \qquad
+        (B d)_p = \sigma_p = \sum_{a \text{ above or } = p} \beta_a d_a ,
+
+    since the covariance of a class indicator is below its diagonal, sample by sample.
+    The model of the objective in this metric,
+
+    .. math::
+        \min_{y + d \ge 0}\ \sum_p \tfrac{\kappa}{2} h_p \sigma_p^2
+        + \tfrac{1}{2} r_p d_p^2 + G_p d_p ,
+
+    with G the gradient and r the curvature of the penalty's part, is minimised by Gauss
+    elimination: a pass up and a pass down the forest of pairs, O(pairs), as a tree
+    fills nothing in. Where a bound binds is decided on the way up and mended on the way
+    down. h is e, or the geometric mean of e and its observed twin where that
+    is larger, so that a step that raises e to its observed value does not overshoot.
+
+    - FISTA's momentum, restarted where it points uphill [1]_.
+    - A point above the last one is left for one between the two; the metric is made
+      stiffer (:math:`\kappa`, and a Levenberg term on r). So it is where the loss
+      curves more than the metric.
+    - A smoothed penalty (tree_l2) gives r by its majoriser, for six iterations
+      with a smoothing that is driven down. Afterwards its groups near zero move by the
+      exact operator in a diagonal metric, and the others around them.
+
+    It stops where the residual is at most `tol` and the decrease that a full step
+    promises (the Newton decrement, :math:`-G d / 2`) at most :math:`0.1\,tol^2` of the
+    objective: the residual alone underrates flat directions. Needs non-negative
+    weights.
+
+    Parameters
+    ----------
+    tol : float, default=None
+        Tolerance, at least 0. None: `tol` of the model.
+
+    max_iter : int, default=None
+        Largest number of evaluations of loss and gradient, at least 1. None:
+        `max_iter` of the model.
+
+    References
+    ----------
+    .. [1] B. O'Donoghue, E. Candes, "Adaptive Restart for Accelerated Gradient
+       Schemes", Foundations of Computational Mathematics 15, 2015.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import StructuredLogLinearLM, TreeMetricSolver
+    >>> model = StructuredLogLinearLM(penalty="l2", solver=TreeMetricSolver(tol=1e-3))
+    """
+
+    needs = ("step", "quadratic")
+    signed = False
+
+    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def solve(
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+    ) -> Result:
+        problem = loss.problem
+        metric = _TreeMetric(problem, penalty)
+        y, y_prev, g = w.copy(), w.copy(), np.empty_like(w)
+        # Where the pairs go that the exact operator moves.
+        moves = np.empty(w.size if penalty.smoothed else 0)
+        slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
+        kappa, levenberg, t = 1.0, 0.0, 1.0
+        previous = None  # (f, objective, slope, square) of the step from y_prev to y
+        carried = None  # that of the step without momentum, to w, where y is not w
+        best = Best()
+        for iteration in range(self.max_iter):
+            last = iteration == self.max_iter - 1
+            epsilon = 0.0
+            if penalty.smoothed and iteration < min(SMOOTHED, self.max_iter // 2):
+                epsilon = EPSILON * EPSILON_DECAY**iteration
+            f = loss.value_and_gradient(y, g)
+            objective = optimality = np.inf
+            linear = 0.0
+            if np.isfinite(f):
+                squared, value = 0.0, 0.0
+                if penalty.smoothed:
+                    squared, value = penalty.step(DIAGONAL, y, g, moves, epsilon)
+                sums = metric.eliminate(kappa, levenberg, epsilon, y, y_prev, moves, g)
+                linear = sums[0]
+                squared, value = squared + sums[1], value + sums[2]
+                objective, optimality = f + value, relative_residual(squared, problem)
+            best.update(objective, optimality, y_prev)
+            stop = report(iteration, best.objective, optimality)
+            if stop:
+                return best.result(y, "stopped")
+            if previous is not None:
+                f_prev, objective_prev, slope, square = previous
+                if not objective <= objective_prev + slack * abs(objective_prev):
+                    if last:
+                        break
+                    if carried is not None and np.isfinite(f):
+                        # The momentum's fault, not the metric's.
+                        y[:], previous, carried, t = w, carried, None, 1.0
+                        continue
+                    part = _shorter(objective - objective_prev, slope)
+                    _pull_back(problem, part, y, y_prev, w)
+                    previous = f_prev, objective_prev, part * slope, part**2 * square
+                    kappa, t, carried = min(STIFFER * kappa, STIFFEST), 1.0, None
+                    levenberg = max(2.0 * levenberg, LEVENBERG)
+                    continue
+                bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
+                allowed = 0.5 * square
+                if bregman > kappa * allowed:
+                    ratio = bregman / (kappa * allowed) if allowed > 0.0 else 2.0
+                    kappa *= 1.05 * min(ratio, 2.0)
+                    levenberg = max(2.0 * levenberg, LEVENBERG)
+                else:
+                    kappa = max(0.9 * kappa, 1.0)
+                    levenberg = 0.5 * levenberg if levenberg > 1e-3 else 0.0
+            momentum, t = next_momentum(t)
+            newton, uphill, slope, square = metric.substitute(momentum, g, y, y_prev, w)
+            promised = DECREASE * self.tol**2 * abs(objective)
+            small = optimality <= self.tol and -0.5 * newton <= promised
+            if small and epsilon == 0.0:
+                best.history[-1] = objective
+                return Result(y_prev, best.history, objective, optimality, "converged")
+            if last:
+                y = y_prev
+                break
+            previous, carried = (f, objective, slope, square), None
+            if momentum > 0.0:
+                carried = f, objective, newton, np.inf
+                if uphill > 0.0:
+                    y[:], previous, carried, t = w, carried, None, 1.0
+        return best.result(y, "max_iter")
+
+
+class _TreeMetric:
+    """The passes over all pairs, in cache blocks and threads, and their memory."""
+
+    def __init__(self, problem: Problem, penalty: BoundPenalty) -> None:
+        self.problem, self.penalty = problem, penalty
+        self.work = np.empty((3, problem.n_pairs))
+        self.shards = list(zip(problem.node_blocks, problem.pair_blocks))
+        self.terminal = problem.pairs.terminal_counts(problem.count)
+        self.scale = DIAGONAL * problem.beta_sum
+        self.rho = None
+
+    def _beta(self, level):
+        beta = self.problem.beta
+        return beta.at(level) if beta.a_level else beta.of_nodes
+
+    def eliminate(self, kappa, levenberg, epsilon, y, y_prev, moves, g):
+        """g (y_prev - y), squared residual over count, penalty at y; see the kernel."""
+        problem, work = self.problem, self.work
+        l1, l2, rho = self.penalty.quadratic(epsilon)
+        self.rho = rho
+        numbers = np.array([kappa, levenberg, self.scale])
+
+        def level(k, lo, hi, top, sums):
+            _fast.eliminate(
+                lo, hi, problem.pair_ptr, problem.pair_parent, self._beta(k), l1(k),
+                l2(k), rho, problem.count, self.terminal, y, y_prev, moves, numbers, g,
+                work, top, sums,
+            )  # fmt: skip
+
+        def run(shard):
+            top, inner = np.zeros((3, problem.n_classes)), np.empty((3, 0))
+            sums = np.zeros(3)
+            for (lo, hi), (first, last) in zip(*shard):
+                for k in range(1, problem.n_levels):
+                    work[:, first[k] : last[k]] = 0.0
+                for k in range(problem.n_levels - 1, 0, -1):
+                    level(k, lo[k], hi[k], top if k == 1 else inner, sums)
+            return top, sums
+
+        root = np.zeros((3, problem.n_classes))
+        total = np.zeros(3)
+        for top, sums in problem.map(run, self.shards):
+            root += top
+            total += sums
+        work[:, : problem.n_classes] = root
+        level(0, 0, 1, np.empty((3, 0)), total)
+        return total
+
+    def substitute(self, momentum, g, y, y_prev, w):
+        """The kernel's sums."""
+        problem, work = self.problem, self.work
+
+        def level(k, lo, hi, sums):
+            _fast.substitute(
+                lo, hi, problem.pair_ptr, problem.pair_parent, self._beta(k), self.rho,
+                momentum, g, work, y, y_prev, w, sums,
+            )  # fmt: skip
+
+        def run(shard):
+            sums = np.zeros(4)
+            for lo, hi in shard[0]:
+                for k in range(1, problem.n_levels):
+                    level(k, lo[k], hi[k], sums)
+            return sums
+
+        total = np.zeros(4)
+        level(0, 0, 1, total)
+        for sums in problem.map(run, self.shards):
+            total += sums
+        return total
+
+
+def _shorter(rise: float, slope: float) -> float:
+    """Where the parabola through both values and the slope is least, in [0.1, 0.5]."""
+    if not np.isfinite(rise):
+        return 0.25
+    curvature = 2.0 * (rise - slope)
+    return min(max(-slope / curvature, 0.1), 0.5) if curvature > 0.0 else 0.5
+
+
+def _pull_back(problem, part, y, y_prev, w):
+    """y, w <- y_prev + part (y - y_prev)."""
+
+    def run(k, lo, hi):
+        here = y[lo:hi]
+        here -= y_prev[lo:hi]
+        here *= part
+        here += y_prev[lo:hi]
+        w[lo:hi] = here
+
+    problem.sum_over(run)

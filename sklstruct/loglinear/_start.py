@@ -1,0 +1,90 @@
+"""The start of the solvers: Kneser-Ney smoothing, which is a point of the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..context_tree import expand_pairs
+from . import _start_fast as _fast
+from ._problem import Problem
+
+# Where the counts of counts do not give discounts that leave something of every count
+# and take something off it.
+FALLBACK = (0.5, 1.0, 1.5)
+
+
+def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
+    r"""The weights at which the model is (nearly) interpolated modified Kneser-Ney.
+
+    An interpolated model with P(p) = own + held(n) P(parent p) is the log-linear model
+    with
+
+    .. math::
+        \beta_p w_p = \ln P(p) - \ln \mathrm{held}(n) - \ln P(\mathrm{parent}\ p) \ge 0
+
+    and, at the root, :math:`\ln P(y) - \min \ln P`. A context that always goes on in
+    one way shares its weight with its only child, so that a collapsed tree starts where
+    the trie does: the score at the child, where the samples are, is that of
+    Kneser-Ney; at the shorter context, where no sample ends, it is not.
+
+    Parameters
+    ----------
+    problem : Problem
+        Pairs, counts, strengths.
+
+    l1_ratio : float, default=0.0
+        Least number of counts that are taken off a pair, in units of its strength over
+        beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and
+        without any of its counts a pair has weight 0.
+    """
+    pairs, source = expand_pairs(problem.pairs)
+    tree = pairs.tree
+    adjusted = pairs.adjusted_counts(problem.count[source])
+    V = pairs.n_classes
+    proba, score = np.empty(pairs.n_pairs), np.empty(pairs.n_pairs)
+
+    beta = problem.beta_by_depth
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.nan_to_num(l1_ratio * problem.strength_by_depth / beta, nan=0.0)
+
+    root = adjusted[:V]
+    discounts = np.maximum(_discounts(root), min(least[0], 0.5 * root.max()))
+    capped = np.minimum(root, 3.0).astype(np.int64)
+    off = np.where(root < 1.0, root - (1.0 - discounts[0]) * root**2,
+                   discounts[np.maximum(capped, 1) - 1])  # fmt: skip
+    off = np.clip(off, 0.0, root)
+    proba[:V] = (root - off + off.sum() / V) / root.sum()
+    score[:V] = proba[:V] / proba[:V].min()
+    for k in range(1, tree.n_levels):
+        here = tree.level(k)
+        _fast.interpolate_ratios(
+            here.start, here.stop, pairs.ptr, pairs.parent, adjusted,
+            np.maximum(_discounts(adjusted[pairs.level(k)]), least[k]), proba, score,
+        )  # fmt: skip
+    np.log(score, out=score)
+    node_weight = problem.node_weight
+    if tree is not problem.tree:
+        node_weight = pairs.terminal_weight(problem.count[source])
+    _fast.share_along_paths(
+        tree.parent, tree.child_ptr, pairs.ptr, node_weight, beta[tree.levels()],
+        np.empty(tree.n_nodes), score,
+    )  # fmt: skip
+    if tree is problem.tree:
+        w = score
+    else:
+        w = np.empty(problem.n_pairs)
+        w[source] = score
+    w[: problem.n_classes][problem.unseen] = 0.0
+    return w
+
+
+def _discounts(adjusted: np.ndarray) -> np.ndarray:
+    """The three discounts of a depth; KneserNeyLM has the formula and its sources."""
+    n = np.bincount(np.minimum(np.rint(adjusted), 5.0).astype(np.int64), minlength=6)
+    if (n[1:4] == 0).any():
+        return np.array(FALLBACK)
+    i = np.arange(1, 4)
+    y = n[1] / (n[1] + 2.0 * n[2])
+    found = i - (i + 1) * y * n[i + 1] / n[i]
+    # D_i = i would leave ratios of 1, which is a start as good as another.
+    return np.where((found > 0) & (found <= i), found, FALLBACK)
