@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks import INT32_MAX
 from . import _tree_prox_fast as kernels
+from ._arguments import check_flag, check_per_entry, check_vector
 
 # Nodes per kernel call: Ctrl-C is noticed between calls (about every 10 ms).
 _STRIDE = 1 << 18
@@ -96,57 +97,6 @@ class _Forest:
     def down(self, kernel, *arrays) -> None:
         for lo in range(0, self.n, _STRIDE):
             kernel(self.parent, *arrays, lo, min(lo + _STRIDE, self.n))
-
-
-def _all_finite(x: NDArray) -> bool:
-    # The sum is four times as fast as isfinite on every entry; it may overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
-
-
-def _check_vector(v: ArrayLike, n: int) -> tuple[NDArray, np.dtype]:
-    """A fresh float64 copy of v and the dtype of the result."""
-    v = np.asarray(v)
-    if v.dtype.kind not in "fiub":
-        raise ValueError(f"v must hold real numbers, got dtype {v.dtype}")
-    if v.shape != (n,):
-        raise ValueError(
-            f"v must have shape ({n},), one value per entry of parents, got shape "
-            f"{v.shape}"
-        )
-    out = np.array(v, dtype=np.float64, order="C")
-    if not _all_finite(out):
-        raise ValueError("v must be finite, it contains NaN or infinity")
-    return out, np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
-
-
-def _check_per_node(
-    x: ArrayLike | None, n: int, name: str, *, positive: bool
-) -> NDArray:
-    """float64 of shape (1,) for a scalar (None means 1) or (n,)."""
-    x = np.asarray(1.0 if x is None else x)
-    if x.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")
-    if x.shape not in ((), (n,)):
-        raise ValueError(
-            f"{name} must be a scalar or an array of shape ({n},), one value per "
-            f"node, got shape {x.shape}"
-        )
-    x = np.ascontiguousarray(np.atleast_1d(x), dtype=np.float64)
-    if not _all_finite(x):
-        raise ValueError(f"{name} must be finite, it contains NaN or infinity")
-    if x.size and (x.min() <= 0 if positive else x.min() < 0):
-        raise ValueError(
-            f"{name} must be {'> 0' if positive else '>= 0'}, its smallest value is "
-            f"{x.min()}"
-        )
-    return x
-
-
-def _check_flag(x: bool, name: str) -> bool:
-    if not isinstance(x, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {x!r}")
-    return bool(x)
 
 
 def _safe_unit(v: NDArray, mult: NDArray) -> float:
@@ -248,10 +198,10 @@ def prox_tree_l2(
     """
     forest = _Forest(parents)
     n = forest.n
-    w, dtype = _check_vector(v, n)
-    kappa = _check_per_node(kappa, n, "kappa", positive=False)
-    mult = _check_per_node(multiplicity, n, "multiplicity", positive=True)
-    if _check_flag(positive, "positive"):
+    w, dtype = check_vector(v, n, "parents")
+    kappa = check_per_entry(kappa, n, "kappa", positive=False)
+    mult = check_per_entry(multiplicity, n, "multiplicity", positive=True)
+    if check_flag(positive, "positive"):
         np.maximum(w, 0.0, out=w)
     if n == 0:
         return w.astype(dtype)
@@ -367,11 +317,11 @@ def prox_tree_linf(
     """
     forest = _Forest(parents)
     n = forest.n
-    w, dtype = _check_vector(v, n)
-    kappa = _check_per_node(kappa, n, "kappa", positive=False)
-    mult = _check_per_node(multiplicity, n, "multiplicity", positive=True)
-    metric = _check_per_node(metric, n, "metric", positive=True)
-    if _check_flag(positive, "positive"):
+    w, dtype = check_vector(v, n, "parents")
+    kappa = check_per_entry(kappa, n, "kappa", positive=False)
+    mult = check_per_entry(multiplicity, n, "multiplicity", positive=True)
+    metric = check_per_entry(metric, n, "metric", positive=True)
+    if check_flag(positive, "positive"):
         np.maximum(w, 0.0, out=w)
     if n == 0:
         return w.astype(dtype)
@@ -444,9 +394,9 @@ def norm_tree_l2(
     9.0
     """
     forest = _Forest(parents)
-    v, _ = _check_vector(v, forest.n)
-    weights = _check_per_node(weights, forest.n, "weights", positive=False)
-    mult = _check_per_node(multiplicity, forest.n, "multiplicity", positive=True)
+    v, _ = check_vector(v, forest.n, "parents")
+    weights = check_per_entry(weights, forest.n, "weights", positive=False)
+    mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
     if forest.n == 0:
         return 0.0
     v, weights, mult = map(forest.arrange, (v, weights, mult))
@@ -512,9 +462,9 @@ def norm_tree_linf(
     8.0
     """
     forest = _Forest(parents)
-    v, _ = _check_vector(v, forest.n)
-    weights = _check_per_node(weights, forest.n, "weights", positive=False)
-    mult = _check_per_node(multiplicity, forest.n, "multiplicity", positive=True)
+    v, _ = check_vector(v, forest.n, "parents")
+    weights = check_per_entry(weights, forest.n, "weights", positive=False)
+    mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
     if forest.n == 0:
         return 0.0
     v, weights = map(forest.arrange, (v, weights * mult))

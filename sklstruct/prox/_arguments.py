@@ -1,0 +1,86 @@
+"""What the operators accept: vectors, one number an entry, flags, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def _all_finite(x: NDArray) -> bool:
+    # The sum is four times as fast as isfinite on every entry; it may overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+
+
+def check_vector(
+    v: ArrayLike, n: int | None = None, of: str = "", ndim: int = 1
+) -> tuple[NDArray, np.dtype]:
+    """A fresh float64 copy of v and the dtype of the result.
+
+    `n` entries are asked for, one for each entry of the argument `of`.
+    """
+    v = np.asarray(v)
+    if v.dtype.kind not in "fiub":
+        raise ValueError(f"v must hold real numbers, got dtype {v.dtype}")
+    if n is not None and v.shape != (n,):
+        raise ValueError(
+            f"v must have shape ({n},), one value per entry of {of}, got shape "
+            f"{v.shape}"
+        )
+    if v.ndim != ndim:
+        raise ValueError(f"v must be a {ndim}-D array, got shape {v.shape}")
+    out = np.array(v, dtype=np.float64, order="C")
+    if not _all_finite(out):
+        raise ValueError("v must be finite, it contains NaN or infinity")
+    return out, np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
+
+
+def check_per_entry(
+    x: ArrayLike | None, n: int, name: str, *, positive: bool, what: str = "node"
+) -> NDArray:
+    """float64 of shape (1,) for a scalar (None means 1) or (n,)."""
+    x = np.asarray(1.0 if x is None else x)
+    if x.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    if x.shape not in ((), (n,)):
+        raise ValueError(
+            f"{name} must be a scalar or an array of shape ({n},), one value per "
+            f"{what}, got shape {x.shape}"
+        )
+    x = np.ascontiguousarray(np.atleast_1d(x), dtype=np.float64)
+    if not _all_finite(x):
+        raise ValueError(f"{name} must be finite, it contains NaN or infinity")
+    if x.size and (x.min() <= 0 if positive else x.min() < 0):
+        raise ValueError(
+            f"{name} must be {'> 0' if positive else '>= 0'}, its smallest value is "
+            f"{x.min()}"
+        )
+    return x
+
+
+def check_flag(x: bool, name: str) -> bool:
+    """`x` as a bool, or a ValueError that names it."""
+    if not isinstance(x, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {x!r}")
+    return bool(x)
+
+
+def check_number(x: Any, name: str) -> float:
+    """A finite float that is not negative."""
+    return float(check_per_entry(np.asarray(x), -1, name, positive=False)[0])
+
+
+def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:
+    """The power of a norm: 1 to infinity, or one of a few."""
+    if isinstance(p, bool) or not isinstance(p, int | float | np.number):
+        raise ValueError(f"p must be a number, got {p!r}")
+    p = float(p)
+    if allowed is not None and p not in allowed:
+        raise ValueError(
+            f"p must be one of {', '.join(f'{q:g}' for q in allowed)}, got {p:g}"
+        )
+    if not p >= 1:
+        raise ValueError(f"p must be from 1 to infinity, got {p:g}")
+    return p

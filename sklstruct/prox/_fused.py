@@ -1,0 +1,227 @@
+"""Operators and norms of neighbours that should be equal: total variation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _fused_fast as kernels
+from ._arguments import check_flag, check_number, check_per_entry, check_vector
+from ._vectors import norm_elastic_net, soft
+
+
+def _power_of_two(x):
+    return float(np.exp2(np.floor(np.log2(x)))) if x > 0 else 1.0
+
+
+def prox_total_variation(
+    v: ArrayLike,
+    kappa: float | ArrayLike,
+    *,
+    metric: ArrayLike | None = None,
+    positive: bool = False,
+) -> NDArray:
+    r"""Proximal operator of the total variation of a sequence.
+
+    .. math::
+        \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
+        + \sum_{i=1}^{n-1} \kappa_i |w_{i+1} - w_i|
+
+    Exact, in O(n).
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values, of any sign.
+
+    kappa : float or array-like of shape (n - 1,)
+        Strength between neighbours, finite and >= 0.
+
+    metric : float or array-like of shape (n,), default=None
+        Diagonal D > 0 of the quadratic term. None means 1.
+
+    positive : bool, default=False
+        Minimise over w >= 0.
+
+    Returns
+    -------
+    w : ndarray of shape (n,)
+        float32 where v is float32, else float64. Piecewise constant.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+
+    Notes
+    -----
+    Dynamic programming: the derivative of the cost of the entries up to i, as a
+    function of :math:`w_i`, is increasing and piecewise linear, and one step clips it
+    to :math:`\pm\kappa_i` and adds :math:`D (w - v)`. Every step makes two knots and
+    removes those that it clips, so that the whole is linear [1]_.
+
+    References
+    ----------
+    .. [1] N. A. Johnson, "A dynamic programming algorithm for the fused lasso and
+       L0-segmentation", Journal of Computational and Graphical Statistics 22, 2013.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import prox_total_variation
+    >>> prox_total_variation([1.0, 2.0, 8.0, 9.0], 1.0)
+    array([2., 2., 8., 8.])
+    """
+    w, dtype = check_vector(v)
+    n = w.size
+    kappa = check_per_entry(
+        kappa, max(n - 1, 0), "kappa", positive=False, what="two neighbours"
+    )
+    metric = check_per_entry(metric, n, "metric", positive=True, what="entry")
+    positive = check_flag(positive, "positive")
+    if n > 1:
+        # powers of two, which round nothing
+        unit, heavy = _power_of_two(np.abs(w).max()), _power_of_two(metric.max())
+        with np.errstate(over="ignore", under="ignore"):
+            # more than the sum of all slopes changes nothing
+            kappa = np.minimum(kappa / unit / heavy, 4.0 * n)
+        w /= unit
+        metric = np.ascontiguousarray(np.broadcast_to(metric / heavy, (n,)))
+        kappa = np.ascontiguousarray(np.broadcast_to(kappa, (n - 1,)))
+        knots = np.empty((3, 2 * n))
+        bounds = np.empty((2, n))
+        kernels.total_variation(w, kappa, metric, knots, bounds)
+        w *= unit
+    if positive:
+        # Clipping all entries at one level keeps every subgradient valid.
+        np.maximum(w, 0.0, out=w)
+    return w.astype(dtype, copy=False)
+
+
+def norm_total_variation(v: ArrayLike, weights: float | ArrayLike = 1.0) -> float:
+    r"""Total variation, :math:`\sum_{i=1}^{n-1} a_i |v_{i+1} - v_i|`.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values.
+
+    weights : float or array-like of shape (n - 1,), default=1.0
+        Weights a, finite and >= 0.
+
+    Returns
+    -------
+    value : float
+        0 for less than two entries; a seminorm.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import norm_total_variation
+    >>> norm_total_variation([1.0, 3.0, 2.0])
+    3.0
+    """
+    v = check_vector(v)[0]
+    weights = check_per_entry(
+        weights, max(v.size - 1, 0), "weights", positive=False, what="two neighbours"
+    )
+    return float((weights * np.abs(np.diff(v))).sum()) if v.size > 1 else 0.0
+
+
+def prox_fused_lasso(
+    v: ArrayLike,
+    kappa: float,
+    *,
+    gamma: float = 0.0,
+    fusion: float = 1.0,
+    positive: bool = False,
+) -> NDArray:
+    r"""Proximal operator of the fused lasso.
+
+    .. math::
+        \operatorname*{arg\,min}_w\; \tfrac12 \|w - v\|^2 + \kappa \Bigl(
+        \|w\|_1 + \tfrac{\gamma}{2} \|w\|^2
+        + \delta \sum_{i=1}^{n-1} |w_{i+1} - w_i| \Bigr)
+
+    The operator of the total variation, soft thresholding and scaling, in this order.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values, of any sign.
+
+    kappa : float
+        Strength, finite and >= 0.
+
+    gamma : float, default=0.0
+        Weight of the squares, finite and >= 0.
+
+    fusion : float, default=1.0
+        Weight :math:`\delta` of the differences of neighbours, finite and >= 0.
+
+    positive : bool, default=False
+        Minimise over w >= 0.
+
+    Returns
+    -------
+    w : ndarray of shape (n,)
+        float32 where v is float32, else float64. Sparse and piecewise constant.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+
+    See Also
+    --------
+    prox_total_variation : The differences alone.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, section 2.2.1 and table 2.1 (there the squares are not
+    halved). J. Friedman, T. Hastie, H. Höfling, R. Tibshirani, "Pathwise coordinate
+    optimization", Annals of Applied Statistics 1, 2007 (the composition).
+
+    Examples
+    --------
+    >>> from sklstruct.prox import prox_fused_lasso
+    >>> prox_fused_lasso([1.0, 0.5, 8.0, 9.0], 1.0)
+    array([0.25, 0.25, 7.  , 7.  ])
+    """
+    kappa = check_number(kappa, "kappa")
+    gamma, fusion = check_number(gamma, "gamma"), check_number(fusion, "fusion")
+    dtype = check_vector(v)[1]
+    v = np.asarray(v, dtype=np.float64)
+    w = prox_total_variation(v, min(kappa * fusion, 1e300), positive=positive)
+    return (soft(w, kappa) / (1 + kappa * gamma)).astype(dtype, copy=False)
+
+
+def norm_fused_lasso(v: ArrayLike, gamma: float = 0.0, fusion: float = 1.0) -> float:
+    r"""The fused lasso, which is no norm where gamma > 0.
+
+    .. math::
+        \|v\|_1 + \tfrac{\gamma}{2} \|v\|^2
+        + \delta \sum_{i=1}^{n-1} |v_{i+1} - v_i|
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values.
+
+    gamma : float, default=0.0
+        Weight of the squares, finite and >= 0.
+
+    fusion : float, default=1.0
+        Weight :math:`\delta` of the differences, finite and >= 0.
+
+    Returns
+    -------
+    value : float
+        The penalty.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import norm_fused_lasso
+    >>> norm_fused_lasso([1.0, 3.0])
+    6.0
+    """
+    fusion = check_number(fusion, "fusion")
+    return norm_elastic_net(v, gamma) + fusion * norm_total_variation(v)

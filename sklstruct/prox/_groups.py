@@ -1,0 +1,584 @@
+"""Operators and norms of groups: a partition, nested groups, any groups at all.
+
+A partition separates into blocks. Nested groups are a forest, for which the kernels of
+`_tree_prox` are exact. Where groups overlap otherwise there is no closed form, and the
+dual problem is solved by ascent over its blocks, one a group.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from .._checks import INT32_MAX
+from . import _overlapping_fast as kernels
+from ._arguments import (
+    check_flag,
+    check_number,
+    check_per_entry,
+    check_power,
+    check_vector,
+)
+from ._tree_prox import norm_tree_l2, norm_tree_linf, prox_tree_l2, prox_tree_linf
+from ._vectors import block_norms, prox_blocks
+
+# Block steps of one call of the kernel: signals are looked at between calls.
+_CALL = 1 << 22
+
+
+# ------------------------------------------------------------------- partitions
+
+
+def _check_labels(groups, n):
+    """(group of each entry from 0, number of groups)."""
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(
+            f"groups must have shape ({n},), the label of the group of each entry of "
+            f"v, got shape {groups.shape}"
+        )
+    if groups.dtype.kind not in "iubUSO":
+        raise ValueError(
+            f"groups must hold labels, integers or strings, got dtype {groups.dtype}"
+        )
+    labels, group = np.unique(groups, return_inverse=True)
+    return group.astype(np.intp), labels.size
+
+
+def prox_group_lasso(
+    v: ArrayLike,
+    groups: ArrayLike,
+    kappa: float | ArrayLike,
+    *,
+    p: float = 2,
+    metric: ArrayLike | None = None,
+    positive: bool = False,
+) -> NDArray:
+    r"""Proximal operator of the group lasso on a partition.
+
+    .. math::
+        \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
+        + \sum_g \kappa_g \|w_g\|_p
+
+    Every entry belongs to one group. Groups vanish as a whole.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values, of any sign.
+
+    groups : array-like of shape (n,)
+        Label of the group of each entry, integers or strings.
+
+    kappa : float or array-like of shape (n_groups,)
+        Strength of each group, in the order of the sorted labels; finite and >= 0.
+
+    p : float, default=2
+        Norm within a group, from 1 to infinity.
+
+    metric : float or array-like of shape (n,), default=None
+        Diagonal D > 0 of the quadratic term. None means 1.
+
+    positive : bool, default=False
+        Minimise over w >= 0.
+
+    Returns
+    -------
+    w : ndarray of shape (n,)
+        float32 where v is float32, else float64. Groups that vanish are exactly 0.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+
+    See Also
+    --------
+    prox_lp : The operator of one group.
+    prox_tree_groups : Groups within groups.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, equation 2.7 and table 2.1.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import prox_group_lasso
+    >>> prox_group_lasso([3.0, 4.0, 1.0], ["a", "a", "b"], 1.0)
+    array([2.4, 3.2, 0. ])
+    """
+    p = check_power(p)
+    w, dtype = check_vector(v)
+    group, n_groups = _check_labels(groups, w.size)
+    kappa = check_per_entry(kappa, n_groups, "kappa", positive=False, what="group")
+    metric = check_per_entry(metric, w.size, "metric", positive=True, what="entry")
+    if check_flag(positive, "positive"):
+        np.maximum(w, 0.0, out=w)
+    kappa = np.broadcast_to(kappa, (n_groups,))
+    return prox_blocks(w, group, kappa, p, metric).astype(dtype, copy=False)
+
+
+def norm_group_lasso(
+    v: ArrayLike,
+    groups: ArrayLike,
+    weights: float | ArrayLike = 1.0,
+    *,
+    p: float = 2,
+) -> float:
+    r"""Norm of the group lasso on a partition, :math:`\sum_g a_g \|v_g\|_p`.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values.
+
+    groups : array-like of shape (n,)
+        Label of the group of each entry, integers or strings.
+
+    weights : float or array-like of shape (n_groups,), default=1.0
+        Weights a in the order of the sorted labels, finite and >= 0.
+
+    p : float, default=2
+        Norm within a group, from 1 to infinity.
+
+    Returns
+    -------
+    norm : float
+        0 for an empty vector.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import norm_group_lasso
+    >>> norm_group_lasso([3.0, 4.0, 1.0], [0, 0, 1])
+    6.0
+    """
+    p = check_power(p)
+    v = np.abs(check_vector(v)[0])
+    group, n_groups = _check_labels(groups, v.size)
+    weights = check_per_entry(
+        weights, n_groups, "weights", positive=False, what="group"
+    )
+    return float((weights * block_norms(v, group, n_groups, p)).sum())
+
+
+# ------------------------------------------------------------- groups as lists
+
+
+class _Members(NamedTuple):
+    """Groups as lists of entries, one after the other."""
+
+    ptr: NDArray  # (n_groups + 1,) int64
+    entry: NDArray  # int32, ascending within a group
+
+    @classmethod
+    def of(cls, groups: Iterable[ArrayLike], n: int) -> _Members:
+        parts = []
+        for g, members in enumerate(groups):
+            members = np.asarray(members)
+            if members.ndim != 1 or members.size == 0:
+                raise ValueError(
+                    f"groups[{g}] must be a list of entries of v, at least one, got "
+                    f"shape {members.shape}"
+                )
+            if members.dtype.kind not in "iu":
+                raise ValueError(
+                    f"groups[{g}] must hold numbers of entries, got dtype "
+                    f"{members.dtype}"
+                )
+            if int(members.min()) < 0 or int(members.max()) >= n:
+                bad = members.min() if members.min() < 0 else members.max()
+                raise ValueError(
+                    f"groups[{g}] holds {bad}, which is no entry of v: it must be in "
+                    f"0..{n - 1}"
+                )
+            members = np.sort(members.astype(np.int32))
+            if (members[1:] == members[:-1]).any():
+                raise ValueError(f"groups[{g}] holds an entry twice")
+            parts.append(members)
+        ptr = np.zeros(len(parts) + 1, dtype=np.int64)
+        np.cumsum([part.size for part in parts], out=ptr[1:])
+        empty = [np.empty(0, dtype=np.int32)]
+        return cls(ptr, np.concatenate(parts or empty))
+
+    @property
+    def n_groups(self) -> int:
+        return self.ptr.size - 1
+
+    def __getitem__(self, g):
+        return self.entry[self.ptr[g] : self.ptr[g + 1]]
+
+
+class _Nested(NamedTuple):
+    """Nested groups as a forest of entries, with a node more where a group has none."""
+
+    parents: NDArray  # of the entries, then of the nodes that stand for no entry
+    node: NDArray  # (n_groups,) the node whose subtree is the group
+
+    @classmethod
+    def of(cls, groups: Iterable[ArrayLike], n: int) -> _Nested:
+        members = _Members.of(groups, n)
+        # The smallest group so far that an entry is in. Of nested groups, met from
+        # the largest on, all entries are in the same one.
+        owner = np.full(n, -1, dtype=np.int64)
+        parent_group = np.empty(members.n_groups, dtype=np.int64)
+        for g in np.argsort(-np.diff(members.ptr), kind="stable"):
+            inside = owner[members[g]]
+            if (inside != inside[0]).any():
+                at = int(np.flatnonzero(inside != inside[0])[0])
+                other = max(inside[0], inside[at])
+                raise ValueError(
+                    f"groups[{g}] overlaps groups[{other}] and neither holds the "
+                    "other; use prox_overlapping_groups"
+                )
+            parent_group[g] = inside[0]
+            owner[members[g]] = g
+        # The first entry of a group that no smaller one has stands for the group, and
+        # its other entries are leaves below it without a group of their own.
+        own, first = np.unique(owner, return_index=True)
+        node = np.full(members.n_groups, -1, dtype=np.int64)
+        node[own[own >= 0]] = first[own >= 0]
+        empty = np.flatnonzero(node < 0)
+        node[empty] = n + np.arange(empty.size)
+        if n + empty.size > INT32_MAX:
+            raise ValueError(f"groups has {members.n_groups} groups, too many")
+        parents = np.full(n + empty.size, -1, dtype=np.int64)
+        at = np.append(node, -1)  # the parent of what is in no group
+        parents[:n] = at[owner]
+        parents[node] = at[parent_group]
+        return cls(parents, node)
+
+    def per_node(self, of_group):
+        out = np.zeros(self.parents.size)
+        out[self.node] = of_group
+        return out
+
+    def padded(self, v):
+        return np.append(v, np.zeros(self.parents.size - v.size))
+
+
+def prox_tree_groups(
+    v: ArrayLike,
+    groups: Iterable[ArrayLike],
+    kappa: float | ArrayLike,
+    *,
+    p: float = 2,
+    metric: ArrayLike | None = None,
+    positive: bool = False,
+) -> NDArray:
+    r"""Proximal operator of groups that are nested or disjoint.
+
+    .. math::
+        \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
+        + \sum_g \kappa_g \|w_g\|_p
+
+    Of two groups one holds the other, or they have no entry in common: a partition
+    with a group of its own for every entry (the sparse group lasso), trees over the
+    entries, and so on. Entries may be in no group. Exact.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values, of any sign.
+
+    groups : list of array-like of int
+        The entries of each group.
+
+    kappa : float or array-like of shape (n_groups,)
+        Strength of each group, finite and >= 0.
+
+    p : {2, inf}, default=2
+        Norm within a group.
+
+    metric : float or array-like of shape (n,), default=None
+        Diagonal D > 0 of the quadratic term, with ``p=inf`` only; see `prox_tree_l2`.
+        None means 1.
+
+    positive : bool, default=False
+        Minimise over w >= 0.
+
+    Returns
+    -------
+    w : ndarray of shape (n,)
+        float32 where v is float32, else float64. Groups that vanish are exactly 0.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter; if two groups overlap and neither holds the other.
+
+    See Also
+    --------
+    prox_tree_l2, prox_tree_linf : Groups given by a forest over the entries.
+    prox_overlapping_groups : Any groups.
+
+    References
+    ----------
+    R. Jenatton, J. Mairal, G. Obozinski, F. Bach, "Proximal methods for hierarchical
+    sparse coding", JMLR 12, 2011. A. Nelakanti, thesis, 2014, equation 2.9.
+
+    Examples
+    --------
+    Two groups, and a group of its own for every entry:
+
+    >>> from sklstruct.prox import prox_tree_groups
+    >>> groups = [[0, 1], [2, 3], [0], [1], [2], [3]]
+    >>> prox_tree_groups([4.0, 5.0, 1.2, -1.0], groups, 1.0).round(2)
+    array([2.4, 3.2, 0. , 0. ])
+    """
+    p = check_power(p, (2.0, np.inf))
+    w, dtype = check_vector(v)
+    tree = _Nested.of(groups, w.size)
+    kappa = check_per_entry(
+        kappa, tree.node.size, "kappa", positive=False, what="group"
+    )
+    metric = check_per_entry(metric, w.size, "metric", positive=True, what="entry")
+    if p == 2 and (metric != metric[:1]).any():
+        raise ValueError(
+            "metric must be one number with p=2: the operator of nested groups has no "
+            "closed form in another one; use p=inf"
+        )
+    kappa = tree.per_node(np.broadcast_to(kappa, tree.node.shape))
+    padded = tree.padded(w)
+    if p == 2:
+        if metric.size:
+            kappa /= metric[0]
+        out = prox_tree_l2(padded, tree.parents, kappa, positive=positive)
+    else:
+        heavy = np.ones(padded.size)
+        heavy[: w.size] = metric
+        out = prox_tree_linf(
+            padded, tree.parents, kappa, metric=heavy, positive=positive
+        )
+    return out[: w.size].astype(dtype, copy=False)
+
+
+def norm_tree_groups(
+    v: ArrayLike,
+    groups: Iterable[ArrayLike],
+    weights: float | ArrayLike = 1.0,
+    *,
+    p: float = 2,
+) -> float:
+    r"""Norm of nested or disjoint groups, :math:`\sum_g a_g \|v_g\|_p`.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values.
+
+    groups : list of array-like of int
+        The entries of each group.
+
+    weights : float or array-like of shape (n_groups,), default=1.0
+        Weights a of the groups, finite and >= 0.
+
+    p : {2, inf}, default=2
+        Norm within a group.
+
+    Returns
+    -------
+    norm : float
+        0 without groups.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import norm_tree_groups
+    >>> norm_tree_groups([3.0, 4.0], [[0, 1], [0]])
+    8.0
+    """
+    p = check_power(p, (2.0, np.inf))
+    v = check_vector(v)[0]
+    tree = _Nested.of(groups, v.size)
+    weights = check_per_entry(
+        weights, tree.node.size, "weights", positive=False, what="group"
+    )
+    weights = tree.per_node(np.broadcast_to(weights, tree.node.shape))
+    norm = norm_tree_l2 if p == 2 else norm_tree_linf
+    return norm(tree.padded(v), tree.parents, weights)
+
+
+# ------------------------------------------------------------------- any groups
+
+
+def prox_overlapping_groups(
+    v: ArrayLike,
+    groups: Iterable[ArrayLike],
+    kappa: float | ArrayLike,
+    *,
+    p: float = 2,
+    positive: bool = False,
+    tol: float = 1e-7,
+    max_iter: int = 10_000,
+) -> NDArray:
+    r"""Proximal operator of groups that overlap in any way.
+
+    .. math::
+        \operatorname*{arg\,min}_w\; \tfrac12 \|w - v\|^2
+        + \sum_g \kappa_g \|w_g\|_p
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values, of any sign.
+
+    groups : list of array-like of int
+        The entries of each group, in any relation. Entries may be in no group.
+
+    kappa : float or array-like of shape (n_groups,)
+        Strength of each group, finite and >= 0.
+
+    p : {2, inf}, default=2
+        Norm within a group.
+
+    positive : bool, default=False
+        Minimise over w >= 0.
+
+    tol : float, default=1e-7
+        The result is at most ``tol`` times :math:`\|v\|` away from the minimiser; at
+        least 1e-12.
+
+    max_iter : int, default=10000
+        Largest number of rounds over the groups, at least 1.
+
+    Returns
+    -------
+    w : ndarray of shape (n,)
+        float32 where v is float32, else float64. Groups that vanish are 0 up to `tol`.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` rounds do not reach `tol`.
+
+    See Also
+    --------
+    prox_tree_groups : The exact operator of nested groups.
+
+    Notes
+    -----
+    With a dual vector :math:`\xi_g` for each group, zero outside of it, the minimiser
+    is :math:`v - \sum_g \xi_g` where these solve
+
+    .. math::
+        \min_\xi\; \tfrac12 \Bigl\|v - \sum_g \xi_g\Bigr\|^2
+        \quad\text{subject to } \|\xi_g\|_q \le \kappa_g .
+
+    A round projects what is left of v on the ball of one group after the other. Any
+    :math:`\xi` bounds the error: the objective is strongly convex, so the squared
+    distance to the minimiser is at most twice the gap between primal and dual
+    objective. With groups that are nested and met from the smallest to the largest, as
+    they are here, the first round is exact.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, equation 2.8. R. Jenatton, J. Mairal, G. Obozinski, F.
+    Bach, "Proximal methods for hierarchical sparse coding", JMLR 12, 2011 (the dual).
+
+    Examples
+    --------
+    >>> from sklstruct.prox import prox_overlapping_groups
+    >>> prox_overlapping_groups([3.0, 4.0, 1.0], [[0, 1], [1, 2]], 1.0).round(4)
+    array([2.298 , 2.3311, 0.709 ])
+    """
+    p = check_power(p, (2.0, np.inf))
+    w, dtype = check_vector(v)
+    members = _Members.of(groups, w.size)
+    kappa = check_per_entry(
+        kappa, members.n_groups, "kappa", positive=False, what="group"
+    )
+    kappa = np.ascontiguousarray(np.broadcast_to(kappa, (members.n_groups,)))
+    tol = check_number(tol, "tol")
+    if tol < 1e-12:
+        raise ValueError(f"tol must be at least 1e-12, which is rounding, got {tol:g}")
+    if isinstance(max_iter, bool) or not (
+        isinstance(max_iter, int | np.integer) and max_iter >= 1
+    ):
+        raise ValueError(f"max_iter must be an integer of at least 1, got {max_iter!r}")
+    if check_flag(positive, "positive"):
+        np.maximum(w, 0.0, out=w)
+    unit = np.abs(w).max(initial=0.0)
+    if unit == 0 or members.n_groups == 0:
+        return w.astype(dtype, copy=False)
+    w /= unit
+    with np.errstate(over="ignore"):
+        kappa = np.minimum(kappa / unit, 4.0 * w.size)  # more than any dual needs
+    start = w.copy()
+    enough = 0.5 * tol**2 * float(start @ start)
+    dual = np.zeros(members.entry.size)
+    order = np.argsort(np.diff(members.ptr), kind="stable").astype(np.int64)
+    room = np.empty(int(np.diff(members.ptr).max()))
+    batch = max(1, _CALL // members.entry.size)
+    rounds = 0
+    while True:
+        gap = kernels.rounds(
+            members.ptr, members.entry, kappa, order, p == np.inf, start, w, dual,
+            room, enough, min(batch, max_iter - rounds),
+        )  # fmt: skip
+        rounds += batch
+        if gap <= enough:
+            break
+        if rounds >= max_iter:
+            error = np.sqrt(2 * gap / float(start @ start))
+            warnings.warn(
+                f"max_iter={max_iter} rounds leave the result up to {error:.2g} ||v|| "
+                f"away from the minimiser (tol={tol:g}); increase max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+            break
+    return (w * unit).astype(dtype, copy=False)
+
+
+def norm_overlapping_groups(
+    v: ArrayLike,
+    groups: Iterable[ArrayLike],
+    weights: float | ArrayLike = 1.0,
+    *,
+    p: float = 2,
+) -> float:
+    r"""Norm of groups in any relation, :math:`\sum_g a_g \|v_g\|_p`.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        Finite values.
+
+    groups : list of array-like of int
+        The entries of each group.
+
+    weights : float or array-like of shape (n_groups,), default=1.0
+        Weights a of the groups, finite and >= 0.
+
+    p : float, default=2
+        Norm within a group, from 1 to infinity.
+
+    Returns
+    -------
+    norm : float
+        0 without groups.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import norm_overlapping_groups
+    >>> norm_overlapping_groups([3.0, 4.0, 3.0], [[0, 1], [1, 2]])
+    10.0
+    """
+    p = check_power(p)
+    v = np.abs(check_vector(v)[0])
+    members = _Members.of(groups, v.size)
+    weights = check_per_entry(
+        weights, members.n_groups, "weights", positive=False, what="group"
+    )
+    group = np.repeat(np.arange(members.n_groups), np.diff(members.ptr))
+    norms = block_norms(v[members.entry], group, members.n_groups, p)
+    return float((weights * norms).sum())

@@ -1,0 +1,96 @@
+"""Operators and norms of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from ._arguments import check_number, check_vector
+
+
+def _decompose(v):
+    try:
+        return linalg.svd(v, full_matrices=False, check_finite=False)
+    except linalg.LinAlgError:  # the divide and conquer method may fail to converge
+        return linalg.svd(
+            v, full_matrices=False, check_finite=False, lapack_driver="gesvd"
+        )
+
+
+def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
+    r"""Soft thresholding of singular values, the operator of the trace norm.
+
+    .. math::
+        \operatorname*{arg\,min}_W\; \tfrac12 \|W - V\|_F^2
+        + \kappa \sum_i \sigma_i(W)
+
+    Parameters
+    ----------
+    v : array-like of shape (m, n)
+        Finite values V.
+
+    kappa : float
+        Strength, finite and >= 0.
+
+    Returns
+    -------
+    w : ndarray of shape (m, n)
+        float32 where v is float32 (the computation is in float64), else float64. Of
+        the rank of the singular values above kappa.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+
+    Notes
+    -----
+    There is no ``positive`` and no ``metric``: neither keeps the singular vectors.
+    O(m n min(m, n)), by LAPACK.
+
+    References
+    ----------
+    A. Nelakanti, thesis, 2014, section 2.2.1.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import prox_trace
+    >>> prox_trace([[3.0, 0.0], [0.0, 1.0]], 2.0)
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    kappa = check_number(kappa, "kappa")
+    w, dtype = check_vector(v, ndim=2)
+    unit = np.abs(w).max(initial=0.0)
+    if unit == 0:
+        return w.astype(dtype, copy=False)
+    left, sigma, right = _decompose(w / unit)
+    sigma = np.maximum(sigma - kappa / unit, 0.0)
+    rank = int(np.count_nonzero(sigma))
+    out = unit * ((left[:, :rank] * sigma[:rank]) @ right[:rank])
+    return out.astype(dtype, copy=False)
+
+
+def norm_trace(v: ArrayLike) -> float:
+    r"""The trace norm, the sum of the singular values.
+
+    Parameters
+    ----------
+    v : array-like of shape (m, n)
+        Finite values.
+
+    Returns
+    -------
+    norm : float
+        0 for an empty matrix.
+
+    Examples
+    --------
+    >>> from sklstruct.prox import norm_trace
+    >>> norm_trace([[3.0, 0.0], [0.0, -1.0]])
+    4.0
+    """
+    v = check_vector(v, ndim=2)[0]
+    unit = np.abs(v).max(initial=0.0)
+    return float(unit * _decompose(v / unit)[1].sum()) if unit else 0.0
