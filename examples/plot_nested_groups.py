@@ -7,8 +7,8 @@ the features are the wavelets of small pictures: coarse ones at the top of a tre
 below each the finer ones of the same place. The classifier tells threes from eights
 with skglm's solver, once with the plain :math:`\\ell_1` penalty and once with nested
 groups (:func:`sklstruct.prox.tree_penalty`). The plain penalty needs fewer wavelets,
-for it may pick a fine one alone. Nested groups choose from coarse to fine, and what they
-choose is a picture that can be read: take them where such an order is known and
+for it may pick a fine one alone. Nested groups choose from coarse to fine, and what
+they choose is a picture that can be read: take them where such an order is known and
 wanted, not to have few features.
 
 It needs the extra ``skglm``.
@@ -94,8 +94,8 @@ for name, path in paths.items():
 # %%
 # What they choose
 # ----------------
-# Of both, the weights of the model with about 17 wavelets as a picture: what speaks for a
-# three (red) and for an eight (blue), which has ink at the left.
+# Of both, the weights of the model with about 17 wavelets as a picture: what speaks for
+# a three (red) and for an eight (blue), which has ink at the left.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for name, path in paths.items():
