@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import (
     validate_params,
 )
 from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _check_method_params,
@@ -25,6 +26,7 @@ __all__ = [
     "InvalidParameterError",
     "Options",
     "StrOptions",
+    "_BaseComposition",
     "_check_feature_names_in",
     "_check_method_params",
     "_check_sample_weight",

@@ -51,12 +51,14 @@ from sklstruct.loglinear import (
     DiagonalSolver,
     ElasticNet,
     FistaSolver,
+    JointLogLinear,
     Penalty,
     Solver,
     TreeL2,
     TreeLinf,
 )
 from sklstruct.metrics import LikelihoodScorer
+from sklstruct.mixture import FactoredLM, MixtureLM, ModelClassifier
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
     AbsoluteDiscountUnigram,
@@ -86,10 +88,11 @@ from sklstruct.word_classes import (
 class Entry:
     """One way of working of a public estimator.
 
-    `reads` is what its X are: windows of symbols that a tree of contexts is made from,
-    "nothing" (unigrams: only y counts), or features. scikit-learn's whole suite runs
-    where `suite` is set; once or twice a class is enough where configurations differ in
-    a part that the suite never looks at (a penalty, a formula). `draws` says that
+    `reads` is what its X are: contexts, from which one tree is made (windows of
+    symbols, or paths), windows alone, "nothing" (unigrams: only y counts), or features.
+    scikit-learn's whole suite runs where `suite` is set; once or twice a class is
+    enough where configurations differ in a part that the suite never looks at (a
+    penalty, a formula). `draws` says that
     samples are drawn while fitting, so that a weight of two is not two samples. `fails`
     gives, for each of scikit-learn's checks that cannot pass, the reason.
     """
@@ -156,6 +159,16 @@ def dual(suite=True, **params):
     return Entry(estimator, "features", suite, True, _DRAWS)
 
 
+class Alternating(BaseEstimator):
+    """Two groups of words, by their order."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def predict(self, words):
+        return np.arange(len(words)) % 2
+
+
 TABLE = [
     Entry(SuffixTreeVectorizer()),
     Entry(SuffixTreeVectorizer(collapse=True)),
@@ -179,6 +192,13 @@ TABLE = [
     unigram(GraphDiffusionUnigram(), suite=True),
     unigram(GraphDiffusionUnigram("kernel", n_terms="exact")),
     unigram(GraphSpreadUnigram()),
+    Entry(FactoredLM(Alternating(), AdditiveLM()), reads="windows"),
+    Entry(
+        MixtureLM([("kn", KneserNeyLM()), ("wb", WittenBellLM())]),
+        reads="windows",
+        draws=True,  # the last samples are held out, which a repetition changes
+    ),
+    Entry(JointLogLinear(random_state=0), reads="windows", draws=True, fails=_DRAWS),
     hierarchical(fails=_DRAWS_SPARSE),
     hierarchical(taxonomy="conf", draws=True, suite=False),
     hierarchical(
@@ -231,6 +251,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         [CacheLM, LanguageModel], "tests/language_model (their X are sentences)"
     ),
+    ModelClassifier: "tests/mixture (base of FactoredLM and MixtureLM)",
     **dict.fromkeys(
         [HighOrderHMM, NoisyChannelDecoder], "tests/hmm (their X are sequences)"
     ),
@@ -470,6 +491,9 @@ def test_pickles_are_flat_arrays(estimator):
         seen.add(id(thing))
         if isinstance(thing, np.ndarray):
             total += thing.nbytes
+        elif isinstance(thing, list | tuple):
+            for value in thing:
+                add(value)
         elif hasattr(thing, "__dict__"):
             for value in vars(thing).values():
                 add(value)

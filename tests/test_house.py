@@ -24,6 +24,7 @@ LAYERS = [
     ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
     ["backoff", "linear", "word_classes"],
     ["exchange", "smoothing", "loglinear", "hierarchical"],
+    ["mixture"],
     ["hmm", "language_model"],
     ["metrics", "plotting", "datasets"],
     ["__init__"],

@@ -144,6 +144,37 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         reader = WindowReader(self.padding, labels.symbols)
         return self._fit_counts(reader, pairs, count)
 
+    def fit_ids(
+        self,
+        windows: np.ndarray,
+        target: np.ndarray,
+        labels: Labels,
+        sample_weight: np.ndarray,
+    ) -> Self:
+        """Fit on windows of ids, without encoding anything.
+
+        Parameters
+        ----------
+        windows : int32 ndarray of shape (n_samples, n_columns)
+            Symbol ids of `labels`, the last column the most recent; -1 ends a
+            history.
+
+        target : int32 ndarray of shape (n_samples,)
+            Class ids of `labels`.
+
+        labels : Labels
+            What the ids mean. The fitted estimator takes and gives these labels.
+
+        sample_weight : float64 ndarray of shape (n_samples,)
+            Non-negative weights; 0 is as if absent.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return self._fit_ids(windows, target, labels, sample_weight)
+
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit_ids(self, windows, target, labels, sample_weight, *more):
         """Fit on windows of ids and ids of classes; weight 0 is as if absent."""
@@ -207,8 +238,20 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ----------------------------------------------------------- prediction
 
-    def _find_nodes(self, X):
-        """Back-off node of each row of X."""
+    def find_nodes(self, X: Any) -> np.ndarray:
+        """Node of the back-off model for each row of X.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        nodes : ndarray of shape (n_samples,), int32
+            That of the longest known context, for the methods of
+            ``backoff_model_``.
+        """
         check_is_fitted(self)
         return self._reader.nodes(self, self.backoff_model_.tree, X)
 
@@ -231,7 +274,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba`, which never makes this matrix.
         """
-        nodes = self._find_nodes(X)
+        nodes = self.find_nodes(X)
         return self.backoff_model_.predict_log_proba(nodes)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -263,7 +306,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         y : ndarray of shape (n_samples,)
             The first of ``classes_`` among equally probable ones.
         """
-        nodes = self._find_nodes(X)
+        nodes = self.find_nodes(X)
         best = np.empty(nodes.size, dtype=np.intp)
         for rows, log_proba in self._blocks(nodes):
             # argmax over the probabilities, not their logarithms, so that predict
@@ -290,7 +333,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             matter of convention, which `sklstruct.metrics` leaves to a
             parameter.
         """
-        nodes = self._find_nodes(X)
+        nodes = self.find_nodes(X)
         target = encode(column_or_1d(y), self.classes_)
         if target.size != nodes.size:
             raise ValueError(

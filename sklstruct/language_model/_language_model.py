@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, DensityMixin, MetaEstimatorMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -30,6 +31,7 @@ from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
 from ..loglinear import StructuredLogLinearLM
+from ..mixture import ModelClassifier
 from ..smoothing._held_out import HeldOutSmoother
 from ..symbols import Labels, TextFile
 from ..symbols._encoding import object_array
@@ -41,7 +43,12 @@ from ..symbols._sentences import (
     sort_symbols,
 )
 from ..word_classes import ContextRefiner
-from ._predictors import RefinedPredictor, RowPredictor, TreePredictor
+from ._predictors import (
+    ModelPredictor,
+    RefinedPredictor,
+    RowPredictor,
+    TreePredictor,
+)
 
 
 class Scored(NamedTuple):
@@ -223,7 +230,8 @@ class LanguageModel(
 
         X_val : iterable of sentences, default=None
             Held-out sentences, for an estimator that chooses numbers on such, as
-            ``KneserNeyLM(discount="tuned")`` does. Their words do not count for the
+            ``KneserNeyLM(discount="tuned")`` and a
+            :class:`~sklstruct.mixture.MixtureLM` do. Their words do not count for the
             vocabulary. None: such an estimator holds out part of X.
 
         Returns
@@ -287,7 +295,11 @@ class LanguageModel(
             weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
         held_out = {}
         if X_val is not None:
-            held_out["validation"] = self._read_held_out(estimator, encoder, X_val)
+            validation = self._read_held_out(estimator, encoder, X_val)
+            if isinstance(estimator, ModelClassifier):
+                held_out["X_val"], held_out["y_val"], _ = validation
+            else:
+                held_out["validation"] = validation
         del text
 
         self._prepare(estimator, labels)
@@ -311,7 +323,7 @@ class LanguageModel(
                     weight = weight[self.max_depth :][scored]
                     weights[_weight_keyword(estimator)] = weight
                 inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
-                estimator.fit(windows, targets, **weights)
+                estimator.fit(windows, targets, **weights, **held_out)
                 inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
 
         self._set_fitted(estimator, labels)
@@ -325,7 +337,7 @@ class LanguageModel(
         return windows, targets, encoder.is_target(targets)
 
     def _read_held_out(self, estimator, encoder, X_val):
-        if not isinstance(estimator, HeldOutSmoother):
+        if not isinstance(estimator, HeldOutSmoother | ModelClassifier):
             raise ValueError(
                 f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
                 "sentences; leave it out"
@@ -432,7 +444,9 @@ class LanguageModel(
         parts = {"": estimator, **estimator.get_params(deep=True)}
         settings = {}
         for name, part in parts.items():
-            if hasattr(part, "__sklstruct_ids__") and not isinstance(part, type):
+            if isinstance(part, type | FrozenEstimator):
+                continue  # what is fitted already knows its ids
+            if hasattr(part, "__sklstruct_ids__"):
                 prefix = f"{name}__" if name else ""
                 for parameter, value in part.__sklstruct_ids__(labels).items():
                     settings[prefix + parameter] = value
@@ -461,7 +475,9 @@ class LanguageModel(
             if model is None:
                 refiner, estimator = _split_refiner(self.estimator_)
                 model = _tree_model(estimator, self._labels, refiner)
-            if model is None:
+            if isinstance(self.estimator_, ModelClassifier):
+                predictor = ModelPredictor(self.estimator_, encoder, self.max_depth)
+            elif model is None:
                 predictor = RowPredictor(self.estimator_, encoder, self.max_depth)
             elif refiner is not None:
                 predictor = RefinedPredictor(refiner, model, encoder, self.max_depth)

@@ -1,9 +1,9 @@
 """What a fitted language model asks its estimator, in tokens.
 
-Three kinds of estimator answer the same questions: one that has a back-off model, whose
+Four kinds of estimator answer the same questions: one that has a back-off model, whose
 kernels run over the text; one that has such a model over refined contexts, whose
-kernels run over the refined windows; and any other classifier, which is asked for its
-rows.
+kernels run over the refined windows; one that is composed of models, which ranks and
+draws along them; and any other classifier, which is asked for its rows.
 
 ===============================  ===================================================
 ``score(sentences)``             (log_prob, token, depth) of every predicted position
@@ -249,3 +249,20 @@ class RowPredictor(_Windows):
         # number instead keeps rows that do not quite sum to 1 proportional.
         at = (cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1)
         return np.minimum(at, cumulative.shape[1] - 1).astype(np.int32)
+
+
+class ModelPredictor(RowPredictor):
+    """Answers from a classifier that ranks and draws without whole rows."""
+
+    def log_rows(self, windows: np.ndarray) -> np.ndarray:
+        """Log-probabilities of all classes after each window."""
+        return self.estimator.predict_log_proba(windows)
+
+    def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable classes and their probabilities."""
+        classes, log_prob = self.estimator.top_k(self.recent(history[None]), k)
+        return classes[0], np.exp(log_prob[0])
+
+    def draw(self, history: np.ndarray, uniform: np.ndarray, skip: int) -> np.ndarray:
+        """One class for each history; never `skip` (-1: all may be drawn)."""
+        return self.estimator.sample_at(self.recent(history), uniform, skip)

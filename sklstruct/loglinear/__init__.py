@@ -1,6 +1,7 @@
 """Log-linear language models with structured penalties."""
 
 from ._estimator import StructuredLogLinearLM
+from ._joint import JointLogLinear
 from ._penalties import (
     L1,
     L2,
@@ -20,6 +21,7 @@ __all__ = [
     "DiagonalSolver",
     "ElasticNet",
     "FistaSolver",
+    "JointLogLinear",
     "Penalty",
     "ProximalPenalty",
     "Solver",

@@ -302,6 +302,17 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
         )
 
+    @with_callbacks
+    def fit_ids(
+        self,
+        windows: np.ndarray,
+        target: np.ndarray,
+        labels: Labels,
+        sample_weight: np.ndarray,
+    ) -> StructuredLogLinearLM:
+        """Fit on windows of ids; see `BackoffClassifier.fit_ids`."""
+        return super().fit_ids(windows, target, labels, sample_weight)
+
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
         return PENALTIES[self.penalty]() if is_name else self.penalty

@@ -1,0 +1,629 @@
+"""JointLogLinear: several context trees in one exact softmax."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from .._checks import check_memory, check_rows
+from .._compat import Interval, _BaseComposition, _fit_context
+from .._parallel import row_blocks, rows_per_block
+from .._progress import Progress
+from ..backoff._targets import (
+    read_sample_weight,
+    read_targets,
+    require_targets,
+    target_column,
+)
+from ..context_tree import ContextTree, Histories, Pairs
+from ..context_tree._vectorizer import read_windows
+from ..symbols import Labels
+from ..symbols._encoding import encode
+from . import _joint_fast as _fast
+
+# Samples of one call of the kernel: signals are looked at between calls.
+_SLICE = 1 << 14
+
+
+class JointTrees:
+    """The fitted state: trees, one after the other, and weights on their pairs.
+
+    Parameters
+    ----------
+    trees : list of ContextTree
+        The first keeps its root.
+
+    pairs : list of Pairs
+        Of each tree.
+
+    weight : list of ndarray of shape (n_nodes of the tree,)
+        Weight of the training samples at or below each node.
+
+    beta : ndarray of shape (depth + 1,)
+        Weight of the features of each depth.
+    """
+
+    def __init__(
+        self,
+        trees: list[ContextTree],
+        pairs: list[Pairs],
+        weight: list[np.ndarray],
+        beta: np.ndarray,
+    ) -> None:
+        self.trees = trees
+        self.n_outcomes = pairs[0].n_classes
+        self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
+        parent, sizes, target, scale = [], [], [], []
+        for t, (tree, here) in enumerate(zip(trees, pairs)):
+            up = tree.parent + np.int32(self.first[t])
+            up[0] = -1
+            n_pairs = np.diff(here.ptr).astype(np.int64)
+            kept = here.target
+            if t:
+                # Nobody comes to the other roots: paths end below them.
+                up[up == self.first[t]] = -1
+                kept, n_pairs[0] = kept[here.ptr[1] :], 0
+            parent.append(up)
+            sizes.append(n_pairs)
+            target.append(kept)
+            scale.append(beta[tree.levels()])
+        self.parent = np.concatenate(parent).astype(np.int32)
+        self.ptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        self.target = np.concatenate(target).astype(np.int32)
+        self.beta = np.concatenate(scale)
+        self.node_weight = np.concatenate(weight)
+        self.w = np.zeros(self.target.size)
+
+    def find(self, windows: tuple[np.ndarray, ...]) -> np.ndarray:
+        """(n_samples, n_trees) int32 deepest nodes; -1 for an empty path."""
+        nodes = np.empty((windows[0].shape[0], len(self.trees)), dtype=np.int32)
+        for t, (tree, ids) in enumerate(zip(self.trees, windows)):
+            found = tree.find_windows(ids)
+            nodes[:, t] = found + self.first[t]
+            if t:
+                nodes[found == 0, t] = -1
+        return nodes
+
+    def epoch(
+        self,
+        nodes: np.ndarray,
+        outcome: np.ndarray,
+        weight: np.ndarray,
+        order: np.ndarray,
+        share: np.ndarray,
+        rate: float,
+        positive: bool,
+        squares: np.ndarray,
+    ) -> float:
+        """One pass over the samples; the sum of the losses on the way."""
+        score = np.empty(self.n_outcomes)
+        return sum(
+            _fast.epoch(
+                nodes, outcome, weight, order[part], self.parent, self.ptr,
+                self.target, self.beta, share, rate, positive, self.w, squares, score,
+            )
+            for part in row_blocks(order.size, _SLICE)
+        )  # fmt: skip
+
+    def log_rows(self, nodes: np.ndarray) -> np.ndarray:
+        """(n_samples, n_outcomes) natural logarithms of P."""
+        out = np.empty((nodes.shape[0], self.n_outcomes))
+        for part in row_blocks(nodes.shape[0], rows_per_block(self.n_outcomes)):
+            _fast.log_rows(
+                nodes[part], self.parent, self.ptr, self.target, self.beta, self.w,
+                out[part],
+            )  # fmt: skip
+        return out
+
+    def log_targets(self, nodes: np.ndarray, outcome: np.ndarray) -> np.ndarray:
+        """(n_samples,) natural logarithms of P of one outcome each."""
+        outcome = np.ascontiguousarray(outcome, dtype=np.int32)
+        out, score = np.empty(outcome.size), np.empty(self.n_outcomes)
+        for part in row_blocks(outcome.size, _SLICE):
+            _fast.log_targets(
+                nodes[part], outcome[part], self.parent, self.ptr, self.target,
+                self.beta, self.w, score, out[part],
+            )  # fmt: skip
+        return out
+
+    def depths(self, nodes: np.ndarray) -> np.ndarray:
+        """(n_samples, n_trees) depth of each node, 0 for an empty path."""
+        depth = np.empty(nodes.shape, dtype=np.int32)
+        for t, tree in enumerate(self.trees):
+            here = nodes[:, t] - self.first[t]
+            depth[:, t] = np.searchsorted(tree.level_ptr, here, side="right") - 1
+        return np.maximum(depth, 0)
+
+
+class JointLogLinear(
+    CallbackSupportMixin, ClassifierMixin, _BaseComposition, BaseEstimator
+):
+    r"""Log-linear model with the features of several context trees in one softmax.
+
+    .. math::
+        P(y \mid x) = \frac{e^{s(x, y)}}{\sum_{y'} e^{s(x, y')}}, \qquad
+        s(x, y) = \sum_t \sum_{k} \beta_k\, w^{(t)}_{x^{(t)}_{(k)},\, y}
+
+    with :math:`x^{(t)}_{(k)}` the context of k symbols on path t of the history. The
+    weights minimise
+
+    .. math::
+        \sum_i -\omega_i \ln P(y_i \mid x_i) + \frac{\lambda}{2} \|w\|^2 .
+
+    The sum in the denominator is over all classes: for 2 to some hundred of them, such
+    as the classes of words in a :class:`~sklstruct.mixture.FactoredLM`. With one path
+    it is :class:`StructuredLogLinearLM` with ``penalty="l2"``, which is faster.
+
+    Parameters
+    ----------
+    paths : list of (str, transformer or "passthrough"), default=None
+        Names and what turns windows into windows whose last column is the first symbol
+        of a path, such as :class:`~sklstruct.word_classes.ContextRefiner`. They are
+        cloned and fitted to X and y. ``"passthrough"``: the windows of X themselves.
+        None: those alone.
+
+    lam : float, default=0.3
+        Strength :math:`\lambda` of the penalty, in counts; at least 0.
+
+    alpha : float, default=0.87
+        :math:`\beta_k = \alpha^k`; positive, at most 1.
+
+    positive : bool, default=True
+        Whether weights are non-negative.
+
+    learning_rate : float, default=0.5
+        Step of AdaGrad, positive.
+
+    max_iter : int, default=5
+        Passes over the samples, at least 1.
+
+    tol : float, default=0.0
+        Stop when the mean loss on the way falls by less than this from one pass to
+        the next; at least 0. With 0 there are `max_iter` passes.
+
+    padding : object, default=None
+        The symbol that marks missing history in X, for ``"passthrough"``; transformers
+        have their own, and give -1.
+
+    classes : array-like of shape (n_classes,), default=None
+        All symbols that can be predicted, in any order. None: those of y.
+
+    random_state : int, RandomState instance or None, default=None
+        For the order of the samples in each pass.
+
+    verbose : int, default=0
+        Print the loss at every `verbose`-th pass; 0 is silent.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
+
+    coef_ : ndarray of shape (n_pairs,)
+        Weights of the pairs of a context and a class, tree after tree.
+
+    losses_ : ndarray of shape (`n_iter_`,)
+        Mean loss of each pass, each sample's before it changed the weights.
+
+    n_iter_ : int
+        Passes.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    StructuredLogLinearLM : One tree, with an exact solver and structured penalties.
+    sklstruct.mixture.MixtureLM : Several models, each with a softmax of its own.
+
+    Notes
+    -----
+    Proximal AdaGrad [1]_, a sample at a time; the fitted weights are the mean of those
+    after each pass of the second half, which lie around the optimum. The penalty of a
+    weight is shared among the samples that pass its context, so that it is met when the
+    weight is. The cost of a pass is the number of pairs on the paths of all samples.
+
+    References
+    ----------
+    .. [1] J. Duchi, E. Hazan, Y. Singer, "Adaptive Subgradient Methods for Online
+       Learning and Stochastic Optimization", JMLR 12, 2011, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklstruct.loglinear import JointLogLinear
+    >>> from sklstruct.word_classes import ContextRefiner
+    >>> X = np.array([["", "a"], ["a", "cat"], ["", "one"], ["one", "dog"]] * 5)
+    >>> y = np.array(["cat", "sat", "dog", "ran"] * 5)
+    >>> paths = [("words", "passthrough"), ("classes", ContextRefiner("c2(1) c2(2)"))]
+    >>> paths[1][1].padding = ""
+    >>> model = JointLogLinear(paths, padding="", random_state=0).fit(X, y)
+    >>> model.predict(X[:4]).tolist()
+    ['cat', 'sat', 'dog', 'ran']
+    """
+
+    _parameter_constraints: dict = {
+        "paths": [list, None],
+        "lam": [Interval(numbers.Real, 0, None, closed="left")],
+        "alpha": [Interval(numbers.Real, 0, 1, closed="right")],
+        "positive": ["boolean"],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "padding": "no_validation",
+        "classes": ["array-like", None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        paths: list[tuple[str, Any]] | None = None,
+        *,
+        lam: float = 0.3,
+        alpha: float = 0.87,
+        positive: bool = True,
+        learning_rate: float = 0.5,
+        max_iter: int = 5,
+        tol: float = 0.0,
+        padding: Any = None,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.paths = paths
+        self.lam = lam
+        self.alpha = alpha
+        self.positive = positive
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.tol = tol
+        self.padding = padding
+        self.classes = classes
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, with those of the paths by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of the paths are included.
+
+        Returns
+        -------
+        params : dict
+        """
+        return self._get_params("paths", deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``name=transformer`` replaces a path, ``name__parameter``
+        sets one of its parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters.
+
+        Returns
+        -------
+        self : JointLogLinear
+        """
+        self._set_params("paths", **params)
+        return self
+
+    @with_callbacks
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Windows of symbols, the last column the most recent.
+
+        y : array-like of shape (n_samples,)
+            The symbol that followed each window.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; 0 is as if absent.
+
+        Returns
+        -------
+        self : JointLogLinear
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y and weights do not fit together, or paths cannot read X.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def _fit(self, X, y, sample_weight):
+        require_targets(self, y)
+        steps = self.read_paths()
+        # Column names and counts of X itself, whatever the paths read.
+        ids, self._symbols = read_windows(self, X, self.padding, reset=True)
+        y = target_column(y, ids.shape[0])
+        keep, sample_weight = read_sample_weight(sample_weight, ids)
+        if keep is not None:
+            X, y, ids = _rows(X, keep), y[keep], ids[keep]
+        outcome, self.classes_ = read_targets(y, self.classes)
+        self._steps, windows, sizes = [], [], []
+        for step in steps:
+            fitted = None if step is None else clone(step)
+            made, n_symbols = ids, self._symbols.size
+            if fitted is not None:
+                made = _windows(fitted.fit(X, y).transform(X), fitted)
+                n_symbols = int(made.max(initial=-1)) + 1
+            self._steps.append(fitted)
+            windows.append(made)
+            sizes.append(n_symbols)
+        return self._fit_windows(
+            tuple(windows), sizes, outcome, self.classes_.size, sample_weight
+        )
+
+    def read_paths(self) -> list[Any]:
+        """The transformers, None for windows as they are; a ValueError if `paths` is
+        not a list of pairs."""
+        if self.paths is None:
+            return [None]
+        if not self.paths:
+            raise ValueError("paths is empty: there is no context to look at")
+        steps = []
+        for item in self.paths:
+            if not (
+                isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+            ):
+                raise ValueError(
+                    "paths must hold pairs (name, transformer or 'passthrough'), got "
+                    f"{item!r}"
+                )
+            step = item[1]
+            passes = isinstance(step, str) and step == "passthrough"
+            if not passes and (
+                isinstance(step, type) or not hasattr(step, "transform")
+            ):
+                raise ValueError(
+                    f"paths: {item[0]!r} must be a transformer or 'passthrough', got "
+                    f"{step!r}"
+                )
+            steps.append(None if passes else step)
+        self._validate_names([name for name, _ in self.paths])
+        return steps
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_ids(
+        self,
+        windows: tuple[np.ndarray, ...],
+        outcome: np.ndarray,
+        n_symbols: list[int],
+        n_outcomes: int,
+        sample_weight: np.ndarray | None = None,
+    ) -> Self:
+        """Fit on ids, without reading anything.
+
+        Parameters
+        ----------
+        windows : tuple of int32 ndarrays of shape (n_samples, n_columns)
+            What each path reads; -1 ends a history.
+
+        outcome : int ndarray of shape (n_samples,)
+            Class ids.
+
+        n_symbols : list of int
+            Ids of the windows are below it.
+
+        n_outcomes : int
+            Number of classes.
+
+        sample_weight : float64 ndarray of shape (n_samples,), default=None
+            Positive weights.
+
+        Returns
+        -------
+        self : JointLogLinear
+            Fitted estimator; its classes are their ids.
+        """
+        self.classes_ = np.arange(n_outcomes, dtype=np.int32)
+        return self._fit_windows(windows, n_symbols, outcome, n_outcomes, sample_weight)
+
+    def _fit_windows(self, windows, n_symbols, outcome, n_outcomes, sample_weight):
+        rng = check_random_state(self.random_state)
+        outcome = np.ascontiguousarray(outcome, dtype=np.int32)
+        weight = np.ones(outcome.size) if sample_weight is None else sample_weight
+        trees, pairs, totals = [], [], []
+        for ids, size in zip(windows, n_symbols):
+            histories = Histories.from_windows(ids, ids.shape[1])
+            tree, terminal = ContextTree.from_histories(histories, size)
+            here, count = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
+            trees.append(tree)
+            pairs.append(here)
+            totals.append(here.node_sums(count))
+        deepest = max(tree.max_depth for tree in trees)
+        beta = float(self.alpha) ** np.arange(deepest + 1)
+        joint = JointTrees(trees, pairs, totals, beta)
+        check_memory(
+            16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
+        )
+        nodes = joint.find(windows)
+        # Nodes of no weight are the other roots, to which no path leads.
+        share = self.lam / np.maximum(joint.node_weight, np.finfo(float).tiny)
+        # The first step of a weight is about the learning rate for a slope of 1.
+        squares = np.ones(joint.w.size)
+        losses, total = [], float(weight.sum())
+        mean, n_mean = np.zeros(joint.w.size), 0
+        with Progress.of_fit(self, self.max_iter) as progress:
+            for iteration in range(self.max_iter):
+                order = rng.permutation(outcome.size)
+                # AdaGrad's own steps fall too slowly to come to rest at the optimum.
+                rate = float(self.learning_rate) / np.sqrt(1.0 + iteration)
+                loss = joint.epoch(
+                    nodes, outcome, weight, order, share, rate,
+                    self.positive, squares,
+                )  # fmt: skip
+                losses.append(loss / total)
+                if not np.isfinite(losses[-1]):
+                    raise ValueError(
+                        f"learning_rate={self.learning_rate} is too large: the loss is "
+                        f"{losses[-1]} after {iteration + 1} passes; use a smaller one"
+                    )
+                stop = progress.step(
+                    f"pass {iteration + 1}: mean loss {losses[-1]:.6g}"
+                )
+                falls = len(losses) < 2 or losses[-2] - losses[-1] >= self.tol
+                if stop or (self.tol > 0 and not falls):
+                    break
+            else:
+                if self.tol > 0:
+                    warnings.warn(
+                        f"the loss still fell by more than tol={self.tol:g} in the "
+                        f"last of {self.max_iter} passes; increase max_iter or tol",
+                        ConvergenceWarning,
+                        stacklevel=3,
+                    )
+        if n_mean:
+            joint.w = mean
+        self.joint_ = joint
+        self.coef_ = joint.w
+        self.losses_ = np.array(losses)
+        self.n_iter_ = len(losses)
+        return self
+
+    # ----------------------------------------------------------- prediction
+
+    def _nodes(self, X):
+        check_is_fitted(self)
+        ids, _ = read_windows(self, X, self.padding, reset=False, symbols=self._symbols)
+        windows = []
+        for tree, step in zip(self.joint_.trees, self._steps):
+            made = ids
+            if step is not None:
+                made = _windows(step.transform(X), step)
+                # Symbols that came up in no window of training.
+                made = np.where(made < tree.n_symbols, made, np.int32(-1))
+            windows.append(made)
+        return self.joint_.find(tuple(windows))
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Windows of symbols.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        nodes = self._nodes(X)
+        check_rows(nodes.shape[0], self.classes_.size)
+        return self.joint_.log_rows(nodes)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        r""":math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Windows of symbols.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1, for seen and unseen contexts.
+        """
+        log_proba = self.predict_log_proba(X)
+        return np.exp(log_proba, out=log_proba)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The most probable class after each window.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Windows of symbols.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The first of ``classes_`` among equally probable ones.
+        """
+        nodes = self._nodes(X)
+        best = np.empty(nodes.shape[0], dtype=np.intp)
+        for rows in row_blocks(nodes.shape[0], rows_per_block(self.classes_.size)):
+            best[rows] = np.exp(self.joint_.log_rows(nodes[rows])).argmax(axis=1)
+        return self.classes_[best]
+
+    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Windows of symbols.
+
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN where y is not in ``classes_``.
+        """
+        nodes = self._nodes(X)
+        outcome = encode(column_or_1d(y), self.classes_)
+        if outcome.size != nodes.shape[0]:
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {nodes.shape[0]} and "
+                f"{outcome.size}"
+            )
+        out = np.full(outcome.size, np.nan)
+        known = np.flatnonzero(outcome >= 0)
+        out[known] = self.joint_.log_targets(nodes[known], outcome[known])
+        return out
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters with which the estimator learns from windows of class ids."""
+        if self.classes is not None:
+            raise ValueError(
+                f"classes of {type(self).__name__} must be None inside a "
+                "LanguageModel, which numbers its symbols itself; set vocabulary of "
+                "the LanguageModel"
+            )
+        return {"classes": np.arange(labels.n_classes, dtype=np.int32), "padding": -1}
+
+
+def _windows(made, step):
+    """The output of a path as contiguous int32 ids, checked."""
+    made = np.asarray(made)
+    if made.ndim != 2 or made.dtype.kind not in "iu" or made.min(initial=0) < -1:
+        raise ValueError(
+            f"paths: transform of {type(step).__name__} must give windows of ids, "
+            f"integers of at least -1, got an array of {made.dtype} of shape "
+            f"{made.shape}"
+        )
+    return np.ascontiguousarray(made, dtype=np.int32)
+
+
+def _rows(X, keep):
+    return X.iloc[keep] if hasattr(X, "iloc") else np.asarray(X)[keep]

@@ -1,0 +1,365 @@
+"""FactoredLM: the class of the next word, then the word in its class, to any depth."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+
+from .._compat import HasMethods
+from ..hierarchical._forest import Forest
+from ..loglinear import StructuredLogLinearLM
+from ..symbols import Labels
+from ..taxonomy import Taxonomy, as_taxonomy
+from ..word_classes import ExchangeClustering
+from ._base import ModelClassifier
+from ._models import FactoredModel, Model, paths, take
+from ._parts import Part, Reading, Samples, part_of
+
+
+class FactoredPart(Part):
+    """A tree over the outcomes, the part of its groups and that of its words.
+
+    Parameters
+    ----------
+    taxonomy : object
+        As in `FactoredLM`.
+
+    classes : ndarray of shape (n_outcomes,)
+        What the outcomes are called.
+
+    estimators : list of classifiers
+        For nodes with groups below them, and for nodes with words only.
+
+    facts : bool
+        Whether a gate will look at facts about the contexts.
+    """
+
+    def __init__(
+        self,
+        taxonomy: Any,
+        classes: np.ndarray,
+        estimators: list[BaseEstimator],
+        facts: bool,
+    ) -> None:
+        self.taxonomy, self.classes = taxonomy, classes
+        self.estimators, self.facts = estimators, facts
+
+    def learn(self, reading: Reading) -> Any:
+        self.taxonomy = group_words(self.taxonomy, reading.X, reading.y, self.classes)
+        self.tree = Forest.from_taxonomies([self.taxonomy])
+        n_child = self.tree.n_child
+        self.of_words = np.zeros(self.tree.n_nodes, dtype=bool)
+        inner = np.flatnonzero(n_child)
+        ended = np.concatenate([[0], np.cumsum(self.tree.node_class >= 0)])
+        first = self.tree.first_child[inner]
+        n_words = ended[first + n_child[inner]] - ended[first]
+        self.of_words[inner] = n_words == n_child[inner]
+        self.report(
+            f"{self.taxonomy.n_classes} words are in {self.taxonomy.n_leaves} classes"
+        )
+        n_top = np.arange(n_child[0])
+        self.parts = [
+            part_of(estimator, n_top, self.facts) for estimator in self.estimators
+        ]
+        if any(isinstance(part, FactoredPart) for part in self.parts):
+            raise ValueError(
+                "class_estimator and word_estimator cannot be a FactoredLM; give a "
+                "taxonomy with more levels"
+            )
+        return tuple(part.learn(reading) for part in self.parts)
+
+    def read(self, reading: Reading) -> Any:
+        return tuple(part.read(reading) for part in self.parts)
+
+    def fit(
+        self,
+        samples: Samples,
+        sizes: np.ndarray,
+        held_out: Samples | None = None,
+        like: list[Model] | None = None,
+    ) -> list[Model]:
+        if sizes.size > 1:
+            raise ValueError(
+                "class_estimator and word_estimator cannot hold a FactoredLM; give a "
+                "taxonomy with more levels"
+            )
+        tree = self.tree
+        path = paths(tree)
+        models: list[Model | None] = [None] * tree.n_nodes
+        for p, (part, what) in enumerate(zip(self.parts, ("classes", "words"))):
+            nodes = np.flatnonzero((self.of_words == bool(p)) & (tree.n_child >= 2))
+            if nodes.size == 0:
+                continue
+            part.n_jobs, part.report = self.n_jobs, self.report
+            number = np.full(tree.n_nodes + 1, -1, dtype=np.int32)  # the last: no node
+            number[nodes] = np.arange(nodes.size)
+            before = None if like is None else [like[0].models[v] for v in nodes]
+            fitted = part.fit(
+                _steps(samples, p, path, number),
+                tree.n_child[nodes].astype(np.int64),
+                None if held_out is None else _steps(held_out, p, path, number),
+                before,
+            )
+            del part.report
+            for v, model in zip(nodes.tolist(), fitted):
+                models[v] = model
+            self.report(f"{nodes.size} model(s) of {what} are fitted")
+        return [FactoredModel(tree, models, self.of_words)]
+
+
+def _steps(samples, p, path, number):
+    """The steps of the samples along their paths that are decided at some nodes, in
+    the order of the samples."""
+    index, groups, outcomes = [], [], []
+    for node_of, child_of in zip(*path):
+        group = number[node_of[samples.outcome]]
+        rows = np.flatnonzero(group >= 0)
+        index.append(rows)
+        groups.append(group[rows])
+        outcomes.append(child_of[samples.outcome[rows]])
+    index, group, outcome = map(np.concatenate, (index, groups, outcomes))
+    if len(groups) > 1:
+        # Samples keep their order: a mixture holds the last of them out.
+        order = np.argsort(index, kind="stable")
+        index, group, outcome = index[order], group[order], outcome[order]
+    contexts = samples.contexts[p]
+    picked = Samples(contexts, group, outcome, samples.weight)
+    if index.size == samples.outcome.size and (np.diff(index) == 1).all():
+        return picked
+    return Samples(take(contexts, index), group, outcome, samples.weight[index])
+
+
+class FactoredLM(ModelClassifier):
+    r"""Language model that is factored along a tree of the words.
+
+    .. math::
+        P(y \mid x) = P(g(y) \mid x)\, P(y \mid g(y), x)
+
+    with g(y) the class of word y and, for a tree of words of any depth with the path
+    :math:`v_0, v_1, \ldots, y` from its root,
+
+    .. math::
+        P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x) .
+
+    Each node of the tree has a model of its own over its children only, so that nothing
+    leaks to words outside of a class, and rows sum to 1 exactly. The probability of a
+    word costs one look-up a level; the whole row that of all nodes.
+
+    Parameters
+    ----------
+    taxonomy : clusterer, array-like, mapping or Taxonomy, default=None
+        The classes of words.
+
+        - a clusterer of words with `fit` and `predict`, such as
+          `sklstruct.word_classes.ExchangeClustering`; a clone is fitted to X and y.
+          Inside a `sklearn.frozen.FrozenEstimator` it is not fitted again. Words that
+          it does not know get the class that its `predict` gives them;
+        - a list of such clusterers, from coarse to fine;
+        - array-like of int of shape (n_classes,): the class of each of ``classes_``;
+        - a mapping from words to classes, a `sklstruct.taxonomy.Taxonomy`, or another
+          form of `sklstruct.taxonomy.as_taxonomy`, of any depth.
+
+        None: ``ExchangeClustering(100, offsets=(-1, 1))``.
+
+    class_estimator : classifier, default=None
+        For the nodes whose children are not all words: predicts the child. Any
+        classifier with probabilities, or a pipeline that ends in one; the
+        transforming steps are fitted once, to X and the words y. None:
+        ``StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.87)``.
+
+    word_estimator : classifier, default=None
+        For the nodes whose children are words; a clone is fitted for each of them, to
+        the samples of its words. None: as `class_estimator`.
+
+    padding : object, default=None
+        The symbol that marks missing history, for what is made by default; estimators
+        that are given have their own.
+
+    classes : array-like of shape (n_classes,), default=None
+        All symbols that can be predicted, in any order. None: those of y.
+
+    n_jobs : int, default=None
+        Number of threads over the models of the nodes. Results do not depend on it.
+
+    verbose : int, default=0
+        Print what is done at every `verbose`-th step; 0 is silent.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
+
+    taxonomy_ : Taxonomy
+        The tree over ``classes_``.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    MixtureLM : May be a factor, and may hold factored models.
+    sklstruct.HierarchicalClassifier : Classification of features along a tree.
+
+    Notes
+    -----
+    With one class it is the model of `word_estimator`.
+
+    References
+    ----------
+    .. [1] J. Goodman, "Classes for fast maximum entropy training", ICASSP 2001.
+    .. [2] A. Nelakanti, "Structured sequential models for language", thesis,
+       2014, chapter 5 (a structured model at each node of a tree of words).
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.mixture import FactoredLM
+    >>> text = ["the cat sat", "the dog sat", "a cat ran", "a dog ran"] * 5
+    >>> groups = [["a", "the"], ["cat", "dog"], ["ran", "sat"], ["</s>"], ["<unk>"]]
+    >>> model = LanguageModel(FactoredLM(groups), max_depth=2).fit(text)
+    >>> [word for word, _ in model.predict_next("the", 2)]
+    ['cat', 'dog']
+    """
+
+    _parameter_constraints: dict = {
+        "taxonomy": "no_validation",
+        "class_estimator": [HasMethods(["fit"]), None],
+        "word_estimator": [HasMethods(["fit"]), None],
+        "padding": "no_validation",
+        "classes": ["array-like", None],
+        "n_jobs": [numbers.Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        taxonomy: Any = None,
+        class_estimator: BaseEstimator | None = None,
+        word_estimator: BaseEstimator | None = None,
+        *,
+        padding: Any = None,
+        classes: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.taxonomy = taxonomy
+        self.class_estimator = class_estimator
+        self.word_estimator = word_estimator
+        self.padding = padding
+        self.classes = classes
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
+        self._validate_params()
+        default = StructuredLogLinearLM(
+            penalty="l2", lam=0.3, alpha=0.87, padding=self.padding
+        )
+        of_classes = default if self.class_estimator is None else self.class_estimator
+        of_words = of_classes if self.word_estimator is None else self.word_estimator
+        for name, estimator in (
+            ("class_estimator", of_classes),
+            ("word_estimator", of_words),
+        ):
+            if not hasattr(estimator, "predict_proba") and not hasattr(
+                estimator, "predict_log_proba"
+            ):
+                raise TypeError(
+                    f"{name} must give probabilities, but "
+                    f"{type(estimator).__name__} has neither predict_proba nor "
+                    "predict_log_proba"
+                )
+        taxonomy = self.taxonomy
+        if taxonomy is None:
+            taxonomy = ExchangeClustering(100, offsets=(-1, 1), padding=self.padding)
+        part = FactoredPart(taxonomy, classes, [of_classes, of_words], facts)
+        part.n_jobs = self.n_jobs
+        return part
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters with which the estimator learns from class ids."""
+        settings = {**super().__sklstruct_ids__(labels), "padding": -1}
+        taxonomy = self.taxonomy
+        if _of_labels(taxonomy):
+            tree = as_taxonomy(taxonomy, labels.classes)
+            ids = labels.encode_targets(tree.classes)
+            settings["taxonomy"] = Taxonomy(
+                tree.parent, tree.leaf_of_class, ids, names=tree.names
+            )
+        return settings
+
+    def _fitted(self):
+        self.taxonomy_ = self.part_.taxonomy
+
+
+def _clusterers(taxonomy):
+    """The clusterers of the parameter, an empty list where it is something else."""
+    items = taxonomy if isinstance(taxonomy, list) else [taxonomy]
+    if items and all(hasattr(item, "predict") for item in items):
+        return items
+    return []
+
+
+def _of_labels(taxonomy):
+    """Whether the parameter names words."""
+    if taxonomy is None or _clusterers(taxonomy):
+        return False
+    if isinstance(taxonomy, Taxonomy | Mapping):
+        return True
+    try:
+        given = np.asarray(taxonomy)
+        return given.ndim != 1 or given.dtype.kind not in "iu"
+    except ValueError:  # nested lists of unequal lengths
+        return True
+
+
+def group_words(taxonomy: Any, X: Any, y: np.ndarray, classes: np.ndarray) -> Taxonomy:
+    """The tree over `classes` that the parameter `taxonomy` of `FactoredLM` means.
+
+    X, y: the samples that clusterers are fitted to.
+    """
+    clusterers = _clusterers(taxonomy)
+    if clusterers:
+        columns = []
+        for clusterer in clusterers:
+            if not isinstance(clusterer, FrozenEstimator):
+                clusterer = clone(clusterer).fit(X, y)
+            columns.append(np.asarray(clusterer.predict(classes)))
+        return _nested(columns, classes)
+    if not _of_labels(taxonomy):
+        labels = np.asarray(taxonomy)
+        if labels.shape != classes.shape:
+            raise ValueError(
+                f"taxonomy must give the class of each of the {classes.size} symbols "
+                f"that can be predicted, in the order of classes_, got shape "
+                f"{labels.shape}"
+            )
+        return _nested([labels], classes)
+    return as_taxonomy(taxonomy, classes)
+
+
+def _nested(columns, classes):
+    """The tree of classings from coarse to fine; those below are cut by those above."""
+    parents = [np.array([-1])]
+    node, n_nodes = np.zeros(classes.size, dtype=np.int64), 1
+    for labels in columns:
+        if labels.shape != classes.shape:
+            raise ValueError(
+                f"taxonomy: predict of the clusterer gave shape {labels.shape} for "
+                f"{classes.size} symbols"
+            )
+        found, label = np.unique(labels, return_inverse=True)
+        key, inverse = np.unique(node * found.size + label, return_inverse=True)
+        parents.append(key // found.size)
+        node = n_nodes + inverse
+        n_nodes += key.size
+    return Taxonomy(np.concatenate(parents), node, classes)

@@ -1,0 +1,271 @@
+r"""Weights of a mixture: constants, by bucket of the history, a logistic gate.
+
+A gate is fitted on held-out samples: the log-probabilities that the models give to
+the targets, and facts about the histories. It gives weights from the facts alone. All
+maximise
+
+.. math::
+    \sum_i \omega_i \ln \sum_k \pi_k(x_i) P_k(y_i \mid x_i) ,
+
+which is concave in constant weights.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from .._parallel import single_blas_thread
+
+# What is known of every history in two columns for each tree of contexts.
+DEPTH, LOG_WEIGHT = 0, 1
+
+# Held-out samples that the overall weights count as, in the weights of a bucket.
+_PRIOR = 20.0
+
+# Strength of the l2 penalty of the logistic gate, for each held-out sample.
+_GATE_L2 = 1e-4
+
+
+class Gate(ABC):
+    """Weights of the models of a mixture, from facts about the histories.
+
+    Attributes
+    ----------
+    reads_facts : bool
+        Whether `log_weights` looks at the facts.
+    """
+
+    reads_facts = True
+
+    @abstractmethod
+    def fit(
+        self,
+        log_prob: NDArray,
+        facts: NDArray,
+        weight: NDArray,
+        fact_depths: tuple[int, ...],
+    ) -> Gate:
+        """Learn from held-out samples.
+
+        log_prob (n, n_models): ln P of the targets. facts: of `Model.facts`. weight
+        (n,): positive. fact_depths: of `Model`.
+        """
+
+    @abstractmethod
+    def log_weights(self, facts: NDArray | None) -> NDArray:
+        """(n, n_models), or (1, n_models) for the same weights everywhere."""
+
+
+def relative(log_prob: NDArray, weight: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """(P of each model over the largest, weight, rows) of the samples that some model
+    gives a probability."""
+    top = log_prob.max(axis=1)
+    rows = np.flatnonzero(top > -np.inf)
+    return np.exp(log_prob[rows] - top[rows, None]), weight[rows], rows
+
+
+def em_weights(
+    proba: NDArray,
+    weight: NDArray,
+    prior: NDArray | None = None,
+    tol: float = 1e-9,
+    max_iter: int = 1000,
+) -> NDArray:
+    """Constant weights by expectation-maximisation.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, n_models)
+        Probabilities of the targets, each row up to a factor.
+
+    weight : ndarray of shape (n,)
+        Weights of the samples.
+
+    prior : ndarray of shape (n_models,), default=None
+        Pseudo-counts of the models. None: 0.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_models,)
+    """
+    n_models = proba.shape[1]
+    prior = np.zeros(n_models) if prior is None else prior
+    total = weight.sum() + prior.sum()
+    pi = np.full(n_models, 1.0 / n_models)
+    if not total > 0:
+        return pi
+    before = -np.inf
+    for _ in range(max_iter):
+        mixed = proba @ pi
+        # Every row holds a 1 and every weight starts positive.
+        pi = (pi * (proba.T @ (weight / mixed)) + prior) / total
+        pi /= pi.sum()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            penalty = np.where(prior > 0, prior * np.log(pi), 0.0).sum()
+        value = float(weight @ np.log(mixed)) + penalty
+        if value - before <= tol * total:
+            break
+        before = value
+    return pi
+
+
+class ConstantGate(Gate):
+    """The same weights everywhere, by EM or given.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_models,), default=None
+        Non-negative. None: learnt.
+    """
+
+    reads_facts = False
+
+    def __init__(self, weights: NDArray | None = None) -> None:
+        self.weights = weights
+
+    def fit(
+        self,
+        log_prob: NDArray,
+        facts: NDArray,
+        weight: NDArray,
+        fact_depths: tuple[int, ...],
+    ) -> Gate:
+        with single_blas_thread():
+            self.weights = em_weights(*relative(log_prob, weight)[:2])
+        return self
+
+    def log_weights(self, facts: NDArray | None) -> NDArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)[None]
+
+
+class BucketGate(Gate):
+    """Weights for each bucket of the histories, by EM with the overall weights as
+    prior.
+
+    Parameters
+    ----------
+    by : {DEPTH, LOG_WEIGHT}
+        What the buckets are of: the depth that the first tree of contexts matched, or
+        the weight of the training samples at the node that it matched, in powers of 2.
+    """
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def _bucket(self, facts):
+        if self.by == DEPTH:
+            return np.minimum(facts[:, DEPTH].astype(np.int64), self.n_buckets - 1)
+        power = np.floor(facts[:, LOG_WEIGHT] / np.log(2.0)).astype(np.int64)
+        return np.minimum(power, self.n_buckets - 1)
+
+    def fit(
+        self,
+        log_prob: NDArray,
+        facts: NDArray,
+        weight: NDArray,
+        fact_depths: tuple[int, ...],
+    ) -> Gate:
+        self.n_buckets = fact_depths[0] + 1 if self.by == DEPTH else 32
+        with single_blas_thread():
+            proba, weight, rows = relative(log_prob, weight)
+            overall = em_weights(proba, weight)
+            bucket = self._bucket(facts[rows])
+            self.weights = np.tile(overall, (self.n_buckets, 1))
+            for b in np.unique(bucket).tolist():
+                here = bucket == b
+                self.weights[b] = em_weights(
+                    proba[here], weight[here], _PRIOR * overall
+                )
+        return self
+
+    def log_weights(self, facts: NDArray) -> NDArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)[self._bucket(facts)]
+
+
+class LogisticGate(Gate):
+    r"""Multinomial logistic regression of the weights on facts about the histories.
+
+    .. math::
+        \pi_k(x) = \frac{e^{b_k + v_k \cdot \phi(x)}}
+        {\sum_j e^{b_j + v_j \cdot \phi(x)}}
+
+    with :math:`\phi` the matched depths (indicators) and logarithms of the training
+    weight at the matched contexts, also by depth, of every tree of contexts. Maximum
+    likelihood with a small l2 penalty, by L-BFGS.
+    """
+
+    def __init__(self) -> None:
+        self.depths: tuple[int, ...] = ()
+
+    def _features(self, facts):
+        columns = [np.ones(facts.shape[0])]
+        for t, deepest in enumerate(self.depths):
+            depth = np.minimum(facts[:, 2 * t + DEPTH], deepest).astype(np.int64)
+            scaled = 0.2 * facts[:, 2 * t + LOG_WEIGHT]
+            at_depth = np.zeros((facts.shape[0], 2 * (deepest + 1)))
+            rows = np.arange(facts.shape[0])
+            at_depth[rows, 2 * depth] = 1.0
+            at_depth[rows, 2 * depth + 1] = scaled
+            columns += [scaled, scaled**2, at_depth]
+        return np.column_stack(columns)
+
+    def fit(
+        self,
+        log_prob: NDArray,
+        facts: NDArray,
+        weight: NDArray,
+        fact_depths: tuple[int, ...],
+    ) -> Gate:
+        self.depths = tuple(fact_depths)
+        n_models = log_prob.shape[1]
+        with single_blas_thread():
+            proba, weight, rows = relative(log_prob, weight)
+            phi = self._features(facts[rows])
+            total = max(weight.sum(), 1.0)
+            start = np.zeros((n_models, phi.shape[1]))
+            overall = em_weights(proba, weight)
+            start[:, 0] = np.log(np.maximum(overall, 1e-6))
+
+            def loss(flat):
+                v = flat.reshape(start.shape)
+                score = phi @ v.T
+                score -= score.max(axis=1, keepdims=True)
+                pi = np.exp(score)
+                pi /= pi.sum(axis=1, keepdims=True)
+                joint = pi * proba
+                mixed = joint.sum(axis=1)
+                # Not below the smallest number: weights of models that give 0 can
+                # underflow on the way.
+                mixed = np.maximum(mixed, 1e-300)
+                slope = (pi - joint / mixed[:, None]) * (weight / total)[:, None]
+                away = v - start
+                value = -(weight @ np.log(mixed)) / total
+                value += 0.5 * _GATE_L2 * float((away**2).sum())
+                return value, (slope.T @ phi + _GATE_L2 * away).ravel()
+
+            result = minimize(
+                loss, start.ravel(), jac=True, method="L-BFGS-B",
+                options={"maxiter": 200, "ftol": 1e-10},
+            )  # fmt: skip
+        self.coef = result.x.reshape(start.shape)
+        return self
+
+    def log_weights(self, facts: NDArray) -> NDArray:
+        with single_blas_thread():
+            score = self._features(facts) @ self.coef.T
+        top = score.max(axis=1, keepdims=True)
+        return score - (top + np.log(np.exp(score - top).sum(axis=1, keepdims=True)))
+
+
+GATES = {
+    "em": ConstantGate,
+    "by_depth": lambda: BucketGate(DEPTH),
+    "by_count": lambda: BucketGate(LOG_WEIGHT),
+    "logistic": LogisticGate,
+}

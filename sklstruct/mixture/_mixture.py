@@ -1,0 +1,406 @@
+"""MixtureLM: a mixture of models, its weights learnt from held-out samples."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._compat import Interval, StrOptions, _BaseComposition
+from ._base import ModelClassifier
+from ._gates import GATES, ConstantGate, Gate
+from ._models import MixtureModel, Model, by_group, count_rows, take
+from ._parts import Part, Reading, Samples, part_of
+
+
+class MixturePart(Part):
+    """The parts of a mixture, and one gate for the models of all groups.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the models.
+
+    parts : list of Part
+        Their parts.
+
+    weights : str or ndarray
+        The gate's name, or constant weights.
+
+    validation_fraction : float
+        Share of the samples, the last ones, that weights are learnt from where none
+        are held out.
+
+    refit : bool
+        Whether models are then fitted to all samples.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        parts: list[Part],
+        weights: str | np.ndarray,
+        validation_fraction: float,
+        refit: bool,
+        frozen: bool,
+    ) -> None:
+        self.names, self.parts, self.weights = names, parts, weights
+        self.validation_fraction, self.refit = validation_fraction, refit
+        self.frozen = frozen
+
+    def learn(self, reading: Reading) -> Any:
+        return tuple(part.learn(reading) for part in self.parts)
+
+    def read(self, reading: Reading) -> Any:
+        return tuple(part.read(reading) for part in self.parts)
+
+    def fit(
+        self,
+        samples: Samples,
+        sizes: np.ndarray,
+        held_out: Samples | None = None,
+        like: list[Model] | None = None,
+    ) -> list[Model]:
+        if not isinstance(self.weights, str):
+            gate = ConstantGate(self.weights)
+            return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
+        if like is not None:
+            gate = next(m.gate for m in like if isinstance(m, MixtureModel))
+            return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
+        if held_out is not None:
+            fitted = self._fit_parts(samples, sizes, held_out)
+            return self._mix(fitted, self._fit_gate(fitted, held_out))
+        if self.frozen:
+            fitted = self._fit_parts(samples, sizes)
+            return self._mix(fitted, self._fit_gate(fitted, samples))
+        n = samples.outcome.size
+        n_held = int(np.ceil(self.validation_fraction * n))
+        if n_held >= n:
+            raise ValueError(
+                f"X holds {n} sample(s), too few to hold some out for the weights of "
+                "the mixture; give X_val and y_val, or constant weights"
+            )
+        rest, last = slice(0, n - n_held), slice(n - n_held, n)
+        held_out = samples.select(last)
+        fitted = self._fit_parts(samples.select(rest), sizes, held_out)
+        gate = self._fit_gate(fitted, held_out)
+        models = self._mix(fitted, gate)
+        if self.refit:
+            fitted = self._fit_parts(samples, sizes, None, models)
+            models = self._mix(fitted, gate)
+        return models
+
+    def _fit_parts(self, samples, sizes, held_out=None, like=None):
+        """(n_models, n_groups) nested lists."""
+        fitted = []
+        for k, (name, part) in enumerate(zip(self.names, self.parts)):
+            part.n_jobs = self.n_jobs
+            fitted.append(
+                part.fit(
+                    samples._replace(contexts=samples.contexts[k]),
+                    sizes,
+                    held_out and held_out._replace(contexts=held_out.contexts[k]),
+                    like and [m.models[k] for m in like],
+                )
+            )
+            self.report(f"{name} is fitted to {samples.outcome.size} samples")
+        return fitted
+
+    def _mix(self, fitted, gate):
+        return [MixtureModel(list(models), gate) for models in zip(*fitted)]
+
+    def _fit_gate(self, fitted, held_out) -> Gate:
+        """One gate for the models of all groups: there is little held out for each."""
+        gate = GATES[self.weights]()
+        n = held_out.outcome.size
+        depths = self._mix(fitted, gate)[0].fact_depths
+        if gate.reads_facts and not depths:
+            raise ValueError(
+                f"weights={self.weights!r} looks at the contexts that are known after "
+                "a history, but none of models has a tree of contexts; use 'em'"
+            )
+        log_prob = np.empty((n, len(fitted)))
+        facts = np.zeros((n, 2 * len(depths)))
+        for g, rows in by_group(held_out.group, len(fitted[0])):
+            model = MixtureModel([models[g] for models in fitted], gate)
+            at = model.locate(take(held_out.contexts, rows))
+            log_prob[rows] = model.targets(at, held_out.outcome[rows])
+            if gate.reads_facts:
+                facts[rows] = model.facts(at)
+        if not (log_prob.max(axis=1, initial=-np.inf) > -np.inf).any():
+            raise ValueError(
+                "no held-out sample has a positive probability in any of models; give "
+                "more held-out samples, or models that smooth"
+            )
+        gate = gate.fit(log_prob, facts, held_out.weight, depths)
+        self.report(f"weights of {', '.join(self.names)} are learnt from {n} samples")
+        return gate
+
+
+class MixtureLM(_BaseComposition, ModelClassifier):
+    r"""Linear mixture of language models, with weights that may depend on the history.
+
+    .. math::
+        P(y \mid x) = \sum_k \pi_k(x)\, P_k(y \mid x), \qquad
+        \pi_k(x) \ge 0,\ \sum_k \pi_k(x) = 1 .
+
+    The weights maximise the likelihood of held-out samples. They look at the history x
+    alone, never at y, so that the mixture is a distribution.
+
+    Parameters
+    ----------
+    models : list of (str, classifier)
+        Names and models. Any classifier with probabilities, or a pipeline that ends in
+        one, such as ``make_pipeline(ContextRefiner(), StructuredLogLinearLM())``. A
+        fitted model stays as it is inside a `sklearn.frozen.FrozenEstimator`.
+
+    weights : {"em", "by_depth", "by_count", "logistic"} or array-like, default="em"
+        - ``"em"``: constants, by expectation-maximisation [1]_.
+        - ``"by_depth"``: constants for each depth that the history matches in the
+          context tree of the first model that has one.
+        - ``"by_count"``: constants for the training weight of the matched context, in
+          powers of 2 [1]_.
+        - ``"logistic"``: a multinomial logistic gate on matched depths and training
+          weights in all context trees.
+        - array-like of shape (n_models,): these, non-negative, divided by their sum.
+          Nothing is held out.
+
+    validation_fraction : float, default=0.1
+        Share of the samples from which weights are learnt, between 0 and 1: the last
+        ones, as neighbouring windows of a text overlap. Not used if `fit` is given
+        held-out samples, if weights are constants, or if all models are frozen:
+        then all samples serve to learn the weights.
+
+    refit : bool, default=True
+        Whether models are fitted to all samples once the weights are learnt.
+
+    classes : array-like of shape (n_classes,), default=None
+        All symbols that can be predicted, in any order. None: those of y.
+
+    n_jobs : int, default=None
+        Number of threads that fit the models of groups, inside a `FactoredLM`.
+        Results do not depend on it.
+
+    verbose : int, default=0
+        Print what is done at every `verbose`-th step; 0 is silent.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
+
+    weights_ : ndarray of shape (n_models,) or None
+        Constant weights; None where they depend on the history, see
+        `predict_weights`.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    FactoredLM : Models of classes and of words in them; mixtures may be its factors.
+    sklstruct.backoff.mix : One back-off model that approximates a mixture of several.
+
+    Notes
+    -----
+    The models' own reading of X (symbols, steps of pipelines before the last) is
+    learnt from all samples, those held out included, and only once.
+
+    Mixing the models of the classes and those of the words in a class, inside a
+    `FactoredLM`, has weights of its own for each, and the gate of the words may look
+    at contexts found in the models of the class: given the class they are history.
+    Outside of it they are not, and such a gate would not give a distribution.
+
+    References
+    ----------
+    .. [1] F. Jelinek, R. L. Mercer, "Interpolated estimation of Markov source
+       parameters from sparse data", Pattern Recognition in Practice, 1980.
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.mixture import MixtureLM
+    >>> from sklstruct.smoothing import AdditiveLM, WittenBellLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran", "a dog ran"] * 5
+    >>> mixture = MixtureLM([("add", AdditiveLM(0.1)), ("wb", WittenBellLM())])
+    >>> model = LanguageModel(mixture, max_depth=2).fit(text)
+    >>> model.estimator_.weights_.sum().round(12)
+    np.float64(1.0)
+    """
+
+    _parameter_constraints: dict = {
+        "models": [list],
+        "weights": [StrOptions(set(GATES)), "array-like"],
+        "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "refit": ["boolean"],
+        "classes": ["array-like", None],
+        "n_jobs": [numbers.Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        models: list[tuple[str, BaseEstimator]],
+        *,
+        weights: str | ArrayLike = "em",
+        validation_fraction: float = 0.1,
+        refit: bool = True,
+        classes: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.models = models
+        self.weights = weights
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.classes = classes
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, with those of the models by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of the models are included.
+
+        Returns
+        -------
+        params : dict
+        """
+        return self._get_params("models", deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``name=model`` replaces a model, ``name__parameter`` sets
+        one of its parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters.
+
+        Returns
+        -------
+        self : MixtureLM
+        """
+        self._set_params("models", **params)
+        return self
+
+    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
+        self._validate_params()
+        names = self._check_models()
+        weights = self.weights
+        if not isinstance(weights, str):
+            weights = self._check_weights()
+        reads = facts or (isinstance(weights, str) and GATES[weights]().reads_facts)
+        models = [model for _, model in self.models]
+        part = MixturePart(
+            names,
+            [part_of(model, classes, reads) for model in models],
+            weights,
+            self.validation_fraction,
+            self.refit,
+            all(isinstance(model, FrozenEstimator) for model in models),
+        )
+        part.n_jobs = self.n_jobs
+        return part
+
+    def _check_models(self):
+        if not self.models:
+            raise ValueError("models is empty: there is nothing to mix")
+        for item in self.models:
+            if not (
+                isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+            ):
+                raise ValueError(
+                    f"models must hold pairs (name, classifier), got {item!r}"
+                )
+            name, model = item
+            if isinstance(model, type) or not hasattr(model, "fit"):
+                raise TypeError(
+                    f"models: {name!r} must be a classifier (an object with fit), got "
+                    f"{model!r}"
+                )
+            if not hasattr(model, "predict_proba") and not hasattr(
+                model, "predict_log_proba"
+            ):
+                raise TypeError(
+                    f"models: {name!r} must give probabilities, but "
+                    f"{type(model).__name__} has neither predict_proba nor "
+                    "predict_log_proba"
+                )
+        names = [name for name, _ in self.models]
+        self._validate_names(names)
+        return names
+
+    def _check_weights(self):
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.shape != (len(self.models),):
+            raise ValueError(
+                f"weights must be a name or one number for each of the "
+                f"{len(self.models)} models, got shape {weights.shape}"
+            )
+        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise ValueError(
+                "weights must be non-negative, finite and not all zero, got "
+                f"{weights.tolist()}"
+            )
+        return weights / weights.sum()
+
+    def _fitted(self):
+        gate = self.model_.gate
+        constant = isinstance(gate, ConstantGate)
+        self.weights_ = gate.weights if constant else None
+
+    def predict_weights(self, X: Any) -> np.ndarray:
+        r"""The weights :math:`\pi_k(x)` after each context.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Contexts.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_samples, n_models)
+            Rows sum to 1.
+        """
+        check_is_fitted(self)
+        shape = (0, len(self.models))
+        weights = [
+            np.broadcast_to(
+                np.exp(self.model_.log_weights(at)), (count_rows(at), shape[1])
+            )
+            for _, at in self._blocks(X)
+        ]
+        return np.concatenate([np.empty(shape), *weights])
+
+    def model_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
+        r"""Natural logarithm of :math:`P_k(y_i \mid x_i)` by model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Contexts.
+
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_models)
+            NaN where y is not in ``classes_``.
+        """
+        at, target, known = self._known(X, y)
+        out = np.full((target.size, len(self.models)), np.nan)
+        out[known] = self.model_.targets(at, target[known])
+        return out

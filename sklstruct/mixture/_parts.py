@@ -1,0 +1,434 @@
+"""Parts: an estimator as something that reads contexts once and fits many models.
+
+A part reads X once for all models that are made of its estimator (`learn`, `read`),
+then fits one model for each group of the samples (`fit`): the words of each class, or
+all samples in one group. ``fit`` takes
+
+- contexts : what `read` gave, a row a sample;
+- group (n,), outcome (n,) : int ids; the outcomes of group g are 0 ... sizes[g] - 1;
+- weight (n,) : positive;
+- held_out : the same four for samples that weights of mixtures are learnt from, None
+  for none;
+- like : models of an earlier fit, whose weights are taken over, None for none.
+
+An estimator that is a part of its own kind (mixtures, factored models) has a method
+``__sklstruct_part__(facts)`` which makes it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from .._likelihood import innermost, last_step
+from .._parallel import ThreadMap
+from ..backoff import BackoffModel
+from ..backoff._estimator import BackoffClassifier
+from ..context_tree._vectorizer import read_windows
+from ..loglinear import JointLogLinear
+from ..symbols import Labels
+from ._models import (
+    EstimatorModel,
+    JointModel,
+    Model,
+    TreeModel,
+    UniformModel,
+    by_group,
+    take,
+)
+
+
+class Samples(NamedTuple):
+    """Contexts in groups, and what followed them; see the module."""
+
+    contexts: Any
+    group: NDArray
+    outcome: NDArray
+    weight: NDArray
+
+    def select(self, rows: Any) -> Samples:
+        """Some of them."""
+        return Samples(
+            take(self.contexts, rows), self.group[rows], self.outcome[rows],
+            self.weight[rows],
+        )  # fmt: skip
+
+
+class Reader:
+    """What turns X into the contexts of models: transformers, then ids of symbols.
+
+    Parameters
+    ----------
+    steps : list of transformers
+        The steps of a pipeline before the last, not fitted.
+
+    estimator : classifier
+        The last step.
+
+    encodes : bool
+        Whether it is given ids, where the steps give windows.
+
+    padding : object
+        The symbol that marks missing history in these windows.
+    """
+
+    def __init__(
+        self,
+        steps: list[BaseEstimator],
+        estimator: BaseEstimator,
+        encodes: bool,
+        padding: Any,
+    ) -> None:
+        self.steps, self.estimator = steps, estimator
+        self.encodes, self.padding = encodes, padding
+        self.symbols: NDArray | None = None
+
+    def learn(self, X: Any, y: NDArray) -> Any:
+        """Fit the steps; the contexts of X."""
+        for step in self.steps:
+            X = step.fit(X, y).transform(X)
+        if self.encodes and not sp.issparse(X):
+            X, self.symbols = read_windows(self.estimator, X, self.padding, reset=True)
+            return X
+        return _indexable(X)
+
+    def read(self, X: Any) -> Any:
+        """The contexts of other X."""
+        for step in self.steps:
+            X = step.transform(X)
+        if self.symbols is None:
+            return _indexable(X)
+        return read_windows(
+            self.estimator, X, self.padding, reset=False, symbols=self.symbols
+        )[0]
+
+
+class Reading:
+    """X on its way to the parts; what several of them read is read once.
+
+    Parameters
+    ----------
+    X : array-like
+        Contexts as the user gives them.
+
+    y : ndarray, default=None
+        Their targets, where readers are to be fitted.
+    """
+
+    def __init__(self, X: Any, y: NDArray | None = None) -> None:
+        self.X, self.y = X, y
+        self._readers: dict[str, Reader] = {}
+        self._contexts: dict[int, Any] = {}
+
+    def learn(
+        self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
+    ) -> Reader:
+        """A reader that is fitted to X, the same one for equal steps."""
+        try:
+            # Parameters may be arrays, which repr cuts short.
+            key = joblib.hash((steps, encodes, padding))
+        except pickle.PicklingError:  # functions of a notebook: read apart
+            key = f"reader {len(self._readers)}"
+        if key not in self._readers:
+            steps = [clone(step) for step in steps]
+            reader = Reader(steps, clone(estimator), encodes, padding)
+            self._contexts[id(reader)] = reader.learn(self.X, self.y)
+            self._readers[key] = reader
+        return self._readers[key]
+
+    def read(self, reader: Reader) -> Any:
+        """The contexts that a reader makes of X."""
+        if id(reader) not in self._contexts:
+            self._contexts[id(reader)] = reader.read(self.X)
+        return self._contexts[id(reader)]
+
+
+class Part(ABC):
+    """See the module."""
+
+    n_jobs: int | None = None
+    # Told of each piece of work that is done.
+    report: Callable[[str], Any] = staticmethod(lambda text: None)
+
+    @abstractmethod
+    def learn(self, reading: Reading) -> Any:
+        """Fit what reads contexts; the contexts."""
+
+    @abstractmethod
+    def read(self, reading: Reading) -> Any:
+        """The contexts of other X."""
+
+    @abstractmethod
+    def fit(
+        self,
+        samples: Samples,
+        sizes: NDArray,
+        held_out: Samples | None = None,
+        like: list[Model] | None = None,
+    ) -> list[Model]:
+        """A model for each group."""
+
+
+class EstimatorPart(Part):
+    """Any classifier, at the end of a pipeline or alone.
+
+    The transforming steps of a pipeline are fitted once, to all samples and to the
+    targets themselves, so that what they learn (classes of words, say) does not
+    depend on the group; the last step is cloned for each group.
+    """
+
+    def __init__(self, estimator: BaseEstimator, facts: bool = False) -> None:
+        self.facts = facts
+        self.steps: list[BaseEstimator] = []
+        if isinstance(estimator, Pipeline):
+            self.steps = [
+                step
+                for _, step in estimator.steps[:-1]
+                if step is not None and not isinstance(step, str)
+            ]
+            estimator = estimator.steps[-1][1]
+        self.estimator = clone(estimator)
+
+    def learn(self, reading: Reading) -> Any:
+        encodes = isinstance(self.estimator, BackoffClassifier)
+        padding = self.estimator.padding if encodes else None
+        self.reader = reading.learn(self.steps, self.estimator, encodes, padding)
+        if self.reader.symbols is not None:
+            self.symbol_ids = np.arange(self.reader.symbols.size, dtype=np.int32)
+        return self.read(reading)
+
+    def read(self, reading: Reading) -> Any:
+        return reading.read(self.reader)
+
+    def fit(
+        self,
+        samples: Samples,
+        sizes: NDArray,
+        held_out: Samples | None = None,
+        like: list[Model] | None = None,
+    ) -> list[Model]:
+        models: list[Model] = [UniformModel(int(n)) for n in sizes]
+
+        def one(item):
+            g, rows = item
+            here = samples.select(rows)
+            models[g] = self._fit_group(here, int(sizes[g]))
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with ThreadMap(self.n_jobs) as parallel:
+                parallel(one, list(by_group(samples.group, sizes.size)))
+        _warn_once(caught, int(sizes.size))
+        if self.facts:
+            # One gate serves all groups.
+            depths = max((m.fact_depths for m in models), default=())
+            for model in models:
+                model.fact_depths = depths
+        return models
+
+    def _fit_group(self, samples, n_outcomes):
+        estimator = clone(self.estimator)
+        symbols = self.reader.symbols
+        if symbols is None:
+            return self._fit_estimator(estimator, samples, n_outcomes)
+        # One array of symbols for all groups: a pickle holds it once.
+        labels = Labels(np.arange(n_outcomes, dtype=np.int32), self.symbol_ids)
+        windows = samples.contexts
+        estimator.fit_ids(windows, samples.outcome, labels, samples.weight)
+        model = estimator.backoff_model_
+        if not self.facts:
+            return TreeModel(model)
+        return TreeModel(model, weight_at(model, windows, samples.weight))
+
+    def _fit_estimator(self, estimator, samples, n_outcomes):
+        outcomes = np.arange(n_outcomes)
+        if "classes" in estimator.get_params(deep=False):
+            estimator.set_params(classes=outcomes)
+        keywords = {}
+        if (samples.weight != 1.0).any():
+            if not has_fit_parameter(estimator, "sample_weight"):
+                raise ValueError(
+                    "sample_weight was given, but "
+                    f"{type(estimator).__name__}.fit does not take it"
+                )
+            keywords["sample_weight"] = samples.weight
+        estimator.fit(samples.contexts, samples.outcome, **keywords)
+        return EstimatorModel(estimator, outcomes)
+
+
+class JointPart(Part):
+    """A `JointLogLinear`, each of whose paths has a reader."""
+
+    def __init__(self, estimator: JointLogLinear, facts: bool = False) -> None:
+        self.estimator, self.facts = clone(estimator), facts
+
+    def learn(self, reading: Reading) -> Any:
+        estimator = self.estimator
+        self.readers = []
+        for step in estimator.read_paths():
+            steps = [] if step is None else [step]
+            padding = estimator.padding if step is None else -1
+            self.readers.append(reading.learn(steps, estimator, True, padding))
+        self.n_symbols = [reader.symbols.size for reader in self.readers]
+        return self.read(reading)
+
+    def read(self, reading: Reading) -> Any:
+        return tuple(reading.read(reader) for reader in self.readers)
+
+    def fit(
+        self,
+        samples: Samples,
+        sizes: NDArray,
+        held_out: Samples | None = None,
+        like: list[Model] | None = None,
+    ) -> list[Model]:
+        models = [self._fit_group(samples, sizes, g) for g in range(sizes.size)]
+        if self.facts:
+            depths = [m.fact_depths for m in models if isinstance(m, JointModel)]
+            depths = tuple(np.max(depths, axis=0).tolist())
+            for model in models:
+                model.fact_depths = depths
+        return models
+
+    def _fit_group(self, samples, sizes, g):
+        rows = slice(None)
+        if sizes.size > 1:
+            rows = np.flatnonzero(samples.group == g)
+        here = samples.select(rows)
+        if here.outcome.size == 0:
+            return UniformModel(int(sizes[g]))
+        fitted = clone(self.estimator).fit_ids(
+            here.contexts, here.outcome, self.n_symbols, int(sizes[g]), here.weight
+        )
+        return JointModel(fitted.joint_, self.facts)
+
+
+class FrozenPart(Part):
+    """An estimator that is fitted already and stays as it is.
+
+    Parameters
+    ----------
+    estimator : FrozenEstimator
+        Around the fitted one.
+
+    classes : ndarray of shape (n_outcomes,)
+        What the outcomes are called.
+    """
+
+    def __init__(
+        self, estimator: FrozenEstimator, classes: NDArray, facts: bool = False
+    ) -> None:
+        self.estimator = estimator.estimator
+        self.classes = classes
+        self.facts = facts
+        known = np.asarray(self.estimator.classes_)
+        self.same = np.array_equal(known, classes)
+        if not self.same and not np.isin(known, classes).all():
+            other = known[~np.isin(known, classes)][0]
+            raise ValueError(
+                f"models: the fitted {type(self.estimator).__name__} knows the class "
+                f"{other!r}, which is neither among the targets nor in classes; give "
+                "all classes by the parameter classes"
+            )
+
+    def learn(self, reading: Reading) -> Any:
+        return self.read(reading)
+
+    def read(self, reading: Reading) -> Any:
+        X = reading.X
+        if not self.same:
+            return _indexable(X)
+        estimator, X = last_step(self.estimator, X)
+        if isinstance(estimator, BackoffClassifier):
+            return estimator.find_nodes(X)
+        if hasattr(estimator, "__sklstruct_part__"):
+            return estimator.part_.read(Reading(X))
+        return _indexable(X)
+
+    def fit(
+        self,
+        samples: Samples,
+        sizes: NDArray,
+        held_out: Samples | None = None,
+        like: list[Model] | None = None,
+    ) -> list[Model]:
+        if sizes.size > 1:
+            raise ValueError(
+                "word_estimator: a fitted model cannot be a factor of the words of "
+                "each class; mix it with the factored model as a whole"
+            )
+        if not self.same:
+            return [EstimatorModel(self.estimator, self.classes)]
+        estimator = innermost(self.estimator)
+        if isinstance(estimator, BackoffClassifier):
+            model = estimator.backoff_model_
+            # The samples are not known any more; only depths are facts.
+            weight = np.zeros(model.n_nodes) if self.facts else None
+            return [TreeModel(model, weight, located=True)]
+        if hasattr(estimator, "__sklstruct_part__"):
+            return [estimator.model_]
+        return [EstimatorModel(estimator, self.classes)]
+
+
+def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
+    """Weight of the training samples at or below each node of a model."""
+    tree = model.tree
+    total = np.bincount(model.find(windows), weights=weight, minlength=tree.n_nodes)
+    for k in range(tree.n_levels - 1, 0, -1):
+        here, above = tree.level(k), tree.level(k - 1)
+        parent = tree.parent[here] - above.start
+        n_above = above.stop - above.start
+        total[above] += np.bincount(parent, weights=total[here], minlength=n_above)
+    return total
+
+
+def part_of(estimator: Any, classes: NDArray, facts: bool = False) -> Part:
+    """The part that an estimator is.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Not fitted, or a FrozenEstimator.
+
+    classes : ndarray
+        What the outcomes are called, for estimators that are fitted already.
+
+    facts : bool
+        Whether a gate will look at facts about the contexts.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return FrozenPart(estimator, classes, facts)
+    if isinstance(estimator, JointLogLinear):
+        return JointPart(estimator, facts)
+    if hasattr(estimator, "__sklstruct_part__"):
+        return clone(estimator).__sklstruct_part__(classes, facts)
+    return EstimatorPart(estimator, facts)
+
+
+def _indexable(X):
+    """X with rows that can be selected."""
+    return X.tocsr() if sp.issparse(X) else X
+
+
+def _warn_once(caught, n_groups):
+    """One warning a kind for all groups, in place of one for each."""
+    kinds: dict[type, list] = {}
+    for warning in caught:
+        kinds.setdefault(warning.category, []).append(warning)
+    for category, some in kinds.items():
+        text = str(some[0].message)
+        if len(some) > 1:
+            text = f"{len(some)} warnings in {n_groups} models, the first: {text}"
+        warnings.warn(text, category, stacklevel=3)

@@ -1,0 +1,305 @@
+"""FactoredLM: against products of models fitted by hand, and its own other answers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import CategoricalNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
+from sklstruct.language_model import LanguageModel
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.taxonomy import Taxonomy
+
+N_WORDS = 12
+GROUPS = np.array([0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4])
+DEEP = Taxonomy.from_nested([[[0, 1], [2, 3, 4]], [5, [6, 7]], [8, 9, 10], [11]])
+
+
+def text(n=3000, seed=0):
+    """Windows of two words and the next: each word follows few others."""
+    rng = np.random.RandomState(seed)
+    follows = rng.dirichlet(np.full(N_WORDS, 0.2), size=(N_WORDS, N_WORDS))
+    words = [0, 1]
+    for _ in range(n):
+        words.append(rng.choice(N_WORDS, p=follows[words[-2], words[-1]]))
+    words = np.array(words)
+    windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
+    return windows.copy(), words[2:]
+
+
+def histories(n=100, seed=5):
+    """Random ones, some unseen, some cut."""
+    X = np.random.RandomState(seed).randint(-1, N_WORDS + 3, size=(n, 2))
+    return X
+
+
+def loglinear():
+    return StructuredLogLinearLM(penalty="l2", lam=0.3, padding=-1, tol=1e-3)
+
+
+def smoother(**params):
+    return KneserNeyLM(padding=-1, discount=0.7, **params)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return text()
+
+
+@pytest.mark.parametrize("taxonomy", [GROUPS, DEEP], ids=["classes", "tree"])
+@pytest.mark.parametrize("make", [loglinear, smoother])
+def test_rows_sum_to_one_and_agree_with_targets(data, taxonomy, make):
+    model = FactoredLM(taxonomy, make()).fit(*data)
+    X = histories()
+    rows = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    for y in range(N_WORDS):
+        target = model.target_log_proba(X, np.full(len(X), y))
+        np.testing.assert_allclose(target, rows[:, y], rtol=1e-12)
+    assert np.isnan(model.target_log_proba(X[:1], [99])).all()
+
+
+def test_is_the_product_of_two_models(data):
+    X, y = data
+    model = FactoredLM(GROUPS, loglinear(), smoother()).fit(X, y)
+    of_class = loglinear().fit(X, GROUPS[y])
+    where = histories()
+    expected = of_class.predict_log_proba(where)[:, GROUPS]
+    for g in range(5):
+        words = np.flatnonzero(GROUPS == g)
+        here = np.isin(y, words)
+        if words.size > 1:
+            inner = smoother(classes=words).fit(X[here], y[here])
+            expected[:, words] += inner.predict_log_proba(where)
+    np.testing.assert_allclose(model.predict_log_proba(where), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("make", [loglinear, smoother])
+def test_one_class_is_the_plain_model(data, make):
+    plain = make().fit(*data)
+    model = FactoredLM(np.zeros(N_WORDS, int), AdditiveLM(padding=-1), make())
+    model.fit(*data)
+    X = histories()
+    np.testing.assert_array_equal(
+        model.predict_log_proba(X), plain.predict_log_proba(X)
+    )
+
+
+def test_a_class_for_each_word_is_the_model_of_classes(data):
+    plain = loglinear().fit(*data)
+    model = FactoredLM(np.arange(N_WORDS), loglinear()).fit(*data)
+    X = histories()
+    np.testing.assert_allclose(
+        model.predict_log_proba(X), plain.predict_log_proba(X), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("taxonomy", [GROUPS, DEEP], ids=["classes", "tree"])
+@pytest.mark.parametrize("k", [1, 3, N_WORDS])
+def test_top_k_is_the_sorted_row(data, taxonomy, k):
+    model = FactoredLM(taxonomy, loglinear()).fit(*data)
+    X = histories(300)
+    rows = model.predict_log_proba(X)
+    expected = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+    found, log_proba = model.top_k(X, k)
+    value = np.take_along_axis(rows, expected, axis=1)
+    np.testing.assert_allclose(log_proba, value, rtol=1e-12)
+    # Orders may differ where probabilities are equal up to rounding.
+    differs = found != expected
+    other = np.take_along_axis(rows, found, axis=1)
+    np.testing.assert_allclose(other[differs], value[differs], rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), model.top_k(X, 1)[0][:, 0])
+
+
+@pytest.mark.parametrize("taxonomy", [GROUPS, DEEP], ids=["classes", "tree"])
+def test_draws_follow_the_row(data, taxonomy):
+    model = FactoredLM(taxonomy, smoother()).fit(*data)
+    for skip in (-1, 3):
+        n = 40_000
+        X = np.tile(data[0][7], (n, 1))
+        uniform = np.random.RandomState(1).random_sample(n)
+        drawn = model.sample_at(X, uniform, skip)
+        proba = model.predict_proba(X[:1])[0]
+        if skip >= 0:
+            proba[skip] = 0.0
+            proba /= proba.sum()
+        share = np.bincount(drawn, minlength=N_WORDS) / n
+        assert (
+            np.abs(share - proba) < 5 * np.sqrt(proba * (1 - proba) / n) + 1e-9
+        ).all()
+    np.testing.assert_array_equal(model.sample(X[:9], 0), model.sample(X[:9], 0))
+
+
+def test_forms_of_the_taxonomy_agree(data):
+    class Parity(BaseEstimator):
+        def fit(self, X, y=None):
+            self.fitted_ = True
+            return self
+
+        def predict(self, X):
+            assert self.fitted_
+            return np.asarray(X) % 3
+
+    X = histories()
+    groups = [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
+    mapping = {word: f"group {word % 3}" for word in range(N_WORDS)}
+    forms = [
+        np.arange(N_WORDS) % 3,
+        Parity(),
+        [Parity()],
+        [Parity(), Parity()],
+        FrozenEstimator(Parity().fit(None)),
+        groups,
+        mapping,
+        Taxonomy.from_nested(groups),
+    ]
+    fitted = [FactoredLM(form, smoother()).fit(*data) for form in forms]
+    expected = fitted[0].predict_log_proba(X)
+    for model in fitted[1:]:
+        assert model.taxonomy_.n_leaves == 3
+        np.testing.assert_array_equal(model.predict_log_proba(X), expected)
+
+
+def test_clusterers_nest(data):
+    class Over(BaseEstimator):
+        def __init__(self, n=1):
+            self.n = n
+
+        def fit(self, X, y=None):
+            return self
+
+        def predict(self, X):
+            return np.asarray(X) // self.n
+
+    model = FactoredLM([Over(6), Over(4)], smoother()).fit(*data)
+    assert model.taxonomy_.to_nested() == [
+        [[0, 1, 2, 3], [4, 5]],
+        [[6, 7], [8, 9, 10, 11]],
+    ]
+
+
+def test_classes_without_samples_are_uniform(data):
+    X, y = data
+    here = y < 7
+    model = FactoredLM(GROUPS, smoother(), classes=np.arange(N_WORDS))
+    model.fit(X[here], y[here])
+    rows = model.predict_proba(histories())
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert np.ptp(rows[:, 7:11], axis=1).max() < 1e-15
+    assert (rows > 0).all()
+
+
+def test_weights_are_repetitions(data):
+    X, y = data[0][:500], data[1][:500]
+    weight = np.arange(500) % 3
+    model = FactoredLM(GROUPS, loglinear().set_params(tol=1e-6))
+    a = clone(model).fit(X, y, sample_weight=weight)
+    b = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    where = histories()
+    np.testing.assert_allclose(
+        a.predict_proba(where), b.predict_proba(where), atol=1e-5
+    )
+
+
+def test_threads_and_pickles_change_nothing(data):
+    model = FactoredLM(GROUPS, loglinear()).fit(*data)
+    threads = FactoredLM(GROUPS, loglinear(), n_jobs=2).fit(*data)
+    X = histories()
+    expected = model.predict_log_proba(X)
+    np.testing.assert_array_equal(threads.predict_log_proba(X), expected)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_log_proba(X), expected)
+
+
+def test_pipelines_and_other_classifiers_are_factors(data):
+    X, y = data
+
+    def last(X):
+        return np.maximum(np.asarray(X)[:, -1:], 0) % N_WORDS
+
+    foreign = make_pipeline(
+        FunctionTransformer(last), CategoricalNB(min_categories=N_WORDS)
+    )
+    steps = make_pipeline(FunctionTransformer(last), loglinear())
+    model = FactoredLM(GROUPS, steps, foreign).fit(X, y)
+    rows = model.predict_proba(histories())
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    of_class = loglinear().fit(last(X), GROUPS[y])
+    classes = of_class.predict_proba(last(histories()))
+    for g in range(5):
+        np.testing.assert_allclose(
+            rows[:, GROUPS == g].sum(axis=1), classes[:, g], rtol=1e-9
+        )
+
+
+def test_strings_of_words():
+    X = np.array([["a", "b"], ["b", "c"], ["c", "a"], ["a", "b"]] * 5)
+    y = np.array(["c", "a", "b", "d"] * 5)
+    groups = [["a", "b"], ["c", "d"]]
+    smooth = AdditiveLM(padding="")
+    model = FactoredLM(groups, smooth).fit(X, y)
+    assert model.predict(X[:3]).tolist() == ["c", "a", "b"]
+    assert model.predict_proba([["z", ""]]).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+SENTENCES = ["the cat sat", "the dog sat", "a cat ran", "a dog ran home"] * 5
+NAMES = [["a", "the"], ["cat", "dog", "home"], ["ran", "sat"], ["</s>"], ["<unk>"]]
+
+
+def test_in_a_language_model():
+    model = LanguageModel(FactoredLM(NAMES), max_depth=2).fit(SENTENCES)
+    everything = model.predict_next("the", 20)
+    assert sum(p for _, p in everything) == pytest.approx(1.0, abs=1e-12)
+    assert [w for w, _ in everything[:2]] == ["cat", "dog"]
+    assert model.predict_next("the", 3) == everything[:3]
+    scored = np.exp(model.token_log_proba(["the cat"])[0][1])
+    assert scored == pytest.approx(dict(everything)["cat"], rel=1e-12)
+    drawn = model.sample(20, random_state=0)
+    assert drawn == model.sample(20, random_state=0)
+    assert not any("<unk>" in sentence for sentence in drawn)
+    mapping = {word: i for i, group in enumerate(NAMES) for word in group}
+    other = LanguageModel(FactoredLM(mapping), max_depth=2).fit(SENTENCES)
+    assert other.perplexity(SENTENCES) == model.perplexity(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (FactoredLM(GROUPS[:-1], smoother()), "taxonomy must give the class of each"),
+        (FactoredLM([[0, 1], [2, 3]], smoother()), "no place|missing"),
+        (FactoredLM({0: "a", 1: "b"}, smoother()), "no place|missing"),
+        (FactoredLM(GROUPS, smoother(), FactoredLM(GROUPS)), "cannot be a FactoredLM"),
+    ],
+)
+def test_what_does_not_fit_is_told(data, model, match):
+    with pytest.raises(ValueError, match=match):
+        model.fit(*data)
+
+
+def test_words_without_a_class_are_told():
+    with pytest.raises(ValueError, match="</s>"):
+        LanguageModel(FactoredLM(NAMES[:3])).fit(SENTENCES)
+
+
+def test_estimators_without_probabilities_are_told(data):
+    from sklearn.svm import LinearSVC
+
+    with pytest.raises(TypeError, match="word_estimator must give probabilities"):
+        FactoredLM(GROUPS, smoother(), LinearSVC()).fit(*data)
+
+
+def test_a_mixture_may_be_a_factor(data):
+    mixture = MixtureLM([("l2", loglinear()), ("kn", smoother())], weights="logistic")
+    model = FactoredLM(GROUPS, mixture, clone(mixture).set_params(weights="em"))
+    model.fit(*data)
+    X = histories()
+    rows = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    for y in range(N_WORDS):
+        target = model.target_log_proba(X, np.full(len(X), y))
+        np.testing.assert_allclose(target, rows[:, y], rtol=1e-10)

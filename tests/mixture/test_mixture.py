@@ -1,0 +1,327 @@
+"""MixtureLM: weights against their optimum, distributions against explicit sums."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import CategoricalNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import LinearSVC
+
+from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
+from sklstruct.language_model import LanguageModel
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.mixture._gates import em_weights
+from sklstruct.mixture._models import more_uniform
+
+N_WORDS = 9
+GROUPS = np.arange(N_WORDS) // 3
+WEIGHTS = ["em", "by_depth", "by_count", "logistic", [0.2, 0.8]]
+
+
+def text(n=4000, seed=0):
+    rng = np.random.RandomState(seed)
+    follows = rng.dirichlet(np.full(N_WORDS, 0.3), size=(N_WORDS, N_WORDS))
+    words = [0, 1]
+    for _ in range(n):
+        words.append(rng.choice(N_WORDS, p=follows[words[-2], words[-1]]))
+    words = np.array(words)
+    windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
+    return windows.copy(), words[2:]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return tuple(part[:1500] for part in text())
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return tuple(part[1500:] for part in text())
+
+
+def histories(n=100, seed=5):
+    return np.random.RandomState(seed).randint(-1, N_WORDS + 3, size=(n, 2))
+
+
+def parts():
+    return [
+        ("kn", KneserNeyLM(padding=-1, discount=0.7)),
+        ("short", AdditiveLM(1, delta=0.5, padding=-1)),
+    ]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+def test_rows_are_distributions_and_agree_with_targets(data, weights):
+    model = MixtureLM(parts(), weights=weights).fit(*data)
+    X = histories()
+    rows = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    weight = model.predict_weights(X)
+    np.testing.assert_allclose(weight.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    for y in range(N_WORDS):
+        y_here = np.full(len(X), y)
+        target = model.target_log_proba(X, y_here)
+        np.testing.assert_allclose(target, rows[:, y], rtol=1e-12)
+        by_model = model.model_log_proba(X, y_here)
+        np.testing.assert_allclose(
+            np.log((weight * np.exp(by_model)).sum(axis=1)), target, rtol=1e-12
+        )
+    best, value = model.top_k(X, 4)
+    np.testing.assert_allclose(value, -np.sort(-rows, axis=1)[:, :4], rtol=1e-12)
+    np.testing.assert_array_equal(best[:, 0], model.predict(X))
+
+
+@pytest.mark.parametrize("weights", ["em", "by_depth", "by_count", "logistic"])
+def test_one_model_is_that_model(data, weights):
+    name, kn = parts()[0]
+    model = MixtureLM([(name, kn)], weights=weights).fit(*data)
+    expected = clone(kn).fit(*data).predict_log_proba(histories())
+    np.testing.assert_allclose(
+        model.predict_log_proba(histories()), expected, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_one_weight_is_that_model(data, k):
+    weights = np.eye(2)[k]
+    model = MixtureLM(parts(), weights=weights).fit(*data)
+    expected = clone(parts()[k][1]).fit(*data).predict_log_proba(histories())
+    np.testing.assert_allclose(
+        model.predict_log_proba(histories()), expected, rtol=1e-12
+    )
+    assert model.weights_.tolist() == weights.tolist()
+
+
+def test_em_finds_the_optimum(data, held_out):
+    model = MixtureLM(parts()).fit(*data, X_val=held_out[0], y_val=held_out[1])
+    p = np.exp(model.model_log_proba(*held_out))
+
+    def loss(a):
+        pi = 1 / (1 + np.exp(-a[0]))
+        return -np.log(pi * p[:, 0] + (1 - pi) * p[:, 1]).mean()
+
+    best = minimize(loss, [0.0], method="Nelder-Mead", options={"fatol": 1e-14})
+    found = -np.log(p @ model.weights_).mean()
+    assert found == pytest.approx(best.fun, abs=1e-7)
+
+
+def test_em_with_weights_and_priors():
+    rng = np.random.RandomState(0)
+    p = rng.dirichlet(np.ones(3), 400)
+    weight = rng.randint(1, 4, 400)
+    a = em_weights(p, weight.astype(float))
+    b = em_weights(np.repeat(p, weight, axis=0), np.ones(weight.sum()))
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    prior = np.array([0.5, 0.3, 0.2])
+    np.testing.assert_allclose(em_weights(p[:1], weight[:1] * 1.0, 1e9 * prior), prior)
+
+
+def test_finer_gates_fit_held_out_samples_better(data, held_out):
+    value = {}
+    for weights in ("em", "by_depth", "by_count", "logistic"):
+        model = MixtureLM(parts(), weights=weights)
+        model.fit(*data, X_val=held_out[0], y_val=held_out[1])
+        value[weights] = model.target_log_proba(*held_out).mean()
+        by_model = model.model_log_proba(*held_out).mean(axis=0)
+        assert value[weights] > by_model.max()
+    assert value["by_depth"] >= value["em"] - 1e-9
+    assert value["logistic"] >= value["em"]
+
+
+@pytest.mark.parametrize("weights", ["by_depth", "by_count", "logistic"])
+def test_gates_see_the_history_only(data, weights):
+    """The weights that are in effect do not change when the targets are permuted."""
+    factored = FactoredLM(GROUPS, KneserNeyLM(padding=-1, discount=0.6))
+    model = MixtureLM([("factored", factored), *parts()[1:]], weights=weights)
+    model.fit(*data)
+    X, y = data[0][:500], data[1][:500]
+    permuted = np.random.RandomState(0).permutation(y)
+    for targets in (y, permuted):
+        by_model = np.exp(model.model_log_proba(X, targets))
+        total = np.exp(model.target_log_proba(X, targets))
+        in_effect = (total - by_model[:, 1]) / (by_model[:, 0] - by_model[:, 1])
+        tell = np.abs(by_model[:, 0] - by_model[:, 1]) > 1e-3
+        np.testing.assert_allclose(
+            in_effect[tell], model.predict_weights(X)[tell, 0], atol=1e-9
+        )
+    rows = model.predict_proba(histories())
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+
+
+def test_held_out_share_is_the_last_samples(data):
+    X, y = data
+    model = MixtureLM(parts(), validation_fraction=0.25, refit=False).fit(X, y)
+    same = MixtureLM(parts(), classes=np.unique(y))
+    same.fit(X[:1125], y[:1125], X_val=X[1125:], y_val=y[1125:])
+    where = histories()
+    np.testing.assert_array_equal(
+        model.predict_log_proba(where), same.predict_log_proba(where)
+    )
+    refitted = MixtureLM(parts(), validation_fraction=0.25).fit(X, y)
+    np.testing.assert_array_equal(refitted.weights_, model.weights_)
+    by_model = refitted.model_log_proba(X, y)[:, 0]
+    np.testing.assert_array_equal(
+        by_model, parts()[0][1].fit(X, y).target_log_proba(X, y)
+    )
+
+
+def test_frozen_models_stay(data, held_out):
+    fitted = [(name, FrozenEstimator(m.fit(*data))) for name, m in parts()]
+    for weights in ("em", "by_depth"):
+        model = MixtureLM(fitted, weights=weights).fit(*held_out)
+        again = MixtureLM(parts(), weights=weights)
+        again.fit(*data, X_val=held_out[0], y_val=held_out[1])
+        np.testing.assert_allclose(
+            model.predict_log_proba(histories()),
+            again.predict_log_proba(histories()),
+            rtol=1e-12,
+        )
+    inner = FrozenEstimator(MixtureLM(parts()).fit(*data))
+    nested = MixtureLM([("a", inner), fitted[0]]).fit(*held_out)
+    assert nested.predict_proba(histories()).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_frozen_models_with_fewer_classes(data):
+    X, y = data
+    few = AdditiveLM(padding=-1).fit(X[y < 4], y[y < 4])
+    model = MixtureLM([("few", FrozenEstimator(few)), *parts()[:1]]).fit(X, y)
+    rows = model.predict_proba(histories())
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    known = few.predict_proba(histories())
+    kn = parts()[0][1].fit(X, y).predict_proba(histories())
+    expected = model.weights_[1] * kn
+    expected[:, :4] += model.weights_[0] * known
+    np.testing.assert_allclose(rows, expected, rtol=1e-9)
+
+
+def test_models_that_give_zero_are_mixed(data):
+    X, y = data
+
+    def last(X):
+        return np.clip(np.asarray(X)[:, -1:], 0, N_WORDS)
+
+    foreign = make_pipeline(
+        FunctionTransformer(last),
+        CategoricalNB(alpha=0, force_alpha=True, min_categories=N_WORDS + 1),
+    )
+    model = MixtureLM([("nb", foreign), *parts()[:1]])
+    with np.errstate(all="ignore"):
+        model.fit(X, y)
+        rows = model.predict_proba(data[0][:50])
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-9)
+
+
+def test_draws_follow_the_row(data):
+    model = MixtureLM(parts(), weights="by_depth").fit(*data)
+    n = 40_000
+    for skip in (-1, 2):
+        X = np.tile(data[0][11], (n, 1))
+        uniform = np.random.RandomState(3).random_sample(n)
+        drawn = model.sample_at(X, uniform, skip)
+        proba = model.predict_proba(X[:1])[0]
+        if skip >= 0:
+            proba[skip] = 0.0
+            proba /= proba.sum()
+        share = np.bincount(drawn, minlength=N_WORDS) / n
+        assert (
+            np.abs(share - proba) < 5 * np.sqrt(proba * (1 - proba) / n) + 1e-9
+        ).all()
+
+
+def test_nothing_but_the_skipped_class():
+    X, y = np.zeros((30, 1), int), np.zeros(30, int)
+    model = MixtureLM([("a", AdditiveLM(padding=-1))], weights=[1.0]).fit(X, y)
+    with pytest.raises(ValueError, match="nothing but the class 0,"):
+        model.sample_at(X[:2], np.array([0.2, 0.9]), skip=0)
+
+
+def test_further_numbers_are_uniform():
+    u = np.random.RandomState(0).random_sample(200_000)
+    for step in (0, 1, 1 << 20):
+        v = more_uniform(u, step)
+        assert 0 <= v.min() and v.max() < 1
+        assert np.abs(np.histogram(v, 20)[0] / v.size - 0.05).max() < 0.003
+        assert abs(np.corrcoef(u, v)[0, 1]) < 0.01
+
+
+def test_parameters_of_models_have_names(data):
+    model = MixtureLM(parts())
+    model.set_params(kn__discount=0.3, short=AdditiveLM(0, padding=-1))
+    assert model.get_params()["kn__discount"] == 0.3
+    assert clone(model).models[1][1].max_depth == 0
+    again = pickle.loads(pickle.dumps(model.fit(*data)))
+    np.testing.assert_array_equal(
+        again.predict_log_proba(histories()), model.predict_log_proba(histories())
+    )
+
+
+def test_mixtures_inside_factors_share_one_gate(data):
+    mixture = MixtureLM(parts(), weights="by_depth")
+    model = FactoredLM(GROUPS, mixture).fit(*data)
+    gates = [m.gate for m in model.model_.models if m is not None]
+    assert gates[0] is not gates[1]
+    assert all(gate is gates[1] for gate in gates[2:])
+
+
+SENTENCES = ["the cat sat", "the dog sat", "a cat ran", "a dog ran home"] * 5
+
+
+@pytest.mark.parametrize("weights", ["em", "logistic"])
+def test_in_a_language_model(weights):
+    mixture = MixtureLM(
+        [("kn", KneserNeyLM(discount=0.5)), ("l2", StructuredLogLinearLM())],
+        weights=weights,
+    )
+    model = LanguageModel(mixture, max_depth=2).fit(SENTENCES, X_val=SENTENCES[:4])
+    everything = model.predict_next("the", 20)
+    assert sum(p for _, p in everything) == pytest.approx(1.0, abs=1e-12)
+    scored = np.exp(model.token_log_proba(["the cat"])[0][1])
+    assert scored == pytest.approx(dict(everything)["cat"], rel=1e-12)
+    drawn = model.sample(20, random_state=0)
+    assert drawn == model.sample(20, random_state=0)
+    assert not any("<unk>" in sentence for sentence in drawn)
+
+
+@pytest.mark.parametrize(
+    ("models", "params", "error", "match"),
+    [
+        ([], {}, ValueError, "models is empty"),
+        ([AdditiveLM()], {}, ValueError, "pairs \\(name, classifier\\)"),
+        ([("a", AdditiveLM)], {}, TypeError, "object with fit"),
+        ([("a", LinearSVC())], {}, TypeError, "must give probabilities"),
+        ([("a", AdditiveLM()), ("a", AdditiveLM())], {}, ValueError, "unique"),
+        (parts(), {"weights": [1.0]}, ValueError, "weights must be a name or one"),
+        (parts(), {"weights": [1.0, -1.0]}, ValueError, "non-negative"),
+        (parts(), {"weights": [0.0, 0.0]}, ValueError, "not all zero"),
+        (parts(), {"weights": [np.nan, 1.0]}, ValueError, "non-negative, finite"),
+        (parts(), {"weights": "mean"}, ValueError, "weights"),
+        (
+            [("nb", CategoricalNB(min_categories=20))],
+            {"weights": "logistic"},
+            ValueError,
+            "none of models has a tree",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told(data, models, params, error, match):
+    with pytest.raises(error, match=match):
+        MixtureLM(models, **params).fit(*data)
+
+
+def test_held_out_samples_are_checked(data):
+    X, y = data
+    model = MixtureLM(parts())
+    with pytest.raises(ValueError, match="X_val and y_val go together"):
+        model.fit(X, y, X_val=X)
+    with pytest.raises(ValueError, match="y_val holds none of the classes"):
+        model.fit(X, y, X_val=X[:5], y_val=y[:5] + 100)
+    with pytest.raises(ValueError, match="too few to hold some out"):
+        model.fit(X[:1], y[:1])
+    other = AdditiveLM(padding=-1).fit(X, y + 50)
+    with pytest.raises(ValueError, match="knows the class"):
+        MixtureLM([("a", FrozenEstimator(other)), *parts()]).fit(X, y)
