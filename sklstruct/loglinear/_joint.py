@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
@@ -15,8 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._checks import check_memory, check_rows
-from .._compat import Interval, _BaseComposition, _fit_context
-from .._parallel import row_blocks, rows_per_block
+from .._compat import Interval, StrOptions, _BaseComposition, _fit_context
+from .._parallel import row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
 from ..backoff._targets import (
     read_sample_weight,
@@ -114,6 +115,20 @@ class JointTrees:
             for part in row_blocks(order.size, _SLICE)
         )  # fmt: skip
 
+    def loss(
+        self, nodes: np.ndarray, outcome: np.ndarray, weight: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """(sum of the losses, its gradient), without the penalty."""
+        gradient, score = np.zeros(self.w.size), np.empty(self.n_outcomes)
+        value = sum(
+            _fast.add_gradient(
+                nodes[part], outcome[part], weight[part], self.parent, self.ptr,
+                self.target, self.beta, self.w, score, gradient,
+            )
+            for part in row_blocks(outcome.size, _SLICE)
+        )  # fmt: skip
+        return value, gradient
+
     def log_rows(self, nodes: np.ndarray) -> np.ndarray:
         """(n_samples, n_outcomes) natural logarithms of P."""
         out = np.empty((nodes.shape[0], self.n_outcomes))
@@ -180,15 +195,21 @@ class JointLogLinear(
     positive : bool, default=True
         Whether weights are non-negative.
 
+    solver : {"adagrad", "lbfgs"}, default="adagrad"
+        ``"adagrad"``: proximal AdaGrad [1]_, a sample at a time: a few passes come
+        close to the optimum. ``"lbfgs"``: that of SciPy, which comes to the optimum in
+        many passes.
+
     learning_rate : float, default=0.5
         Step of AdaGrad, positive.
 
     max_iter : int, default=5
-        Passes over the samples, at least 1.
+        Passes over the samples, or iterations of L-BFGS; at least 1.
 
     tol : float, default=0.0
-        Stop when the mean loss on the way falls by less than this from one pass to
-        the next; at least 0. With 0 there are `max_iter` passes.
+        At least 0. AdaGrad stops when the mean loss on the way falls by less than this
+        from one pass to the next; with 0 there are `max_iter` passes. L-BFGS stops
+        when no slope of the mean objective is above it.
 
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
@@ -212,7 +233,8 @@ class JointLogLinear(
         Weights of the pairs of a context and a class, tree after tree.
 
     losses_ : ndarray of shape (`n_iter_`,)
-        Mean loss of each pass, each sample's before it changed the weights.
+        AdaGrad: mean loss of each pass, each sample's before it changed the weights.
+        L-BFGS: mean objective at each evaluation.
 
     n_iter_ : int
         Passes.
@@ -230,7 +252,7 @@ class JointLogLinear(
 
     Notes
     -----
-    Proximal AdaGrad [1]_, a sample at a time; the fitted weights are the mean of those
+    The weights that AdaGrad gives are the mean of those
     after each pass of the second half, which lie around the optimum. The penalty of a
     weight is shared among the samples that pass its context, so that it is met when the
     weight is. The cost of a pass is the number of pairs on the paths of all samples.
@@ -259,6 +281,7 @@ class JointLogLinear(
         "lam": [Interval(numbers.Real, 0, None, closed="left")],
         "alpha": [Interval(numbers.Real, 0, 1, closed="right")],
         "positive": ["boolean"],
+        "solver": [StrOptions({"adagrad", "lbfgs"})],
         "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
@@ -275,6 +298,7 @@ class JointLogLinear(
         lam: float = 0.3,
         alpha: float = 0.87,
         positive: bool = True,
+        solver: str = "adagrad",
         learning_rate: float = 0.5,
         max_iter: int = 5,
         tol: float = 0.0,
@@ -287,6 +311,7 @@ class JointLogLinear(
         self.lam = lam
         self.alpha = alpha
         self.positive = positive
+        self.solver = solver
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.tol = tol
@@ -446,7 +471,6 @@ class JointLogLinear(
         return self._fit_windows(windows, n_symbols, outcome, n_outcomes, sample_weight)
 
     def _fit_windows(self, windows, n_symbols, outcome, n_outcomes, sample_weight):
-        rng = check_random_state(self.random_state)
         outcome = np.ascontiguousarray(outcome, dtype=np.int32)
         weight = np.ones(outcome.size) if sample_weight is None else sample_weight
         trees, pairs, totals = [], [], []
@@ -464,48 +488,85 @@ class JointLogLinear(
             16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
         )
         nodes = joint.find(windows)
+        solve = self._adagrad if self.solver == "adagrad" else self._lbfgs
+        with Progress.of_fit(self, self.max_iter) as progress:
+            losses = solve(joint, nodes, outcome, weight, progress)
+        self.joint_ = joint
+        self.coef_ = joint.w
+        self.losses_ = np.array(losses)
+        self.n_iter_ = len(losses)
+        return self
+
+    def _adagrad(self, joint, nodes, outcome, weight, progress):
+        """Mean losses of the passes; sets the weights of `joint`."""
+        rng = check_random_state(self.random_state)
         # Nodes of no weight are the other roots, to which no path leads.
         share = self.lam / np.maximum(joint.node_weight, np.finfo(float).tiny)
         # The first step of a weight is about the learning rate for a slope of 1.
         squares = np.ones(joint.w.size)
         losses, total = [], float(weight.sum())
         mean, n_mean = np.zeros(joint.w.size), 0
-        with Progress.of_fit(self, self.max_iter) as progress:
-            for iteration in range(self.max_iter):
-                order = rng.permutation(outcome.size)
-                # AdaGrad's own steps fall too slowly to come to rest at the optimum.
-                rate = float(self.learning_rate) / np.sqrt(1.0 + iteration)
-                loss = joint.epoch(
-                    nodes, outcome, weight, order, share, rate,
-                    self.positive, squares,
-                )  # fmt: skip
-                losses.append(loss / total)
-                if not np.isfinite(losses[-1]):
-                    raise ValueError(
-                        f"learning_rate={self.learning_rate} is too large: the loss is "
-                        f"{losses[-1]} after {iteration + 1} passes; use a smaller one"
-                    )
-                stop = progress.step(
-                    f"pass {iteration + 1}: mean loss {losses[-1]:.6g}"
+        for iteration in range(self.max_iter):
+            loss = joint.epoch(
+                nodes, outcome, weight, rng.permutation(outcome.size), share,
+                float(self.learning_rate), self.positive, squares,
+            )  # fmt: skip
+            losses.append(loss / total)
+            if not np.isfinite(losses[-1]):
+                raise ValueError(
+                    f"learning_rate={self.learning_rate} is too large: the loss is "
+                    f"{losses[-1]} after {iteration + 1} passes; use a smaller one"
                 )
-                falls = len(losses) < 2 or losses[-2] - losses[-1] >= self.tol
-                if stop or (self.tol > 0 and not falls):
-                    break
-            else:
-                if self.tol > 0:
-                    warnings.warn(
-                        f"the loss still fell by more than tol={self.tol:g} in the "
-                        f"last of {self.max_iter} passes; increase max_iter or tol",
-                        ConvergenceWarning,
-                        stacklevel=3,
-                    )
+            if 2 * (iteration + 1) > self.max_iter:
+                n_mean += 1
+                mean += (joint.w - mean) / n_mean
+            stop = progress.step(f"pass {iteration + 1}: loss {losses[-1]:.6g}")
+            falls = len(losses) < 2 or losses[-2] - losses[-1] >= self.tol
+            if stop or (self.tol > 0 and not falls):
+                break
+        else:
+            if self.tol > 0:
+                self._warn("the loss still fell by more than tol")
         if n_mean:
             joint.w = mean
-        self.joint_ = joint
-        self.coef_ = joint.w
-        self.losses_ = np.array(losses)
-        self.n_iter_ = len(losses)
-        return self
+        return losses
+
+    def _lbfgs(self, joint, nodes, outcome, weight, progress):
+        losses, total = [], float(weight.sum())
+
+        def objective(w):
+            joint.w = np.ascontiguousarray(w)
+            value, gradient = joint.loss(nodes, outcome, weight)
+            value += 0.5 * self.lam * float(w @ w)
+            gradient += self.lam * w
+            losses.append(value / total)
+            return value / total, gradient / total
+
+        def report(result):
+            if progress.step(f"iteration: objective {losses[-1]:.6g}"):
+                raise StopIteration
+
+        with single_blas_thread():
+            result = minimize(
+                objective, joint.w, jac=True, method="L-BFGS-B", callback=report,
+                bounds=Bounds(0, np.inf) if self.positive else None,
+                options={
+                    "maxiter": self.max_iter, "ftol": 0.0,
+                    "gtol": max(self.tol, 1e-12), "maxfun": 10 * self.max_iter,
+                },
+            )  # fmt: skip
+        joint.w = np.ascontiguousarray(result.x)
+        if result.status == 1:
+            self._warn("a slope of the mean objective is above tol")
+        return losses
+
+    def _warn(self, why):
+        warnings.warn(
+            f"{why}={self.tol:g} after max_iter={self.max_iter} iterations; increase "
+            "one of them",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
     # ----------------------------------------------------------- prediction
 

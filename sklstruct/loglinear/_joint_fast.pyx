@@ -100,6 +100,37 @@ def epoch(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
     return loss
 
 
+def add_gradient(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
+                 const double[::1] weight, const int32_t[::1] parent,
+                 const int64_t[::1] ptr, const int32_t[::1] target,
+                 const double[::1] beta, const double[::1] w, double[::1] score,
+                 double[::1] gradient):
+    """Add the slopes of the samples' losses to `gradient`; returns their losses' sum."""
+    cdef Py_ssize_t i, t, n_trees = nodes.shape[1], n_outcomes = score.shape[0]
+    cdef int64_t p
+    cdef int32_t n
+    cdef double raw, top, total, b, loss = 0.0
+    with nogil:
+        for i in range(nodes.shape[0]):
+            _scores(&nodes[i, 0], n_trees, &parent[0], &ptr[0], &target[0], &beta[0],
+                    &w[0], &score[0], n_outcomes)
+            raw = score[outcome[i]]
+            top = _exponentials(&score[0], n_outcomes, &total)
+            loss += weight[i] * (top + log(total) - raw)
+            total = weight[i] / total
+            for t in range(n_outcomes):
+                score[t] *= total
+            score[outcome[i]] -= weight[i]
+            for t in range(n_trees):
+                n = nodes[i, t]
+                while n >= 0:
+                    b = beta[n]
+                    for p in range(ptr[n], ptr[n + 1]):
+                        gradient[p] += b * score[target[p]]
+                    n = parent[n]
+    return loss
+
+
 def log_rows(const int32_t[:, ::1] nodes, const int32_t[::1] parent,
              const int64_t[::1] ptr, const int32_t[::1] target,
              const double[::1] beta, const double[::1] w, double[:, ::1] out):

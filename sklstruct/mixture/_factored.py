@@ -289,7 +289,12 @@ class FactoredLM(ModelClassifier):
         """Parameters with which the estimator learns from class ids."""
         settings = {**super().__sklstruct_ids__(labels), "padding": -1}
         taxonomy = self.taxonomy
-        if _of_labels(taxonomy):
+        clusterers = _clusterers(taxonomy)
+        if clusterers and all(isinstance(c, FrozenEstimator) for c in clusterers):
+            # They were fitted to words, and know no ids.
+            columns = [np.asarray(c.predict(labels.classes)) for c in clusterers]
+            settings["taxonomy"] = _nested(columns, np.arange(labels.n_classes))
+        elif _of_labels(taxonomy):
             tree = as_taxonomy(taxonomy, labels.classes)
             ids = labels.encode_targets(tree.classes)
             settings["taxonomy"] = Taxonomy(

@@ -14,6 +14,7 @@ from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.taxonomy import Taxonomy
+from sklstruct.word_classes import ExchangeClustering
 
 N_WORDS = 12
 GROUPS = np.array([0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4])
@@ -279,6 +280,17 @@ def test_in_a_language_model():
 def test_what_does_not_fit_is_told(data, model, match):
     with pytest.raises(ValueError, match=match):
         model.fit(*data)
+
+
+def test_fitted_clusterings_know_the_words_of_a_language_model():
+    clustering = ExchangeClustering(4, offsets=(-1, 1)).fit(SENTENCES)
+    fitted = FactoredLM(FrozenEstimator(clustering))
+    model = LanguageModel(fitted, max_depth=2).fit(SENTENCES)
+    names = model.vocabulary_
+    for leaf in model.estimator_.taxonomy_.to_nested():
+        assert len({*clustering.predict(names[leaf]).tolist()}) == 1
+    again = LanguageModel(FactoredLM(clustering), max_depth=2).fit(SENTENCES)
+    assert again.perplexity(SENTENCES) < 4
 
 
 def test_words_without_a_class_are_told():
