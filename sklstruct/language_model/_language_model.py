@@ -442,10 +442,14 @@ class LanguageModel(
     def _prepare(estimator, labels):
         """Tell every part of the estimator that asks what the ids mean."""
         parts = {"": estimator, **estimator.get_params(deep=True)}
+        # What is fitted already knows its ids.
+        fitted = tuple(
+            f"{name}__" for name, p in parts.items() if isinstance(p, FrozenEstimator)
+        )
         settings = {}
         for name, part in parts.items():
-            if isinstance(part, type | FrozenEstimator):
-                continue  # what is fitted already knows its ids
+            if isinstance(part, type | FrozenEstimator) or name.startswith(fitted):
+                continue
             if hasattr(part, "__sklstruct_ids__"):
                 prefix = f"{name}__" if name else ""
                 for parameter, value in part.__sklstruct_ids__(labels).items():
