@@ -32,6 +32,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
+from sklstruct.backoff import PrunedLM
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
 from sklstruct.hmm import (
@@ -68,6 +69,7 @@ from sklstruct.smoothing import (
     GraphSpreadUnigram,
     JelinekMercerLM,
     KatzLM,
+    PrunedKneserNeyLM,
     WittenBellLM,
 )
 from sklstruct.taxonomy import (
@@ -186,6 +188,8 @@ TABLE = [
     smoother(AbsoluteDiscountLM()),
     smoother(KatzLM()),
     smoother(JelinekMercerLM()),
+    smoother(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
+    smoother(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),
     unigram(GoodTuringUnigram()),

@@ -1,5 +1,7 @@
 """Back-off models: one query engine for every language model of sklstruct."""
 
 from ._model import BackoffModel
+from ._prune import prune
+from ._pruned import PrunedLM
 
-__all__ = ["BackoffModel"]
+__all__ = ["BackoffModel", "PrunedLM", "prune"]

@@ -8,6 +8,7 @@ kept by the estimator, and answers `nodes` when the estimator predicts:
 ``fit(estimator, X)``        X validated and encoded; learns what X is made of
 ``grow(data, keep, depth)``  (tree, terminal) of the samples in the mask `keep`
 ``nodes(estimator, X)``      the node of each row, in the trie
+``renumber(tree, kept)``     the trie of the model has fewer nodes than were grown
 ``symbols``                  the context symbols, None where they are not known
 ===========================  ======================================================
 """
@@ -57,6 +58,9 @@ class WindowReader:
             histories = histories.select(keep)
         return ContextTree.from_histories(histories, self.symbols.size)
 
+    def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
+        """Nothing: windows are looked up in the model's own tree."""
+
     def nodes(self, estimator: BaseEstimator, tree: ContextTree, X: Any) -> np.ndarray:
         """The deepest known node of each window."""
         if sp.issparse(X):
@@ -92,6 +96,7 @@ class PathReader:
                 "SuffixTreeVectorizer, and leave it None here"
             )
         self._tree = tree
+        self._kept = self._nearest = None
         # Suffix j of the node n of a collapsed tree is a node of its own in the trie.
         self._index = None if tree.span is None else expand_tree(tree)[1]
         return tree, terminal
@@ -106,10 +111,28 @@ class PathReader:
             )
         X = self._validate(estimator, X, reset=False)
         node, matched = self._tree.find_paths(X, self._node_of_column)
-        if self._index is None:
-            return node
-        offset = np.cumsum(self._tree.span, dtype=np.int64) - self._tree.span
-        return self._index[offset[node] + matched - 1]
+        if self._index is not None:
+            offset = np.cumsum(self._tree.span, dtype=np.int64) - self._tree.span
+            node = self._index[offset[node] + matched - 1]
+        return node if self._nearest is None else self._nearest[node]
+
+    def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
+        """Paths lead to the nodes that are left of the trie that was grown.
+
+        Parameters
+        ----------
+        tree : ContextTree
+            The trie.
+
+        kept : int32 ndarray of shape (n_nodes,)
+            The number of each of its nodes in the model, -1 for those that are gone.
+        """
+        self._kept = kept
+        self._nearest = kept.copy()
+        for k in range(1, tree.n_levels):
+            here = np.arange(tree.level(k).start, tree.level(k).stop)
+            gone = here[kept[here] < 0]
+            self._nearest[gone] = self._nearest[tree.parent[gone]]
 
     def columns_to_symbols(
         self, tree: ContextTree, vectorized: ContextTree
@@ -139,6 +162,9 @@ class PathReader:
             mine = np.cumsum(self._tree.span, dtype=np.int64) - self._tree.span
             where = self._index[np.repeat(mine[node], size) + j]
             source = of_suffix[np.repeat(first[column], size) + j]
+        if self._kept is not None:
+            where = self._kept[where]
+            source, where = source[where >= 0], where[where >= 0]
         symbol = np.full(tree.n_nodes, -1, dtype=np.int32)
         symbol[where] = trie.symbol[source]
         return tree.with_symbols(symbol, vectorized.n_symbols)

@@ -12,6 +12,7 @@ from .ngram import (
     JelinekMercerLM,
     KatzLM,
     KneserNeyLM,
+    PrunedKneserNeyLM,
     WittenBellLM,
 )
 from .unigram import (
@@ -33,6 +34,7 @@ __all__ = [
     "JelinekMercerLM",
     "KatzLM",
     "KneserNeyLM",
+    "PrunedKneserNeyLM",
     "WittenBellLM",
     "cooccurrence_graph",
     "group_graph",

@@ -107,10 +107,15 @@ class NGramSmoother(BackoffClassifier):
                 pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
                 count, np.zeros(pairs.tree.n_nodes), held, proba,
             )  # fmt: skip
-        held[0] = 1.0  # every class has a pair at the root
-        # Weights of 1e-160 and the like underflow when they are squared.
-        np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
-        return np.log(proba, out=proba), np.log(held, out=held)
+        return logarithms(proba, held)
+
+
+def logarithms(proba: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(log_prob, log_backoff), in place of the probabilities and what is held back."""
+    held[0] = 1.0  # every class has a pair at the root
+    # Weights of 1e-160 and the like underflow when they are squared.
+    np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
+    return np.log(proba, out=proba), np.log(held, out=held)
 
 
 def discount_levels(

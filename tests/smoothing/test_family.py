@@ -14,6 +14,7 @@ from sklstruct.smoothing import (
     JelinekMercerLM,
     KatzLM,
     KneserNeyLM,
+    PrunedKneserNeyLM,
     WittenBellLM,
 )
 
@@ -28,6 +29,8 @@ SMOOTHERS = [
     KatzLM(k=2, base=AdditiveUnigram(0.5)),
     KneserNeyLM(),
     KneserNeyLM(interpolate=False),
+    PrunedKneserNeyLM(),
+    PrunedKneserNeyLM(threshold=0.2, base=AdditiveUnigram(0.5)),
     WittenBellLM(),
     WittenBellLM(interpolate=False),
 ]

@@ -5,6 +5,7 @@ from ._additive import AdditiveLM
 from ._jelinek_mercer import JelinekMercerLM
 from ._katz import KatzLM
 from ._kneser_ney import KneserNeyLM
+from ._pruned_kneser_ney import PrunedKneserNeyLM
 from ._witten_bell import WittenBellLM
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "JelinekMercerLM",
     "KatzLM",
     "KneserNeyLM",
+    "PrunedKneserNeyLM",
     "WittenBellLM",
 ]

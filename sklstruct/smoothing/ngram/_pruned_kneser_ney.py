@@ -1,0 +1,204 @@
+"""Kneser-Ney smoothing of fewer n-grams: counts return to the lower orders."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import rel_entr
+
+from ..._compat import Interval
+from ..._docs import shared_docs
+from ...backoff import BackoffModel
+from ...backoff._prune import next_contexts, selected_nodes
+from ...context_tree import expand_pairs
+from ...symbols import Labels
+from .. import _engine
+from .. import _smoothing_fast as _fast
+from .._base import base_distribution
+from .._held_out import VALIDATION_FRACTION
+from ._discounting import DISCOUNT_VALUES, DISCOUNTS_ATTRIBUTE
+from ._kneser_ney import KneserNeyLM
+
+
+@shared_docs(
+    max_depth=_engine.MAX_DEPTH,
+    values=DISCOUNT_VALUES,
+    validation=VALIDATION_FRACTION,
+    parameters=_engine.PARAMETERS,
+    attributes=_engine.ATTRIBUTES,
+    discounts=DISCOUNTS_ATTRIBUTE,
+)
+class PrunedKneserNeyLM(KneserNeyLM):
+    r"""Kneser-Ney language model of the n-grams that are worth their place.
+
+    .. math::
+        \text{keep } (n, y) \iff c(n) \left[ p \log \frac{p}{q} + (1 - p)
+        \log \frac{1 - p}{1 - q} \right] \ge \text{threshold},
+
+    with p the probability of y after n, q what it is without the pair, and c(n) how
+    often n occurs. A pair that is removed gives its
+    count back: what it had after discounting goes to the back-off weight of n, and in
+    the counts of the parent, to which a pair that stays adds 1 as one distinct
+    predecessor, it counts with all of a(n, y). The lower orders are thus estimated
+    for what is left to them, and their discounts too. Contexts are gone through from
+    the longest to the shortest.
+
+    Parameters
+    ----------
+    {max_depth}
+
+    threshold : float, default=1.0
+        What a pair must change in the training text, in nats; at least 0. 0 removes
+        nothing, infinity leaves the unigrams. A pair whose n-gram begins one that
+        stays is not removed.
+
+    discount : str, float or array-like, default="modified"
+        The discounts D. With :math:`n_i` the number of pairs of a depth whose
+        adjusted count is i:
+
+        {values}
+
+        Tuned discounts are those of the whole model.
+
+    {validation}
+
+    base : "uniform" or unigram estimator, default="uniform"
+        As in `KneserNeyLM`. An estimator is fitted to the counts as they are after
+        pruning.
+
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    {discounts}
+
+    n_pruned_ : int
+        Number of pairs that were removed.
+
+    See Also
+    --------
+    KneserNeyLM : The whole model.
+
+    sklstruct.backoff.prune : Pruning of any model; it leaves the lower orders of
+        Kneser-Ney estimated for contexts that are no longer there.
+
+    Notes
+    -----
+    Removing is decided for all pairs of a depth at once, with the lower orders of the
+    whole model.
+
+    References
+    ----------
+    .. [1] V. Siivola, T. Hirsimaki, S. Virpioja, "On growing and pruning Kneser-Ney
+       smoothed n-gram models", IEEE TASLP 15(5), 2007.
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.smoothing import PrunedKneserNeyLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran", "a dog ran"]
+    >>> model = LanguageModel(PrunedKneserNeyLM(discount=0.5), max_depth=2).fit(text)
+    >>> model.estimator_.n_pruned_
+    18
+    >>> model.backoff_model_.check_normalized() < 1e-12
+    True
+    """
+
+    # The mass of a pair that is removed goes where the discounts go.
+    interpolate = True
+
+    _parameter_constraints: dict = {
+        **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
+           if k != "interpolate"},
+        "threshold": [Interval(Real, 0, None, closed="left")],
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        max_depth: int | None = None,
+        *,
+        threshold: float = 1.0,
+        discount: str | float | ArrayLike = "modified",
+        validation_fraction: float = 0.1,
+        base: Any = "uniform",
+        padding: Any = None,
+        classes: ArrayLike | None = None,
+    ):
+        self.max_depth = max_depth
+        self.threshold = threshold
+        self.discount = discount
+        self.validation_fraction = validation_fraction
+        self.base = base
+        self.padding = padding
+        self.classes = classes
+
+    def _fit_counts(self, reader, pairs, count):
+        pairs, source = expand_pairs(pairs)
+        count = count[source]
+        self.depth_ = pairs.tree.max_depth
+        labels = Labels(self.classes_, reader.symbols)
+        first = 0 if isinstance(self.base, str) else 1
+        with warnings.catch_warnings():
+            # The discounts of the result say what there is to say.
+            warnings.simplefilter("ignore", UserWarning)
+            whole = np.exp(self._fit_tree(pairs, count)[0])
+        ahead = next_contexts(pairs, labels)
+        keep, adjusted = self._choose(pairs, count, whole, ahead)
+
+        n_classes = pairs.n_classes
+        base = base_distribution(self.base, adjusted[:n_classes], self.classes_)
+        proba, held = self._shares(pairs, adjusted, first)
+        held += pairs.node_sums(np.where(keep, 0.0, proba))
+        proba[~keep] = 0.0
+        if first:
+            proba[:n_classes] = base
+        _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, proba)
+        log_prob, log_backoff = _engine.logarithms(proba, held)
+        # What was removed is now what backing off gives, and need not be said.
+        smaller, kept = pairs.select(keep)
+        index = selected_nodes(pairs, keep)
+        reader.renumber(pairs.tree, index)
+        nodes = np.flatnonzero(index >= 0)
+        self._reader = reader
+        self.backoff_model_ = BackoffModel(
+            smaller, log_prob[kept], log_backoff[nodes], labels
+        )
+        self.n_pruned_ = pairs.n_pairs - smaller.n_pairs
+        return self
+
+    def _choose(self, pairs, count, whole, ahead):
+        """(pairs to keep, adjusted counts), from the deepest level up."""
+        tree, node = pairs.tree, pairs.nodes()
+        keep = np.ones(pairs.n_pairs, dtype=bool)
+        adjusted = pairs.terminal_counts(count)
+        of_context = pairs.node_sums(count)
+        one = np.minimum(count, 1.0)  # what a pair that stays gives to its parent
+        needed = np.zeros(tree.n_nodes + 1, dtype=bool)  # the last: no such context
+        own, held = np.empty(pairs.n_pairs), np.empty(tree.n_nodes)
+        for k in range(tree.n_levels - 1, 0, -1):
+            here, nodes, above = pairs.level(k), tree.level(k), pairs.level(k - 1)
+            _fast.discount(
+                pairs.ptr, nodes.start, nodes.stop, adjusted, self.discounts_[k],
+                own, held,
+            )  # fmt: skip
+            up = pairs.parent[here]
+            kept, rest, low = own[here], held[node[here]], whole[up]
+            p, q = kept + rest * low, (kept + rest) * low
+            # (1 - p) log((1 - p) / (1 - q)), 0 where p is 1.
+            change = rel_entr(p, q) + rel_entr(1 - p, 1 - q)
+            stay = ~(of_context[node[here]] * change < self.threshold)
+            stay |= needed[ahead[here]]
+            keep[here] = stay
+            needed[node[here][stay]] = True
+            adjusted[above] += np.bincount(
+                up - above.start,
+                np.where(stay, one[here], adjusted[here]),
+                above.stop - above.start,
+            )
+        return keep, adjusted

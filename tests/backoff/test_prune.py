@@ -1,0 +1,328 @@
+"""Pruning against the definition, SRILM's rules in kaldingram, and its invariants."""
+
+import math
+
+import numpy as np
+import pytest
+from _oracles import make_model, random_corpus
+
+from sklstruct import StructuredLogLinearLM
+from sklstruct.backoff import PrunedLM, prune
+from sklstruct.exchange import read, write
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
+    AdditiveLM,
+    AdditiveUnigram,
+    KneserNeyLM,
+    WittenBellLM,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
+
+
+def random_text(seed, n_sentences=120, n_words=12):
+    rng = np.random.default_rng(seed)
+    share = rng.dirichlet(np.full(n_words, 0.3), size=n_words)
+    text = []
+    for _ in range(n_sentences):
+        at, sentence = rng.integers(n_words), []
+        for _ in range(rng.integers(1, 10)):
+            at = rng.choice(n_words, p=share[at])
+            sentence.append(f"w{at}")
+        text.append(sentence)
+    return text
+
+
+def fitted(estimator=None, seed=0, max_depth=2, **params):
+    estimator = WittenBellLM() if estimator is None else estimator
+    lm = LanguageModel(estimator, max_depth=max_depth, **params)
+    return lm.fit(random_text(seed)).backoff_model_
+
+
+def names(model):
+    """{(context, class): log_prob} in words."""
+    labels, out = model.labels, {}
+    contexts = [tuple(labels.symbols[c]) for c in model.tree.contexts()]
+    for p, n in enumerate(model.pairs.nodes()):
+        y = labels.classes[model.pairs.target[p]]
+        out[contexts[n], y] = model.log_prob[p]
+    return out
+
+
+class Reference:
+    """A back-off model in dictionaries, pruned by the definition."""
+
+    def __init__(self, model):
+        labels = model.labels
+        self.classes = labels.classes.tolist()
+        self.start, self.end = labels.start, labels.end
+        contexts = [tuple(labels.symbols[c]) for c in model.tree.contexts()]
+        self.bow = dict(zip(contexts, np.exp(model.log_backoff).tolist()))
+        self.rows = {c: {} for c in contexts}
+        for p, n in enumerate(model.pairs.nodes()):
+            y = labels.classes[model.pairs.target[p]]
+            self.rows[contexts[n]][y] = math.exp(model.log_prob[p])
+
+    def prob(self, h, y):
+        if h not in self.rows:
+            return self.prob(h[1:], y)
+        if y in self.rows[h]:
+            return self.rows[h][y]
+        return self.bow[h] * self.prob(h[1:], y)
+
+    def marginal(self, h):
+        p = 1.0
+        for i, w in enumerate(h):
+            p *= self.prob((), self.end) if w == self.start else self.prob(h[:i], w)
+        return p
+
+    def cost(self, h, y, method):
+        """The divergence by summing over the vocabulary, both models in full."""
+        before = {z: self.prob(h, z) for z in self.classes}
+        if method == "weighted_difference":
+            other = self.bow[h] * self.prob(h[1:], y)
+            return self.marginal(h) * before[y] * math.log(before[y] / other)
+        kept = {z: p for z, p in self.rows[h].items() if z != y}
+        rest = [z for z in self.classes if z not in kept]
+        low = sum(self.prob(h[1:], z) for z in rest)
+        bow = (1 - sum(kept.values())) / low
+        after = {z: kept.get(z, bow * self.prob(h[1:], z)) for z in self.classes}
+        gap = sum(before[z] * math.log(before[z] / after[z]) for z in self.classes)
+        return math.expm1(self.marginal(h) * gap)
+
+    def prune(self, threshold, method):
+        rows = {h: dict(row) for h, row in self.rows.items()}
+        for h in sorted(self.rows, key=len, reverse=True):
+            for y in list(self.rows[h]):
+                free = h and not rows.get((*h, y))
+                if free and self.cost(h, y, method) < threshold:
+                    del rows[h][y]
+        return {(h, y): p for h, row in rows.items() for y, p in row.items()}
+
+
+@pytest.mark.parametrize("estimator", [WittenBellLM(), KneserNeyLM()], ids=repr)
+@pytest.mark.parametrize(
+    "method, threshold",
+    [
+        ("entropy", 1e-4),
+        ("entropy", 1e-2),
+        ("weighted_difference", 1e-3),
+        ("weighted_difference", 5e-3),
+    ],
+)
+def test_equals_the_definition(method, threshold, estimator):
+    model = fitted(estimator)
+    expected = Reference(model).prune(threshold, method)
+    pruned = prune(model, threshold, method=method)
+    found = names(pruned)
+    assert set(found) == set(expected)
+    assert model.n_classes < len(found) < model.n_pairs
+    for key, p in expected.items():
+        assert math.exp(found[key]) == pytest.approx(p, rel=1e-12)
+    assert pruned.check_normalized() < 1e-12
+
+
+@pytest.mark.parametrize("threshold", [1e-4, 1e-3, 1e-2])
+def test_equals_kaldingram(threshold, tmp_path):
+    oracle = pytest.importorskip("kaldingram.prune")
+    # Without a start mark: kaldingram takes <s> itself for a word of probability 0.
+    model = fitted(seed=3, start=None)
+    path = tmp_path / "model.arpa"
+    write(model, path, precision=15)
+    peer = oracle.ArpaParser().loadf(str(path))[0]
+    oracle.prune(peer, threshold, 1)
+    ours = prune(model, threshold)
+    found = {(*h, y): p for (h, y), p in names(ours).items()}
+    theirs = {
+        (*h, w): p
+        for rows in peer._ngrams.values()
+        for h, row in rows.items()
+        for w, p in row.items()
+    }
+    theirs.pop(("<s>",), None)
+    assert set(found) == set(theirs)
+    for key, p in theirs.items():
+        assert found[key] / np.log(10) == pytest.approx(p, abs=1e-9)
+    for node, context in enumerate(ours.tree.contexts()):
+        words = tuple(ours.labels.symbols[context])
+        if words and ours.pairs.ptr[node + 1] > ours.pairs.ptr[node]:
+            assert ours.log_backoff[node] / np.log(10) == pytest.approx(
+                peer._log_bo(words), abs=1e-7
+            )
+
+
+def test_counts_give_the_frequency_of_contexts():
+    X, y = random_corpus(0, 8, 500, 2)
+    whole = WittenBellLM(padding=-1).fit(X, y)
+    model = whole.backoff_model_
+    pruned = PrunedLM(WittenBellLM(padding=-1), 1e-3).fit(X, y)
+    reference = Reference(model)
+    count = {}
+    for row in X.tolist():
+        h = tuple(s for s in row if s >= 0)
+        for k in range(len(h) + 1):
+            count[h[len(h) - k :]] = count.get(h[len(h) - k :], 0) + 1
+    reference.marginal = lambda h: count[h] / len(y)
+    expected = reference.prune(1e-3, "entropy")
+    assert set(names(pruned.backoff_model_)) == set(expected)
+    assert pruned.n_pruned_ == model.n_pairs - pruned.backoff_model_.n_pairs > 0
+    by_model = PrunedLM(WittenBellLM(padding=-1), 1e-3, history="model").fit(X, y)
+    assert by_model.backoff_model_ == prune(model, 1e-3)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 3, [0, 2], [1, 1, 5]])
+def test_count_cut_offs(threshold):
+    X, y = random_corpus(0, 8, 500, 3)
+    model = PrunedLM(WittenBellLM(padding=-1), threshold, method="count").fit(X, y)
+    whole = WittenBellLM(padding=-1).fit(X, y).backoff_model_
+    least = np.atleast_1d(threshold)
+    kept = names(model.backoff_model_)
+    count = {}
+    for row, target in zip(X.tolist(), y.tolist()):
+        h = tuple(s for s in row if s >= 0)
+        for k in range(len(h) + 1):
+            key = h[len(h) - k :], target
+            count[key] = count.get(key, 0) + 1
+
+    def stays(h, z):
+        if not h or count[h, z] > least[min(len(h), least.size) - 1]:
+            return True
+        longer = (*h, z)  # it begins an n-gram that stays
+        return any(k[0] == longer and stays(*k) for k in count)
+
+    assert set(kept) == {key for key in names(whole) if stays(*key)}
+    assert model.backoff_model_.check_normalized() < 1e-12
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        WittenBellLM(),
+        WittenBellLM(interpolate=False),
+        KneserNeyLM(),
+        AbsoluteDiscountLM(interpolate=False),
+        AdditiveLM(),
+        StructuredLogLinearLM(),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("method", ["entropy", "weighted_difference", "count"])
+def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp_path):
+    if isinstance(estimator, AdditiveLM) and method == "weighted_difference":
+        pytest.skip("backs off to more than it has: every pair has a negative cost")
+    thresholds = (1, 4) if method == "count" else (1e-5, 1e-3)
+    sizes = []
+    for threshold in thresholds:
+        pruner = PrunedLM(estimator, threshold, method=method)
+        lm = LanguageModel(pruner, max_depth=3).fit(random_text(2))
+        model = lm.backoff_model_
+        sizes.append(model.n_pairs)
+        assert model.check_normalized() < 1e-12
+        nodes = np.arange(min(model.n_nodes, 200))
+        rows = np.exp(model.predict_log_proba(nodes))
+        np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
+        model.start()  # would tell of a context that no reading leads to
+        path = tmp_path / "pruned.arpa"
+        lm.to_arpa(path, precision=12)
+        test = random_text(5, 20)
+        np.testing.assert_allclose(
+            LanguageModel.from_arpa(path).score_samples(test),
+            lm.score_samples(test),
+            rtol=1e-8,
+        )
+    assert sizes[0] > sizes[1]
+
+
+def test_all_and_nothing():
+    model = fitted()
+    unigrams = prune(model, np.inf)
+    assert unigrams.n_nodes == 1 and unigrams.n_pairs == model.n_classes
+    np.testing.assert_allclose(unigrams.log_prob, model.log_prob[: model.n_classes])
+    same = prune(model, 0.0)
+    assert same.pairs == model.pairs
+    np.testing.assert_allclose(same.log_prob, model.log_prob, atol=1e-12)
+    np.testing.assert_allclose(same.log_backoff, model.log_backoff, atol=1e-10)
+    assert prune(unigrams, 1.0) == prune(unigrams, np.inf)
+
+
+def test_a_context_with_every_class_is_not_emptied():
+    """Each of its pairs follows from the others; all of them do not from nothing."""
+    X = np.repeat([[0], [1]], 100, axis=0)
+    y = np.r_[np.repeat([0, 1, 2], [80, 15, 5]), np.repeat([0, 1, 2], [5, 15, 80])]
+    model = PrunedLM(WittenBellLM(), 1e-4).fit(X, y)
+    whole = WittenBellLM().fit(X, y)
+    p, q = whole.predict_proba([[0], [1]]), model.predict_proba([[0], [1]])
+    np.testing.assert_allclose(p, q, atol=2e-3)
+    y = np.tile([0, 1, 2], 100)  # the same after both
+    assert PrunedLM(WittenBellLM(), 1e-4).fit(X[:100], y[:100]).n_pruned_ == 3
+
+
+def test_a_file_that_is_rounded_is_normalised(tmp_path):
+    path = tmp_path / "model.arpa"
+    write(fitted(), path, precision=5)
+    model = read(path)
+    assert model.check_normalized(tol=np.inf) > 1e-7
+    assert prune(model, 1e-4).check_normalized() < 1e-12
+
+
+def test_a_context_that_nearly_covers_its_parent():
+    # P(c | root) = 1e-9 is all that "a" leaves; 1 - sum would lose its digits.
+    tiny = 1e-9
+    root = np.array([0.7, 0.3 - tiny, tiny])
+    own = np.array([0.5, 0.3])
+    model = make_model(
+        [-1, 0], [-1, 0], [0, 3, 5], [0, 1, 2, 0, 1],
+        np.log([*root, *own]), np.log([1, 0.2 / tiny]),
+        classes=["a", "b", "c"], symbols=["a", "b", "c"],
+    )  # fmt: skip
+    same = prune(model, 0.0)
+    row = np.exp(same.predict_log_proba([1])[0])
+    np.testing.assert_allclose(row, [0.5, 0.3, 0.2], rtol=1e-12)
+    assert same.log_backoff[1] == pytest.approx(np.log(0.2 / tiny))
+
+
+def test_grid_search_finds_a_threshold():
+    from sklearn.model_selection import GridSearchCV
+
+    lm = LanguageModel(PrunedLM(WittenBellLM()), max_depth=2)
+    search = GridSearchCV(lm, {"estimator__threshold": [0.0, 1e-4, 1.0]}, cv=2)
+    search.fit(random_text(0))
+    assert search.best_params_["estimator__threshold"] < 1.0
+
+
+@pytest.mark.parametrize(
+    "threshold, params, match",
+    [
+        (-1.0, {}, "threshold must be at least 0"),
+        (np.nan, {}, "threshold must be at least 0"),
+        ("x", {}, "threshold must be a number"),
+        ([1e-7, 1e-6], {}, "threshold must be one number; got shape"),
+        ([[1]], {"method": "count"}, "one for each depth"),
+        (1, {"method": "count"}, "counts must be given"),
+        (1, {"method": "katz"}, "method must be one of"),
+        (1, {"counts": np.ones(3)}, "counts"),
+        (1, {"counts": "nan"}, "finite and at least 0"),
+        (1, {"counts": "zero"}, "all 0"),
+    ],
+)
+def test_bad_parameters(threshold, params, match):
+    model = fitted()
+    fill = {"nan": np.nan, "zero": 0.0}
+    if isinstance(params.get("counts"), str):
+        params = {"counts": np.full(model.n_pairs, fill[params["counts"]])}
+    with pytest.raises(ValueError, match=match):
+        prune(model, threshold, **params)
+
+
+def test_what_is_no_model():
+    with pytest.raises(TypeError, match="model must be a BackoffModel"):
+        prune(3, 0.1)
+    for other in (3, AdditiveUnigram()):
+        with pytest.raises(ValueError, match="'estimator' parameter"):
+            PrunedLM(other).fit([[0], [1]], [0, 1])
+    half = make_model(
+        [-1], [-1], [0, 2], [0, 1], np.log([0.3, 0.3]), [0.0], n_symbols=1
+    )
+    with pytest.raises(ValueError, match="only distributions can be pruned"):
+        prune(half, 0.1)
