@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,8 @@ from sklearn.base import MetaEstimatorMixin, clone
 
 from .._compat import Interval, StrOptions
 from ..context_tree import expand_pairs
+from ..context_tree._tokens import count_tokens
+from ..symbols import Labels
 from ._estimator import BackoffClassifier
 from ._prune import METHODS, check_threshold, choose, selected_nodes, without_pairs
 
@@ -126,34 +128,81 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         """The closed vocabulary, as the estimator has it."""
         return self.estimator.classes
 
-    def __sklstruct_ids__(self, n_classes: int) -> dict:
+    def __sklstruct_ids__(self, labels: Labels) -> dict:
         """Nothing: the estimator inside is asked for itself."""
         return {}
 
     def _check_params(self):
         check_threshold(self.threshold, self.method)
 
-    def _fit_samples(self, reader, data, keep, target, sample_weight, *more):
+    def fit_tokens(
+        self,
+        tokens: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
+    ) -> Self:
+        """Fit on every position of a running text, without windows.
+
+        Parameters
+        ----------
+        tokens, max_depth, labels, skip, sample_weight
+            As in `BackoffClassifier.fit_tokens`.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._validate_params()
+        self._check_params()
+        inner = clone(self.estimator)
+        inner.fit_tokens(
+            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+        )
+        self.n_features_in_ = max_depth
+        self.classes_ = labels.classes
+        counted = None
+        if self._needs_counts():
+            depth = max_depth
+            if self.max_depth is not None:
+                depth = min(max_depth, self.max_depth)
+            counted = count_tokens(
+                tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
+                weight=sample_weight,
+            )  # fmt: skip
+        return self._prune(inner, counted)
+
+    def _fit_samples(self, reader, data, keep, target, sample_weight):
         inner = clone(self.estimator)
         inner._validate_params()
         inner._check_params()
         inner.classes_ = self.classes_
-        inner._fit_samples(reader, data, keep, target, sample_weight, *more)
-        model = inner.backoff_model_
-        counts = None
-        if self.history == "counts" or self.method == "count":
-            pairs, count = self._count(reader, data, keep, target, sample_weight)
-            pairs, source = expand_pairs(pairs)
+        inner._fit_samples(reader, data, keep, target, sample_weight)
+        counted = None
+        if self._needs_counts():
+            counted = self._count(reader, data, keep, target, sample_weight)
+        return self._prune(inner, counted)
+
+    def _needs_counts(self):
+        return self.history == "counts" or self.method == "count"
+
+    def _prune(self, inner, counted):
+        model, counts = inner.backoff_model_, None
+        if counted is not None:
+            pairs, source = expand_pairs(counted[0])
             # Smoothers may have probabilities of pairs that were never seen.
             slot = model.pairs.find(pairs.nodes(), pairs.target)
             counts = np.zeros(model.n_pairs)
-            counts[slot] = count[source]
-        self.depth_ = inner.depth_
-        self._reader = reader
+            counts[slot] = counted[1][source]
         least = check_threshold(self.threshold, self.method)
         keep = choose(model, least, self.method, counts)
+        self.depth_ = inner.depth_
+        self._reader = inner._reader
+        self._reader.renumber(model.tree, selected_nodes(model.pairs, keep))
         self.backoff_model_ = without_pairs(model, keep)
-        reader.renumber(model.tree, selected_nodes(model.pairs, keep))
         self.n_pruned_ = model.n_pairs - self.backoff_model_.n_pairs
         return self
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols._sentences import SentenceEncoder, count_symbols, read_sentences
+from ..symbols._sentences import SentenceEncoder, read_sentences
 from ._pyplot import import_pyplot
 
 if TYPE_CHECKING:
@@ -345,7 +347,7 @@ class WordLossDisplay:
         text = _read(train)
         known = set(model.vocabulary_.tolist())
         frequency = dict.fromkeys(number, 0.0)
-        for word, count in count_symbols(text, None).items():
+        for word, count in Counter(chain.from_iterable(text)).items():
             word = word if word in known else model.unknown
             if word in frequency:
                 frequency[word] += count

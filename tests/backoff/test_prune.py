@@ -154,9 +154,9 @@ def test_equals_kaldingram(threshold, tmp_path):
 
 def test_counts_give_the_frequency_of_contexts():
     X, y = random_corpus(0, 8, 500, 2)
-    whole = WittenBellLM(padding=-1).fit(X, y)
+    whole = WittenBellLM(padding=-1, classes=range(9)).fit(X, y)
     model = whole.backoff_model_
-    pruned = PrunedLM(WittenBellLM(padding=-1), 1e-3).fit(X, y)
+    pruned = PrunedLM(WittenBellLM(padding=-1, classes=range(9)), 1e-3).fit(X, y)
     reference = Reference(model)
     count = {}
     for row in X.tolist():
@@ -167,7 +167,9 @@ def test_counts_give_the_frequency_of_contexts():
     expected = reference.prune(1e-3, "entropy")
     assert set(names(pruned.backoff_model_)) == set(expected)
     assert pruned.n_pruned_ == model.n_pairs - pruned.backoff_model_.n_pairs > 0
-    by_model = PrunedLM(WittenBellLM(padding=-1), 1e-3, history="model").fit(X, y)
+    by_model = PrunedLM(
+        WittenBellLM(padding=-1, classes=range(9)), 1e-3, history="model"
+    ).fit(X, y)
     assert by_model.backoff_model_ == prune(model, 1e-3)
 
 

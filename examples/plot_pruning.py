@@ -1,0 +1,71 @@
+"""
+Fewer n-grams
+=============
+
+How small can a language model be? Most of its n-grams tell little that backing off
+would not. A modified Kneser-Ney model is cut down in three ways: by count, by relative
+entropy (what the model loses without a probability), and by returning what is
+removed to the lower orders while they are estimated.
+
+The text is that of Python's own help, so nothing is downloaded.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklstruct.backoff import PrunedLM
+from sklstruct.datasets import load_python_topics
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import KneserNeyLM, PrunedKneserNeyLM
+
+sentences = load_python_topics(drop_repeated=True)
+block = np.arange(len(sentences)) // 50
+test_blocks = np.random.default_rng(0).permutation(block[-1] + 1)[:9]
+is_test = np.isin(block, test_blocks)
+train = [s for s, t in zip(sentences, is_test) if not t]
+test = [s for s, t in zip(sentences, is_test) if t]
+
+# %%
+# An estimator with one number that says how small. Each is fitted at several values.
+
+ways = {
+    "count cut-off": [
+        PrunedLM(KneserNeyLM(), [0, k], method="count") for k in (1, 2, 4)
+    ],
+    "relative entropy": [
+        PrunedLM(KneserNeyLM(), t) for t in (3e-7, 1e-6, 3e-6, 1e-5, 3e-5)
+    ],
+    "counts returned": [
+        PrunedKneserNeyLM(threshold=t) for t in (0.03, 0.1, 0.3, 1.0, 3.0)
+    ],
+}
+
+
+def size_and_perplexity(estimator):
+    lm = LanguageModel(estimator, max_depth=4, min_count=2).fit(train)
+    return lm.backoff_model_.n_pairs, lm.perplexity(test)
+
+
+whole = size_and_perplexity(KneserNeyLM())
+curves = {
+    name: np.array([size_and_perplexity(e) for e in estimators])
+    for name, estimators in ways.items()
+}
+print(f"whole model: {whole[0]} n-grams, perplexity {whole[1]:.1f}")
+for name, curve in curves.items():
+    for size, perplexity in curve:
+        print(f"{name:>16}: {size:6.0f} n-grams, perplexity {perplexity:.1f}")
+
+# %%
+# Low and to the left is good. A cut-off by count removes what is rare, whether it is
+# predictable or not; the others ask what is lost.
+
+fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+for name, curve in curves.items():
+    ax.plot(*curve.T, marker="o", label=name)
+ax.plot(*whole, "k*", markersize=12, label="whole model")
+ax.set_xscale("log")
+ax.set_xlabel("n-grams")
+ax.set_ylabel("perplexity per token")
+ax.grid(alpha=0.3)
+ax.legend()

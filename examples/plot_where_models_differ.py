@@ -1,0 +1,94 @@
+"""
+Where one language model is better than another
+===============================================
+
+A perplexity is one number. The displays of this page take it apart: by the length of
+the context that was seen in training, word by word, by the frequency of the words, and
+by the place of the weights.
+
+Three log-linear models are compared with Kneser-Ney smoothing. The text is that of
+Python's own help, so nothing is downloaded.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklstruct import StructuredLogLinearLM
+from sklstruct.datasets import load_python_topics
+from sklstruct.language_model import LanguageModel
+from sklstruct.plotting import (
+    DepthLossDisplay,
+    WeightsByDepthDisplay,
+    WordLossDisplay,
+)
+from sklstruct.smoothing import KneserNeyLM
+
+sentences = load_python_topics(drop_repeated=True)
+block = np.arange(len(sentences)) // 50
+test_blocks = np.random.default_rng(0).permutation(block[-1] + 1)[:9]
+is_test = np.isin(block, test_blocks)
+train = [s for s, t in zip(sentences, is_test) if not t]
+test = [s for s, t in zip(sentences, is_test) if t]
+
+
+def fitted(estimator):
+    return LanguageModel(estimator, max_depth=4, min_count=2).fit(train)
+
+
+baseline = fitted(KneserNeyLM())
+models = {
+    "l1": fitted(StructuredLogLinearLM(penalty="l1", lam=0.5, alpha=0.7)),
+    "l2": fitted(StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7)),
+    "tree_l2": fitted(StructuredLogLinearLM(penalty="tree_l2", lam=0.8, alpha=1.2)),
+}
+for name, model in {"Kneser-Ney": baseline, **models}.items():
+    print(f"{name:>10}: perplexity {model.perplexity(test):.1f}")
+
+# %%
+# By the length of the known context
+# ----------------------------------
+#
+# Tokens are grouped by the longest suffix of their context that the training text has,
+# so that all models predict the same words after the same contexts. Above 0 a model is
+# better than the baseline there; the bars say how many tokens that is.
+
+DepthLossDisplay.from_language_models(
+    models, baseline, test, baseline_name="Kneser-Ney"
+)
+
+# %%
+# Word by word
+# ------------
+#
+# A point is a word, coloured by its frequency in training. Below the diagonal the
+# log-linear model is better. Rare words are many, and at the top right.
+
+WordLossDisplay.from_language_models(
+    models["tree_l2"], baseline, test, train, name="tree_l2",
+    baseline_name="Kneser-Ney",
+)  # fmt: skip
+
+# %%
+# The same words by frequency. The circles are the means of words of like frequency:
+# they say where a difference of perplexity comes from, and the cloud how much it
+# varies.
+
+fig, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
+for ax, (name, model) in zip(axes, models.items()):
+    WordLossDisplay.from_language_models(
+        model, baseline, test, train, kind="difference", name=name,
+        baseline_name="Kneser-Ney", ax=ax,
+    )  # fmt: skip
+    ax.set_title(name)
+axes[0].set_ylabel("gain over Kneser-Ney, nats")
+for ax in axes[1:]:
+    ax.set_ylabel("")
+
+# %%
+# Where the weights are
+# ---------------------
+#
+# Of the log-linear models the non-zero weights, of Kneser-Ney its probabilities: what
+# an ARPA file of it holds. Penalties that make weights 0 do so at the deep contexts.
+
+WeightsByDepthDisplay.from_language_models({"Kneser-Ney": baseline, **models})
