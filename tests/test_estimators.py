@@ -34,7 +34,12 @@ from sklstruct import (
 )
 from sklstruct.backoff import PrunedLM
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
-from sklstruct.hierarchical import REGULARIZATIONS, GammaPrior
+from sklstruct.hierarchical import (
+    REGULARIZATIONS,
+    GammaPrior,
+    PathClassifier,
+    SenseClassifier,
+)
 from sklstruct.hmm import (
     ClassifierEmission,
     EditDistanceChannel,
@@ -217,6 +222,16 @@ TABLE = [
     hierarchical(regularization="gamma", draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
     hierarchical(estimator=DualLinearClassifier("log_loss"), draws=True, fails=_DRAWS),
+    Entry(
+        PathClassifier(HierarchicalClassifier(estimator="logistic")),
+        "features",
+        fails={"check_supervised_y_2d": "a column is a path of one level, not a slip"},
+    ),
+    Entry(
+        SenseClassifier(HierarchicalClassifier(estimator="logistic"), random_state=0),
+        "features",
+        draws=True,
+    ),
     dual(),
     dual(loss="log_loss"),
     dual(loss="ovr_log_loss", suite=False),

@@ -1,5 +1,12 @@
-"""Likelihood, perplexity and code length, and scorers aligned by ``classes_``."""
+"""Likelihood, perplexity and code length, scorers aligned by ``classes_``, and how much
+of the path to a class was predicted.
+"""
 
+from ._hierarchical import (
+    hierarchical_f1_score,
+    hierarchical_precision_score,
+    hierarchical_recall_score,
+)
 from ._likelihood import (
     LikelihoodScorer,
     TargetCounts,
@@ -18,6 +25,9 @@ __all__ = [
     "LikelihoodScorer",
     "TargetCounts",
     "code_length",
+    "hierarchical_f1_score",
+    "hierarchical_precision_score",
+    "hierarchical_recall_score",
     "log_likelihood",
     "log_likelihood_scorer",
     "make_code_length_scorer",

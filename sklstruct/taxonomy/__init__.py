@@ -2,6 +2,7 @@
 
 from . import builders
 from ._given import as_taxonomy
+from ._label_paths import LabelTree, as_paths
 from ._proximity import ClassProximity
 from ._shape import TreeShape, choose_shape
 from ._statistics import ClassStatistics
@@ -13,8 +14,10 @@ __all__ = [
     "ClassProximity",
     "ClassSets",
     "ClassStatistics",
+    "LabelTree",
     "Taxonomy",
     "TreeShape",
+    "as_paths",
     "as_taxonomy",
     "choose_shape",
 ]

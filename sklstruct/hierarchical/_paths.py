@@ -1,0 +1,387 @@
+"""PathClassifier: labels that are paths down a hierarchy, of any length."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from .._checks import check_sparse
+from .._compat import HasMethods, Interval, _check_sample_weight, _fit_context
+from .._parallel import row_blocks, rows_per_block
+from ..taxonomy import LabelTree, as_paths
+from ._classifier import HierarchicalClassifier
+
+
+class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    r"""Classification into the nodes of a hierarchy, with labels as paths.
+
+    A label is the path :math:`(v_1, \dots, v_m)` to a node, an inner one or a leaf;
+    paths may differ in length. With C the nodes at which samples end, a classifier
+    learns :math:`P(c \mid x)` over C, along the tree of the paths if it can, where to
+    stop at an inner node is one of the decisions there, and a node v has
+
+    .. math::
+        P(v \mid x) = \sum_{c \in C:\ v \text{ on the path to } c} P(c \mid x).
+
+    The answer is the most probable path; with `min_proba` t > 0 the path of most
+    probable nodes from the root, as long as :math:`P(v \mid x) \ge t`.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`, default=None
+        What learns the classes; None is `HierarchicalClassifier()`.
+
+    learn_taxonomy : bool, default=False
+        Whether an `estimator` with a parameter `taxonomy` keeps it. By default it is
+        set to the tree of the paths.
+
+    min_proba : float, default=0.0
+        Probability that the nodes of an answer have at least, from 0 to 1. Where it is
+        not reached the path stops above: a coarse answer that is right instead of a
+        fine one that is a guess. The first level is always answered.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes, n_levels)
+        The paths of C, in the order of the columns of `predict_proba`. With
+        one-dimensional labels of shape (n_classes,).
+
+    estimator_ : classifier
+        Fitted; its classes are 0 ... n_classes - 1.
+
+    label_tree_ : LabelTree
+        The nodes of all paths.
+
+    n_features_in_ : int
+        Number of columns of X, if the estimator says.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    See Also
+    --------
+    sklstruct.metrics.hierarchical_f1_score : How much of the paths is right.
+
+    sklstruct.taxonomy.as_paths : The forms that paths may have.
+
+    Notes
+    -----
+    One path a sample: several are multi-label classification, which this is not. See
+    ``hiclass.MultiLabelLocalClassifierPerNode`` of HiClass, or omikuji, napkinXC and
+    PECOS for many labels without a hierarchy.
+
+    The same label below two nodes is two classes. For a class that is at several
+    places of a tree and whose samples do not say which, see `SenseClassifier`.
+
+    References
+    ----------
+    The form of the labels: F. M. Miranda, N. Köhnecke, B. Y. Renard, "HiClass: a
+    Python library for local hierarchical classification compatible with scikit-learn",
+    JMLR 24, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklstruct.hierarchical import PathClassifier
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [9.0, 0.0], [9.0, 9.0]]
+    >>> y = [["animal", "cat"], ["animal", "dog"], ["animal"], ["tool"],
+    ...      ["tool", "saw"]]
+    >>> model = PathClassifier().fit(X, y)
+    >>> model.predict([[0.0, -9.0], [9.0, 20.0]])
+    array([['animal', 'cat'],
+           ['tool', 'saw']], dtype='<U6')
+    >>> model.set_params(min_proba=0.9).predict([[0.0, 1.0]])
+    array([['animal', '']], dtype='<U6')
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict_proba"]), None],
+        "learn_taxonomy": ["boolean"],
+        "min_proba": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        learn_taxonomy: bool = False,
+        min_proba: float = 0.0,
+    ) -> None:
+        self.estimator = estimator
+        self.learn_taxonomy = learn_taxonomy
+        self.min_proba = min_proba
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> PathClassifier:
+        """Fit the classifier to the classes at the ends of the paths.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features, or what else the estimator takes: texts, with a pipeline.
+
+        y : array-like of shape (n_samples, n_levels) or (n_samples,)
+            Paths; see `as_paths`.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, for an estimator that takes them; weight 0 is as if
+            absent.
+
+        Returns
+        -------
+        self : PathClassifier
+
+        Raises
+        ------
+        ValueError
+            Paths that are none (see `as_paths`), an empty one, numbers of samples that
+            differ, a `sample_weight` for an estimator that takes none.
+        """
+        if y is None:
+            raise ValueError(
+                "This PathClassifier estimator requires y to be passed, but the target "
+                "y is None"
+            )
+        check_sparse(X)
+        X = _as_samples(X)
+        if hasattr(y, "__array__") and not hasattr(y, "to_numpy"):
+            y = np.asarray(y)
+        one_level = np.ndim(y) == 1 if isinstance(y, np.ndarray) else None
+        if one_level:
+            check_classification_targets(y)
+        paths = as_paths(y, "y")
+        if one_level is None:
+            one_level = paths.shape[1] == 1 and not any(
+                isinstance(row, list | tuple | np.ndarray) for row in y
+            )
+        if (paths[:, 0] == "").any():
+            i = int(np.argmax(paths[:, 0] == ""))
+            raise ValueError(f"y[{i}] is an empty path: every sample needs a node")
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n_samples != len(paths):
+            raise ValueError(
+                "X and y have inconsistent numbers of samples: "
+                f"{n_samples} and {len(paths)}"
+            )
+        estimator = (
+            HierarchicalClassifier() if self.estimator is None else self.estimator
+        )
+        params = {}
+        if sample_weight is not None:
+            if not has_fit_parameter(estimator, "sample_weight"):
+                name = type(estimator).__name__
+                raise ValueError(f"sample_weight: the estimator {name} takes none")
+            weight = _check_sample_weight(
+                sample_weight,
+                np.empty((n_samples, 1)),
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+            used = np.flatnonzero(weight > 0)
+            X, paths = _rows(X, used), paths[used]
+            params["sample_weight"] = weight[used]
+        tree, code = LabelTree.of(paths)
+        estimator = clone(estimator)
+        if not self.learn_taxonomy and "taxonomy" in estimator.get_params(deep=False):
+            estimator.set_params(taxonomy=tree.taxonomy())
+        self.estimator_ = estimator.fit(X, code, **params)
+        self.label_tree_ = tree
+        table = tree.paths()
+        if paths.dtype != object:
+            table = table.astype(str)
+        classes = table[tree.class_node]
+        if one_level:
+            labels = classes[:, 0].tolist()
+            classes = np.array(labels, dtype=np.asarray(y).dtype)
+        self.classes_, self._table = classes, table
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def _blocks(self, X: Any, use: Any) -> None:
+        """use(rows, probabilities of all classes) for blocks of rows."""
+        check_is_fitted(self, "estimator_")
+        check_sparse(X)
+        X = _as_samples(X)
+        n_samples = X.shape[0] if hasattr(X, "shape") and X.shape else len(X)
+        width = self.label_tree_.parent.size + len(self.classes_)
+        for part in row_blocks(n_samples, rows_per_block(width)):
+            whole = part.start == 0 and part.stop >= n_samples
+            rows = X if whole else _rows(X, np.arange(part.start, part.stop))
+            use(part, np.asarray(self.estimator_.predict_proba(rows)))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        r""":math:`P(c \mid x)` for every path of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+        """
+        parts: list[NDArray] = []
+        self._blocks(X, lambda part, proba: parts.append(proba))
+        return np.concatenate(parts)
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray:
+        """Natural logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given paths.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples, n_levels) or (n_samples,)
+            Paths, each as a whole: that samples end there.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN for paths that are not in ``classes_``.
+        """
+        log_proba = self.predict_log_proba(X)
+        known = as_paths(self.classes_, "classes_").astype(object)
+        code = {tuple(p for p in path if p != ""): c for c, path in enumerate(known)}
+        paths = as_paths(y, "y").astype(object)
+        if len(paths) != len(log_proba):
+            raise ValueError(
+                "X and y have inconsistent numbers of samples: "
+                f"{len(log_proba)} and {len(paths)}"
+            )
+        at = np.array(
+            [code.get(tuple(p for p in path if p != ""), -1) for path in paths]
+        )
+        found = log_proba[np.arange(at.size), at]
+        found[at < 0] = np.nan
+        return found
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """The path of each sample.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples, n_levels)
+            Paths, filled up with "". Of shape (n_samples,) if the labels were
+            one-dimensional.
+        """
+        check_is_fitted(self, "estimator_")
+        tree = self.label_tree_
+        parts: list[NDArray] = []
+        if self.min_proba == 0 or self.classes_.ndim == 1:
+            self._blocks(X, lambda part, proba: parts.append(proba.argmax(axis=1)))
+            return self.classes_[np.concatenate(parts)]
+        code, node = tree.ancestors()
+        shape = tree.class_node.size, tree.parent.size
+        below = sp.csr_array((np.ones(code.size), (code, node)), shape=shape)
+        self._blocks(X, lambda part, proba: parts.append(self._walk(proba, below)))
+        return self._table[np.concatenate(parts)]
+
+    def _walk(self, proba: NDArray, below: sp.csr_array) -> NDArray:
+        """The last node of each row's way down."""
+        tree = self.label_tree_
+        mass = np.asarray(proba @ below)
+        own = np.zeros(mass.shape)  # of samples that end at the node
+        own[:, tree.class_node] = proba
+        first = np.searchsorted(tree.parent, np.arange(tree.parent.size + 1))
+        at = np.zeros(len(proba), dtype=np.int64)
+        active = np.arange(len(proba))
+        while active.size:
+            moved = []
+            for v in np.unique(at[active]).tolist():
+                rows = active[at[active] == v]
+                children = mass[rows, first[v] : first[v + 1]]
+                if not children.shape[1]:
+                    continue
+                best = children.argmax(axis=1)
+                top = children[np.arange(rows.size), best]
+                on = (top >= self.min_proba) & (top >= own[rows, v])
+                on |= v == 0
+                at[rows[on]] = first[v] + best[on]
+                moved.append(rows[on])
+            active = np.concatenate(moved) if moved else np.empty(0, dtype=np.int64)
+        return at
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the samples whose whole path is right.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples, n_levels) or (n_samples,)
+            Paths.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        true, found = as_paths(y, "y"), as_paths(self.predict(X), "predicted")
+        width = max(true.shape[1], found.shape[1])
+        wide = np.full((2, len(true), width), "", dtype=object)
+        wide[0, :, : true.shape[1]] = true
+        wide[1, :, : found.shape[1]] = found
+        return float(
+            np.average((wide[0] == wide[1]).all(axis=1), weights=sample_weight)
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = HierarchicalClassifier() if self.estimator is None else self.estimator
+        tags.input_tags.sparse = get_tags(inner).input_tags.sparse
+        return tags
+
+
+def _as_samples(X: Any) -> Any:
+    """An array, a frame or a sparse matrix as it is; a list, which may hold texts."""
+    if hasattr(X, "__array__") and not hasattr(X, "shape"):
+        return np.asarray(X)
+    return X
+
+
+def _rows(X: Any, rows: NDArray) -> Any:
+    """Some of the samples, whatever holds them."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if sp.issparse(X):
+        return X.tocsr()[rows]
+    return X[rows] if isinstance(X, np.ndarray) else [X[i] for i in rows.tolist()]

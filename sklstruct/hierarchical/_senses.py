@@ -1,0 +1,332 @@
+"""SenseClassifier: classes that are at several leaves of a tree."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
+
+from .._checks import INT32_MAX, check_sparse, check_squares
+from .._compat import HasMethods, Interval, _check_sample_weight, _fit_context
+from .._parallel import row_blocks, rows_per_block
+from ._classifier import HierarchicalClassifier
+
+
+class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    r"""Classes of several senses, each at a place of its own in the tree.
+
+    A class y whose samples lie in several clusters, as a word with several meanings,
+    is given the senses S(y), a partition of its samples:
+
+    .. math::
+        P(y \mid x) = \sum_{s \in S(y)} P(s \mid x),
+
+    with :math:`P(s \mid x)` a classifier of the senses of all classes. One that learns
+    a taxonomy puts each sense where it belongs, so that the class is at several leaves.
+
+    Senses are first the clusters of k-means among the samples of a class; each further
+    round gives every sample to the sense of its class that is the most probable, and
+    fits again.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`, default=None
+        What learns the senses; None is `HierarchicalClassifier()`.
+
+    n_senses : int, default=2
+        Senses of a class, at least 1; fewer remain where one gets no samples.
+
+    min_samples : int, default=20
+        A class with fewer samples than `min_samples` times `n_senses` has one sense;
+        at least 1.
+
+    n_rounds : int, default=2
+        Largest number of fits, at least 1. It ends before when no sample moves.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of k-means.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+
+    sense_class_ : ndarray of shape (n_senses,)
+        The class, as an index into ``classes_``, of each sense; ascending.
+
+    sense_labels_ : ndarray of shape (n_samples,)
+        Sense of each training sample; those of weight 0 have the first of their class.
+
+    estimator_ : classifier
+        Fitted to the senses.
+
+    n_rounds_ : int
+        Fits made.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
+
+    References
+    ----------
+    .. [1] A. Nelakanti, "Modélisation du langage à l'aide de pénalités structurées",
+       thesis, Université Pierre et Marie Curie, 2014, on chapter 4: classes at
+       multiple leaves.
+    .. [2] A. Mnih, G. Hinton, "A scalable hierarchical distributed language model",
+       NIPS 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklstruct.hierarchical import SenseClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> place = rng.integers(4, size=400)  # of four, every other one is "bank"
+    >>> X = rng.normal(size=(400, 1)) * 0.3 + 3 * place[:, None]
+    >>> y = np.array(["bank", "river", "bank", "money"])[place]
+    >>> model = SenseClassifier(random_state=0).fit(X, y)
+    >>> model.predict([[0.0], [3.0], [6.0], [9.0]])
+    array(['bank', 'river', 'bank', 'money'], dtype='<U5')
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict_proba"]), None],
+        "n_senses": [Interval(Integral, 1, None, closed="left")],
+        "min_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_senses: int = 2,
+        min_samples: int = 20,
+        n_rounds: int = 2,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_senses = n_senses
+        self.min_samples = min_samples
+        self.n_rounds = n_rounds
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> SenseClassifier:
+        """Find the senses and fit the classifier to them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, for an estimator that takes them; weight 0 is as if
+            absent.
+
+        Returns
+        -------
+        self : SenseClassifier
+
+        Raises
+        ------
+        ValueError
+            Features that are not finite or so large that squares overflow, malformed
+            sparse matrices, no positive weight, a `sample_weight` for an estimator
+            that takes none.
+        """
+        if y is None:
+            raise ValueError(
+                "This SenseClassifier estimator requires y to be passed, but the "
+                "target y is None"
+            )
+        check_sparse(X)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+        check_squares(X)
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        estimator = (
+            HierarchicalClassifier() if self.estimator is None else self.estimator
+        )
+        params: dict[str, Any] = {}
+        used = np.arange(y.size)
+        weight = np.ones(y.size)
+        if sample_weight is not None:
+            if not has_fit_parameter(estimator, "sample_weight"):
+                name = type(estimator).__name__
+                raise ValueError(f"sample_weight: the estimator {name} takes none")
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            used = np.flatnonzero(weight > 0)
+            params["sample_weight"] = weight[used]
+        rng = check_random_state(self.random_state)
+        self.classes_, code = np.unique(y[used], return_inverse=True)
+        rows = X[used] if used.size < y.size else X
+        sense = self._clusters(rows, code, weight[used], rng)
+        for n_rounds in range(1, self.n_rounds + 1):
+            owner, sense = _numbered(code, sense)
+            self.sense_class_ = owner
+            self.estimator_ = clone(estimator).fit(rows, sense, **params)
+            self.n_rounds_ = n_rounds
+            if n_rounds == self.n_rounds or owner.size == self.classes_.size:
+                break
+            moved = self._assign(rows, code)
+            if np.array_equal(moved, sense):
+                break
+            sense = moved
+        first = np.searchsorted(owner, np.arange(self.classes_.size))
+        known = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        self.sense_labels_ = first[known]
+        self.sense_labels_[used] = sense
+        return self
+
+    def _clusters(self, X, code, weight, rng):
+        """Numbers of senses, of each class its own."""
+        sense = np.zeros(code.size, dtype=np.int64)
+        order = np.argsort(code, kind="stable")
+        ends = np.cumsum(np.bincount(code))
+        for lo, hi in zip(np.append(0, ends[:-1]), ends):
+            if self.n_senses == 1 or hi - lo < self.n_senses * self.min_samples:
+                continue
+            mine = order[lo:hi]
+            seed = int(rng.randint(INT32_MAX))
+            distinct = X[mine]
+            if not sp.issparse(distinct) and len(np.unique(distinct, axis=0)) < 2:
+                continue
+            model = KMeans(self.n_senses, n_init=4, random_state=seed)
+            sense[mine] = model.fit(distinct, sample_weight=weight[mine]).labels_
+        return sense
+
+    def _assign(self, X, code):
+        """The most probable sense of the class of each sample."""
+        best = np.empty(code.size, dtype=np.int64)
+        for part, proba in self._sense_proba(X):
+            mine = self.sense_class_ == code[part, None]
+            best[part] = np.where(mine, proba, -1.0).argmax(axis=1)
+        return best
+
+    def _sense_proba(self, X):
+        """(rows, probabilities of all senses) by blocks."""
+        for part in row_blocks(X.shape[0], rows_per_block(2 * self.sense_class_.size)):
+            yield part, np.asarray(self.estimator_.predict_proba(X[part]))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        r""":math:`P(y \mid x)`, the sums over the senses.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self, "estimator_")
+        check_sparse(X)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+        first = np.searchsorted(self.sense_class_, np.arange(self.classes_.size))
+        out = np.empty((X.shape[0], self.classes_.size))
+        for part, proba in self._sense_proba(X):
+            out[part] = np.add.reduceat(proba, first, axis=1)
+        return out
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray:
+        """Natural logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN for labels that are not in ``classes_``.
+        """
+        log_proba, y = self.predict_log_proba(X), column_or_1d(y)
+        if y.size != len(log_proba):
+            raise ValueError(
+                "X and y have inconsistent numbers of samples: "
+                f"{len(log_proba)} and {y.size}"
+            )
+        known = np.isin(y, self.classes_)
+        code = np.zeros(y.size, dtype=np.int64)
+        code[known] = np.searchsorted(self.classes_, y[known])
+        found = log_proba[np.arange(y.size), code]
+        found[~known] = np.nan
+        return found
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """The most probable class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = HierarchicalClassifier() if self.estimator is None else self.estimator
+        tags.input_tags.sparse = get_tags(inner).input_tags.sparse
+        return tags
+
+
+def _numbered(code: NDArray, sense: NDArray) -> tuple[NDArray, NDArray]:
+    """(class of each sense, sense of each sample), numbered by class."""
+    pairs, number = np.unique(
+        np.column_stack([code, sense]), axis=0, return_inverse=True
+    )
+    return pairs[:, 0], number.ravel()

@@ -1,0 +1,277 @@
+"""How much of the path to the true node was predicted."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils.validation import column_or_1d
+
+from .._compat import _check_sample_weight
+from .._docs import shared_docs
+from ..taxonomy import Taxonomy, as_paths
+
+_BLOCKS = {
+    "shared_parameters": """
+        y_true, y_pred : array-like of shape (n_samples, n_levels)
+            Paths from below the root, one column a level, filled up with "" (see
+            `sklstruct.taxonomy.as_paths`); lists of unequal length will do. A group is
+            known by its whole path. A path of "" alone is the root. With `taxonomy`,
+            labels of shape (n_samples,).
+
+        taxonomy : Taxonomy, default=None
+            The tree that labels stand in; it must have them all.
+
+        average : {"micro", "macro"}, default="micro"
+            "micro": of the sums over all samples. "macro": the mean over samples.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights >= 0.
+
+        zero_division : {"warn", 0.0, 1.0, nan}, default="warn"
+            The value of 0 / 0; "warn" is 0 with a warning.
+    """,
+    "shared_errors": """
+        ValueError
+            Paths that are none, numbers of samples that differ, labels that the
+            taxonomy lacks, a parameter out of its range.
+    """,
+    "shared_sources": """
+        .. [1] S. Kiritchenko, S. Matwin, R. Nock, A. F. Famili, "Learning and
+           evaluation in the presence of class hierarchies: application to text
+           categorization", Canadian AI 2006.
+        .. [2] F. M. Miranda, N. Köhnecke, B. Y. Renard, "HiClass: a Python library for
+           local hierarchical classification compatible with scikit-learn", JMLR 24,
+           2023: the same numbers where no label stands at two places of the tree.
+    """,
+}
+
+
+@shared_docs(**_BLOCKS)
+def hierarchical_precision_score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    taxonomy: Taxonomy | None = None,
+    average: str = "micro",
+    sample_weight: ArrayLike | None = None,
+    zero_division: str | float = "warn",
+) -> float:
+    r"""Share of the predicted nodes that are right.
+
+    .. math::
+        hP = \frac{\sum_i |\alpha_i \cap \beta_i|}{\sum_i |\alpha_i|},
+
+    with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
+    true ones, both without the root.
+
+    Parameters
+    ----------
+    {shared_parameters}
+
+    Returns
+    -------
+    precision : float
+        From 0 to 1.
+
+    Raises
+    ------
+    {shared_errors}
+
+    References
+    ----------
+    {shared_sources}
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import hierarchical_precision_score
+    >>> y_true = [["animal", "dog"], ["animal", "cat"], ["vehicle"]]
+    >>> y_pred = [["animal", "cat"], ["animal"], ["vehicle", "bus"]]
+    >>> hierarchical_precision_score(y_true, y_pred)
+    0.6
+    """
+    return _score(
+        "precision", y_true, y_pred, taxonomy, average, sample_weight, zero_division
+    )
+
+
+@shared_docs(**_BLOCKS)
+def hierarchical_recall_score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    taxonomy: Taxonomy | None = None,
+    average: str = "micro",
+    sample_weight: ArrayLike | None = None,
+    zero_division: str | float = "warn",
+) -> float:
+    r"""Share of the true nodes that were predicted.
+
+    .. math::
+        hR = \frac{\sum_i |\alpha_i \cap \beta_i|}{\sum_i |\beta_i|},
+
+    with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
+    true ones, both without the root.
+
+    Parameters
+    ----------
+    {shared_parameters}
+
+    Returns
+    -------
+    recall : float
+        From 0 to 1.
+
+    Raises
+    ------
+    {shared_errors}
+
+    References
+    ----------
+    {shared_sources}
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import hierarchical_recall_score
+    >>> y_true = [["animal", "dog"], ["animal", "cat"], ["vehicle"]]
+    >>> y_pred = [["animal", "cat"], ["animal"], ["vehicle", "bus"]]
+    >>> hierarchical_recall_score(y_true, y_pred)
+    0.6
+    """
+    return _score(
+        "recall", y_true, y_pred, taxonomy, average, sample_weight, zero_division
+    )
+
+
+@shared_docs(**_BLOCKS)
+def hierarchical_f1_score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    taxonomy: Taxonomy | None = None,
+    average: str = "micro",
+    sample_weight: ArrayLike | None = None,
+    zero_division: str | float = "warn",
+) -> float:
+    r"""Harmonic mean of hierarchical precision and recall.
+
+    .. math::
+        hF = \frac{2\, hP\, hR}{hP + hR}
+        = \frac{2 \sum_i |\alpha_i \cap \beta_i|}{\sum_i |\alpha_i| + |\beta_i|},
+
+    with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
+    true ones, both without the root.
+
+    Parameters
+    ----------
+    {shared_parameters}
+
+    Returns
+    -------
+    f1 : float
+        From 0 to 1.
+
+    Raises
+    ------
+    {shared_errors}
+
+    References
+    ----------
+    {shared_sources}
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import hierarchical_f1_score
+    >>> from sklstruct.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_nested([["cat", "dog"], [["tram"], ["bus"]]])
+    >>> y_true, y_pred = ["dog", "cat", "bus"], ["cat", "cat", "tram"]
+    >>> round(hierarchical_f1_score(y_true, y_pred, taxonomy=tree), 3)
+    0.667
+    """
+    return _score("f1", y_true, y_pred, taxonomy, average, sample_weight, zero_division)
+
+
+def _score(
+    which, y_true, y_pred, taxonomy, average, sample_weight, zero_division
+) -> float:
+    if average not in ("micro", "macro"):
+        raise ValueError(f'average must be "micro" or "macro", got {average!r}')
+    warn = isinstance(zero_division, str) and zero_division == "warn"
+    if not warn and not (
+        isinstance(zero_division, Real)
+        and (zero_division in (0, 1) or np.isnan(zero_division))
+    ):
+        raise ValueError(
+            f'zero_division must be "warn", 0, 1 or nan, got {zero_division!r}'
+        )
+    if not isinstance(taxonomy, Taxonomy | None):
+        raise ValueError(
+            f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
+            "Taxonomy.from_nested, from_parents or from_paths"
+        )
+    if taxonomy is None:
+        true, predicted = as_paths(y_true, "y_true"), as_paths(y_pred, "y_pred")
+    else:
+        true, predicted = column_or_1d(y_true), column_or_1d(y_pred)
+        true = _label_paths(taxonomy, true, "y_true")
+        predicted = _label_paths(taxonomy, predicted, "y_pred")
+    if len(true) != len(predicted):
+        raise ValueError(
+            "y_true and y_pred have inconsistent numbers of samples: "
+            f"{len(true)} and {len(predicted)}"
+        )
+    weight = _check_sample_weight(
+        sample_weight,
+        np.empty((len(true), 1)),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    width = min(true.shape[1], predicted.shape[1])
+    same = true[:, :width] == predicted[:, :width]
+    # A path ends with its first "", and paths part once.
+    both = np.cumprod(same & (true[:, :width] != ""), axis=1).sum(axis=1)
+    n_true, n_predicted = (true != "").sum(axis=1), (predicted != "").sum(axis=1)
+    right, total = {
+        "precision": (both, n_predicted),
+        "recall": (both, n_true),
+        "f1": (2 * both, n_predicted + n_true),
+    }[which]
+    if average == "micro":
+        right, total, weight = weight @ right, weight @ total, 1.0
+    used = np.atleast_1d(weight) > 0
+    right, total, weight = (
+        np.atleast_1d(part).astype(np.float64)[used] for part in (right, total, weight)
+    )
+    ratio = np.full(total.size, 0.0 if warn else float(zero_division))
+    np.divide(right, total, out=ratio, where=total > 0)
+    if warn and not total.all():
+        warnings.warn(
+            f"hierarchical {which} is 0 / 0, of paths of the root alone, and set to 0; "
+            "zero_division says what it is",
+            UndefinedMetricWarning,
+            stacklevel=3,
+        )
+    return float(np.average(ratio, weights=weight))
+
+
+def _label_paths(taxonomy: Taxonomy, labels: NDArray, name: str) -> NDArray:
+    """Numbers of the nodes above each label, its own last, filled up with ""."""
+    known = np.isin(labels, taxonomy.classes)
+    if not known.all():
+        label = labels[~known].tolist()[0]
+        raise ValueError(f"{name} has the label {label!r}, which the taxonomy lacks")
+    code = np.searchsorted(taxonomy.classes, labels)
+    depth = taxonomy.level_of_node
+    shared = np.bincount(taxonomy.leaf_of_class, minlength=taxonomy.n_nodes) > 1
+    table = np.full((taxonomy.n_classes, taxonomy.depth + 1), "", dtype=object)
+    for c in np.unique(code).tolist():
+        node = taxonomy.leaf_of_class[c]
+        if shared[node] or node == 0:
+            table[c, depth[node]] = taxonomy.n_nodes + c
+        while node > 0:
+            table[c, depth[node] - 1] = int(node)
+            node = taxonomy.parent[node]
+    return table[code]

@@ -1,0 +1,190 @@
+"""Labels as paths: one column a level, shorter paths filled up with ""."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._labels import as_labels
+from ._taxonomy import Taxonomy
+
+__all__ = ["LabelTree", "as_paths"]
+
+
+def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
+    r"""Checked paths as an array of shape (n_samples, n_levels).
+
+    Row i is :math:`(v_1, \dots, v_m, \epsilon, \dots, \epsilon)`, a path from below the
+    root down to its node, with :math:`\epsilon` = "" for the levels that it does not
+    reach: the form in which HiClass takes labels.
+
+    Parameters
+    ----------
+    paths : array-like of shape (n_samples, n_levels) or (n_samples,), or list of lists
+        Labels by level from the top down: strings or numbers, of one kind at each
+        level. Rows may differ in length; "", None and NaN are levels that are not
+        reached. One-dimensional labels are paths of one level.
+
+    name : str, default="y"
+        What messages call them.
+
+    Returns
+    -------
+    paths : ndarray of shape (n_samples, n_levels)
+        Of strings, or of objects where there are numbers.
+
+    Raises
+    ------
+    ValueError
+        A level that is left out above another, labels of two kinds at a level, more
+        than two dimensions: several paths a sample are multi-label classification, for
+        which see HiClass.
+
+    Examples
+    --------
+    >>> from sklstruct.taxonomy import as_paths
+    >>> as_paths([["animal", "dog"], ["animal"], ["vehicle", "rail", "tram"]])
+    array([['animal', 'dog', ''],
+           ['animal', '', ''],
+           ['vehicle', 'rail', 'tram']], dtype='<U7')
+    """
+    if paths is None:
+        raise ValueError(f"{name} is None; pass a path for every sample")
+    if hasattr(paths, "to_numpy"):  # a data frame or series
+        paths = paths.to_numpy()
+    elif hasattr(paths, "__array__"):
+        paths = np.asarray(paths)
+    if not isinstance(paths, np.ndarray):
+        rows = list(paths)
+        nested = [isinstance(row, list | tuple | np.ndarray) for row in rows]
+        if any(nested):
+            if not all(nested):
+                odd = rows[nested.index(False)]
+                raise ValueError(f"{name} mixes paths and labels, such as {odd!r}")
+            if any(isinstance(v, list | tuple | np.ndarray) for r in rows for v in r):
+                raise ValueError(_SEVERAL.format(name))
+            width = max(len(row) for row in rows)
+            paths = np.full((len(rows), width), "", dtype=object)
+            for i, row in enumerate(rows):
+                paths[i, : len(row)] = row
+        else:
+            paths = np.array(rows, dtype=object)
+    if paths.ndim > 2:
+        raise ValueError(_SEVERAL.format(name))
+    if paths.ndim == 0 or 0 in paths.shape:
+        raise ValueError(f"{name} holds no paths, got shape {paths.shape}")
+    paths = paths[:, None] if paths.ndim == 1 else paths
+    if paths.dtype.kind not in "US":
+        paths = paths.astype(object)
+        paths[_is_missing(paths).astype(bool)] = ""
+    empty = paths == ""
+    gap = empty[:, :-1] & ~empty[:, 1:]
+    if gap.any():
+        i, level = np.argwhere(gap)[0].tolist()
+        raise ValueError(
+            f"{name}[{i}] = {paths[i].tolist()} leaves out level {level}; a path is "
+            'filled up with "" at its end only'
+        )
+    if paths.dtype == object:
+        text = [isinstance(v, str) for v in paths.ravel()]
+        if all(text):
+            return paths.astype(str)
+        for level in range(paths.shape[1]):
+            try:
+                as_labels(paths[~empty[:, level], level])
+            except ValueError as exc:
+                raise ValueError(f"{name}, level {level}: {exc}") from None
+    return paths
+
+
+_SEVERAL = (
+    "{} has more than two dimensions, several paths a sample; that is multi-label "
+    "classification, for which see HiClass (hiclass.MultiLabelLocalClassifierPerNode)"
+)
+# NaN is not equal to itself.
+_is_missing = np.frompyfunc(lambda value: value is None or value != value, 1, 1)
+
+
+class LabelTree(NamedTuple):
+    """The nodes of a set of paths, level by level, and the classes that end at them.
+
+    A node is known by its whole path. The root is node 0. A class is a node at which
+    some sample ends; where others pass it, it is an inner node and a class.
+    """
+
+    parent: NDArray
+    """(n_nodes,), -1 for the root."""
+
+    label: NDArray
+    """(n_nodes,) of objects: the last label of the path."""
+
+    depth: NDArray
+    """(n_nodes,), 0 for the root."""
+
+    class_node: NDArray
+    """(n_classes,), ascending."""
+
+    @classmethod
+    def of(cls, paths: NDArray) -> tuple[LabelTree, NDArray]:
+        """(tree, class of each sample) of checked paths."""
+        n, n_levels = paths.shape
+        node = np.zeros(n, dtype=np.int64)
+        parent, label, depth = [np.array([-1])], [np.array([""], object)], [np.zeros(1)]
+        n_nodes = 1
+        for level in range(n_levels):
+            rows = np.flatnonzero(paths[:, level] != "")
+            if not rows.size:
+                break
+            names, code = np.unique(as_labels(paths[rows, level]), return_inverse=True)
+            key, place = np.unique(node[rows] * names.size + code, return_inverse=True)
+            parent.append(key // names.size)
+            label.append(names[key % names.size].astype(object))
+            depth.append(np.full(key.size, level + 1))
+            node[rows] = n_nodes + place
+            n_nodes += key.size
+        class_node, code = np.unique(node, return_inverse=True)
+        tree = cls(
+            np.concatenate(parent),
+            np.concatenate(label),
+            np.concatenate(depth).astype(np.int64),
+            class_node,
+        )
+        return tree, code
+
+    def paths(self) -> NDArray:
+        """(n_nodes, n_levels) paths of all nodes, of objects."""
+        out = np.full((self.parent.size, int(self.depth.max())), "", dtype=object)
+        for v in range(1, self.parent.size):
+            out[v] = out[self.parent[v]]
+            out[v, self.depth[v] - 1] = self.label[v]
+        return out
+
+    def ancestors(self) -> tuple[NDArray, NDArray]:
+        """(class, node) pairs: every node on the path of every class, root included."""
+        node = self.class_node
+        code = np.arange(node.size)
+        found = []
+        while node.size:
+            found.append((code, node))
+            above = self.parent[node]
+            code, node = code[above >= 0], above[above >= 0]
+        return tuple(np.concatenate(part) for part in zip(*found))
+
+    def taxonomy(self) -> Taxonomy:
+        """The tree over the classes 0 ... n_classes - 1.
+
+        A class that others pass is a leaf beside the children of its node: to stop
+        there is one of the decisions at the node.
+        """
+        n = self.parent.size
+        passed = np.zeros(n, dtype=bool)
+        passed[self.parent[1:]] = True
+        stops = passed[self.class_node]
+        extra = np.flatnonzero(stops)
+        parent = np.concatenate([self.parent, self.class_node[extra]])
+        leaf = self.class_node.copy()
+        leaf[extra] = n + np.arange(extra.size)
+        names = [None if v == 0 else str(w) for v, w in enumerate(self.label)]
+        return Taxonomy(parent, leaf, names=names + [None] * extra.size)

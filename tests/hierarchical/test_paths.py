@@ -1,0 +1,275 @@
+"""PathClassifier and the paths it takes; SenseClassifier."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import PathClassifier, SenseClassifier
+from sklstruct.metrics import hierarchical_f1_score
+from sklstruct.taxonomy import LabelTree, Taxonomy, as_paths
+
+PATHS = [
+    ["animal", "dog"],
+    ["animal", "cat"],
+    ["animal"],
+    ["vehicle", "rail", "tram"],
+    ["vehicle", "road", "bus"],
+    ["vehicle", "road", "car"],
+    ["stone"],
+]
+
+
+def data(n=210, seed=0, noise=0.4):
+    """Clouds at places that go with the paths, and the paths."""
+    rng = np.random.default_rng(seed)
+    place = rng.normal(size=(len(PATHS), 5)) * 2
+    at = np.arange(n) % len(PATHS)
+    X = place[at] + noise * rng.normal(size=(n, 5))
+    return X, [PATHS[i] for i in at]
+
+
+# ------------------------------------------------------------------------ paths
+
+
+def test_forms_of_paths_agree():
+    expected = as_paths(PATHS)
+    assert expected.shape == (7, 3) and expected.dtype.kind == "U"
+    table = expected.astype(object)
+    for missing in ("", None, np.nan):
+        other = np.where(table == "", missing, table)
+        assert_array_equal(as_paths(other), expected)
+        assert_array_equal(as_paths(pd.DataFrame(other)), expected)
+    assert_array_equal(as_paths([tuple(p) for p in PATHS]), expected)
+    assert_array_equal(as_paths(["a", "b"]), [["a"], ["b"]])
+    numbers = as_paths([[1, 20], [1], [3, 4]])
+    assert numbers.tolist() == [[1, 20], [1, ""], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (None, "^y is None"),
+        ([], "^y holds no paths"),
+        ([["a", "", "b"]], r"^y\[0\] = .* leaves out level 1"),
+        ([["a"], [None, "b"]], r"^y\[1\] = .* leaves out level 0"),
+        ([["a"], "b"], "^y mixes paths and labels, such as 'b'"),
+        ([[["a"], ["b"]]], "^y has more than two dimensions.*multi-label"),
+        (np.zeros((2, 2, 2)), "^y has more than two dimensions"),
+        ([["a", 1], ["a", "x"]], "^y, level 1: labels must be all strings"),
+        ([["a", {}]], "^y, level 1"),
+    ],
+)
+def test_bad_paths(paths, message):
+    with pytest.raises(ValueError, match=message):
+        as_paths(paths)
+
+
+def test_tree_of_paths():
+    paths = as_paths(PATHS)
+    tree, code = LabelTree.of(paths)
+    assert_array_equal(tree.paths()[tree.class_node][code], paths)
+    # the nodes are the distinct prefixes
+    prefixes = {tuple(p[:k]) for p in PATHS for k in range(len(p) + 1)}
+    found = [tuple(v for v in p if v) for p in tree.paths().tolist()]
+    assert len(found) == len(prefixes) and set(found) == prefixes
+    assert (np.diff(tree.parent) >= 0).all()
+    taxonomy = tree.taxonomy()
+    number = {tuple(PATHS[i]): int(c) for i, c in enumerate(code)}
+
+    def k(*path):
+        return number[path]
+
+    assert taxonomy == Taxonomy.from_nested(
+        [
+            [[k("animal", "cat")], [k("animal", "dog")], [k("animal")]],
+            [k("stone")],
+            [
+                [k("vehicle", "rail", "tram")],
+                [[k("vehicle", "road", "bus")], [k("vehicle", "road", "car")]],
+            ],
+        ]
+    )
+    order, ancestor = tree.ancestors()
+    for c, path in enumerate(tree.paths()[tree.class_node].tolist()):
+        above = tree.paths()[ancestor[order == c]].tolist()
+        depth = sum(v != "" for v in path)
+        assert sorted(sum(v != "" for v in p) for p in above) == list(range(depth + 1))
+
+
+# --------------------------------------------------------------- PathClassifier
+
+
+@pytest.mark.parametrize(
+    "estimator", [None, LogisticRegression(), HierarchicalClassifier(C=10)]
+)
+def test_paths_are_learned(estimator):
+    X, y = data()
+    model = PathClassifier(estimator).fit(X[:140], y[:140])
+    found = model.predict(X[140:])
+    assert found.shape == (70, 3)
+    assert model.score(X[140:], y[140:]) > 0.9
+    assert hierarchical_f1_score(y[140:], found) > 0.9
+    proba = model.predict_proba(X[140:])
+    assert_allclose(proba.sum(axis=1), 1)
+    assert_array_equal(model.classes_[proba.argmax(axis=1)], found)
+    assert_allclose(model.predict_log_proba(X[140:]), np.log(proba))
+    target = model.target_log_proba(X[140:], [*y[140:-1], ["cat"]])
+    column = [model.classes_.tolist().index([*p, "", ""][:3]) for p in y[140:-1]]
+    assert_allclose(np.exp(target[:-1]), proba[np.arange(69), column])
+    assert np.isnan(target[-1])
+    if estimator is None:
+        assert model.estimator_.taxonomy_ == model.label_tree_.taxonomy()
+        learned = PathClassifier(learn_taxonomy=True).fit(X, y)
+        assert learned.estimator_.builders_[0] is not None
+
+
+@pytest.mark.parametrize("min_proba", [0.2, 0.5, 0.8, 0.99, 1.0])
+def test_paths_stop_where_nodes_are_improbable(min_proba):
+    X, y = data(noise=2.0)
+    model = PathClassifier(LogisticRegression(), min_proba=min_proba).fit(X, y)
+    found, proba = model.predict(X), model.predict_proba(X)
+    classes = [[v for v in p if v] for p in model.classes_.tolist()]
+
+    def mass(row, path):
+        """Probability of a node, and that it is the end."""
+        below = [p for c, p in zip(classes, row) if c[: len(path)] == path]
+        return sum(below), sum(p for c, p in zip(classes, row) if c == path)
+
+    prefixes = {tuple(c[:k]) for c in classes for k in range(1, len(c) + 1)}
+    for row, answer in zip(proba, found.tolist()):
+        path = []
+        while True:  # the same walk, said with lists
+            below = [list(p) for p in sorted(prefixes) if list(p[:-1]) == path]
+            if not below:
+                break
+            best = max(below, key=lambda p: mass(row, p)[0])
+            top = mass(row, best)[0]
+            own = mass(row, path)[1] if path else 0.0
+            if path and not (top >= min_proba - 1e-12 and top >= own):
+                break
+            path = best
+        assert [v for v in answer if v] == path
+
+
+def test_texts_frames_and_weights():
+    texts = ["a dog barks", "a cat purrs", "a tram rings", "a bus stops"] * 6
+    y = [["animal", "dog"], ["animal", "cat"], ["vehicle"], ["vehicle", "bus"]] * 6
+    model = PathClassifier(make_pipeline(TfidfVectorizer(), LogisticRegression(C=100)))
+    assert model.fit(texts, y).predict(texts[:4]).tolist() == [
+        [*p, ""][:2] for p in y[:4]
+    ]
+    X, y = data(70)
+    frame = pd.DataFrame(X, columns=[*"abcde"])
+    labels = pd.DataFrame(as_paths(y))
+    model = PathClassifier().fit(frame, labels)
+    assert model.feature_names_in_.tolist() == [*"abcde"]
+    assert_array_equal(model.predict(frame), PathClassifier().fit(X, y).predict(X))
+    logistic = HierarchicalClassifier(estimator="logistic")
+    sparse = PathClassifier(logistic).fit(sp.csr_matrix(X), y)
+    assert_allclose(sparse.predict_proba(sp.csr_matrix(X)), model.predict_proba(frame), atol=1e-3)  # fmt: skip  # noqa: E501
+    with pytest.raises(ValueError, match="takes none"):
+        PathClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(70))
+
+
+def test_bad_labels_of_path_classifiers():
+    X, y = data(14)
+    with pytest.raises(ValueError, match=r"^y\[3\] is an empty path"):
+        PathClassifier().fit(X, [*y[:3], [], *y[4:]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples: 14 and 13"):
+        PathClassifier().fit(X, y[:13])
+    with pytest.raises(ValueError, match="min_proba"):
+        PathClassifier(min_proba=1.5).fit(X, y)
+    with pytest.raises(ValueError, match="multi-label"):
+        PathClassifier().fit(X, [[["a"], ["b"]]] * 14)
+
+
+def test_predictions_agree_with_hiclass_on_a_clear_case():
+    hiclass = pytest.importorskip("hiclass")
+    X, y = data(noise=0.1)
+    keep = [i for i, path in enumerate(y) if len(path) > 1]  # it stops nowhere else
+    X, y = X[keep], [y[i] for i in keep]
+    peer = hiclass.LocalClassifierPerParentNode(LogisticRegression())
+    peer.fit(X, as_paths(y))
+    assert_array_equal(PathClassifier().fit(X, y).predict(X), peer.predict(X))
+
+
+# -------------------------------------------------------------- SenseClassifier
+
+
+def banks(n=600, seed=0):
+    """Six places in a row; "bank" is at two that are far apart."""
+    rng = np.random.default_rng(seed)
+    place = rng.integers(6, size=n)
+    X = rng.normal(size=(n, 1)) * 0.4 + 3 * place[:, None]
+    return X, np.array(["bank", "river", "tree", "money", "bank", "stone"])[place]
+
+
+def test_senses_of_a_class_are_at_several_leaves():
+    X, y = banks()
+    plain = HierarchicalClassifier().fit(X[:400], y[:400])
+    model = SenseClassifier(random_state=0).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.97 > plain.score(X[400:], y[400:]) + 0.1
+    assert_array_equal(np.bincount(model.sense_class_), [2, 2, 2, 2, 2])
+    first, second = np.flatnonzero(model.sense_class_ == 0)
+    tree = model.estimator_.taxonomy_
+    assert tree.leaf_of_class[first] != tree.leaf_of_class[second]
+    # the two of "bank" part by place
+    bank = np.flatnonzero(y[:400] == "bank")
+    far = X[bank, 0] > 6
+    assert len(set(zip(far.tolist(), model.sense_labels_[bank].tolist()))) == 2
+
+
+def test_probabilities_are_sums_over_senses():
+    X, y = banks(200)
+    model = SenseClassifier(LogisticRegression(), random_state=0).fit(X, y)
+    proba, senses = model.predict_proba(X), model.estimator_.predict_proba(X)
+    assert_allclose(proba.sum(axis=1), 1)
+    for c in range(model.classes_.size):
+        mine = model.sense_class_ == c
+        assert_allclose(proba[:, c], senses[:, mine].sum(axis=1))
+    assert_array_equal(model.sense_class_[model.sense_labels_], np.unique(y, return_inverse=True)[1])  # fmt: skip  # noqa: E501
+
+
+def test_one_sense_is_the_estimator_itself():
+    X, y = banks(200)
+    alone = LogisticRegression().fit(X, y).predict_proba(X)
+    for options in ({"n_senses": 1}, {"min_samples": 1000}):
+        model = SenseClassifier(LogisticRegression(), **options).fit(X, y)
+        assert_allclose(model.predict_proba(X), alone)
+        assert model.n_rounds_ == 1
+
+
+def test_rounds_of_senses_lower_the_objective():
+    X, y = banks(300, seed=3)
+    code = np.unique(y, return_inverse=True)[1]
+    values, fits = [], []
+    for n_rounds in (1, 2, 3, 8):
+        model = SenseClassifier(
+            LogisticRegression(tol=1e-8, max_iter=5000),
+            n_rounds=n_rounds,
+            random_state=0,
+        ).fit(X, y)
+        proba = model.estimator_.predict_proba(X)
+        loss = -np.log(proba[np.arange(300), model.sense_labels_]).sum()
+        values.append(loss + 0.5 * (model.estimator_.coef_**2).sum())
+        fits.append(model.n_rounds_)
+        assert_array_equal(model.sense_class_[model.sense_labels_], code)
+    assert (np.diff(values) <= 1e-6).all() and fits[0] == 1 and fits[1] == 2
+
+
+def test_equal_samples_and_bad_weights_of_senses():
+    X, y = np.zeros((120, 2)), np.arange(120) % 2
+    model = SenseClassifier(LogisticRegression(), random_state=0).fit(X, y)
+    assert model.sense_class_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="takes none"):
+        SenseClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(120))
+    for name in ("n_senses", "min_samples", "n_rounds"):
+        with pytest.raises(ValueError, match=name):
+            SenseClassifier(**{name: 0}).fit(X, y)
