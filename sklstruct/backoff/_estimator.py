@@ -8,9 +8,11 @@ rest (reading windows or path matrices, targets, weights, predicting) is here.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -19,9 +21,11 @@ from .._compat import _fit_context
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, expand_pairs
 from ..context_tree._tokens import count_tokens
+from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan
 from ._model import BackoffModel
+from ._online import Counts, check_closed, join_counts
 from ._readers import Reader, WindowReader, reader_of
 from ._targets import (
     BackoffMixin,
@@ -97,6 +101,150 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             y if keep is None else y[keep], self.classes
         )
         return self._fit_samples(reader, data, keep, target, sample_weight, *more)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from more samples.
+
+        Contexts, classes and symbols are added as they are observed, and the counts of
+        the batches merge. A model of counts is exactly that of one `fit` on all
+        batches (where the sums of weights are exact, as those of whole numbers are).
+        Costs the size of the model so far, besides that of the batch.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Context windows, as wide as in the first batch.
+
+        y : array-like of shape (n_samples,)
+            The symbol that followed each context.
+
+        classes : array-like of shape (n_classes,), default=None
+            In the first batch: all classes that there can be, as in scikit-learn.
+            None: those of the parameter `classes`, and if that is None too, the
+            classes that are seen, batch by batch.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if X is a path matrix, whose columns are those of one tree; or if
+            the model was fitted by `fit`, which keeps no counts.
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _partial_fit(self, X, y, classes, sample_weight):
+        self._check_params()
+        require_targets(self, y)
+        before = self._counts_so_far()
+        if sp.issparse(X):
+            raise ValueError(
+                "X: partial_fit takes dense context windows; the columns of a path "
+                "matrix belong to the tree of one batch"
+            )
+        if before is not None:
+            check_closed(classes, before.closed)
+            closed = before.closed
+        else:
+            closed = classes if self.classes is None else self.classes
+            closed = None if closed is None else column_or_1d(np.asarray(closed))
+        ids, symbols = read_windows(self, X, self.padding, reset=before is None)
+        y = target_column(y, ids.shape[0])
+        keep, sample_weight = read_sample_weight(sample_weight, ids)
+        target, found = read_targets(y if keep is None else y[keep], closed)
+        tree, terminal = WindowReader(self.padding, symbols).grow(
+            ids, keep, self.max_depth
+        )
+        counts = Counts(
+            *Pairs.count(tree, terminal, target, found.size, sample_weight),
+            symbols, found, closed,
+        )  # fmt: skip
+        if before is not None:
+            counts, place = before.join(counts)
+            self._continue(place)
+        return self._fit_grown(counts)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit_tokens(
+        self,
+        tokens: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        old_ids: tuple[np.ndarray, np.ndarray] | None = None,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
+    ) -> Self:
+        """Learn from more running text.
+
+        Parameters
+        ----------
+        tokens, max_depth, labels, skip, sample_weight
+            As in `fit_tokens`. The labels are those of all batches so far.
+
+        old_ids : tuple of two int32 ndarrays, default=None
+            The ids in `labels` of the classes and of the symbols of the batches
+            before, both rising; None in the first.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._check_params()
+        before = self._counts_so_far()
+        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
+        pairs, count = count_tokens(
+            tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
+            weight=sample_weight,
+        )  # fmt: skip
+        if before is not None:
+            sizes = labels.n_classes, labels.n_symbols
+            same = [np.arange(n, dtype=np.int32) for n in sizes]
+            pairs, count, place = join_counts(
+                before.pairs, before.count,
+                (old_ids[0], sizes[0], old_ids[1], sizes[1]),
+                pairs, count, (same[0], sizes[0], same[1], sizes[1]),
+            )  # fmt: skip
+            self._continue(place)
+        self.n_features_in_ = max_depth
+        return self._fit_grown(
+            Counts(pairs, count, labels.symbols, labels.classes, labels.classes)
+        )
+
+    def _counts_so_far(self):
+        """What earlier batches have counted, None before the first."""
+        counts = getattr(self, "_counts", None)
+        if counts is None and hasattr(self, "backoff_model_"):
+            raise ValueError(
+                f"this {type(self).__name__} was fitted by fit, which keeps no counts; "
+                "partial_fit continues only what partial_fit has begun. Clone the "
+                "estimator, and pass the first batch to partial_fit"
+            )
+        return counts
+
+    def _continue(self, place: Callable[[], np.ndarray]) -> None:
+        """For estimators that start where they were; see `Counts.join`."""
+
+    def _fit_grown(self, counts):
+        self.classes_ = counts.classes
+        reader = WindowReader(self.padding, counts.symbols)
+        self._fit_counts(reader, counts.pairs, counts.count)
+        self._counts = counts
+        return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_tokens(
@@ -195,7 +343,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         tree, terminal = reader.grow(data, keep, self.max_depth)
         return Pairs.count(tree, terminal, target, self.classes_.size, sample_weight)
 
-    def _fit_counts(self, reader, pairs, count):
+    def _fit_counts(self, reader: Reader, pairs: Pairs, count: np.ndarray) -> Self:
+        self._counts = None  # partial_fit keeps them
         self.depth_ = pairs.tree.max_depth
         pairs, log_prob, log_backoff = self._fit_pairs(pairs, count)
         self._reader = reader

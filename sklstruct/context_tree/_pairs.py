@@ -14,6 +14,7 @@ from .._checks import (
     check_pointers,
     check_sorted_groups,
 )
+from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_pairs
 from ._tree import ContextTree, check_size
@@ -216,22 +217,98 @@ class Pairs:
             check_length("counts", np.asarray(part), pairs.n_pairs, "one per pair")
             check_length("nodes", index, pairs.tree.n_nodes, "one per node of the part")
             check_ids("nodes", index, 0, tree.n_nodes, "node of the merged tree")
+            if (index[1:] <= index[:-1]).any() or index[0] != 0:
+                raise ValueError(
+                    "nodes must rise from 0, the root: pass the index of "
+                    "ContextTree.merge"
+                )
         n_classes = max(pairs.n_classes for pairs, _, _ in parts)
-        keys = [np.arange(n_classes, dtype=np.int64)]  # the root's, with count 0
-        for pairs, _, index in parts:
-            node = index[pairs.nodes()].astype(np.int64)
-            keys.append(node * n_classes + pairs.target)
-        key, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-        check_size(key.size, "(context, class) pairs")
-        count = np.zeros(key.size)
-        first = n_classes
-        for _, part, _ in parts:
-            # Keys are distinct within a part: no sum depends on numpy's order.
-            count[inverse[first : first + part.size]] += part
-            first += part.size
-        ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
-        np.cumsum(np.bincount(key // n_classes, minlength=tree.n_nodes), out=ptr[1:])
-        return cls.of_arrays(tree, ptr, (key % n_classes).astype(np.int32)), count
+        # The root has all classes, with the count 0 where no part has met them.
+        merged = cls.of_arrays(
+            ContextTree([-1], [-1]),
+            np.array([0, n_classes], dtype=np.int32),
+            np.arange(n_classes, dtype=np.int32),
+            np.full(n_classes, -1, dtype=np.int32),
+        )
+        count, nodes = np.zeros(n_classes), np.zeros(1, dtype=np.int32)
+        for pairs, part, index in parts:
+            merged, count = cls._merge_two(
+                tree, (merged, count, nodes), (pairs, part, index)
+            )
+            nodes = np.arange(tree.n_nodes, dtype=np.int32)
+        return merged, count
+
+    @classmethod
+    def _merge_two(cls, tree, part_a, part_b):
+        (a, count_a, index_a), (b, count_b, index_b) = part_a, part_b
+        place_a = np.empty(a.n_pairs, dtype=np.int32)
+        place_b = np.empty(b.n_pairs, dtype=np.int32)
+        room = check_size(a.n_pairs + b.n_pairs, "(context, class) pairs (both parts)")
+        ptr = np.empty(tree.n_nodes + 1, dtype=np.int32)
+        target = np.empty(room, dtype=np.int32)
+        count = np.empty(room)
+        _merge.merge_pairs(
+            a.ptr, a.target, np.ascontiguousarray(count_a, dtype=np.float64),
+            np.ascontiguousarray(index_a, dtype=np.int32), b.ptr, b.target,
+            np.ascontiguousarray(count_b, dtype=np.float64),
+            np.ascontiguousarray(index_b, dtype=np.int32), place_a, place_b,
+            ptr, target, count,
+        )  # fmt: skip
+        n = int(ptr[-1])
+        parent = np.full(n, -1, dtype=np.int32)
+        _merge.move_parents(a.parent, place_a, parent)
+        _merge.move_parents(b.parent, place_b, parent)
+        if (parent[int(ptr[1]) :] < 0).any():
+            parent = None  # a pair of one part may stand below one of the other
+        return cls.of_arrays(tree, ptr, target[:n].copy(), parent), count[:n].copy()
+
+    def renumber(
+        self,
+        class_ids: np.ndarray,
+        n_classes: int,
+        symbol_ids: np.ndarray,
+        n_symbols: int,
+    ) -> tuple[Pairs, np.ndarray]:
+        """The same pairs where there are more classes and symbols.
+
+        Parameters
+        ----------
+        class_ids : int32 ndarray of shape (`n_classes` before,)
+            The new id of each class, rising.
+
+        n_classes : int
+            Number of classes, at the root too.
+
+        symbol_ids : int32 ndarray of shape (`n_symbols` before,)
+            The new id of each context symbol, rising.
+
+        n_symbols : int
+            Number of symbols.
+
+        Returns
+        -------
+        pairs : Pairs
+            Over a tree with the same nodes.
+
+        place : int32 ndarray of shape (n_pairs before,)
+            The new number of each pair.
+        """
+        tree = self.tree
+        symbol = np.empty_like(tree.symbol)
+        _merge.renumber(tree.symbol, symbol_ids, symbol)
+        tree = ContextTree.of_arrays(tree.parent, symbol, tree.level_ptr, n_symbols)
+        more = n_classes - self.n_classes
+        place = np.arange(more, self.n_pairs + more, dtype=np.int32)
+        place[: self.n_classes] = class_ids
+        ptr = self.ptr + np.int32(more)
+        ptr[0] = 0
+        target = np.empty(self.n_pairs + more, dtype=np.int32)
+        target[:n_classes] = np.arange(n_classes, dtype=np.int32)
+        _merge.renumber(self.target[self.n_classes :], class_ids, target[n_classes:])
+        parent = np.empty(target.size, dtype=np.int32)
+        parent[:n_classes] = -1
+        _merge.renumber(self.parent[self.n_classes :], place, parent[n_classes:])
+        return Pairs.of_arrays(tree, ptr, target, parent), place
 
     def select(self, keep: Any) -> tuple[Pairs, np.ndarray]:
         """The pairs of some nodes, or some of the pairs.

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._checks import INT32_MAX, as_ids, check_ids, check_length, check_sorted_groups
+from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_nodes
 from ._histories import Histories
@@ -298,7 +299,7 @@ class ContextTree:
         -------
         tree : ContextTree
             A context is in it if it is in one of them. The order of `trees` does not
-            matter.
+            matter. Each of them costs the size of the tree so far.
 
         index : list of int32 ndarray of shape (n_nodes of the tree,)
             The node of the merged tree for each node of each of them.
@@ -307,35 +308,36 @@ class ContextTree:
             raise ValueError("trees is empty: there is nothing to merge")
         for tree in trees:
             tree.check_trie("merge")
-        n_symbols = max(t.n_symbols for t in trees)
-        index = [np.zeros(t.n_nodes, dtype=np.int32) for t in trees]
-        parents, symbols, level_ptr = [[-1]], [[-1]], [0, 1]
-        for k in range(1, max(t.n_levels for t in trees)):
-            # A node is known by its parent's new number and its symbol.
-            keys = []
-            for t, new in zip(trees, index):
-                here = t.level(k)
-                keys.append(
-                    new[t.parent[here]].astype(np.int64) * n_symbols + t.symbol[here]
-                )
-            level, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-            first = level_ptr[-1]
-            check_size(first + level.size, "contexts")
-            inverse = (inverse + first).astype(np.int32)
-            for t, new, part in zip(
-                trees, index, np.split(inverse, np.cumsum([q.size for q in keys])[:-1])
-            ):
-                new[t.level(k)] = part
-            parents.append((level // n_symbols).astype(np.int32))
-            symbols.append((level % n_symbols).astype(np.int32))
-            level_ptr.append(first + level.size)
-        merged = cls.of_arrays(
-            np.concatenate(parents).astype(np.int32),
-            np.concatenate(symbols).astype(np.int32),
-            np.array(level_ptr, dtype=np.int64),
-            n_symbols,
-        )
+        merged = trees[0]
+        index = [np.arange(merged.n_nodes, dtype=np.int32)]
+        for tree in trees[1:]:
+            merged, moved, own = cls._merge_two(merged, tree)
+            index = [moved[i] for i in index]
+            index.append(own)
         return merged, index
+
+    @classmethod
+    def _merge_two(cls, a, b):
+        n_levels = max(a.n_levels, b.n_levels)
+        index_a = np.empty(a.n_nodes, dtype=np.int32)
+        index_b = np.empty(b.n_nodes, dtype=np.int32)
+        # Numbers of nodes of both: more than can be numbered is seen beforehand.
+        room = check_size(a.n_nodes + b.n_nodes - 1, "contexts (of both parts)")
+        parent = np.empty(room, dtype=np.int32)
+        symbol = np.empty(room, dtype=np.int32)
+        level_ptr = np.zeros(n_levels + 1, dtype=np.int64)
+        _merge.merge_nodes(
+            a.parent, a.symbol, a.level_ptr, b.parent, b.symbol, b.level_ptr,
+            index_a, index_b, level_ptr, parent, symbol,
+        )  # fmt: skip
+        n = int(level_ptr[-1])
+        tree = cls.of_arrays(
+            parent[:n].copy(),
+            symbol[:n].copy(),
+            level_ptr,
+            max(a.n_symbols, b.n_symbols),
+        )
+        return tree, index_a, index_b
 
     def select(self, keep: Any) -> tuple[ContextTree, np.ndarray]:
         """The tree of some of the nodes and of what stands above them.

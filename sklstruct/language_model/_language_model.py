@@ -34,7 +34,7 @@ from ..loglinear import StructuredLogLinearLM
 from ..mixture import ModelClassifier
 from ..smoothing._held_out import HeldOutSmoother
 from ..symbols import Labels, TextFile
-from ..symbols._encoding import object_array
+from ..symbols._encoding import encode, object_array
 from ..symbols._sentences import (
     SentenceEncoder,
     check_marks,
@@ -256,43 +256,9 @@ class LanguageModel(
                 UserWarning,
                 stacklevel=2,
             )
-        text = number_sentences(X)
-        if not text.n_sentences:
-            raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight,
-                np.empty((text.n_sentences, 1)),
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
-            keep = sample_weight > 0
-            if not keep.all():
-                text, sample_weight = text.select(keep), sample_weight[keep]
-        classes = self._find_vocabulary(text, sample_weight)
-        symbols = classes
-        if self.start is not None:
-            symbols = object_array([*classes, self.start])
-        labels = Labels(
-            classes, symbols, start=self.start, end=self.end, unknown=self.unknown
-        )
-        encoder = SentenceEncoder(labels)
-        tokens = encoder.encode(text, front=self.max_depth - 1)
-        scored = encoder.is_target(tokens)
-        if not scored.any():
-            raise ValueError(
-                "X: every sentence is empty and end=None: there is nothing to predict"
-            )
-        if (tokens == encoder.lost).any():
-            where, word = encoder.first_lost(text)
-            raise ValueError(
-                f"X: the word {word!r} of {where} is not in vocabulary, and "
-                "unknown=None: add it, or name an unknown symbol"
-            )
-        weight = None
-        if sample_weight is not None:
-            weight = np.zeros(tokens.size)
-            weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
+        text, sample_weight = self._read(X, sample_weight)
+        labels = self._find_labels(text, sample_weight)
+        tokens, weight, encoder = self._encode(text, labels, sample_weight)
         held_out = {}
         if X_val is not None:
             validation = self._read_held_out(estimator, encoder, X_val)
@@ -328,6 +294,91 @@ class LanguageModel(
 
         self._set_fitted(estimator, labels)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(
+        self, X: Iterable, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> LanguageModel:
+        """Learn from more sentences.
+
+        The vocabulary grows with them (unless `vocabulary` closes it), and contexts
+        are added as they are observed. A model of counts is exactly that of one `fit`
+        on all sentences; see `partial_fit` of the estimator. Each call costs the size
+        of the model so far, so batches should not be small beside it.
+
+        Parameters
+        ----------
+        X : TextFile or iterable of sentences
+            As in `fit`.
+
+        y : None
+            Ignored.
+
+        sample_weight : array-like of shape (n_sentences,), default=None
+            Non-negative weight of each sentence.
+
+        Returns
+        -------
+        self : LanguageModel
+            Fitted model.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if `min_count` or `max_vocabulary` ask for words that only the
+            whole text can tell; or if the model was fitted by `fit` or read from a
+            file.
+        TypeError
+            If the estimator is no model over contexts with `partial_fit`.
+        """
+        estimator = self._check_parameters()
+        if self.min_count > 1 or self.max_vocabulary is not None:
+            raise ValueError(
+                f"min_count={self.min_count}, max_vocabulary={self.max_vocabulary}: "
+                "which words these keep is known after the last batch; give vocabulary "
+                "to partial_fit"
+            )
+        before = None
+        if self.__sklearn_is_fitted__():
+            before, estimator = self._labels, self.estimator_
+            if not getattr(self, "_grows", False):
+                raise ValueError(
+                    "this model was fitted by fit or read from a file, and keeps no "
+                    "counts; partial_fit continues only what partial_fit has begun"
+                )
+        if not isinstance(estimator, BackoffClassifier):
+            raise TypeError(
+                f"estimator: partial_fit needs a model over contexts, such as "
+                f"KneserNeyLM, and {type(estimator).__name__} is none; use fit"
+            )
+        text, sample_weight = self._read(X, sample_weight)
+        labels = self._find_labels(text, sample_weight, before)
+        tokens, weight, encoder = self._encode(text, labels, sample_weight)
+        old_ids = None
+        if before is None:
+            self._prepare(estimator, labels)
+        else:
+            old_ids = tuple(
+                encode(old, new)
+                for old, new in (
+                    (before.classes, labels.classes),
+                    (before.symbols, labels.symbols),
+                )
+            )
+            if any((ids[1:] <= ids[:-1]).any() for ids in old_ids):
+                raise TypeError(
+                    "X: the symbols of the batches are of kinds that do not compare, "
+                    "so their order is not kept; give vocabulary to partial_fit"
+                )
+        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+        estimator.set_params(classes=ids.classes)
+        estimator.partial_fit_tokens(
+            tokens, self.max_depth, ids, old_ids=old_ids, skip=encoder.start,
+            sample_weight=weight,
+        )  # fmt: skip
+        self._set_fitted(estimator, labels)
+        self._grows = True
         return self
 
     def _windows(self, encoder, tokens):
@@ -392,7 +443,55 @@ class LanguageModel(
             )
         return estimator
 
-    def _find_vocabulary(self, text, sample_weight):
+    def _read(self, X, sample_weight):
+        """The sentences of positive weight, and their weights."""
+        text = number_sentences(X)
+        if not text.n_sentences:
+            raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight,
+                np.empty((text.n_sentences, 1)),
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+            keep = sample_weight > 0
+            if not keep.all():
+                text, sample_weight = text.select(keep), sample_weight[keep]
+        return text, sample_weight
+
+    def _find_labels(self, text, sample_weight, before=None):
+        """Labels of the text, and of the text before."""
+        classes = self._find_vocabulary(text, sample_weight, before)
+        symbols = classes
+        if self.start is not None:
+            symbols = object_array([*classes, self.start])
+        return Labels(
+            classes, symbols, start=self.start, end=self.end, unknown=self.unknown
+        )
+
+    def _encode(self, text, labels, sample_weight):
+        """(tokens, their weights or None, the encoder)."""
+        encoder = SentenceEncoder(labels)
+        tokens = encoder.encode(text, front=self.max_depth - 1)
+        scored = encoder.is_target(tokens)
+        if not scored.any():
+            raise ValueError(
+                "X: every sentence is empty and end=None: there is nothing to predict"
+            )
+        if (tokens == encoder.lost).any():
+            where, word = encoder.first_lost(text)
+            raise ValueError(
+                f"X: the word {word!r} of {where} is not in vocabulary, and "
+                "unknown=None: add it, or name an unknown symbol"
+            )
+        weight = None
+        if sample_weight is not None:
+            weight = np.zeros(tokens.size)
+            weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
+        return tokens, weight, encoder
+
+    def _find_vocabulary(self, text, sample_weight, before=None):
         """Predicted symbols: words, unknown, end."""
         marks = [m for m in (self.unknown, self.end) if m is not None]
         known = {*marks, self.start}
@@ -401,7 +500,10 @@ class LanguageModel(
         if self.vocabulary is None:
             frequent = counts >= self.min_count
             pool = zip(text.symbols, frequent.tolist())
-            words = sort_symbols(w for w, kept in pool if kept)
+            words = [w for w, kept in pool if kept]
+            if before is not None:
+                words = dict.fromkeys([*before.classes.tolist(), *words])
+            words = sort_symbols(words)
             if self.max_vocabulary is not None:
                 words = self._most_frequent(words, known, text, counts)
         else:
@@ -461,6 +563,7 @@ class LanguageModel(
         self.vocabulary_ = labels.classes
         self._labels = labels
         self._read_model = model
+        self._grows = False
         vars(self).pop("_predictor_cache", None)
 
     @property

@@ -313,6 +313,63 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """Fit on windows of ids; see `BackoffClassifier.fit_ids`."""
         return super().fit_ids(windows, target, labels, sample_weight)
 
+    @with_callbacks
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> StructuredLogLinearLM:
+        """Learn from more samples.
+
+        The counts of the batches merge, and the solver goes on from the weights of the
+        batches before: each batch ends within `tol` of the optimum for all samples so
+        far.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Context windows, as wide as in the first batch.
+
+        y : array-like of shape (n_samples,)
+            The symbol that followed each context.
+
+        classes : array-like of shape (n_classes,), default=None
+            In the first batch: all classes that there can be. None: those of the
+            parameter `classes`, and if that is None too, the classes that are seen,
+            batch by batch.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : StructuredLogLinearLM
+            Fitted estimator.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    @with_callbacks
+    def partial_fit_tokens(
+        self,
+        tokens: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        old_ids: tuple[np.ndarray, np.ndarray] | None = None,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
+    ) -> StructuredLogLinearLM:
+        """Learn from more text; see `BackoffClassifier.partial_fit_tokens`."""
+        return super().partial_fit_tokens(
+            tokens, max_depth, labels, old_ids=old_ids, skip=skip,
+            sample_weight=sample_weight,
+        )  # fmt: skip
+
+    def _continue(self, place):
+        self._carried = place(), self.coef_
+
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
         return PENALTIES[self.penalty]() if is_name else self.penalty
@@ -463,9 +520,15 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             w = np.maximum(self.coef_, 0.0) if self.positive else self.coef_.copy()
             if np.isfinite(loss.value(w)):
                 return w
-        w = kneser_ney_weights(problem, penalty.l1_ratio)
+        starts = [kneser_ney_weights(problem, penalty.l1_ratio)]
+        if "_carried" in vars(self):  # where the batches before have led
+            place, before = vars(self).pop("_carried")
+            starts.append(starts[0].copy())
+            starts[1][place] = before
+        values = [loss.value(w) + penalty.value(w) for w in starts]
         at_zero = problem.total_weight * np.log(problem.n_classes)
-        return w if loss.value(w) + penalty.value(w) < at_zero else zero
+        best = int(np.nanargmin([*values, at_zero]))
+        return [*starts, zero][best]
 
 
 def _warn_collapsed(beta, depth_weight):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from .._compat import Interval, _check_sample_weight
@@ -62,6 +63,16 @@ class _Validation(NamedTuple):
     target: Any
     weight: Any
     encoded: bool  # whether X and target are ids
+
+
+def _is_online(model: HeldOutSmoother) -> bool:
+    if model._uses_held_out():
+        raise AttributeError(
+            f"this {type(model).__name__} chooses numbers on held-out samples, which "
+            "batches do not have, and has no partial_fit; give it fixed numbers, or "
+            "those of a formula"
+        )
+    return True
 
 
 class HeldOutSmoother(NGramSmoother):
@@ -168,6 +179,35 @@ class HeldOutSmoother(NGramSmoother):
         if sample_weight is not None:
             weight *= sample_weight[max_depth:]
         return self._fit_ids(windows, target, labels, weight, validation)
+
+    @available_if(_is_online)
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from more samples; see `AdditiveLM.partial_fit`.
+
+        Only where no number is chosen on held-out samples, which batches do not have.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As in `AdditiveLM.partial_fit`.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    @available_if(_is_online)
+    def partial_fit_tokens(self, *args: Any, **kwargs: Any) -> Self:
+        """Learn from more running text; see `BackoffClassifier.partial_fit_tokens`."""
+        return super().partial_fit_tokens(*args, **kwargs)
 
     def _fit_samples(self, reader, data, keep, target, sample_weight, validation=None):
         if not self._uses_held_out():

@@ -1,0 +1,219 @@
+"""partial_fit: batches against the whole."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+
+from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.backoff._estimator import BackoffClassifier
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
+    AdditiveLM,
+    JelinekMercerLM,
+    KatzLM,
+    WittenBellLM,
+)
+from sklstruct.symbols import TextFile
+
+COUNT_MODELS = [
+    KneserNeyLM(discount=0.6),
+    KneserNeyLM(discount=0.6, interpolate=False, max_depth=1),
+    AbsoluteDiscountLM(discount=0.6),
+    WittenBellLM(),
+    AdditiveLM(delta=0.2),
+    JelinekMercerLM(weight=0.4),
+    KatzLM(),
+]
+ids = [repr(m) for m in COUNT_MODELS]
+
+
+def draw(seed, n=300, strings=True):
+    """Windows and targets; later ones hold symbols that earlier ones do not."""
+    rng = np.random.default_rng(seed)
+    limit = 2 + np.arange(n + 3) * 9 // n
+    tokens = (rng.random(n + 3) ** 2 * limit).astype(int)
+    if strings:
+        tokens = np.array(["c", "a", "b", "zz", "0", "x", "ab", "m", "q", "y", "w"])[
+            tokens
+        ]
+    return np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
+
+
+def same(a: BackoffClassifier, b: BackoffClassifier):
+    assert a.classes_.tolist() == b.classes_.tolist()
+    a, b = a.backoff_model_, b.backoff_model_
+    assert a.labels.symbols.tolist() == b.labels.symbols.tolist()
+    assert a.pairs == b.pairs and a.tree == b.tree
+    np.testing.assert_array_equal(a.pairs.parent, b.pairs.parent)
+    np.testing.assert_array_equal(a.log_prob, b.log_prob)
+    np.testing.assert_array_equal(a.log_backoff, b.log_backoff)
+
+
+@pytest.mark.filterwarnings("ignore:.*counts of counts")
+@pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
+@pytest.mark.parametrize("strings", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_batches_are_the_whole(model, strings, weighted):
+    X, y = draw(0, strings=strings)
+    weight = np.arange(y.size) % 4 if weighted else None
+    whole = clone(model).fit(X, y, sample_weight=weight)
+    parts = clone(model)
+    for rows in np.array_split(np.arange(y.size), 7):
+        got = parts.partial_fit(
+            X[rows], y[rows], sample_weight=None if weight is None else weight[rows]
+        )
+        assert got is parts
+        parts = pickle.loads(pickle.dumps(parts))  # goes on after a restart
+    same(parts, whole)
+    np.testing.assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
+    assert parts.backoff_model_.check_normalized() < 1e-12
+
+
+@pytest.mark.parametrize("how", ["parameter", "argument"])
+def test_closed_classes(how):
+    X, y = draw(1)
+    classes = np.unique(y)
+    model = KneserNeyLM(discount=0.6)
+    given = {"classes": classes}
+    if how == "parameter":
+        model.set_params(classes=classes)
+        given = {}
+    whole = KneserNeyLM(discount=0.6, classes=classes).fit(X, y)
+    model.partial_fit(X[:50], y[:50], **given)
+    assert model.classes_.tolist() == classes.tolist()
+    with pytest.raises(ValueError, match="not among the"):
+        model.partial_fit(X[:1], ["new"])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        model.partial_fit(X[:1], y[:1], classes=["a", "b"])
+    same(model.partial_fit(X[50:], y[50:]), whole)  # nothing was lost
+
+
+def test_misuse():
+    X, y = draw(2)
+    model = KneserNeyLM(discount=0.6)
+    with pytest.raises(ValueError, match="dense context windows"):
+        model.partial_fit(sparse.csr_matrix(np.ones((2, 2))), y[:2])
+    with pytest.raises(ValueError, match="requires y"):
+        model.partial_fit(X, None)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="fitted by fit, which keeps no counts"):
+        model.partial_fit(X, y)
+    model = KneserNeyLM(discount=0.6).partial_fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(TypeError, match="strings in one batch and numbers"):
+        model.partial_fit(np.ones((2, 3), dtype=int), y[:2])
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, 1:], y)
+    with pytest.raises(ValueError, match="non-zero|zero for every"):
+        model.partial_fit(X[:2], y[:2], sample_weight=[0, 0])
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert model.fit(X[:50], y[:50])._counts is None
+    tuned = KneserNeyLM(discount="tuned")
+    assert not hasattr(tuned, "partial_fit")
+    with pytest.raises(AttributeError, match="held-out samples"):
+        tuned.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "tree_l2", "tree_linf"])
+def test_log_linear_model_goes_on_from_its_weights(penalty):
+    X, y = draw(3)
+    params = {"penalty": penalty, "lam": 0.3, "tol": 1e-7, "max_iter": 3000}
+    whole = StructuredLogLinearLM(**params).fit(X, y)
+    parts = StructuredLogLinearLM(**params)
+    for rows in np.array_split(np.arange(y.size), 4):
+        parts.partial_fit(X[rows], y[rows])
+    assert parts.backoff_model_.pairs == whole.backoff_model_.pairs
+    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=2e-3)
+    np.testing.assert_allclose(parts.objective_[-1], whole.objective_[-1], rtol=1e-8)
+    # A batch of samples that were seen at its end costs few steps.
+    again = StructuredLogLinearLM(**params).partial_fit(X, y)
+    assert again.n_iter_ > 2
+    again.partial_fit(X[:1], y[:1])
+    assert again.n_iter_ < whole.n_iter_ or whole.n_iter_ < 10
+
+
+TEXT = [
+    "the cat sat", "the dog sat", "", "a cat ran home", "zebras <unk> ran", "A dog",
+    "the end", "b b b b", "the cat sat home", "0 a",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*counts of counts")
+@pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
+@pytest.mark.parametrize(
+    "marks", [{}, {"start": None}, {"end": None}, {"unknown": None}]
+)
+def test_batches_of_sentences_are_the_whole(model, marks, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("\n".join(TEXT))
+    lm = LanguageModel(model, max_depth=3, **marks)
+    whole = clone(lm).fit(TEXT)
+    weight = np.ones(len(TEXT))
+    for parts in (
+        [TEXT[:4], TEXT[4:5], TEXT[5:]],
+        [TextFile(path, skip_blank_lines=0)],
+    ):
+        grown = clone(lm)
+        for part in parts:
+            grown.partial_fit(part)
+            grown = pickle.loads(pickle.dumps(grown))
+        assert grown.vocabulary_.tolist() == whole.vocabulary_.tolist()
+        same(grown.estimator_, whole.estimator_)
+        np.testing.assert_array_equal(
+            grown.score_samples(TEXT), whole.score_samples(TEXT)
+        )
+    again = clone(lm).partial_fit(TEXT[:6], sample_weight=weight[:6])
+    again.partial_fit(TEXT[6:], sample_weight=weight[6:])
+    same(again.estimator_, whole.estimator_)
+
+
+def test_sentences_with_a_closed_vocabulary():
+    words = ["the", "cat", "sat"]
+    lm = LanguageModel(AdditiveLM(delta=0.1), vocabulary=words)
+    whole = clone(lm).fit(TEXT)
+    grown = clone(lm).partial_fit(TEXT[5:]).partial_fit(TEXT[:5])
+    same(grown.estimator_, whole.estimator_)
+    open_ended = LanguageModel(AdditiveLM(delta=0.1), vocabulary=words, unknown=None)
+    open_ended.partial_fit(["the cat sat"])
+    with pytest.raises(ValueError, match="'dog' of sentence 0 is not in vocabulary"):
+        open_ended.partial_fit(["dog"])
+
+
+def test_misuse_of_sentences():
+    lm = LanguageModel(AdditiveLM(delta=0.1), min_count=2)
+    with pytest.raises(ValueError, match="min_count=2"):
+        lm.partial_fit(TEXT)
+    with pytest.raises(ValueError, match="max_vocabulary=3"):
+        LanguageModel(AdditiveLM(), max_vocabulary=3).partial_fit(TEXT)
+    lm = LanguageModel(AdditiveLM(delta=0.1))
+    with pytest.raises(ValueError, match="fitted by fit"):
+        clone(lm).fit(TEXT).partial_fit(TEXT)
+    with pytest.raises(ValueError, match="no sentence"):
+        clone(lm).partial_fit([])
+    with pytest.raises(TypeError, match="partial_fit needs a model over contexts"):
+        LanguageModel(DummyClassifier()).partial_fit(TEXT)
+    # Frozen sets have no order that a sort could keep.
+    sets = [[frozenset([i, j]) for i in range(5) for j in range(5)] for _ in range(2)]
+    lm = LanguageModel(AdditiveLM(delta=0.1)).partial_fit([sets[0][:3]])
+    before = lm.score([sets[0][:3]])
+    try:
+        lm.partial_fit([sets[1][::-1]])
+    except TypeError as exc:
+        assert "do not compare" in str(exc)
+        assert lm.score([sets[0][:3]]) == before
+
+
+def test_log_linear_language_model_grows():
+    lm = LanguageModel(
+        StructuredLogLinearLM(lam=0.2, tol=1e-6, max_iter=3000), max_depth=2
+    )
+    whole = clone(lm).fit(TEXT)
+    grown = clone(lm)
+    for part in (TEXT[:4], TEXT[4:7], TEXT[7:]):
+        grown.partial_fit(part)
+    np.testing.assert_allclose(grown.score(TEXT), whole.score(TEXT), rtol=1e-4)
