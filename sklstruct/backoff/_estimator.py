@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan
 from ._model import BackoffModel
-from ._online import Counts, check_closed, join_counts
+from ._online import Counts, check_closed, join_counts, small_counts
 from ._readers import Reader, WindowReader, reader_of
 from ._targets import (
     BackoffMixin,
@@ -141,7 +142,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         ------
         ValueError
             As `fit`; if X is a path matrix, whose columns are those of one tree; or if
-            the model was fitted by `fit`, which keeps no counts.
+            the model was fitted on one.
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
@@ -230,9 +231,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         counts = getattr(self, "_counts", None)
         if counts is None and hasattr(self, "backoff_model_"):
             raise ValueError(
-                f"this {type(self).__name__} was fitted by fit, which keeps no counts; "
-                "partial_fit continues only what partial_fit has begun. Clone the "
-                "estimator, and pass the first batch to partial_fit"
+                f"this {type(self).__name__} was fitted on path matrices or inside a "
+                "LanguageModel, and kept no counts that partial_fit could add to; "
+                "clone it, and pass the first batch to partial_fit"
             )
         return counts
 
@@ -243,7 +244,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self.classes_ = counts.classes
         reader = WindowReader(self.padding, counts.symbols)
         self._fit_counts(reader, counts.pairs, counts.count)
-        self._counts = counts
+        self._counts = replace(counts, count=small_counts(counts.count))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -336,8 +337,14 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         return self._fit_samples(reader, windows, keep, target, sample_weight, *more)
 
     def _fit_samples(self, reader: Reader, data, keep, target, sample_weight):
-        counted = self._count(reader, data, keep, target, sample_weight)
-        return self._fit_counts(reader, *counted)
+        pairs, count = self._count(reader, data, keep, target, sample_weight)
+        self._fit_counts(reader, pairs, count)
+        if isinstance(reader, WindowReader) and hasattr(self, "partial_fit"):
+            closed = None if self.classes is None else self.classes_
+            self._counts = Counts(
+                pairs, small_counts(count), reader.symbols, self.classes_, closed
+            )
+        return self
 
     def _count(self, reader, data, keep, target, sample_weight):
         tree, terminal = reader.grow(data, keep, self.max_depth)

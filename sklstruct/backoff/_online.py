@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from .._checks import INT32_MAX
 from ..context_tree import ContextTree, Pairs
 from ..symbols._encoding import encode, learn_symbols
 
@@ -15,11 +17,12 @@ from ..symbols._encoding import encode, learn_symbols
 Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
 
-class Counts(NamedTuple):
+@dataclass(frozen=True)
+class Counts:
     """The pairs of all batches so far, and what their ids mean."""
 
     pairs: Pairs
-    count: np.ndarray  # (n_pairs,)
+    count: np.ndarray  # (n_pairs,) int32 or float64
     symbols: np.ndarray  # (n_symbols,) sorted, where they are learnt
     classes: np.ndarray  # (n_classes,) sorted
     closed: np.ndarray | None  # the only classes there can be
@@ -66,6 +69,12 @@ def join_counts(
         return pairs.find(of_old[old.nodes()], old.target)[old_place]
 
     return pairs, count, place
+
+
+def small_counts(count: np.ndarray) -> np.ndarray:
+    """The counts as int32, where that is exact."""
+    small = count.astype(np.int32) if count.max(initial=0.0) <= INT32_MAX else count
+    return small if np.array_equal(small, count) else count
 
 
 def _placed(count, place, n):
