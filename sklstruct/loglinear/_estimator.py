@@ -512,6 +512,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         need not be after a change of `alpha`.
         """
         zero = np.zeros(problem.n_pairs)
+        carried = vars(self).pop("_carried", None)  # where batches before have led
         if (
             self.warm_start
             and getattr(self, "coef_", zero[:0]).size == zero.size
@@ -521,8 +522,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             if np.isfinite(loss.value(w)):
                 return w
         starts = [kneser_ney_weights(problem, penalty.l1_ratio)]
-        if "_carried" in vars(self):  # where the batches before have led
-            place, before = vars(self).pop("_carried")
+        if carried is not None:
+            place, before = carried
             starts.append(starts[0].copy())
             starts[1][place] = before
         values = [loss.value(w) + penalty.value(w) for w in starts]
