@@ -304,7 +304,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             clustering = ExchangeClustering(int(clustering), offsets=(-1, 1))
         else:
             clustering = clone(clustering)
-        self._clustering = clustering.fit(sentences)
+        self._clustering = clustering.fit(sentences, None)
         return self._classes_of_vocabulary()
 
     def _classes_of_vocabulary(self):

@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import INT32_MAX
@@ -52,7 +53,8 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
           ``cn(p)`` its class in ``ExchangeClustering(n)``;
         - a list of pairs: the map is ``"word"``, a number of classes (of an
           `ExchangeClustering`), or a clustering, which is cloned: an estimator with
-          ``fit(X, y)``, ``predict(symbols)`` and ``n_clusters_``.
+          ``fit(X, y)``, ``predict(symbols)`` and ``n_clusters_``. A
+          :class:`~sklearn.frozen.FrozenEstimator` around a fitted one is used as it is.
 
         Position 1 is the newest word. Clusterings with the same parameters are fitted
         once.
@@ -407,8 +409,30 @@ def _name(clustering, taken):
     return name
 
 
+class _NamedClustering(BaseEstimator):
+    """A clustering that was fitted to words, asked about their ids."""
+
+    def __init__(self, clustering, names):
+        self.clustering = clustering
+        self.names = names
+
+    def fit(self, X, y=None):
+        return self
+
+    @property
+    def n_clusters_(self):
+        return self.clustering.n_clusters_
+
+    def predict(self, X):
+        ids = np.asarray(X)
+        labels = np.append(self.clustering.predict(self.names), -1)
+        return labels[np.where((ids >= 0) & (ids < labels.size - 1), ids, -1)]
+
+
 def _told(what, labels):
     """A clustering that knows what ids mean."""
+    if isinstance(what, FrozenEstimator):
+        return _NamedClustering(what, labels.symbols)
     if not hasattr(what, "__sklstruct_ids__") or isinstance(what, type):
         return what
     return clone(what).set_params(**what.__sklstruct_ids__(labels))

@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklstruct import KneserNeyLM
 from sklstruct.language_model import CacheLM, CacheState, LanguageModel
 from sklstruct.smoothing import AdditiveLM
+from sklstruct.word_classes import ExchangeClustering
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
@@ -249,6 +250,15 @@ def test_long_streams_with_a_short_memory_stay_small():
     late = model.score_stream(text[-50:], state=None)[-20:]
     for a, b in zip(got[-20:], late):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_classes_that_were_fitted_before():
+    clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(TRAIN)
+    model = cached(word_classes=FrozenEstimator(clustering))
+    labels = clustering.predict(model.vocabulary_)
+    for a, b in zip(labels, model.class_of_):
+        same = labels == a
+        assert np.unique(model.class_of_[same]).tolist() == [b]
 
 
 def test_fit_splits_in_order_and_refits():

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
@@ -249,6 +250,24 @@ def test_language_model_agrees_with_the_pipeline(between):
     assert len(sample) == 20 and all("<unk>" not in s for s in sample)
     again = pickle.loads(pickle.dumps(lm))
     assert again.perplexity(TEXT) == lm.perplexity(TEXT)
+
+
+def test_a_clustering_that_was_fitted_before():
+    clustering = ExchangeClustering(4).fit(TEXT)
+    frozen = FrozenEstimator(clustering)
+    path = [(frozen, 1), ("word", 1), (frozen, 2)]
+    lm = LanguageModel(
+        make_pipeline(ContextRefiner(path), KneserNeyLM()), max_depth=2
+    ).fit(TEXT[:3])
+    refiner = lm.estimator_[0]
+    assert len(refiner.clusterings_) == 1 and refiner.clusterings_[0].n_clusters_ == 4
+    words = lm.predictor.encoder.labels.symbols
+    assert np.array_equal(
+        refiner.clusterings_[0].predict(np.arange(words.size)),
+        clustering.predict(words),
+    )
+    assert np.isfinite(lm.perplexity(TEXT))
+    assert pickle.loads(pickle.dumps(lm)).perplexity(TEXT) == lm.perplexity(TEXT)
 
 
 def test_language_model_with_unknown_words():
