@@ -1,0 +1,94 @@
+"""ReliabilityDisplay and CostDisplay."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.calibration import calibration_curve
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.plotting import CostDisplay, ReliabilityDisplay
+
+pytest.importorskip("matplotlib").use("agg")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:1200] / 16, y[:1200], X[1200:] / 16, y[1200:]
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_curve_is_that_of_scikit_learn(strategy):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 1, size=500)
+    right = rng.uniform(size=500) < p**2
+    display = ReliabilityDisplay(p, right, n_bins=8, strategy=strategy)
+    share, mean = calibration_curve(right, p, n_bins=8, strategy=strategy)
+    assert_allclose(display.accuracy_, share)
+    assert_allclose(display.mean_confidence_, mean)
+    assert display.count_.sum() == 500
+    assert_allclose(display.ece_, np.abs(share - mean) @ display.count_ / 500)
+    assert ReliabilityDisplay([1.0, 0.0], [True, False]).ece_ == 0
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, HierarchicalClassifier])
+def test_from_estimator_and_predictions(digits, kind):
+    X, y, Z, target = digits
+    model = kind(C=0.01).fit(X, y)
+    first = ReliabilityDisplay.from_estimator(model, Z, target)
+    second = ReliabilityDisplay.from_predictions(
+        target, model.predict_proba(Z), model.classes_, name="again", ax=first.ax_
+    )
+    assert_allclose(first.accuracy_, second.accuracy_)
+    assert_allclose(first.ece_, second.ece_, atol=1e-6)
+    assert len(first.ax_.lines) == 3  # two curves, one diagonal
+    assert first.line_.get_label().startswith(kind.__name__)
+
+
+def test_bad_input_of_reliability():
+    for confidence, right, message in [
+        ([0.5], [True, False], "of one length"),
+        ([], [], "not empty"),
+        ([1.5], [True], "from 0 to 1"),
+        ([np.nan], [True], "from 0 to 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ReliabilityDisplay(confidence, right)
+    with pytest.raises(ValueError, match="^n_bins"):
+        ReliabilityDisplay([0.5], [True], n_bins=0)
+    with pytest.raises(ValueError, match="^strategy"):
+        ReliabilityDisplay([0.5], [True], strategy="log")
+    with pytest.raises(ValueError, match="^proba must have a column"):
+        ReliabilityDisplay.from_predictions([0], [[0.5, 0.5]], [0])
+
+
+def test_costs(digits):
+    X, y, Z, target = digits
+    models = {
+        "logistic": LogisticRegression(C=0.1).fit(X, y),
+        "svm": LinearSVC().fit(X, y),
+        "tree": HierarchicalClassifier(C=0.1).fit(X, y),
+    }
+    display = CostDisplay.from_estimators(models, Z, target)
+    assert len(display.points_) == 3 and display.ax_.get_xscale() == "log"
+    for name, model in models.items():
+        figures = display.figures[name]
+        assert_allclose(figures["accuracy"], model.score(Z, target))
+        assert figures["megabytes"] > 0 and figures["milliseconds"] > 0
+    proba = models["logistic"].predict_proba(Z)[np.arange(target.size), target]
+    assert_allclose(display.figures["logistic"]["log_loss"], -np.log(proba).mean())
+    assert "log_loss" not in display.figures["svm"]
+    assert len(display.plot(x="megabytes", value="log_loss").points_) == 2
+    for options, message in [
+        ({"x": "dollars"}, "^x must be"),
+        ({"value": "fame"}, "^value must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            display.plot(**options)
+    with pytest.raises(ValueError, match="no model with both"):
+        CostDisplay({"a": {"accuracy": 1.0}}).plot()
+    with pytest.raises(ValueError, match="must be > 0"):
+        CostDisplay({"a": {"accuracy": 1.0, "milliseconds": 0}}).plot()
