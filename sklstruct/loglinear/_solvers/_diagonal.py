@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient in a diagonal metric: the solver behind "auto".
+"""Accelerated proximal gradient in a diagonal metric, for every penalty.
 
 The loss is badly conditioned: the most frequent word has 10^5 occurrences where
 most pairs have one. A path has few active features, so the Hessian lies below
