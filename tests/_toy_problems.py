@@ -66,5 +66,9 @@ def dense_groups(problem, lam=0.4, depth_weight=1.3):
     context = [np.flatnonzero(node == n) for n in range(problem.n_nodes)]
     depth = problem.tree.levels()[node]
     return SimpleNamespace(
-        subtree=subtree, context=context, strength=lam * depth_weight**depth
+        subtree=subtree,
+        context=context,
+        strength=lam * depth_weight**depth,
+        depth=depth,
+        adjusted=problem.pairs.adjusted_counts(problem.count),
     )

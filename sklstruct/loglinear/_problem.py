@@ -83,6 +83,15 @@ class PerLevel:
         product._values = self._values * factor
         return product
 
+    def by_pair(self, factor: np.ndarray, pairs: Pairs) -> PerLevel:
+        """The number of each pair times its factor."""
+        product = object.__new__(PerLevel)
+        product.of_nodes, product.a_level = self.of_nodes, False
+        if self.a_level:
+            product.of_nodes = self.of_nodes[pairs.tree.levels()]
+        product._values = np.repeat(product.of_nodes, np.diff(pairs.ptr)) * factor
+        return product
+
     def of(self, lo: int, hi: int, level: int) -> np.ndarray:
         """The numbers of the pairs lo ... hi - 1, all of one level: one entry, or
         hi - lo."""

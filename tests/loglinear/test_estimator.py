@@ -119,6 +119,49 @@ def test_unpenalised_root_fits_the_unigrams_exactly(penalty):
     )
 
 
+def test_strengths_by_depth_in_the_score_parametrisation():
+    # v = beta w: lam |w| / beta and lam gamma w^2 / beta^2 as strengths at alpha 1.
+    w = corpus()
+    tight = {"tol": 1e-7, "max_iter": 20_000}
+    beta, dw, lam, gamma = np.array([1.0, 0.8, 0.5, 0.7]), 1.3 ** np.arange(4), 0.3, 0.6
+    a = fit(
+        StructuredLogLinearLM(
+            penalty=ElasticNet(gamma), lam=lam, alpha=beta, depth_weight=dw, **tight
+        ),
+        w,
+    )
+    b = fit(
+        StructuredLogLinearLM(
+            penalty=ElasticNet(gamma / beta), lam=lam, alpha=1.0,
+            depth_weight=dw / beta, **tight,
+        ),
+        w,
+    )  # fmt: skip
+    assert a.objective_[-1] == pytest.approx(b.objective_[-1], rel=1e-9)
+    X = w.contexts[w.sample_weight > 0]
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-4)
+
+
+def test_count_weights_of_one_change_nothing():
+    w = corpus()
+    for penalty in (L1, ElasticNet):
+        a = fit(StructuredLogLinearLM(penalty=penalty()), w)
+        b = fit(StructuredLogLinearLM(penalty=penalty(count_weight=[1, 1, 1])), w)
+        c = fit(StructuredLogLinearLM(penalty=penalty(count_weight=[1, 3])), w)
+        assert np.array_equal(a.coef_, b.coef_)
+        assert not np.allclose(a.coef_, c.coef_)
+
+
+@pytest.mark.parametrize(
+    "net", [ElasticNet([1, 1, 2, 2]), ElasticNet(count_weight=[1, 2])]
+)
+def test_what_a_collapsed_tree_cannot_have(net):
+    X, y = np.array([["a", "b", "c"], ["c", "d", "e"]]), ["x", "y"]
+    paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
+    with pytest.raises(ValueError, match="(gamma|count_weight).*collapse"):
+        StructuredLogLinearLM(penalty=net, alpha=1.0).fit(paths, y)
+
+
 def test_parameters_are_not_written_to():
     alpha, depth_weight = np.full(4, 0.9), np.full(4, 2.0)
     fit(
@@ -211,6 +254,13 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"penalty": ElasticNet(gamma=-1.0)}, "'gamma' parameter of ElasticNet"),
         ({"penalty": ElasticNet(gamma=np.inf)}, "gamma"),
         ({"penalty": ElasticNet(gamma=np.nan)}, "gamma"),
+        ({"penalty": ElasticNet(gamma=[1.0, 1.0])}, "gamma.*each depth 0 ... 3"),
+        ({"penalty": ElasticNet(gamma=[1.0, -1.0, 1, 1])}, "gamma.*non-negative"),
+        ({"penalty": ElasticNet(gamma=["a"])}, "gamma must hold numbers"),
+        ({"penalty": ElasticNet(gamma=[[1.0]])}, "gamma must be a list"),
+        ({"penalty": ElasticNet(count_weight=[])}, "count_weight must be a list"),
+        ({"penalty": L1(count_weight=[np.nan])}, "count_weight.*finite"),
+        ({"penalty": L1(count_weight=1.0)}, "count_weight"),
         ({"penalty": "l0"}, "penalty"),
         ({"penalty": L1}, "penalty"),
         ({"penalty": FistaSolver()}, "penalty"),

@@ -101,7 +101,12 @@ class ContextL2(Penalty):
         )
 
 
-TABLE = [L1(), L2(), ElasticNet(gamma=0.7), TreeL2(), TreeLinf(), ContextL2()]
+BY_DEPTH = ElasticNet(
+    gamma=[0.3, 1.0, 0.0, 2.0, 0.5, 0.7, 1.0], count_weight=[0.5, 1.4]
+)
+TABLE = [
+    L1(), L2(), ElasticNet(gamma=0.7), BY_DEPTH, TreeL2(), TreeLinf(), ContextL2()
+]  # fmt: skip
 penalties = pytest.mark.parametrize("penalty", TABLE, ids=repr)
 IN_TREE_METRIC = [p for p in TABLE if not TreeMetricSolver().missing(p)]
 in_tree_metric = pytest.mark.parametrize("penalty", IN_TREE_METRIC, ids=repr)
@@ -142,7 +147,9 @@ def test_value_is_the_definition(penalty, positive):
     assert penalty.bind(problem).value(w) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("penalty", [p for p in TABLE if p.collapsible], ids=repr)
+@pytest.mark.parametrize(
+    "penalty", [p for p in TABLE if p.collapsible and p is not BY_DEPTH], ids=repr
+)
 def test_collapsed_value_equals_that_of_the_trie(penalty):
     problem = make_problem(5, seed=2, collapse=True)
     w = weights_for(problem, 3)
@@ -296,7 +303,9 @@ def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
     [(5, "auto"), (20, "auto"), (50, "auto"), (20, "diagonal"), (20, "fista")],
 )
 @pytest.mark.parametrize("lam", [0.5, 10.0])
-@pytest.mark.parametrize("penalty", TABLE[:-1], ids=repr)
+@pytest.mark.parametrize(
+    "penalty", [p for p in TABLE[:-1] if p is not BY_DEPTH], ids=repr
+)
 def test_never_above_the_start_and_the_best_point_is_kept(penalty, lam, m, solver):
     # On long random paths momentum and smoothing lead far above the start.
     text = np.random.default_rng(0).integers(0, 2, 200)
@@ -330,7 +339,7 @@ def test_callback_stops_a_solver(solver):
 @pytest.mark.parametrize("m, alpha", [(0, 1.0), (1, 1.0), (3, 0.7), (3, 1.2), (5, 1.0)])
 @in_tree_metric
 def test_the_tree_metric_reaches_the_optimum(penalty, m, alpha, collapse):
-    if collapse and not penalty.collapsible:
+    if collapse and (penalty is BY_DEPTH or not penalty.collapsible):
         pytest.skip("cannot be fitted on a collapsed tree")
     pairs, count, *_ = make_pairs(m, m, collapse)
     depths = np.arange(m + 1.0)

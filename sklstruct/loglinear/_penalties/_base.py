@@ -138,7 +138,8 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         groups : object
             Its ``subtree[q]`` are the pairs at and below pair q (same class, longer
             contexts), ``context[n]`` the pairs of node n, ``strength[q]`` the
-            strength at the depth of pair q.
+            strength at the depth of pair q, ``depth[q]`` that depth, ``adjusted[q]``
+            the adjusted count of the pair.
 
         Returns
         -------

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from .. import _solver_fast as _fast
+from .._problem import PerLevel
 from ._base import Penalty, ProximalPenalty
 
 if TYPE_CHECKING:
@@ -23,14 +25,43 @@ ByLevel = Callable[[int], np.ndarray]
 
 
 class BoundSeparable(ProximalPenalty):
-    r""":math:`\sum_p \lambda_p [a\,|w_p| + \tfrac{b}{2} w_p^2]`; its step is a formula
-    for each pair."""
+    r""":math:`\sum_p \lambda_p [a_p\,|w_p| + \tfrac{b_p}{2} w_p^2]`; its step is a
+    formula for each pair."""
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
+        pairs, strength = problem.pairs, problem.strength_by_depth
         l1_ratio, l2_ratio = penalty.ratios()
+        l2_ratio = np.asarray(l2_ratio, dtype=np.float64)
+        depth = pairs.tree.max_depth
+        if l2_ratio.ndim and l2_ratio.size <= depth:
+            raise ValueError(
+                "gamma must be a number or give one value for each depth 0 ... "
+                f"{depth} of the contexts, got {l2_ratio.size} values"
+            )
+        weight = penalty.count_weights()
+        collapsed = pairs.tree.span is not None
+        if collapsed and weight is not None:
+            raise ValueError(
+                "count_weight needs a tree that is not collapsed, as merged contexts "
+                "differ in their adjusted counts; use collapse=False in "
+                "SuffixTreeVectorizer"
+            )
+        by_depth = np.full(depth + 1, l2_ratio) if l2_ratio.ndim == 0 else l2_ratio
+        by_depth = by_depth[: depth + 1]
+        if collapsed and (by_depth[1:] != by_depth[1:2]).any():
+            raise ValueError(
+                "gamma must be the same at all depths above 0 on a collapsed tree, as "
+                "merged suffixes share one weight; use collapse=False in "
+                "SuffixTreeVectorizer"
+            )
         self.l1_ratio = l1_ratio
-        self.l1, self.l2 = problem.strength * l1_ratio, problem.strength * l2_ratio
+        self.l1 = problem.strength * l1_ratio
+        self.l2 = PerLevel(strength[: depth + 1] * by_depth, pairs)
+        if weight is not None:
+            adjusted = np.rint(pairs.adjusted_counts(problem.count))
+            index = np.clip(adjusted, 1, weight.size).astype(np.intp) - 1
+            self.l1 = self.l1.by_pair(weight[index], pairs)
 
     def step(
         self,
@@ -70,22 +101,56 @@ class Separable(Penalty):
     bound = BoundSeparable
 
     @abstractmethod
-    def ratios(self) -> tuple[float, float]:
-        """(a, b): factors of the l1 and of the squared l2 term."""
+    def ratios(self) -> tuple[float, ArrayLike]:
+        """(a, b): factors of the l1 and of the squared l2 term; b of each depth, or
+        one."""
+
+    def count_weights(self) -> np.ndarray | None:
+        """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
+        return None
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
         l1_ratio, l2_ratio = self.ratios()
-        return sum(
-            s * (l1_ratio * abs(v) + 0.5 * l2_ratio * v**2)
-            for s, v in zip(groups.strength, w)
-        )
+        weight = self.count_weights()
+        total = 0.0
+        for q, v in enumerate(w):
+            a = l1_ratio
+            if weight is not None:
+                a *= weight[
+                    min(max(int(np.rint(groups.adjusted[q])), 1), len(weight)) - 1
+                ]
+            b = l2_ratio[groups.depth[q]] if np.ndim(l2_ratio) else l2_ratio
+            total += groups.strength[q] * (a * abs(v) + 0.5 * b * v**2)
+        return total
 
 
-class L1(Separable):
+class _CountWeighted(Separable):
+    """With the parameter `count_weight`."""
+
+    count_weight: ArrayLike | None
+
+    def count_weights(self) -> np.ndarray | None:
+        if self.count_weight is None:
+            return None
+        return _factors("count_weight", self.count_weight)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self.count_weights()
+
+
+class L1(_CountWeighted):
     r""":math:`\Omega(w) = \sum_q |w_q|`, q over the pairs.
 
     Zeros at single pairs; a positive weight costs its pair an absolute discount of
     `lam` / :math:`\beta` counts.
+
+    Parameters
+    ----------
+    count_weight : array-like of shape (n_weights,), default=None
+        Further factors of the strength, non-negative: of pairs whose adjusted count
+        (that of Kneser-Ney smoothing: on inner levels the number of distinct
+        predecessors) is 1, 2, ..., n_weights and more. None: 1.
 
     Examples
     --------
@@ -93,7 +158,12 @@ class L1(Separable):
     >>> model = StructuredLogLinearLM(penalty=L1(), lam=0.5)
     """
 
-    def ratios(self) -> tuple[float, float]:
+    _parameter_constraints: ClassVar[dict] = {"count_weight": ["array-like", None]}
+
+    def __init__(self, count_weight: ArrayLike | None = None) -> None:
+        self.count_weight = count_weight
+
+    def ratios(self) -> tuple[float, ArrayLike]:
         return 1.0, 0.0
 
 
@@ -106,18 +176,29 @@ class L2(Separable):
     >>> model = StructuredLogLinearLM(penalty=L2(), lam=0.1, alpha=0.7)
     """
 
-    def ratios(self) -> tuple[float, float]:
+    def ratios(self) -> tuple[float, ArrayLike]:
         return 0.0, 1.0
 
 
-class ElasticNet(Separable):
+class ElasticNet(_CountWeighted):
     r""":math:`\Omega(w) = \sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`, q over the
     pairs.
 
+    With ``alpha=1`` the strengths of both terms at depth k are plain numbers,
+    :math:`\lambda d_k` (`lam`, `depth_weight`) and :math:`\lambda d_k \gamma_k`. The
+    absolute term takes an absolute discount off a count, like that of Kneser-Ney; the
+    squared one takes the more, the larger the weight is.
+
     Parameters
     ----------
-    gamma : float, default=1.0
-        Weight :math:`\gamma \ge 0` of the squared term, finite; 0 is `L1`.
+    gamma : float or array-like of shape (depth + 1,), default=1.0
+        Weight :math:`\gamma \ge 0` of the squared term, finite, or one for each depth;
+        0 is `L1`.
+
+    count_weight : array-like of shape (n_weights,), default=None
+        Further factors of the absolute term, non-negative: of pairs whose adjusted
+        count (that of Kneser-Ney smoothing: on inner levels the number of distinct
+        predecessors) is 1, 2, ..., n_weights and more. None: 1.
 
     Examples
     --------
@@ -125,17 +206,52 @@ class ElasticNet(Separable):
     >>> model = StructuredLogLinearLM(penalty=ElasticNet(gamma=0.3), lam=0.2)
     >>> model.set_params(penalty__gamma=0.5).penalty
     ElasticNet(gamma=0.5)
+
+    More absolute and less squared discount for long contexts:
+
+    >>> net = ElasticNet(gamma=[0.6, 0.8, 1.4, 0.7, 0.4], count_weight=[1.0, 1.4, 1.0])
+    >>> model = StructuredLogLinearLM(
+    ...     4, penalty=net, lam=0.17, alpha=1.0, depth_weight=[1.0, 0.9, 1.2, 2.3, 3.1]
+    ... )
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "gamma": [Interval(numbers.Real, 0, np.finfo(float).max, closed="both")]
+        "gamma": [
+            Interval(numbers.Real, 0, np.finfo(float).max, closed="both"),
+            "array-like",
+        ],
+        "count_weight": ["array-like", None],
     }
 
-    def __init__(self, gamma: float = 1.0) -> None:
+    def __init__(
+        self, gamma: float | ArrayLike = 1.0, count_weight: ArrayLike | None = None
+    ) -> None:
         self.gamma = gamma
+        self.count_weight = count_weight
 
-    def ratios(self) -> tuple[float, float]:
-        return 1.0, float(self.gamma)
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self.ratios()
+
+    def ratios(self) -> tuple[float, ArrayLike]:
+        if isinstance(self.gamma, numbers.Real):
+            return 1.0, float(self.gamma)
+        return 1.0, _factors("gamma", self.gamma)
+
+
+def _factors(name, values):
+    """A parameter that is a list of factors, as an array."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"{name} must hold numbers, got {values!r}") from exc
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a list of numbers, got shape {array.shape}")
+    if not (np.isfinite(array).all() and (array >= 0.0).all()):
+        raise ValueError(
+            f"{name} must be finite and non-negative, got {array.tolist()}"
+        )
+    return array
 
 
 def separable_step(

@@ -1,0 +1,125 @@
+"""Solvers of the log-linear model on WikiText-2: evaluations, seconds, objective.
+
+    SKLSTRUCT_DATA=... python benchmarks/bench_solvers.py [--case "l2*"]
+
+Order 5, the pairs counted once. The minimum of each problem is what the tree metric
+finds at a tenth of the default tolerance. Then each solver runs with the default one:
+evaluations of loss and gradient and CPU seconds (without the start's, which
+`start_seconds` has) until the objective is within 1e-3 and 3e-4 of the minimum,
+relatively, and until it stops; `above` is how far above the minimum that is. "diagonal
+from 0" is the diagonal metric without the start at Kneser-Ney.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import numpy as np
+from _common import main, wikitext
+
+from sklstruct.context_tree import ContextTree, Histories, Pairs
+from sklstruct.loglinear import (
+    L1,
+    L2,
+    DiagonalSolver,
+    ElasticNet,
+    TreeL2,
+    TreeLinf,
+    TreeMetricSolver,
+)
+from sklstruct.loglinear._loss import LogLinearLoss
+from sklstruct.loglinear._problem import Problem
+from sklstruct.loglinear._start import kneser_ney_weights
+from sklstruct.symbols import context_windows
+
+DEPTH = 4
+
+# penalty, lam, alpha, depth_weight
+PROBLEMS = {
+    "l2, alpha 0.7": (L2(), 0.1, 0.7, 1.0),
+    "elastic net, alpha 0.75": (ElasticNet(gamma=0.8), 0.12, 0.75, 1.0),
+    "tree_l2, alpha 0.9": (TreeL2(), 0.5, 0.9, 1.0),
+    "l2, alpha 1": (L2(), 0.1, 1.0, 1.0),
+    "l1, alpha 0.7": (L1(), 0.5, 0.7, 1.0),
+    "elastic net, alpha 1, weighted by depth": (ElasticNet(gamma=0.7), 0.17, 1.0, 1.33),
+    "tree_linf, alpha 0.8": (TreeLinf(), 0.5, 0.8, 1.0),
+}
+SOLVERS = {
+    "tree metric": TreeMetricSolver(tol=1e-2, max_iter=300),
+    "diagonal": DiagonalSolver(tol=1e-2, max_iter=300),
+    "diagonal from 0": DiagonalSolver(tol=1e-2, max_iter=300),
+}
+
+
+def cases():
+    return [{"problem": name, "slow": True} for name in PROBLEMS]
+
+
+@functools.cache
+def wikitext_pairs():
+    w = context_windows(wikitext("train"), DEPTH)
+    keep = w.sample_weight > 0
+    windows = w.contexts[keep].astype(np.int32)
+    histories = Histories.from_windows(windows, DEPTH)
+    tree, terminal = ContextTree.from_histories(histories, w.vocabulary.size)
+    target = w.targets[keep].astype(np.int32)
+    return Pairs.count(tree, terminal, target, w.vocabulary.size)
+
+
+def solve(problem, penalty, solver, start):
+    """Result, start's CPU seconds, CPU seconds at each evaluation."""
+    loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+    begin = time.process_time()
+    w = np.zeros(problem.n_pairs)
+    if start:
+        w = kneser_ney_weights(problem, bound.l1_ratio)
+    started = time.process_time()
+    seconds = []
+
+    def report(*_):
+        seconds.append(time.process_time() - started)
+        return False
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = solver.solve(loss, bound, w, report)
+    return result, started - begin, np.array(seconds)
+
+
+def run(case):
+    penalty, lam, alpha, depth_weight = PROBLEMS[case["problem"]]
+    pairs, count = wikitext_pairs()
+    k = np.arange(DEPTH + 1.0)
+    problem = Problem(pairs, count, alpha**k, lam * depth_weight**k)
+    fits = {TreeMetricSolver: not TreeMetricSolver().missing(penalty)}
+    reference = (
+        TreeMetricSolver(tol=1e-3, max_iter=120)
+        if fits[TreeMetricSolver]
+        else DiagonalSolver(tol=2e-3, max_iter=250)
+    )
+    minimum = solve(problem, penalty, reference, True)[0].objective
+    figures = {"pairs": problem.n_pairs, "minimum": minimum / problem.total_weight}
+    for name, solver in SOLVERS.items():
+        if not fits.get(type(solver), True):
+            continue
+        r, start, seconds = solve(problem, penalty, solver, name != "diagonal from 0")
+        history = np.array(r.history)
+        figures[f"{name}: evaluations"] = history.size
+        figures[f"{name}: seconds"] = seconds[-1]
+        figures[f"{name}: above"] = r.objective / minimum - 1
+        figures[f"{name}: residual"] = r.optimality
+        figures[f"{name}: start_seconds"] = start
+        for gap in (1e-3, 3e-4):
+            there = np.flatnonzero(history <= minimum * (1 + gap))
+            reached = bool(there.size)
+            figures[f"{name}: evaluations to {gap:g}"] = (
+                int(there[0]) + 1 if reached else "not reached"
+            )
+            figures[f"{name}: seconds to {gap:g}"] = (
+                float(seconds[there[0]]) if reached else "not reached"
+            )
+    return figures
+
+
+if __name__ == "__main__":
+    main(cases, run)
