@@ -62,6 +62,7 @@ from sklstruct.loglinear import (
     Solver,
     TreeL2,
     TreeLinf,
+    TreeMetricSolver,
 )
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM, ModelClassifier
@@ -260,6 +261,7 @@ ELSEWHERE = {
             DiagonalSolver,
             FistaSolver,
             Solver,
+            TreeMetricSolver,
         ],
         "tests/loglinear (parts of StructuredLogLinearLM)",
     ),
