@@ -8,12 +8,14 @@ oldest symbol) at the price of the back-off weight.
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 
 import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._closure import close_model
+from ..context_tree import ContextTree
 from ..context_tree._links import extend_pairs, find_pairs
 from . import _automaton_fast as _fast
 
@@ -155,4 +157,35 @@ class ContextAutomaton:
     def __getstate__(self):
         state = self.__dict__.copy()
         state.pop("arcs", None)
+        state.pop("bigram_bound", None)
         return state
+
+    @cached_property
+    def bigram_bound(self) -> ContextAutomaton:
+        """The automaton of the bounds after one symbol: no path weighs less in it.
+
+        A history is its last symbol; where a longer one could matter, an arc has the
+        largest probability that any history gives it.
+        """
+        bound = copy.copy(self)
+        vars(bound).pop("arcs", None)
+        n = int(self.tree.level_ptr[min(2, self.max_depth + 1)])
+        bound.tree = ContextTree.of_arrays(
+            self.parent[:n], self.symbol[:n], self.tree.level_ptr[:3],
+            self.tree.n_symbols,
+        )  # fmt: skip
+        bound.parent, bound.symbol = bound.tree.parent, bound.tree.symbol
+        bound.n_nodes, bound.depth = n, self.depth[:n]
+        bound.max_depth = min(self.max_depth, 1)
+        bound.arc_ptr = self.arc_ptr[: n + 1]
+        last = int(bound.arc_ptr[-1])
+        bound.arc_class = self.arc_class[:last]
+        # The root's own probabilities follow a symbol that is no context, and the
+        # back-off weights below: neither has longer histories that count.
+        bound.arc_log_prob = self.arc_max[:last].copy()
+        bound.arc_log_prob[: self.n_classes] = self.arc_log_prob[: self.n_classes]
+        bound.backoff = (self.backoff + self.max_backoff)[:n]
+        bound.arc_next = self.arc_next[bound.arc_class]
+        bound.arc_max = self.arc_max[:last]
+        bound.max_backoff = np.zeros(n)
+        return bound

@@ -14,7 +14,7 @@ from ._candidates import Candidates, Decoded
 # could be the only one left: see the modes of the kernel.
 _LINEAR_RANGE = 300.0
 # From this number of candidates on, bounds cost less than the states that they drop.
-_PRUNE_FROM = 256
+PRUNE_FROM = 256
 _BEAM = 32
 _NO_BOUND = np.empty(0)
 
@@ -116,18 +116,31 @@ class LatticeSolver:
             None: where positions have many candidates.
         """
         if prune is None:
-            prune = c.width >= _PRUNE_FROM
+            prune = c.width >= PRUNE_FROM
         if not prune:
             return self._forward(c, _fast.MAX)
         bound = self.bounds(c)
-        lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
+        lattice, threshold = self.beam(c, bound)
         if np.diff(lattice.ptr).max() < _BEAM:
             return lattice  # nothing was dropped
+        # -inf where the beam lost every possible path: nothing is dropped then.
+        return self._forward(c, _fast.MAX, bound, threshold)
+
+    def beam(self, c: Candidates, bound: np.ndarray) -> tuple[Lattice, float]:
+        """The lattice of a narrow beam, and what the best path cannot be below."""
+        lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
         _, found = lattice.best()
-        if found == -np.inf:  # the beam lost every possible path
-            return self._forward(c, _fast.MAX)
-        slack = 1e-9 * (1.0 + abs(found))
-        return self._forward(c, _fast.MAX, bound, found - slack)
+        return lattice, found - 1e-9 * (1.0 + abs(found)) if found > -np.inf else found
+
+    def useful(self, c: Candidates, bound: np.ndarray, threshold: float) -> Candidates:
+        """The candidates that are on a path of at least `threshold` with its bound."""
+        lattice = self._forward(c, _fast.MAX, bound, threshold)
+        position = np.repeat(np.arange(c.n_positions), lattice.states_per_position[1:])
+        keep = np.zeros(len(c.ids), dtype=bool)
+        keep[c.ptr[position] + lattice.candidate[int(lattice.ptr[1]) :]] = True
+        ptr = np.zeros(len(c.ptr), dtype=np.int64)
+        np.cumsum(np.add.reduceat(keep, c.ptr[:-1], dtype=np.int64), out=ptr[1:])
+        return Candidates(ptr, c.ids[keep], c.log_factor[keep], c.length)
 
     def decode(self, c: Candidates, prune: bool | None = None) -> Decoded:
         """The most probable path."""

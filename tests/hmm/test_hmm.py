@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _hmm_problems import toy
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -31,26 +32,9 @@ from sklstruct.hmm import (
     split_sequences,
     write_max_arpa,
 )
+from sklstruct.smoothing import WittenBellLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
-
-
-def toy(n=60, seed=0, labels="DNVA"):
-    """Sentences of words whose first letter hints at the label."""
-    rng = np.random.RandomState(seed)
-    n_labels = len(labels)
-    step = rng.dirichlet(np.full(n_labels, 0.5), size=(n_labels, n_labels))
-    X, y = [], []
-    for _ in range(n):
-        a = b = 0
-        sequence = []
-        for _ in range(rng.randint(1, 8)):
-            a, b = b, rng.choice(n_labels, p=step[a, b])
-            sequence.append(b)
-        letters = [c if rng.rand() < 0.8 else (c + 1) % n_labels for c in sequence]
-        X.append([f"{'dnva'[c % 4]}{rng.randint(4)}" for c in letters])
-        y.append([labels[c] for c in sequence])
-    return X, y
 
 
 def all_paths(tagger, x):
@@ -182,7 +166,12 @@ def test_clone_pickle_and_size():
 
 @pytest.mark.parametrize(
     "smoothing",
-    [AdditiveLM(delta=0.1), KneserNeyLM(discount="single"), StructuredLogLinearLM()],
+    [
+        AdditiveLM(delta=0.1),
+        KneserNeyLM(discount="single"),
+        WittenBellLM(),
+        StructuredLogLinearLM(),
+    ],
     ids=lambda s: type(s).__name__,
 )
 def test_any_smoothing(smoothing):
@@ -191,6 +180,13 @@ def test_any_smoothing(smoothing):
     assert tagger.score(X, y) > 0.6
     assert tagger.order_ == 3
     assert tagger.transition_model_.check_normalized() < 1e-9
+    for x in [X[0][:4], ["d0", None, "n1"]]:
+        paths, scores = all_paths(tagger, x)
+        for solver in ("lattice", "refine"):
+            decoding = tagger.set_params(solver=solver).decode([x])
+            assert decoding.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
+        log_z = np.logaddexp.reduce(scores)
+        assert tagger.log_likelihood([x])[0] == pytest.approx(log_z, abs=1e-9)
 
 
 def test_transitions_from_a_file():

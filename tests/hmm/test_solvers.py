@@ -4,54 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
+from _hmm_problems import random_model
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from sklstruct import AdditiveLM, BackoffModel, KneserNeyLM, LanguageModel
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._candidates import make_candidates
 from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
 from sklstruct.hmm._refinement import RefinementSolver
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
-
-
-def remake(model, log_prob, log_backoff):
-    """The same structure with other numbers."""
-    return BackoffModel(model.pairs, log_prob, log_backoff, model.labels)
-
-
-def random_model(kind, order, n_words, seed, marks=True):
-    """A back-off model over letters from a random text."""
-    rng = np.random.RandomState(seed)
-    words = list("abcdefgh"[:n_words])
-    weight = rng.dirichlet(np.full(n_words, 0.7), size=n_words)
-    text = []
-    for _ in range(12):
-        sentence = [words[rng.randint(n_words)]]
-        while rng.rand() < 0.75 and len(sentence) < 9:
-            sentence.append(rng.choice(words, p=weight[words.index(sentence[-1])]))
-        text.append(sentence)
-    estimator = KneserNeyLM() if kind == "kneser-ney" else AdditiveLM(delta=0.3)
-    model = LanguageModel(
-        estimator,
-        max_depth=order - 1,
-        unknown=None,
-        start="<s>" if marks else None,
-        end="</s>" if marks else None,
-    ).fit(text)
-    model = model.backoff_model_
-    if kind == "katz":
-        # Stored probabilities below what backing off would give, weights above 1.
-        log_prob = model.log_prob + rng.uniform(-2, 0, len(model.log_prob))
-        log_backoff = rng.uniform(-1.0, 1.5, len(model.log_backoff))
-        log_backoff[0] = 0
-        model = remake(model, np.minimum(log_prob, 0), log_backoff)
-    elif kind == "zeros":
-        log_prob = model.log_prob.copy()
-        log_prob[rng.rand(len(log_prob)) < 0.3] = -np.inf
-        model = remake(model, log_prob, model.log_backoff)
-    return model
 
 
 def log_joint(model, path, factors=0.0):
@@ -102,9 +64,10 @@ def enumerate_paths(model, c):
     return [paths[i] for i in order], np.array(scores)[order]
 
 
+KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
 CASES = [
     (kind, order, n_words, length, seed)
-    for kind in ("additive", "kneser-ney", "katz", "zeros")
+    for kind in KINDS
     for seed, (order, n_words, length) in enumerate(
         [(2, 2, 6), (2, 5, 4), (3, 3, 5), (3, 5, 3), (4, 2, 6), (4, 3, 5), (5, 2, 6),
          (5, 3, 5), (5, 4, 4), (3, 4, 1), (1, 3, 3), (4, 2, 0)]
@@ -193,7 +156,7 @@ def test_refinement_equals_enumeration(case, marks, refine, start):
             assert early.log_proba + early.gap >= scores[0] - 1e-9
 
 
-@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz"])
+@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "witten-bell", "katz"])
 @pytest.mark.parametrize(
     "refine, batch_size", [("row", 1), ("row", 10), ("literal", 3)]
 )
@@ -210,9 +173,12 @@ def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
     check_frequencies(paths, exact, drawn.paths)
 
 
-@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz", "zeros"])
-@pytest.mark.parametrize("order", [2, 3, 4])
-@pytest.mark.parametrize("n_words", [2, 3])
+@pytest.mark.parametrize(
+    "kind", ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
+)
+@pytest.mark.parametrize("order, n_words", [
+    (2, 2), (2, 5), (3, 2), (3, 3), (3, 5), (4, 2), (4, 3), (4, 5), (5, 2), (5, 3),
+])  # fmt: skip
 def test_max_backoff_table(kind, order, n_words):
     model = random_model(kind, order, n_words, order)
     a = ContextAutomaton(model)
@@ -249,7 +215,7 @@ def test_max_backoff_table(kind, order, n_words):
     assert seen > n_words
 
 
-@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz"])
+@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "witten-bell", "katz"])
 def test_lattice_samples_follow_the_posterior(kind):
     model = random_model(kind, 3, 3, 5)
     c = random_candidates(model, 4, np.random.RandomState(0), all_classes=True)
@@ -283,7 +249,9 @@ def test_max_states():
         LatticeSolver(ContextAutomaton(model), max_states=3).decode(c)
 
 
-@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "katz", "zeros"])
+@pytest.mark.parametrize(
+    "kind", ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
+)
 def test_pruning_after_a_narrow_beam(kind, monkeypatch):
     monkeypatch.setattr("sklstruct.hmm._lattice._BEAM", 1)
     for seed in range(10):
