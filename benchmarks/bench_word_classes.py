@@ -9,7 +9,11 @@ milliseconds of a full row, the model's pickle in megabytes, and the largest dev
 from 1 of the sums of rows at 100 random histories. `tune`: strengths, decays and paths
 of refined trees, judged on the validation file. `caches`: perplexity with caches, whose
 weights are fitted on the validation file in its order: another task. `clusters`:
-seconds of exchange clustering. With ``--peer kenlm`` also ``lmplz`` of KenLM, if on
+seconds of exchange clustering. `depths`: Kneser-Ney mixed with a log-linear model of
+the same contexts, by the depth that the history matches, and that mixture as a
+back-off model over the union of contexts. `trees`: a log-linear model of words at each
+node of a tree over the words, against the flat one. Mixtures learn their weights on the
+validation file. With ``--peer kenlm`` also ``lmplz`` of KenLM, if on
 the PATH, judged by its ``query``.
 """
 
@@ -23,15 +27,20 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 from _common import fastest, main, timed, wikitext
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import normalize
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.taxonomy import CutSplit
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 DEPTH = 4
+DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
 CLASSES = "c50(1) c50(2) c50(3) c50(4) c50(5) c50(6)"
 
 
@@ -41,6 +50,17 @@ def l2(lam, alpha, **params):
 
 def refined(path, estimator):
     return make_pipeline(ContextRefiner(path), estimator)
+
+
+def factored(*paths):
+    """One or more refined trees in both factors; a gate mixes several."""
+    trees = [(f"tree{i}", refined(p, l2(0.3, 0.87))) for i, p in enumerate(paths)]
+    factor = trees[0][1] if len(trees) == 1 else MixtureLM(trees, weights="logistic")
+    return FactoredLM(ExchangeClustering(100, offsets=(-1, 1)), factor)
+
+
+def with_kneser_ney(model, weights="em"):
+    return MixtureLM([("model", model), ("kn", KneserNeyLM())], weights=weights)
 
 
 # name -> (estimator of windows, their width)
@@ -54,7 +74,15 @@ MODELS = {
     "l2, classes only": lambda: (refined(CLASSES, l2(0.3, 0.85)), 6),
     "l2, short path": lambda: (refined("short", l2(0.3, 0.85)), DEPTH),
     "l2, long path": lambda: (refined("long", l2(0.3, 0.88)), DEPTH),
+    "factored, long path": lambda: (factored("long"), DEPTH),
+    "factored + Kneser-Ney": lambda: (with_kneser_ney(factored("long")), DEPTH),
+    "three trees in the factors + Kneser-Ney": lambda: (
+        with_kneser_ney(factored("long", "short", DEEP), "logistic"),
+        6,
+    ),
 }
+# Trees over the words for `trees`.
+TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
 # name -> (rung of the ladder, parameters of the cache)
 CACHES = {
     "modified Kneser-Ney + caches": ("modified Kneser-Ney", {}),
@@ -85,6 +113,8 @@ def cases():
         {"section": "clusters", "n_clusters": k, "offsets": offsets}
         for k, offsets in ((50, "1, 2"), (100, "1, 2"), (200, "1, 2"), (100, "-1, 1"))
     ]
+    out += [{"section": "depths", "slow": True}]
+    out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
     return out
@@ -94,7 +124,10 @@ def fitted(name):
     """(LanguageModel of a rung, seconds of its fit)."""
     estimator, depth = MODELS[name]()
     lm = LanguageModel(estimator, max_depth=depth)
-    return lm, timed(lm.fit, wikitext("train"), repeats=1).cpu
+    held_out = {}
+    if isinstance(estimator, MixtureLM):
+        held_out["X_val"] = wikitext("valid")
+    return lm, timed(lm.fit, wikitext("train"), repeats=1, **held_out).cpu
 
 
 def histories(n, seed=0):
@@ -218,6 +251,91 @@ def clusters(case):
     }
 
 
+def depths(case):
+    valid, test = wikitext("valid"), wikitext("test")
+    figures, parts = {}, []
+    for name, estimator in (
+        ("kn", KneserNeyLM()),
+        ("tree_l2", StructuredLogLinearLM()),
+    ):
+        lm = LanguageModel(estimator, max_depth=DEPTH)
+        figures[f"{name}_seconds"] = timed(lm.fit, wikitext("train"), repeats=1).cpu
+        figures[f"{name}_test"] = lm.perplexity(test)
+        parts.append((name, FrozenEstimator(lm.estimator_)))
+    depth_of = parts[0][1].estimator
+    for weights in ("em", "by_depth", "by_count"):
+        model = LanguageModel(MixtureLM(parts, weights=weights), max_depth=DEPTH)
+        model.fit(wikitext("train"), X_val=valid)
+        figures[f"{weights}_valid"] = model.perplexity(valid)
+        figures[f"{weights}_test"] = model.perplexity(test)
+        if weights == "em":
+            figures.update(one_of_two(model, depth_of, valid, test))
+            with tempfile.NamedTemporaryFile(suffix=".arpa") as file:
+                model.to_arpa(file.name, method="union")
+                union = LanguageModel.from_arpa(file.name)
+            figures["union_test"] = union.perplexity(test)
+    return figures
+
+
+def one_of_two(model, tree, valid, test):
+    """Perplexity where the second model has the histories that match up to a depth,
+    which the validation file chooses, and the first the others."""
+    perplexity = {}
+    for name, text in (("valid", valid), ("test", test)):
+        windows, target = model.predictor.windows(text)
+        of_each = model.estimator_.model_log_proba(windows, target)
+        depth = tree.backoff_model_.depth(tree.find_nodes(windows))
+        perplexity[name] = [
+            float(np.exp(-np.where(depth <= k, of_each[:, 1], of_each[:, 0]).mean()))
+            for k in range(-1, DEPTH + 1)
+        ]
+    best = int(np.argmin(perplexity["valid"]))
+    return {"one_of_two_up_to": best - 1, "one_of_two_test": perplexity["test"][best]}
+
+
+def words_of(split):
+    """(words, sparse counts of their neighbours, a row a word, scaled)."""
+    sentences = [[*s, "</s>"] for s in wikitext(split)]
+    words = sorted({w for s in sentences for w in s})
+    code = {w: i for i, w in enumerate(words)}
+    ids = np.array([code[w] for s in sentences for w in ["</s>", *s]])
+    n = len(words)
+    after = sp.csr_matrix((np.ones(ids.size - 1), (ids[:-1], ids[1:])), shape=(n, n))
+    common = np.argsort(-np.bincount(ids, minlength=n))[:2000]
+    counts = sp.hstack([after[:, common], after.T.tocsr()[:, common]]).tocsr()
+    counts.data = np.sqrt(counts.data)
+    return np.array(words, dtype=object), normalize(counts)
+
+
+def tree_over_words(name):
+    if name == "exchange 100":
+        return ExchangeClustering(100, offsets=(-1, 1))
+    if name == "exchange 20, 100":
+        return [ExchangeClustering(k, offsets=(-1, 1)) for k in (20, 100)]
+    words, counts = words_of("train")
+    tree = CutSplit(form="class_means", max_leaf=400, rank=64, random_state=0)
+    return tree.build(counts, words).widen(256)
+
+
+def trees(case):
+    estimator = l2(0.1, 0.7)
+    begin = time.process_time()
+    if case["tree"] != "flat":
+        estimator = FactoredLM(tree_over_words(case["tree"]), estimator)
+    lm = LanguageModel(estimator, max_depth=DEPTH).fit(wikitext("train"))
+    seconds = time.process_time() - begin
+    nodes = {}
+    if case["tree"] != "flat":
+        taxonomy = lm.estimator_.taxonomy_
+        nodes = {"leaves": taxonomy.n_leaves, "depth": taxonomy.depth}
+    return {
+        "validation": lm.perplexity(wikitext("valid")),
+        "test": lm.perplexity(wikitext("test")),
+        "seconds": seconds,
+        **nodes,
+    }
+
+
 def tune(case):
     model = refined(case["path"], l2(case["lam"], case["alpha"]))
     lm = LanguageModel(model, max_depth=DEPTH).fit(wikitext("train"))
@@ -228,7 +346,14 @@ def tune(case):
 
 
 def run(case):
-    sections = {"ladder": ladder, "caches": caches, "clusters": clusters, "tune": tune}
+    sections = {
+        "ladder": ladder,
+        "caches": caches,
+        "clusters": clusters,
+        "depths": depths,
+        "trees": trees,
+        "tune": tune,
+    }
     return sections[case["section"]](case)
 
 

@@ -29,9 +29,9 @@ from .._compat import (
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
-from ..context_tree import SuffixTreeVectorizer
+from ..context_tree import Pairs, SuffixTreeVectorizer
 from ..loglinear import StructuredLogLinearLM
-from ..mixture import ModelClassifier
+from ..mixture import MixtureLM, ModelClassifier
 from ..smoothing._held_out import HeldOutSmoother
 from ..symbols import Labels, TextFile
 from ..symbols._encoding import encode, object_array
@@ -953,7 +953,9 @@ class LanguageModel(
 
     # ------------------------------------------------------------- exchange
 
-    def to_arpa(self, path: str | os.PathLike, *, precision: int = 7) -> None:
+    def to_arpa(
+        self, path: str | os.PathLike, *, precision: int = 7, method: str = "exact"
+    ) -> None:
         """Write the model as an ARPA file, which KenLM and SRILM read.
 
         Parameters
@@ -966,6 +968,12 @@ class LanguageModel(
         precision : int, default=7
             Decimals of the log10 values, 1 to 15.
 
+        method : {"exact", "union"}, default="exact"
+            ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
+            words with constant weights, over the union of their contexts. Explicit
+            n-grams have the probability of the mixture, others an approximate one; see
+            `sklstruct.backoff.mix`.
+
         Raises
         ------
         AttributeError
@@ -974,8 +982,27 @@ class LanguageModel(
             If a symbol cannot be written (empty, or with white space in it).
         """
         check_is_fitted(self)
-        model = self._tree_predictor("to_arpa").model
+        if method not in ("exact", "union"):
+            raise ValueError(f"method must be 'exact' or 'union', got {method!r}")
+        if method == "union":
+            model = self._union_model()
+        else:
+            model = self._tree_predictor("to_arpa").model
         exchange.write(model, path, precision=precision)
+
+    def _union_model(self):
+        if not isinstance(self.estimator_, MixtureLM):
+            raise ValueError(
+                "method='union' is for a MixtureLM, and the estimator is a "
+                f"{type(self.estimator_).__name__}"
+            )
+        model = self.estimator_.to_backoff_model()
+        tree, labels = model.tree, self._labels
+        symbol = tree.symbol.copy()
+        symbol[1:] = model.labels.symbols[symbol[1:]]
+        tree = tree.with_symbols(symbol, labels.n_symbols)
+        pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+        return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
 
     @classmethod
     def from_arpa(

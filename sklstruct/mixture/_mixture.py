@@ -12,9 +12,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import Interval, StrOptions, _BaseComposition
+from ..backoff import BackoffModel, mix
+from ..context_tree import Pairs
+from ..symbols import Labels
+from ..symbols._encoding import encode
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
-from ._models import MixtureModel, Model, by_group, count_rows, take
+from ._models import MixtureModel, Model, TreeModel, by_group, count_rows, take
 from ._parts import Part, Reading, Samples, part_of
 
 
@@ -404,3 +408,50 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         out = np.full((target.size, len(self.models)), np.nan)
         out[known] = self.model_.targets(at, target[known])
         return out
+
+    def to_backoff_model(self) -> BackoffModel:
+        """One back-off model that approximates the mixture.
+
+        Returns
+        -------
+        model : BackoffModel
+            Over the union of the contexts; see `sklstruct.backoff.mix`. Its symbols are
+            those that any of the models saw.
+
+        Raises
+        ------
+        ValueError
+            If weights depend on the history, or a model has no back-off model over
+            windows of X itself: one below a transformer looks at other symbols.
+        """
+        check_is_fitted(self)
+        if self.weights_ is None:
+            raise ValueError(
+                f"weights={self.weights!r} depend on the history, and a back-off model "
+                "has no such weights; use weights='em'"
+            )
+        found = []
+        for name, part, model in zip(
+            self.part_.names, self.part_.parts, self.model_.models
+        ):
+            plain = isinstance(model, TreeModel) and not part.transforms
+            if not plain or model.model.labels.symbols is None:
+                raise ValueError(
+                    f"models: {name!r} is no back-off model over the words of the "
+                    "history, so that the mixture is none; mix smoothers and "
+                    "log-linear models of windows, without transformers"
+                )
+            found.append(model.model)
+        symbols = np.unique(np.concatenate([m.labels.symbols for m in found]))
+        labels = Labels(self.classes_, symbols)
+        return mix([_renumbered(m, labels) for m in found], self.weights_)
+
+
+def _renumbered(model, labels):
+    """A back-off model with the symbol ids of other labels, which hold its own."""
+    tree = model.tree
+    symbol = tree.symbol.copy()
+    symbol[1:] = encode(model.labels.symbols, labels.symbols)[symbol[1:]]
+    tree = tree.with_symbols(symbol, labels.n_symbols)
+    pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)

@@ -159,6 +159,7 @@ class Part(ABC):
     """See the module."""
 
     n_jobs: int | None = None
+    transforms = False  # whether models read something else than X
     # Told of each piece of work that is done.
     report: Callable[[str], Any] = staticmethod(lambda text: None)
 
@@ -199,14 +200,13 @@ class EstimatorPart(Part):
                 if step is not None and not isinstance(step, str)
             ]
             estimator = estimator.steps[-1][1]
+        self.transforms = bool(self.steps)
         self.estimator = clone(estimator)
 
     def learn(self, reading: Reading) -> Any:
         encodes = isinstance(self.estimator, BackoffClassifier)
         padding = self.estimator.padding if encodes else None
         self.reader = reading.learn(self.steps, self.estimator, encodes, padding)
-        if self.reader.symbols is not None:
-            self.symbol_ids = np.arange(self.reader.symbols.size, dtype=np.int32)
         return self.read(reading)
 
     def read(self, reading: Reading) -> Any:
@@ -244,7 +244,7 @@ class EstimatorPart(Part):
         if symbols is None:
             return self._fit_estimator(estimator, samples, n_outcomes)
         # One array of symbols for all groups: a pickle holds it once.
-        labels = Labels(np.arange(n_outcomes, dtype=np.int32), self.symbol_ids)
+        labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
         windows = samples.contexts
         estimator.fit_ids(windows, samples.outcome, labels, samples.weight)
         model = estimator.backoff_model_
@@ -331,6 +331,7 @@ class FrozenPart(Part):
         self, estimator: FrozenEstimator, classes: NDArray, facts: bool = False
     ) -> None:
         self.estimator = estimator.estimator
+        self.transforms = isinstance(self.estimator, Pipeline)
         self.classes = classes
         self.facts = facts
         known = np.asarray(self.estimator.classes_)

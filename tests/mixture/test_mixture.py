@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
+from sklstruct.backoff import mix
 from sklstruct.language_model import LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._gates import em_weights
@@ -325,3 +326,75 @@ def test_held_out_samples_are_checked(data):
     other = AdditiveLM(padding=-1).fit(X, y + 50)
     with pytest.raises(ValueError, match="knows the class"):
         MixtureLM([("a", FrozenEstimator(other)), *parts()]).fit(X, y)
+
+
+def word_models():
+    return [
+        ("kn", KneserNeyLM(discount=0.5)),
+        ("l2", StructuredLogLinearLM(1, penalty="l2")),
+    ]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_union_of_contexts_as_an_arpa_file(tmp_path, frozen):
+    text = [*SENTENCES, "the dog ran home", "a cat sat"]
+    models = word_models()
+    if frozen:
+        models = [
+            (name, FrozenEstimator(LanguageModel(m, max_depth=2).fit(text).estimator_))
+            for name, m in models
+        ]
+    mixture = MixtureLM(models, weights=[0.4, 0.6])
+    model = LanguageModel(mixture, max_depth=2).fit(text)
+    model.to_arpa(tmp_path / "mixed.arpa", precision=12, method="union")
+    union = LanguageModel.from_arpa(tmp_path / "mixed.arpa")
+    assert union.backoff_model_.check_normalized(tol=1e-8) < 1e-8
+    # Every n-gram of the training text is explicit in both.
+    assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
+    assert union.backoff_model_.order == 3
+    with pytest.raises(AttributeError, match="to_arpa needs"):
+        model.to_arpa(tmp_path / "mixed.arpa")
+
+
+def test_what_has_no_union(data, tmp_path):
+    with pytest.raises(ValueError, match="depend on the history"):
+        MixtureLM(parts(), weights="by_depth").fit(*data).to_backoff_model()
+    factored = FactoredLM(GROUPS, KneserNeyLM(padding=-1, discount=0.6))
+    model = MixtureLM([("f", factored), *parts()], weights=[1, 1, 1]).fit(*data)
+    with pytest.raises(ValueError, match="'f' is no back-off model"):
+        model.to_backoff_model()
+    lm = LanguageModel(word_models()[0][1]).fit(SENTENCES)
+    with pytest.raises(ValueError, match="is for a MixtureLM"):
+        lm.to_arpa(tmp_path / "x.arpa", method="union")
+    with pytest.raises(ValueError, match="method must be"):
+        lm.to_arpa(tmp_path / "x.arpa", method="mean")
+
+
+def test_mix_is_the_mixture_where_it_is_explicit():
+    text = [*SENTENCES, "the dog ran home", "a cat sat"]
+    fitted = [LanguageModel(m, max_depth=2).fit(text) for _, m in word_models()]
+    models = [lm.backoff_model_ for lm in fitted]
+    mixed = mix(models, [1, 3])
+    assert mixed.check_normalized(tol=1e-12) < 1e-12
+    contexts = mixed.tree.contexts()
+    width = mixed.max_depth
+    windows = np.full((len(contexts), width), -1)
+    for row, context in zip(windows, contexts):
+        row[width - len(context) :] = context
+    rows = [np.exp(m.predict_log_proba(m.find(windows))) for m in models]
+    expected = 0.25 * rows[0] + 0.75 * rows[1]
+    nodes, target = mixed.pairs.nodes(), mixed.pairs.target
+    np.testing.assert_allclose(
+        np.exp(mixed.log_prob), expected[nodes, target], rtol=1e-12
+    )
+    one = mix([models[0]], [2.0])
+    np.testing.assert_allclose(one.log_prob, models[0].log_prob, rtol=1e-12, atol=1e-12)
+    at = mixed.find(windows)
+    np.testing.assert_allclose(np.exp(mixed.predict_log_proba(at)).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="weights must be one number"):
+        mix(models, [1.0])
+    with pytest.raises(ValueError, match="non-negative"):
+        mix(models, [1.0, -1.0])
+    other = LanguageModel(word_models()[0][1]).fit(["x y"]).backoff_model_
+    with pytest.raises(ValueError, match="other labels"):
+        mix([models[0], other], [1.0, 1.0])
