@@ -339,8 +339,9 @@ class ClassifierEmission(Emission):
         or feature vectors.
 
     weight : float, default=1
-        a, above 0. Below 1 where features of neighbouring observations overlap, so
-        that the factors count the same evidence more than once.
+        a, above 0: what the observations weigh against the transitions. Above 1 where
+        the classifier looks at neighbouring observations, so that it knows much of
+        what the transitions say. To be chosen on data that were not learnt from.
 
     prior_weight : float, default=1
         b, in 0..1.
