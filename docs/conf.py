@@ -79,7 +79,16 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     "language_models": (
         "Language models",
         "From sentences to perplexities, tuned parameters and next words.",
-        ("perplexity", "grid_search", "language", "hmm", "sentence"),
+        (
+            "perplexity",
+            "grid_search",
+            "language",
+            "pruning",
+            "models_differ",
+            "mixture",
+            "keypad",
+            "tagger",
+        ),
     ),
     "smoothing": (
         "Smoothing",
@@ -89,7 +98,7 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     "taxonomies": (
         "Many classes",
         "Trees of classes, and classification along them.",
-        ("taxonomy", "hierarchical", "depth"),
+        ("taxonomy", "many_classes"),
     ),
     "more": ("More", "Other structured models.", ("",)),
 }
