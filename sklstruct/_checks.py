@@ -261,6 +261,14 @@ def check_sorted_groups(
         )
 
 
+def physical_memory() -> float:
+    """Bytes of memory of this machine; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
 def check_memory(
     n_bytes: float, max_bytes: float | None, what: str, remedy: str
 ) -> None:
@@ -280,11 +288,7 @@ def check_memory(
     """
     limit, name = max_bytes, "max_bytes ="
     if limit is None:
-        name = "this machine's"
-        try:
-            limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, OSError, ValueError):  # not every system tells
-            return
+        name, limit = "this machine's", physical_memory()
     if n_bytes > limit:
         raise MemoryError(
             f"{what} needs {n_bytes / 2**30:.3g} GiB, more than {name} "

@@ -207,11 +207,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         """
         self._check_params()
         before = self._counts_so_far()
-        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
-        pairs, count = count_tokens(
-            tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
-            weight=sample_weight,
-        )  # fmt: skip
+        pairs, count = self.count_tokens(
+            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+        )
         if before is not None:
             sizes = labels.n_classes, labels.n_symbols
             same = [np.arange(n, dtype=np.int32) for n in sizes]
@@ -283,13 +281,38 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Fitted estimator.
         """
         self._check_params()
-        self.n_features_in_ = max_depth
-        self.classes_ = labels.classes
+        pairs, count = self.count_tokens(
+            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+        )
+        return self._fit_labelled(pairs, count, max_depth, labels)
+
+    def count_tokens(
+        self,
+        tokens: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
+    ) -> tuple[Pairs, np.ndarray]:
+        """The pairs and counts that `fit_tokens` would learn from."""
         depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
-        pairs, count = count_tokens(
+        return count_tokens(
             tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
             weight=sample_weight,
         )  # fmt: skip
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_counts(
+        self, pairs: Pairs, count: np.ndarray, max_depth: int, labels: Labels
+    ) -> Self:
+        """Fit on what `count_tokens` counted, merged from parts of a text."""
+        self._check_params()
+        return self._fit_labelled(pairs, count, max_depth, labels)
+
+    def _fit_labelled(self, pairs, count, max_depth, labels):
+        self.n_features_in_ = max_depth
+        self.classes_ = labels.classes
         reader = WindowReader(self.padding, labels.symbols)
         return self._fit_counts(reader, pairs, count)
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
 
 from .._compat import Interval, StrOptions
 from ..context_tree import expand_pairs
@@ -156,6 +157,10 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         self : object
             Fitted estimator.
         """
+        if hasattr(self.estimator, "partial_fit"):  # it learns from counts alone
+            return super().fit_tokens(
+                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+            )
         self._validate_params()
         self._check_params()
         inner = clone(self.estimator)
@@ -175,7 +180,42 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
             )  # fmt: skip
         return self._prune(inner, counted)
 
+    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from more samples, and prune the model of all of them.
+
+        Only where the estimator has `partial_fit`.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As in `partial_fit` of the estimator.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    def _fit_counts(self, reader, pairs, count):
+        inner = clone(self.estimator)
+        inner._validate_params()
+        inner._check_params()
+        inner.classes_ = self.classes_
+        inner._fit_counts(reader, pairs, count)
+        self._counts = None
+        return self._prune(inner, (pairs, count) if self._needs_counts() else None)
+
     def _fit_samples(self, reader, data, keep, target, sample_weight):
+        if hasattr(self.estimator, "partial_fit"):
+            return super()._fit_samples(reader, data, keep, target, sample_weight)
         inner = clone(self.estimator)
         inner._validate_params()
         inner._check_params()

@@ -5,7 +5,12 @@ numbers of the merged tree, which keep the order. So one walk along both is enou
 O(size of both), with no memory but the results.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t
+
+# Signals are looked at after so many steps, at most: a fraction of a second.
+cdef enum:
+    SLICE_MASK = (1 << 20) - 1
 
 
 def merge_nodes(const int32_t[::1] parent_a, const int32_t[::1] symbol_a,
@@ -35,6 +40,9 @@ def merge_nodes(const int32_t[::1] parent_a, const int32_t[::1] symbol_a,
             j = level_b[k] if k < last_b else parent_b.shape[0]
             end_j = level_b[k + 1] if k < last_b else j
             while i < end_i or j < end_j:
+                if n & SLICE_MASK == 0:
+                    with gil:
+                        PyErr_CheckSignals()
                 # A key above all others where one of the two has ended.
                 key_a = (<int64_t> 1) << 62
                 key_b = key_a
@@ -77,6 +85,9 @@ def merge_pairs(const int32_t[::1] ptr_a, const int32_t[::1] target_a,
     cdef double c
     with nogil:
         for x in range(n_nodes):
+            if x & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
             ptr[x] = n
             i = end_i = j = end_j = 0
             if a < n_a and index_a[a] == x:

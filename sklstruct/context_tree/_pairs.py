@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .._checks import (
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_pairs
-from ._tree import ContextTree, check_size
+from ._tree import ContextTree, check_size, fitted
 
 
 class Pairs:
@@ -232,21 +233,31 @@ class Pairs:
         )
         count, nodes = np.zeros(n_classes), np.zeros(1, dtype=np.int32)
         for pairs, part, index in parts:
-            merged, count = cls._merge_two(
+            merged, count = cls.merge_two(
                 tree, (merged, count, nodes), (pairs, part, index)
             )
             nodes = np.arange(tree.n_nodes, dtype=np.int32)
         return merged, count
 
     @classmethod
-    def _merge_two(cls, tree, part_a, part_b):
+    def merge_two(
+        cls,
+        tree: ContextTree,
+        part_a: tuple[Pairs, np.ndarray, np.ndarray],
+        part_b: tuple[Pairs, np.ndarray, np.ndarray],
+        *,
+        empty: Callable = np.empty,
+        scratch: Callable = np.empty,
+    ) -> tuple[Pairs, np.ndarray]:
+        """`merge` of two parts that are known to be in order, one of which has all
+        classes; `empty` and `scratch` make the arrays."""
         (a, count_a, index_a), (b, count_b, index_b) = part_a, part_b
-        place_a = np.empty(a.n_pairs, dtype=np.int32)
-        place_b = np.empty(b.n_pairs, dtype=np.int32)
+        place_a = scratch(a.n_pairs, dtype=np.int32)
+        place_b = scratch(b.n_pairs, dtype=np.int32)
         room = check_size(a.n_pairs + b.n_pairs, "(context, class) pairs (both parts)")
-        ptr = np.empty(tree.n_nodes + 1, dtype=np.int32)
-        target = np.empty(room, dtype=np.int32)
-        count = np.empty(room)
+        ptr = empty(tree.n_nodes + 1, dtype=np.int32)
+        target = scratch(room, dtype=np.int32)
+        count = scratch(room, dtype=np.float64)
         _merge.merge_pairs(
             a.ptr, a.target, np.ascontiguousarray(count_a, dtype=np.float64),
             np.ascontiguousarray(index_a, dtype=np.int32), b.ptr, b.target,
@@ -255,12 +266,14 @@ class Pairs:
             ptr, target, count,
         )  # fmt: skip
         n = int(ptr[-1])
-        parent = np.full(n, -1, dtype=np.int32)
+        parent = empty(n, dtype=np.int32)
+        parent[:] = -1
         _merge.move_parents(a.parent, place_a, parent)
         _merge.move_parents(b.parent, place_b, parent)
-        if (parent[int(ptr[1]) :] < 0).any():
+        if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
             parent = None  # a pair of one part may stand below one of the other
-        return cls.of_arrays(tree, ptr, target[:n].copy(), parent), count[:n].copy()
+        pairs = cls.of_arrays(tree, ptr, fitted(target, n, empty), parent)
+        return pairs, fitted(count, n, empty)
 
     def renumber(
         self,

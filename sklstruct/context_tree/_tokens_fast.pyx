@@ -16,8 +16,13 @@ O(n (m + 1) + pairs), no hashing and no window. Per position 4 bytes of order, 4
 scratch, 2 (or 8, for m > 126) of lengths and 4 for its node.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memcpy
+
+# Signals are looked at after so many steps, at most: a fraction of a second.
+cdef enum:
+    SLICE_MASK = (1 << 20) - 1
 
 ctypedef fused short_t:
     int8_t
@@ -56,6 +61,9 @@ def next_round(const int32_t[::1] tokens, const int32_t[::1] separators,
                     target[bucket[s]] = p
                     bucket[s] += 1
         for j in range(source.shape[0]):
+            if j & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
             p = source[j] + 1
             if p < n:
                 s = tokens[p]
@@ -75,6 +83,9 @@ def gram_lengths(const int32_t[::1] tokens, const int32_t[::1] order,
     cdef short_t k
     with nogil:
         for j in range(order.shape[0]):
+            if j & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
             b = order[j]
             k = 0
             if j > 0:
@@ -131,6 +142,9 @@ def fill_nodes(const int32_t[::1] tokens, const int32_t[::1] order,
         parent[0] = -1
         symbol[0] = -1
         for j in range(shared.shape[0]):
+            if j & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
             if shared[j] < low:
                 low = shared[j]
             d = length[j]
@@ -175,6 +189,9 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
     cdef bint weighted = weight.shape[0] > 0
     with nogil:
         for j in range(order.shape[0]):
+            if j & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
             if skip_from <= j < skip_to:
                 continue
             d = length[j] if length[j] > 0 else -length[j]
@@ -222,6 +239,9 @@ def place_pairs(const int32_t[::1] node, const int32_t[::1] target,
             ptr[x] = first_pair + total
             total += c
         for s in range(node.shape[0]):
+            if s & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
             x = node[s] - first_node
             at = bucket[x]
             bucket[x] = at + 1

@@ -127,11 +127,11 @@ class ContextTree:
             "symbol", symbol[1:], self.child_ptr - 1, "children are sorted"
         )
 
-    def _set(self, parent, symbol, level_ptr, n_symbols):
+    def _set(self, parent, symbol, level_ptr, n_symbols, empty=np.empty):
         """All attributes, from arrays that are in order."""
         self.parent, self.symbol = parent, symbol
         self.n_symbols = int(n_symbols)
-        self.child_ptr = np.empty(parent.size + 1, dtype=np.int32)
+        self.child_ptr = empty(parent.size + 1, dtype=np.int32)
         _fast.count_children(parent, self.child_ptr)
         if level_ptr is None:
             ends = [0, 1]
@@ -152,14 +152,15 @@ class ContextTree:
         *,
         span: Any = None,
         edges: Any = (None, None),
+        empty: Callable = np.empty,
     ) -> ContextTree:
         """A tree of arrays that are known to be in order, without looking at them.
 
         For code that makes trees; whatever a user hands in goes through the
-        constructor.
+        constructor. `empty` makes the array that is derived from them.
         """
         tree = cls.__new__(cls)
-        tree._set(parent, symbol, level_ptr, n_symbols)
+        tree._set(parent, symbol, level_ptr, n_symbols, empty)
         tree.span = span
         tree.edge_text, tree.edge_pos = edges
         return tree
@@ -287,13 +288,19 @@ class ContextTree:
         return tree, column_to_node[terminal], column_to_node
 
     @classmethod
-    def merge(cls, trees: Any) -> tuple[ContextTree, list[np.ndarray]]:
+    def merge(
+        cls, trees: Any, *, empty: Callable = np.empty, scratch: Callable = np.empty
+    ) -> tuple[ContextTree, list[np.ndarray]]:
         """The tree of the contexts of several tries over the same symbols.
 
         Parameters
         ----------
         trees : list of ContextTree
             Tries with one numbering of their symbols.
+
+        empty, scratch : callables
+            What makes the arrays of the tree, and the others: ``np.empty``, or one
+            that makes them elsewhere.
 
         Returns
         -------
@@ -311,20 +318,20 @@ class ContextTree:
         merged = trees[0]
         index = [np.arange(merged.n_nodes, dtype=np.int32)]
         for tree in trees[1:]:
-            merged, moved, own = cls._merge_two(merged, tree)
+            merged, moved, own = cls._merge_two(merged, tree, empty, scratch)
             index = [moved[i] for i in index]
             index.append(own)
         return merged, index
 
     @classmethod
-    def _merge_two(cls, a, b):
+    def _merge_two(cls, a, b, empty, scratch):
         n_levels = max(a.n_levels, b.n_levels)
-        index_a = np.empty(a.n_nodes, dtype=np.int32)
-        index_b = np.empty(b.n_nodes, dtype=np.int32)
+        index_a = scratch(a.n_nodes, dtype=np.int32)
+        index_b = scratch(b.n_nodes, dtype=np.int32)
         # Numbers of nodes of both: more than can be numbered is seen beforehand.
         room = check_size(a.n_nodes + b.n_nodes - 1, "contexts (of both parts)")
-        parent = np.empty(room, dtype=np.int32)
-        symbol = np.empty(room, dtype=np.int32)
+        parent = scratch(room, dtype=np.int32)
+        symbol = scratch(room, dtype=np.int32)
         level_ptr = np.zeros(n_levels + 1, dtype=np.int64)
         _merge.merge_nodes(
             a.parent, a.symbol, a.level_ptr, b.parent, b.symbol, b.level_ptr,
@@ -332,10 +339,11 @@ class ContextTree:
         )  # fmt: skip
         n = int(level_ptr[-1])
         tree = cls.of_arrays(
-            parent[:n].copy(),
-            symbol[:n].copy(),
+            fitted(parent, n, empty),
+            fitted(symbol, n, empty),
             level_ptr,
             max(a.n_symbols, b.n_symbols),
+            empty=empty,
         )
         return tree, index_a, index_b
 
@@ -609,6 +617,13 @@ class ContextTree:
             f"<ContextTree: {kind}, {self.n_nodes} nodes on {self.n_levels} levels, "
             f"{self.n_symbols} symbols>"
         )
+
+
+def fitted(array: np.ndarray, n: int, empty: Callable) -> np.ndarray:
+    """The first n entries, in an array of their size."""
+    out = empty(n, dtype=array.dtype)
+    out[:] = array[:n]
+    return out
 
 
 def sort_histories(

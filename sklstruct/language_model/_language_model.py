@@ -19,6 +19,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
+from .._checks import physical_memory
 from .._compat import (
     HasMethods,
     Interval,
@@ -30,6 +31,7 @@ from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree import Pairs, SuffixTreeVectorizer
+from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
 from ..smoothing._held_out import HeldOutSmoother
@@ -42,6 +44,7 @@ from ..symbols._sentences import (
     number_sentences,
     sort_symbols,
 )
+from ..symbols._text import LargeText
 from ..word_classes import ContextRefiner
 from ._predictors import (
     ModelPredictor,
@@ -49,6 +52,11 @@ from ._predictors import (
     RowPredictor,
     TreePredictor,
 )
+
+# What counting takes, about: for a token, the pairs that it becomes and what is needed
+# on the way; for a distinct word, its entries in tables and dictionaries.
+_BYTES_PER_TOKEN = 256
+_BYTES_PER_WORD = 300
 
 
 class Scored(NamedTuple):
@@ -256,7 +264,9 @@ class LanguageModel(
                 UserWarning,
                 stacklevel=2,
             )
-        text, sample_weight = self._read(X, sample_weight)
+        text, sample_weight = self._read(X, sample_weight, may_be_large=True)
+        if isinstance(text, LargeText):
+            return self._fit_large(estimator, text, X, y, sample_weight, X_val)
         labels = self._find_labels(text, sample_weight)
         tokens, weight, encoder = self._encode(text, labels, sample_weight)
         held_out = {}
@@ -443,9 +453,61 @@ class LanguageModel(
             )
         return estimator
 
-    def _read(self, X, sample_weight):
+    def _fit_large(self, estimator, text, X, y, sample_weight, X_val):
+        """Count the parts of a text one by one, and fit on the merged counts."""
+        online = isinstance(estimator, BackoffClassifier) and hasattr(
+            estimator, "partial_fit"
+        )
+        if not online or sample_weight is not None or X_val is not None:
+            raise ValueError(
+                f"X: {text.file!r} needs more than its memory, and "
+                f"{type(estimator).__name__} with these arguments cannot learn from "
+                "parts of a text; raise memory of TextFile, or fit a model of counts "
+                "without sample_weight and X_val"
+            )
+        memory = text.file.memory or physical_memory() / 2
+        needed = _BYTES_PER_WORD * len(text.symbols)
+        if needed > memory / 2:
+            raise MemoryError(
+                f"X: the {len(text.symbols)} distinct words of {text.file!r} need "
+                f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
+                "memory"
+            )
+        estimator._validate_params()
+        labels = self._find_labels(text, None)
+        encoder = SentenceEncoder(labels)
+        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+        self._prepare(estimator, labels)
+        context = self._init_callback_context(max_subtasks=1)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        inner = context.subcontext(task_name="fit-estimator")
+        with CountRuns(text.file.folder) as runs:
+            for part in text.parts(int(memory / 2) // _BYTES_PER_TOKEN):
+                tokens = encoder.encode(part, front=self.max_depth - 1)
+                self._check_lost(tokens, encoder, part)
+                runs.add(
+                    *estimator.count_tokens(
+                        tokens, self.max_depth, ids, skip=encoder.start
+                    )
+                )
+                del part, tokens
+            pairs, count = runs.finish()
+        with inner.propagate_callback_context(estimator):
+            inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
+            estimator.fit_counts(pairs, count, self.max_depth, ids)
+            inner.call_on_fit_task_end(estimator=self, X=None, y=None)
+        self._set_fitted(estimator, labels)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def _read(self, X, sample_weight, may_be_large=False):
         """The sentences of positive weight, and their weights."""
-        text = number_sentences(X)
+        if isinstance(X, TextFile) and may_be_large:
+            text = X.number_or_count(_BYTES_PER_TOKEN)
+            if isinstance(text, LargeText):
+                return text, sample_weight
+        else:
+            text = number_sentences(X)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
         if sample_weight is not None:
@@ -479,23 +541,27 @@ class LanguageModel(
             raise ValueError(
                 "X: every sentence is empty and end=None: there is nothing to predict"
             )
-        if (tokens == encoder.lost).any():
-            where, word = encoder.first_lost(text)
-            raise ValueError(
-                f"X: the word {word!r} of {where} is not in vocabulary, and "
-                "unknown=None: add it, or name an unknown symbol"
-            )
+        self._check_lost(tokens, encoder, text)
         weight = None
         if sample_weight is not None:
             weight = np.zeros(tokens.size)
             weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
         return tokens, weight, encoder
 
+    @staticmethod
+    def _check_lost(tokens, encoder, text):
+        if (tokens == encoder.lost).any():
+            where, word = encoder.first_lost(text)
+            raise ValueError(
+                f"X: the word {word!r} of {where} is not in vocabulary, and "
+                "unknown=None: add it, or name an unknown symbol"
+            )
+
     def _find_vocabulary(self, text, sample_weight, before=None):
         """Predicted symbols: words, unknown, end."""
         marks = [m for m in (self.unknown, self.end) if m is not None]
         known = {*marks, self.start}
-        counts = text.counts(sample_weight)
+        counts = text.counts() if sample_weight is None else text.counts(sample_weight)
         check_symbols(text, counts)
         if self.vocabulary is None:
             frequent = counts >= self.min_count

@@ -17,6 +17,7 @@ from .._compat import Interval, StrOptions
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..backoff._estimator import BackoffClassifier
+from ..context_tree import Pairs
 from ..symbols import Labels
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
@@ -312,6 +313,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     ) -> StructuredLogLinearLM:
         """Fit on windows of ids; see `BackoffClassifier.fit_ids`."""
         return super().fit_ids(windows, target, labels, sample_weight)
+
+    @with_callbacks
+    def fit_counts(
+        self, pairs: Pairs, count: np.ndarray, max_depth: int, labels: Labels
+    ) -> StructuredLogLinearLM:
+        """Fit on counts; see `BackoffClassifier.fit_counts`."""
+        return super().fit_counts(pairs, count, max_depth, labels)
 
     @with_callbacks
     def partial_fit(

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, physical_memory
 from .._files import DamagedData, open_read
 from . import _text_fast as _fast
 
 # Bytes of a file between two looks at signals.
 _BLOCK = 1 << 20
+# Tokens that are looked at together where a text may be too large.
+_CHUNK = 1 << 20
 # Strings that are joined to one text.
 _BLOCK_STRINGS = 4096
 
@@ -81,6 +83,54 @@ class NumberedText:
         )
 
 
+class LargeText:
+    """A text that is read again and again, a part at a time.
+
+    Parameters
+    ----------
+    file : TextFile
+        Where it stands.
+
+    symbols : list
+        Its distinct words, in the order of appearance.
+
+    count : int64 ndarray of shape (n_symbols,)
+        Their occurrences.
+
+    n_sentences, n_tokens : int
+        Sizes.
+    """
+
+    def __init__(
+        self, file: TextFile, words: _Words, count: np.ndarray, n_sentences: int
+    ) -> None:
+        self.file, self.symbols = file, words.symbols()
+        self.n_sentences, self.n_tokens = n_sentences, words.n_tokens
+        self._words, self._count = words, count
+        self._state = file.state()
+
+    def counts(self) -> np.ndarray:
+        """(n_symbols,) occurrences of each symbol."""
+        return self._count
+
+    def parts(self, n_tokens: int) -> Iterator[NumberedText]:
+        """The text in parts of about n_tokens, under the same numbers."""
+        if self.file.state() != self._state:
+            raise RuntimeError(
+                f"{self.file!r} changed between two readings; fit again when nothing "
+                "writes to it"
+            )
+        first = 0
+        for tokens in self.file.chunks(self._words, n_tokens):
+            part = NumberedText(
+                tokens, self.symbols, lambda i, first=first: self.file.where(first + i)
+            )
+            first += part.n_sentences
+            yield part
+        if self._words.n_words != len(self.symbols):
+            raise RuntimeError(f"{self.file!r} changed between two readings")
+
+
 class _Words:
     """The table of `number_words`, which grows."""
 
@@ -122,8 +172,6 @@ class _Words:
         n = int(state[_fast.TOKENS])
         self.chunks.append(self._tokens[:n].copy())
         self.n_tokens += n
-        if self.n_tokens > INT32_MAX:
-            raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
         return code
 
     def _grow(self):
@@ -144,10 +192,16 @@ class _Words:
             for a, b in zip([0, *ends], ends)
         ]
 
-    def finish(self, where: Callable[[int], str]) -> NumberedText:
+    def take(self) -> np.ndarray:
+        """The tokens since the last call."""
+        if sum(chunk.size for chunk in self.chunks) > INT32_MAX:
+            raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
         tokens = np.concatenate(self.chunks or [np.empty(0, np.int32)])
         self.chunks = []
-        return NumberedText(tokens, self.symbols(), where)
+        return tokens
+
+    def finish(self, where: Callable[[int], str]) -> NumberedText:
+        return NumberedText(self.take(), self.symbols(), where)
 
 
 def _grown(array, size):
@@ -182,6 +236,16 @@ class TextFile:
     max_line_bytes : int, default=16777216
         A longer line is an error, at least 1: such a file has no line for each
         sentence.
+
+    memory : int, default=None
+        Bytes that reading and counting may take in `LanguageModel.fit`, besides the
+        model itself. A text that needs more is read twice, its parts are counted one
+        by one, and their counts are merged on the disk. None: half of what the machine
+        has. The model does not depend on it.
+
+    folder : str or os.PathLike, default=None
+        Where the files of the counts are made, for the time of the fit. None: the
+        folder of the system for temporary files.
 
     Attributes
     ----------
@@ -236,6 +300,8 @@ class TextFile:
         *,
         skip_blank_lines: bool = True,
         max_line_bytes: int = 1 << 24,
+        memory: int | None = None,
+        folder: str | os.PathLike | None = None,
     ) -> None:
         if isinstance(path_or_paths, str | os.PathLike):
             path_or_paths = [path_or_paths]
@@ -254,6 +320,10 @@ class TextFile:
             )
         if max_line_bytes < 1:
             raise ValueError(f"max_line_bytes must be at least 1, got {max_line_bytes}")
+        if memory is not None and not memory >= 1:
+            raise ValueError(f"memory must be a positive number of bytes, got {memory}")
+        self.memory = memory
+        self.folder = None if folder is None else os.fspath(folder)
         self.paths: list[str] = []
         for path in path_or_paths:
             self.paths += _files_of(path)
@@ -352,7 +422,7 @@ class TextFile:
             )
 
     def number(self) -> NumberedText:
-        """The numbers of the words of all files.
+        """The numbers of the words of all files, in memory.
 
         Returns
         -------
@@ -360,6 +430,12 @@ class TextFile:
             Words are numbered in the order of appearance.
         """
         words = _Words()
+        for _ in self._read_into(words):
+            pass
+        return words.finish(self.where)
+
+    def _read_into(self, words):
+        """Number the blocks, one at each step."""
         for path in self.paths:
             words.state[_fast.LINES] = 0
             for block in self._blocks(path):
@@ -373,13 +449,67 @@ class TextFile:
                     at = int(words.state[_fast.POSITION])
                     line = int(words.state[_fast.LINES]) + 1
                     self._raise(code, path, line, block[at:])
-        return words.finish(self._where)
+                yield
 
-    def _where(self, i):
+    def chunks(self, words: _Words, n_tokens: int) -> Iterator[np.ndarray]:
+        """The tokens of whole sentences, about n_tokens at a time."""
+        before = words.n_tokens
+        for _ in self._read_into(words):
+            if words.n_tokens - before >= n_tokens:
+                before = words.n_tokens
+                yield words.take()
+        if words.n_tokens > before:
+            yield words.take()
+
+    def number_or_count(self, bytes_per_token: int) -> NumberedText | LargeText:
+        """The text in memory, if it and what it takes are within `memory`.
+
+        Parameters
+        ----------
+        bytes_per_token : int
+            What whoever asks needs for a token.
+
+        Returns
+        -------
+        text : NumberedText or LargeText
+            The second can only be read part by part.
+        """
+        limit = self.memory
+        if limit is None:
+            limit = physical_memory() / 2
+        words, kept = _Words(), []
+        n_kept, n_sentences, large = 0, 0, False
+        count = np.zeros(0, dtype=np.int64)
+        most = int(min(limit // bytes_per_token, _CHUNK))
+        for tokens in self.chunks(words, max(1, most)):
+            kept.append(tokens)
+            n_kept += tokens.size
+            large = large or n_kept * bytes_per_token > limit
+            while large and kept:
+                count, n_sentences = _tally(kept.pop(), words, count, n_sentences)
+        if not large:
+            words.chunks = kept
+            return words.finish(self.where)
+        return LargeText(self, words, count, n_sentences)
+
+    def state(self) -> list[tuple]:
+        """What tells whether the files have changed."""
+        return [_stat(path) for path in self.paths]
+
+    def where(self, i: int) -> str:
+        """What messages call a sentence."""
         for j, (path, number, _) in enumerate(self._lines()):
             if j == i:
                 return f"line {number} of {path}"
         return f"sentence {i}"
+
+
+def _tally(tokens, words, count, n_sentences):
+    """Counts and number of sentences with those of some tokens."""
+    sentences = int(np.count_nonzero(tokens < 0))
+    more = np.bincount(tokens[tokens >= 0], minlength=words.n_words)
+    more[: count.size] += count
+    return more, n_sentences + sentences
 
 
 def _files_of(path):

@@ -1,0 +1,139 @@
+"""Counts of a text that is larger than memory: runs in files, merged two by two.
+
+A run is what `count_tokens` makes of a part of the text, tree, pairs and counts, each
+in its canonical order. Runs are written to files and mapped; merging two is one walk
+along both into a third file, so that what is read and written is in the page cache,
+which the system takes back when it needs the memory. Runs of like size merge first, as
+the digits of a binary counter carry, and every pair is copied O(log runs) times. The
+last merge writes into memory.
+
+in:   parts of a text, in any order, under one numbering of symbols and classes
+out:  the pairs and counts of the whole, which do not depend on the parts
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ._pairs import Pairs
+from ._tree import ContextTree
+
+
+class _Folder:
+    """Arrays in files that are gone with the last reference to them."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def empty(self, size: int, dtype: Any = np.float64) -> np.ndarray:
+        """An array of a new file, whose place on the disk is taken beforehand."""
+        dtype = np.dtype(dtype)
+        n_bytes = max(1, int(size) * dtype.itemsize)
+        name = os.path.join(self.path, secrets.token_hex(8))
+        with open(name, "x+b") as file:
+            # A mapped page that the disk has no room for would end the process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                block = bytes(1 << 20)
+                for at in range(0, n_bytes, len(block)):
+                    file.write(block[: n_bytes - at])
+                file.flush()
+            pages = mmap.mmap(file.fileno(), n_bytes)
+        with suppress(OSError):  # POSIX keeps the bytes as long as they are mapped
+            os.unlink(name)
+        return np.frombuffer(pages, dtype=dtype, count=int(size))
+
+    def keep(self, array: np.ndarray) -> np.ndarray:
+        """A copy in a file."""
+        out = self.empty(array.size, array.dtype)
+        out[:] = array
+        return out
+
+
+class CountRuns:
+    """Counts of the parts of a text, on disk.
+
+    ``with CountRuns(folder) as runs: runs.add(pairs, count); ...; runs.finish()``
+
+    Parameters
+    ----------
+    folder : str or None
+        Where the files are made; None: the folder of the system for temporary files.
+
+    Raises
+    ------
+    OSError
+        If the disk has no room.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder_name = folder
+        # (pairs, counts, number of parts in it)
+        self._runs: list[tuple[Pairs, np.ndarray, int]] = []
+
+    def __enter__(self) -> CountRuns:
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="sklstruct-", dir=self._folder_name, ignore_cleanup_errors=True
+        )
+        self._folder = _Folder(self._temporary.name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runs = []
+        self._temporary.cleanup()
+
+    def add(self, pairs: Pairs, count: np.ndarray) -> None:
+        """Write the counts of a part, and merge runs that have grown alike."""
+        keep = self._folder.keep
+        tree = pairs.tree
+        tree = ContextTree.of_arrays(
+            keep(tree.parent),
+            keep(tree.symbol),
+            tree.level_ptr,
+            tree.n_symbols,
+            empty=self._folder.empty,
+        )
+        pairs = Pairs.of_arrays(
+            tree, keep(pairs.ptr), keep(pairs.target), keep(pairs.parent)
+        )
+        self._runs.append((pairs, keep(count), 1))
+        while len(self._runs) > 1 and self._runs[-1][2] >= self._runs[-2][2]:
+            self._merge_last(self._folder.empty)
+
+    def _merge_last(self, empty):
+        (a, count_a, n_a), (b, count_b, n_b) = self._runs[-2:]
+        scratch = self._folder.empty
+        tree, index = ContextTree.merge([a.tree, b.tree], empty=empty, scratch=scratch)
+        pairs, count = Pairs.merge_two(
+            tree, (a, count_a, index[0]), (b, count_b, index[1]), empty=empty,
+            scratch=scratch,
+        )  # fmt: skip
+        self._runs[-2:] = [(pairs, count, n_a + n_b)]
+
+    def finish(self) -> tuple[Pairs, np.ndarray]:
+        """The pairs and counts of all parts, in memory."""
+        while len(self._runs) > 2:
+            self._merge_last(self._folder.empty)
+        if len(self._runs) == 2:
+            self._merge_last(np.empty)
+            pairs, count, _ = self._runs.pop()
+            return pairs, count
+        pairs, count, _ = self._runs.pop()
+        tree = pairs.tree
+        tree = ContextTree.of_arrays(
+            tree.parent.copy(), tree.symbol.copy(), tree.level_ptr, tree.n_symbols
+        )
+        return (
+            Pairs.of_arrays(
+                tree, pairs.ptr.copy(), pairs.target.copy(), pairs.parent.copy()
+            ),
+            count.copy(),
+        )
