@@ -52,6 +52,7 @@ from ._predictors import (
     RowPredictor,
     TreePredictor,
 )
+from ._quality import QUALITIES, quality_estimator
 
 # What counting takes, about: for a token, the pairs that it becomes and what is needed
 # on the way; for a distinct word, its entries in tables and dictionaries.
@@ -86,8 +87,14 @@ class LanguageModel(
 
     Parameters
     ----------
-    estimator : classifier, default=None
-        What predicts the next symbol; None is ``StructuredLogLinearLM()``. Any
+    estimator : classifier or {"fast", "good", "better", "best"}, default=None
+        What predicts the next symbol; None is ``StructuredLogLinearLM()``. A name
+        stands for an estimator with settings that serve well, the better the slower:
+        modified Kneser-Ney; a log-linear model over refined contexts; that model for
+        classes and for words in them, mixed with Kneser-Ney; three such models in each
+        factor, mixed by gates, and Kneser-Ney. The latter two learn weights from
+        held-out sentences (`X_val` of `fit`, or the last tenth of the text); the last
+        gains from ``max_depth=6``. Any
         classifier with `predict_log_proba` or `predict_proba` will do, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
         StructuredLogLinearLM())``. It is fitted on windows of int32 ids, in which -1
@@ -175,7 +182,7 @@ class LanguageModel(
     """
 
     _parameter_constraints: dict = {
-        "estimator": [HasMethods(["fit"]), None],
+        "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
         "max_depth": [Interval(numbers.Integral, 1, None, closed="left")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "max_vocabulary": [Interval(numbers.Integral, 1, None, closed="left"), None],
@@ -278,6 +285,10 @@ class LanguageModel(
                 held_out["validation"] = validation
         del text
 
+        if isinstance(self.estimator, str):
+            estimator = quality_estimator(
+                self.estimator, self.max_depth, labels.n_classes
+            )
         self._prepare(estimator, labels)
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -441,6 +452,9 @@ class LanguageModel(
             )
         if self.estimator is None:
             estimator = StructuredLogLinearLM()
+        elif isinstance(self.estimator, str):
+            # Of the right kind; its numbers of classes are known with the words.
+            estimator = quality_estimator(self.estimator, self.max_depth, 1000)
         else:
             estimator = clone(self.estimator)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
