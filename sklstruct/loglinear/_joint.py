@@ -269,8 +269,8 @@ class JointLogLinear(
     >>> from sklstruct.word_classes import ContextRefiner
     >>> X = np.array([["", "a"], ["a", "cat"], ["", "one"], ["one", "dog"]] * 5)
     >>> y = np.array(["cat", "sat", "dog", "ran"] * 5)
-    >>> paths = [("words", "passthrough"), ("classes", ContextRefiner("c2(1) c2(2)"))]
-    >>> paths[1][1].padding = ""
+    >>> coarse = ContextRefiner("c2(1) c2(2)", padding="")
+    >>> paths = [("words", "passthrough"), ("coarse", coarse)]
     >>> model = JointLogLinear(paths, padding="", random_state=0).fit(X, y)
     >>> model.predict(X[:4]).tolist()
     ['cat', 'sat', 'dog', 'ran']

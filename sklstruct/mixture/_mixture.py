@@ -234,10 +234,10 @@ class MixtureLM(_BaseComposition, ModelClassifier):
     >>> from sklstruct.mixture import MixtureLM
     >>> from sklstruct.smoothing import AdditiveLM, WittenBellLM
     >>> text = ["the cat sat", "the dog sat", "the cat ran", "a dog ran"] * 5
-    >>> mixture = MixtureLM([("add", AdditiveLM(0.1)), ("wb", WittenBellLM())])
+    >>> mixture = MixtureLM([("add", AdditiveLM(delta=0.1)), ("wb", WittenBellLM())])
     >>> model = LanguageModel(mixture, max_depth=2).fit(text)
-    >>> model.estimator_.weights_.sum().round(12)
-    np.float64(1.0)
+    >>> float(model.estimator_.weights_.sum().round(12))
+    1.0
     """
 
     _parameter_constraints: dict = {
