@@ -231,7 +231,6 @@ def caches(case):
     n_tokens = sum(map(len, test)) + len(test)
     score = timed(model.perplexity, test, repeats=1)
     return {
-        "validation": model.perplexity(wikitext("valid")),
         "test": score.result,
         "static_test": lm.perplexity(test),
         "fit_seconds": seconds + fit.cpu,

@@ -1,0 +1,61 @@
+"""The picture of `bench_word_classes.py`: perplexity against the time of training.
+
+    python benchmarks/draw_ladder.py docs/benchmarks/results/word_classes.json \\
+        docs/_static/ladder.png
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib
+from _common import read_results
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.ticker import NullLocator
+
+
+def main(source, target):
+    points = [
+        (result["case"]["model"], result["figures"])
+        for result in read_results(Path(source))["results"]
+        if result["case"]["section"] == "ladder"
+    ]
+    points.sort(key=lambda point: point[1]["fit_seconds"])
+    figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
+    for i, (name, figures) in enumerate(points):
+        x, y = figures["fit_seconds"], figures["test"]
+        peer = name.startswith("KenLM")
+        colour = "tab:grey" if peer else "tab:blue"
+        ax.plot(x, y, "s" if peer else "o", color=colour)
+        # names above and below in turns, so that neighbours do not meet
+        ax.annotate(
+            name,
+            (x, y),
+            xytext=(5, 5 if i % 2 else -11),
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
+        )
+    front, lowest = [], float("inf")
+    for name, figures in points:
+        if figures["test"] < lowest and not name.startswith("KenLM"):
+            lowest = figures["test"]
+            front.append((figures["fit_seconds"], lowest))
+    ax.plot(*zip(*front), color="tab:blue", lw=0.8, alpha=0.6, zorder=0)
+    ax.set_xscale("log")
+    ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500])
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
+    right = max(figures["fit_seconds"] for _, figures in points)
+    ax.set_xlim(1, 4 * right)
+    ax.set_xlabel("seconds of training, clusterings included")
+    ax.set_ylabel("test perplexity")
+    ax.grid(alpha=0.3)
+    figure.savefig(target, dpi=110)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
