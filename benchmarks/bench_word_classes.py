@@ -66,14 +66,14 @@ def with_kneser_ney(model, weights="em"):
 # name -> (estimator of windows, their width)
 MODELS = {
     "modified Kneser-Ney": lambda: (KneserNeyLM(), DEPTH),
-    "l2, words": lambda: (l2(0.1, 0.7), DEPTH),
-    "modified Kneser-Ney, short path": lambda: (
+    "l2 on words": lambda: (l2(0.1, 0.7), DEPTH),
+    "modified Kneser-Ney on the short path": lambda: (
         refined("short", KneserNeyLM()),
         DEPTH,
     ),
-    "l2, classes only": lambda: (refined(CLASSES, l2(0.3, 0.85)), 6),
-    "l2, short path": lambda: (refined("short", l2(0.3, 0.85)), DEPTH),
-    "l2, long path": lambda: (refined("long", l2(0.3, 0.88)), DEPTH),
+    "l2 on classes only": lambda: (refined(CLASSES, l2(0.3, 0.85)), 6),
+    "l2 on the short path": lambda: (refined("short", l2(0.3, 0.85)), DEPTH),
+    "l2 on the long path": lambda: (refined("long", l2(0.3, 0.88)), DEPTH),
     "factored, long path": lambda: (factored("long"), DEPTH),
     "factored + Kneser-Ney": lambda: (with_kneser_ney(factored("long")), DEPTH),
     "three trees in the factors + Kneser-Ney": lambda: (
@@ -86,9 +86,9 @@ TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
 # name -> (rung of the ladder, parameters of the cache)
 CACHES = {
     "modified Kneser-Ney + caches": ("modified Kneser-Ney", {}),
-    "l2, long path + caches": ("l2, long path", {}),
-    "l2, long path + within-class cache": (
-        "l2, long path",
+    "l2 on the long path + caches": ("l2 on the long path", {}),
+    "l2 on the long path + within-class cache": (
+        "l2 on the long path",
         {"word_classes": 100, "theta": 15.0, "class_half_life": 100.0},
     ),
 }
