@@ -76,6 +76,7 @@ from sklstruct.smoothing import (
     JelinekMercerLM,
     KatzLM,
     PrunedKneserNeyLM,
+    VariableOrderLM,
     WittenBellLM,
 )
 from sklstruct.taxonomy import (
@@ -195,6 +196,7 @@ TABLE = [
     smoother(KatzLM()),
     smoother(JelinekMercerLM()),
     smoother(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
+    smoother(VariableOrderLM(lam=0.1)),
     smoother(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),

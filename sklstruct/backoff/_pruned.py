@@ -94,7 +94,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
 
     _parameter_constraints: dict = {
         "estimator": [BackoffClassifier],
-        "threshold": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "threshold": [Interval(Real, 0, None, closed="both"), "array-like"],
         "method": [StrOptions(set(METHODS))],
         "history": [StrOptions({"counts", "model"})],
     }

@@ -3,5 +3,12 @@
 from ._cache import CacheLM
 from ._cache_state import CacheState
 from ._language_model import LanguageModel
+from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
-__all__ = ["CacheLM", "CacheState", "LanguageModel"]
+__all__ = [
+    "CacheLM",
+    "CacheState",
+    "ExpectedWindows",
+    "LanguageModel",
+    "WeightedAutomaton",
+]

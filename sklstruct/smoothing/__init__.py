@@ -13,6 +13,7 @@ from .ngram import (
     KatzLM,
     KneserNeyLM,
     PrunedKneserNeyLM,
+    VariableOrderLM,
     WittenBellLM,
 )
 from .unigram import (
@@ -35,6 +36,7 @@ __all__ = [
     "KatzLM",
     "KneserNeyLM",
     "PrunedKneserNeyLM",
+    "VariableOrderLM",
     "WittenBellLM",
     "cooccurrence_graph",
     "group_graph",

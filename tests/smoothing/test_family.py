@@ -15,6 +15,7 @@ from sklstruct.smoothing import (
     KatzLM,
     KneserNeyLM,
     PrunedKneserNeyLM,
+    VariableOrderLM,
     WittenBellLM,
 )
 
@@ -31,6 +32,7 @@ SMOOTHERS = [
     KneserNeyLM(interpolate=False),
     PrunedKneserNeyLM(),
     PrunedKneserNeyLM(threshold=0.2, base=AdditiveUnigram(0.5)),
+    VariableOrderLM(),
     WittenBellLM(),
     WittenBellLM(interpolate=False),
 ]

@@ -98,7 +98,7 @@ def test_nothing_removed_is_kneser_ney():
 def test_everything_removed_is_the_unigram_model_of_the_text():
     """All counts are back: the unigrams are those of raw counts, not of contexts."""
     X, y = random_corpus(2, 7, 300, 2)
-    model = PrunedKneserNeyLM(threshold=1e9, discount=0.4, padding=-1).fit(X, y)
+    model = PrunedKneserNeyLM(threshold=np.inf, discount=0.4, padding=-1).fit(X, y)
     assert model.backoff_model_.n_nodes == 1
     raw = AbsoluteDiscountLM(0, discount=0.4, padding=-1).fit(X, y)
     np.testing.assert_allclose(

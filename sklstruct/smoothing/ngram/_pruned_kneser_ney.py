@@ -116,7 +116,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
            if k != "interpolate"},
-        "threshold": [Interval(Real, 0, None, closed="left")],
+        "threshold": [Interval(Real, 0, None, closed="both")],
     }  # fmt: skip
 
     def __init__(

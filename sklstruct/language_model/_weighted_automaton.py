@@ -1,0 +1,404 @@
+"""Weighted automata, and the n-grams that are to be expected of them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.sparse.linalg import MatrixRankWarning, spsolve
+
+from .._checks import INT32_MAX, as_floats, as_ids, check_ids, check_length
+from .._files import open_read
+from ..symbols._encoding import object_array
+
+# Expected windows are made in memory: 8 bytes a symbol and more.
+_MAX_WINDOWS = 20_000_000
+_CHUNK = 1 << 20
+
+
+class ExpectedWindows(NamedTuple):
+    """Context windows and how often they are expected in one string."""
+
+    contexts: np.ndarray
+    """(n_samples, max_depth) int32 ids of `vocabulary`, -1 = missing history."""
+
+    targets: np.ndarray
+    """(n_samples,) int32 ids of what followed."""
+
+    sample_weight: np.ndarray
+    """(n_samples,) expected number of times."""
+
+    vocabulary: np.ndarray
+    """The symbols, the end mark and the start mark, by id."""
+
+
+class WeightedAutomaton:
+    r"""Weighted finite-state acceptor: a distribution over strings.
+
+    .. math::
+        P(w_1 \ldots w_L) = \frac{1}{Z}\, s^\top M_{w_1} \cdots M_{w_L}\, \rho, \qquad
+        Z = s^\top (I - M)^{-1} \rho, \quad M = \sum_a M_a ,
+
+    with :math:`M_a[i, j]` the weight of the arc from state i to j that reads a, s the
+    initial state and :math:`\rho` the final weights. The weights of all strings have a
+    finite sum if those of the cycles do: if the spectral radius of M is below 1.
+
+    Parameters
+    ----------
+    source, target : array-like of shape (n_arcs,)
+        States that each arc leads from and to, from 0 on.
+
+    symbol : array-like of shape (n_arcs,)
+        What each arc reads; hashable, None is not allowed (remove empty arcs first).
+
+    weight : array-like of shape (n_arcs,)
+        Finite, at least 0. Arcs with equal ends and symbol add up.
+
+    final : array-like of shape (n_states,)
+        Final weights, finite, at least 0.
+
+    initial : int, default=0
+        The initial state.
+
+    Attributes
+    ----------
+    symbols : object ndarray of shape (n_symbols,)
+        The symbols, in the order of their first arc.
+
+    n_states, n_arcs : int
+        Sizes.
+
+    total_weight : float
+        Z.
+
+    Raises
+    ------
+    ValueError
+        If arrays do not fit, a weight is negative, cycles have a weight of 1 or more,
+        or no string has a weight.
+
+    References
+    ----------
+    .. [1] M. Mohri, F. Pereira, M. Riley, "Speech recognition with weighted
+       finite-state transducers", Springer Handbook of Speech Processing, 2008.
+
+    Examples
+    --------
+    Strings of "a" of a geometric length, then one "b":
+
+    >>> from sklstruct.language_model import WeightedAutomaton
+    >>> automaton = WeightedAutomaton(
+    ...     source=[0, 0], target=[0, 1], symbol=["a", "b"], weight=[0.75, 0.25],
+    ...     final=[0, 1],
+    ... )
+    >>> windows = automaton.expected_windows(max_depth=1)
+    >>> names = windows.vocabulary
+    >>> for x, y, c in zip(*windows[:3]):
+    ...     print(names[x[0]], names[y], round(float(c), 3))
+    <s> a 0.75
+    <s> b 0.25
+    a a 2.25
+    a b 0.75
+    b </s> 1.0
+    """
+
+    def __init__(
+        self,
+        source: ArrayLike,
+        target: ArrayLike,
+        symbol: Iterable,
+        weight: ArrayLike,
+        final: ArrayLike,
+        *,
+        initial: int = 0,
+    ):
+        final = as_floats("final", final)
+        weight = as_floats("weight", weight)
+        n = final.size
+        if n == 0:
+            raise ValueError("final is empty: an automaton has at least one state")
+        source, target = as_ids("source", source, 1), as_ids("target", target, 1)
+        symbol = list(symbol)
+        for name, values in (("source", source), ("target", target)):
+            check_length(name, values, weight.size, "one per weight")
+            check_ids(name, values, 0, n, "state")
+        if len(symbol) != weight.size:
+            raise ValueError(
+                f"symbol has length {len(symbol)}, not {weight.size}, one per weight"
+            )
+        for name, values in (("weight", weight), ("final", final)):
+            if not (np.isfinite(values).all() and (values >= 0).all()):
+                raise ValueError(f"{name} must hold finite numbers of at least 0")
+        if isinstance(initial, bool) or not isinstance(initial, Integral):
+            raise ValueError(f"initial must be a state, got {initial!r}")
+        if not 0 <= initial < n:
+            raise ValueError(f"initial={initial} is not among the {n} states")
+        if any(s is None for s in symbol):
+            raise ValueError(
+                f"symbol[{symbol.index(None)}] is None: arcs that read nothing are not "
+                "allowed; remove them first (fstrmepsilon does)"
+            )
+        code: dict[Any, int] = {}
+        read = np.fromiter(
+            (code.setdefault(s, len(code)) for s in symbol), np.int64, len(symbol)
+        )
+        self.symbols = object_array(list(code))
+        self.n_states, self.n_arcs = n, weight.size
+        self._normalize(source, target, read, weight, final, int(initial))
+
+    def _normalize(self, source, target, read, weight, final, initial):
+        """Arcs as probabilities of what comes next: of w beta_j / beta_i."""
+        n = self.n_states
+        move = sp.csr_array((weight, (source, target)), shape=(n, n))
+        system = sp.eye_array(n, format="csc") - move.tocsc()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", MatrixRankWarning)
+            try:
+                # Non-negative M: (I - M) x = 1 has a solution of at least 1 if and
+                # only if the spectral radius is below 1.
+                reach = spsolve(system, np.ones(n))
+                beta = spsolve(system, final)
+            except MatrixRankWarning:
+                reach = np.full(n, np.nan)
+        if not (np.isfinite(reach).all() and (reach > 1 - 1e-9).all()):
+            raise ValueError(
+                "weight: the automaton has cycles of weight 1 or more, so that its "
+                "strings have no finite total; scale the weights, or normalise them "
+                "to probabilities"
+            )
+        beta = np.maximum(beta, 0.0)
+        if not beta[initial] > 0:
+            raise ValueError(
+                "final: no string of positive weight leads from the initial state to "
+                "a final one"
+            )
+        self.total_weight = float(beta[initial])
+        inverse = np.divide(1.0, beta, out=np.zeros(n), where=beta > 0)
+        share = weight * inverse[source] * beta[target]
+        live = share > 0
+        self._initial = initial
+        self._stop = final * inverse
+        # One column a symbol and state: all continuations in one product.
+        column = read[live] * n + target[live]
+        shape = (n, max(self.symbols.size, 1) * n)
+        if shape[1] > INT32_MAX * 64:
+            raise ValueError(
+                f"symbol: {self.symbols.size} symbols and {n} states are too many"
+            )
+        self._next = sp.csr_array((share[live], (source[live], column)), shape=shape)
+        self._emit = sp.csr_array(
+            (share[live], (source[live], read[live])),
+            shape=(n, max(self.symbols.size, 1)),
+        )
+        move = sp.csr_array((share[live], (source[live], target[live])), shape=(n, n))
+        start = np.zeros(n)
+        start[initial] = 1.0
+        system = sp.eye_array(n, format="csc") - move.T.tocsc()
+        self._visits = np.maximum(spsolve(system, start), 0.0)
+
+    def __repr__(self):
+        return (
+            f"WeightedAutomaton(n_states={self.n_states}, n_arcs={self.n_arcs}, "
+            f"n_symbols={self.symbols.size})"
+        )
+
+    @classmethod
+    def from_att(
+        cls, path: str | os.PathLike, *, negative_log: bool = True
+    ) -> WeightedAutomaton:
+        """Read the text format of AT&T's and OpenFst's tools.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            Plain or compressed, UTF-8. Lines ``source target symbol [weight]``,
+            ``source target input output [weight]`` where input and output are equal,
+            and ``state [weight]`` for final states; the first line's source is the
+            initial state. Four words of which the last two differ end in a weight.
+
+        negative_log : bool, default=True
+            Whether weights are negative natural logarithms, as these tools write them
+            in the log and the tropical semiring; False: they are the weights.
+
+        Returns
+        -------
+        automaton : WeightedAutomaton
+            Symbols are strings; states are numbered in the order of appearance.
+
+        Raises
+        ------
+        ValueError
+            With the number of the line, if it is malformed.
+        """
+        number: dict[str, int] = {}
+        arcs, finals = [], []
+        with open_read(path, what="an automaton") as (file, label):
+            data = b"".join(iter(lambda: file.read(_CHUNK), b""))
+        try:
+            lines = data.decode("utf-8").split("\n")
+        except UnicodeDecodeError as exc:
+            raise ValueError(f"{label}: the file is not UTF-8 text: {exc}") from exc
+        for i, line in enumerate(lines, start=1):
+            parts = line.split()
+            if not parts:
+                continue
+            head, cost = _fields(parts, i, label)
+            value = _weight(cost, negative_log, i, label)
+            states = [number.setdefault(s, len(number)) for s in head[:2]]
+            if len(head) == 1:
+                finals.append((states[0], value))
+            else:
+                arcs.append((*states, head[2], value))
+        if not number:
+            raise ValueError(f"{label}: the file holds no automaton")
+        final = np.zeros(len(number))
+        for state, value in finals:
+            final[state] += value
+        source, target, symbol, weight = zip(*arcs) if arcs else ((), (), (), ())
+        return cls(
+            np.array(source, dtype=np.int32), np.array(target, dtype=np.int32),
+            symbol, np.array(weight, dtype=np.float64), final,
+        )  # fmt: skip
+
+    def expected_windows(
+        self,
+        max_depth: int,
+        *,
+        min_count: float = 0.0,
+        start: Any = "<s>",
+        end: Any = "</s>",
+    ) -> ExpectedWindows:
+        r"""Every context and what follows it, with their expected number in a string.
+
+        .. math::
+            c(u\, a) = v^\top M_{u_1} \cdots M_{u_k} M_a\, \beta, \qquad
+            \beta = (I - M)^{-1} \rho, \quad v = (I - M^\top)^{-1} s / Z .
+
+        Parameters
+        ----------
+        max_depth : int
+            Longest context, at least 1.
+
+        min_count : float, default=0.0
+            Contexts that are expected less often are left out, and so are their
+            continuations: an approximation that bounds the work.
+
+        start, end : object, default="<s>", "</s>"
+            The marks around each string; not among the symbols.
+
+        Returns
+        -------
+        windows : ExpectedWindows
+            Train on it with ``model.fit(windows.contexts, windows.targets,
+            sample_weight=windows.sample_weight)`` and ``padding=-1``.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or there are more than 20 million windows.
+        """
+        if isinstance(max_depth, bool) or not isinstance(max_depth, Integral):
+            raise ValueError(f"max_depth must be an integer, got {max_depth!r}")
+        if max_depth < 1:
+            raise ValueError(f"max_depth must be at least 1, got {max_depth}")
+        if not 0 <= min_count < np.inf:
+            raise ValueError(
+                f"min_count must be finite and at least 0, got {min_count!r}"
+            )
+        if start == end or {start, end} & set(self.symbols.tolist()):
+            raise ValueError(
+                f"start={start!r} and end={end!r} must differ, and from the symbols"
+            )
+        n = self.symbols.size
+        begin = sp.csr_array(([1.0], ([0], [self._initial])), shape=(1, self.n_states))
+        parts = []
+        context, state = np.array([[n + 1]]), begin
+        for k in range(max_depth):  # the start mark and k symbols
+            parts.append(self._targets(context, state, max_depth))
+            if k + 1 < max_depth:
+                context, state = self._extend(context, state, min_count)
+        context = np.empty((1, 0), dtype=np.int64)
+        state = sp.csr_array(self._visits[None])
+        for _ in range(max_depth):
+            context, state = self._extend(context, state, min_count)
+        parts.append(self._targets(context, state, max_depth))
+        contexts, targets, weights = (np.concatenate(p) for p in zip(*parts))
+        return ExpectedWindows(
+            contexts, targets, weights, object_array([*self.symbols, end, start])
+        )
+
+    def _extend(self, context, state, min_count):
+        """Contexts with one more symbol, and the weight of each state after them."""
+        n = self.n_states
+        step = (state @ self._next).tocoo()
+        row, column = step.coords
+        key = row.astype(np.int64) * self.symbols.size + column // n
+        keys, at = np.unique(key, return_inverse=True)
+        self._check_size(keys.size)
+        state = sp.csr_array(
+            (step.data, (at, column % n)), shape=(max(keys.size, 1), n)
+        )
+        row, symbol = np.divmod(keys, max(self.symbols.size, 1))
+        context = np.concatenate([context[row], symbol[:, None]], axis=1)
+        keep = np.asarray(state.sum(axis=1))[: keys.size] > min_count
+        return context[keep], state[np.flatnonzero(keep)]
+
+    def _targets(self, context, state, max_depth):
+        emitted = (state @ self._emit).tocoo()
+        row, symbol = emitted.coords
+        stop = state @ self._stop
+        last = np.flatnonzero(stop > 0)
+        self._check_size(row.size + last.size)
+        rows = np.concatenate([row, last])
+        target = np.concatenate([symbol, np.full(last.size, self.symbols.size)])
+        order = np.lexsort((target, rows))
+        window = np.full((rows.size, max_depth), -1, dtype=np.int32)
+        width = context.shape[1]
+        window[:, max_depth - width :] = context[rows]
+        weight = np.concatenate([emitted.data, stop[last]])
+        return window[order], target.astype(np.int32)[order], weight[order]
+
+    def _check_size(self, size):
+        if size > _MAX_WINDOWS:
+            raise ValueError(
+                f"max_depth: the automaton has more than {_MAX_WINDOWS} n-grams of "
+                "this length; lower max_depth, or raise min_count"
+            )
+
+
+def _weight(cost, negative_log, i, label):
+    try:
+        value = (0.0 if negative_log else 1.0) if cost is None else float(cost)
+    except ValueError:
+        raise ValueError(
+            f"{label}: line {i}: the weight {cost!r} is no number"
+        ) from None
+    with np.errstate(over="ignore"):
+        value = float(np.exp(-value)) if negative_log else value
+    if not (np.isfinite(value) and value >= 0):
+        raise ValueError(f"{label}: line {i}: the weight {cost!r} is not allowed")
+    return value
+
+
+def _fields(parts, i, label):
+    """(state [state symbol], weight or None) of the words of a line."""
+    if len(parts) <= 2:
+        return parts[:1], parts[1] if len(parts) == 2 else None
+    if len(parts) == 3:
+        return parts, None
+    if len(parts) == 4 and parts[2] == parts[3]:
+        return parts[:3], None
+    if len(parts) == 4:
+        return parts[:3], parts[3]
+    if len(parts) == 5 and parts[2] == parts[3]:
+        return parts[:3], parts[4]
+    raise ValueError(
+        f"{label}: line {i}: not an arc of an acceptor (source target symbol [weight]) "
+        "and not a final state"
+    )

@@ -1,0 +1,186 @@
+"""WeightedAutomaton: expected n-grams by enumeration, files, and what is refused."""
+
+import gzip
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from sklstruct.language_model import WeightedAutomaton
+from sklstruct.smoothing import VariableOrderLM
+
+
+def random_automaton(seed, n_states=4, symbols="abc"):
+    rng = np.random.default_rng(seed)
+    arcs = [
+        (i, int(rng.integers(n_states)), s, rng.random())
+        for i in range(n_states)
+        for s in symbols
+        if rng.random() < 0.8
+    ]
+    source, target, symbol, weight = map(list, zip(*arcs))
+    weight = np.array(weight)
+    for i in range(n_states):  # rows of sum 0.7
+        at = np.array(source) == i
+        if at.any():
+            weight[at] *= 0.7 / weight[at].sum()
+    return source, target, symbol, weight, rng.random(n_states)
+
+
+def strings(automaton, longest):
+    """{string: weight} by walking, up to a length."""
+    source, target, symbol, weight, final = automaton
+    out = defaultdict(float)
+    states = {((), 0): 1.0}
+    for _ in range(longest + 1):
+        further = defaultdict(float)
+        for (read, state), w in states.items():
+            out[read] += w * final[state]
+            for i, j, s, v in zip(source, target, symbol, weight):
+                if i == state:
+                    further[(*read, s), j] += w * v
+        states = further
+    return out
+
+
+@pytest.mark.parametrize("max_depth", [1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_expected_windows_by_enumeration(seed, max_depth):
+    arrays = random_automaton(seed, symbols="ab", n_states=3)
+    source, target, symbol, weight, final = arrays
+    weight *= 0.25  # long strings are rare: cut at 12 symbols
+    automaton = WeightedAutomaton(*arrays)
+    table = strings(arrays, 12)
+    total = sum(table.values())
+    assert automaton.total_weight == pytest.approx(total, rel=1e-8)
+    expected = defaultdict(float)
+    for string, w in table.items():
+        marked = ("<s>", *string, "</s>")
+        for i in range(1, len(marked)):
+            expected[marked[max(0, i - max_depth) : i], marked[i]] += w / total
+    found = {}
+    windows = automaton.expected_windows(max_depth)
+    for x, y, c in zip(*windows[:3]):
+        key = tuple(windows.vocabulary[s] for s in x if s >= 0), windows.vocabulary[y]
+        assert key not in found
+        found[key] = c
+    for key in expected.keys() | found.keys():
+        assert found.get(key, 0) == pytest.approx(expected.get(key, 0), abs=1e-7)
+
+
+def test_a_grown_model_meets_a_markov_chain():
+    """The bigram model of a bigram automaton is the automaton."""
+    rng = np.random.default_rng(0)
+    chain = rng.dirichlet(np.ones(4), size=4)  # three symbols and the end
+    arcs = [(i, j + 1, "abc"[j], chain[i, j]) for i in range(4) for j in range(3)]
+    source, target, symbol, weight = map(list, zip(*arcs))
+    automaton = WeightedAutomaton(source, target, symbol, weight, chain[:, 3])
+    w = automaton.expected_windows(2)
+    model = VariableOrderLM(lam=0, discount=0, padding=-1)
+    model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+    names = w.vocabulary.tolist()
+    for i, context in enumerate(("<s>", "a", "b", "c")):
+        row = model.predict_proba([[-1, names.index(context)]])[0]
+        order = [model.classes_.tolist().index(names.index(s)) for s in "abc"]
+        order.append(model.classes_.tolist().index(names.index("</s>")))
+        np.testing.assert_allclose(row[order], chain[i], rtol=1e-7)
+    # Trigrams say nothing new: at any price they are not worth it.
+    priced = VariableOrderLM(lam=1e-6, discount=0, padding=-1)
+    priced.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+    assert priced.backoff_model_.max_depth == 1
+
+
+def test_rare_contexts_are_left_out():
+    automaton = WeightedAutomaton(*random_automaton(2))
+    whole = automaton.expected_windows(3)
+    some = automaton.expected_windows(3, min_count=0.01)
+    assert 0 < some.targets.size < whole.targets.size
+    assert some.sample_weight.sum() < whole.sample_weight.sum()
+
+
+ATT = "0 1 a a 0.5\n1 1 b b\n1 2 a 1.5\n0 0.25\n\n2\n"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_files(tmp_path, suffix):
+    path = tmp_path / f"automaton.txt{suffix}"
+    text = ATT.replace("1 1 b b\n", "1 1 b b 2\n")
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if suffix else data)
+    automaton = WeightedAutomaton.from_att(path)
+    assert (automaton.n_states, automaton.n_arcs) == (3, 3)
+    assert automaton.symbols.tolist() == ["a", "b"]
+    e = np.exp
+    total = e(-0.25) + e(-0.5) / (1 - e(-2.0)) * e(-1.5)
+    assert automaton.total_weight == pytest.approx(total)
+    path = tmp_path / "real.txt"
+    path.write_text("0 0 a 0.5\n0 2\n")
+    real = WeightedAutomaton.from_att(path, negative_log=False)
+    assert real.total_weight == pytest.approx(4.0)
+    assert "n_states=1" in repr(real)
+
+
+@pytest.mark.parametrize(
+    "text, match",
+    [
+        ("", "holds no automaton"),
+        ("0 1 a b 1.0\n1\n", "line 1: not an arc of an acceptor"),
+        ("0 1 a x\n1\n", "line 1: the weight 'x' is no number"),
+        ("0 1 a\n1 nan\n", "line 2: the weight 'nan' is not allowed"),
+        ("0 1 a 1 2 3\n", "line 1: not an arc"),
+    ],
+)
+def test_malformed_files(tmp_path, text, match):
+    path = tmp_path / "automaton.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=match):
+        WeightedAutomaton.from_att(path)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+def test_cycles_of_weight_one_are_refused(weight):
+    with pytest.raises(ValueError, match="cycles of weight 1 or more"):
+        WeightedAutomaton([0], [0], "a", [weight], [1.0])
+    with pytest.raises(ValueError, match="cycles of weight 1 or more"):
+        WeightedAutomaton([0, 1, 1], [1, 0, 2], "abc", [2.0, weight / 2, 1], [0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        ({"source": [3, 0]}, "source"),
+        ({"target": [-1, 0]}, "target"),
+        ({"symbol": ["a"]}, "symbol"),
+        ({"symbol": ["a", None]}, r"symbol\[1\] is None"),
+        ({"weight": [-0.1, 0.1]}, "weight must hold finite"),
+        ({"weight": [np.nan, 0.1]}, "weight must hold finite"),
+        ({"final": [0.0, 0.0]}, "no string of positive weight"),
+        ({"final": []}, "final is empty"),
+        ({"final": [np.inf, 1]}, "final must hold finite"),
+        ({"initial": 2}, "initial=2"),
+        ({"initial": 0.5}, "initial must be a state"),
+    ],
+)
+def test_malformed_arrays(change, match):
+    arrays = {
+        "source": [0, 1], "target": [1, 0], "symbol": ["a", "b"],
+        "weight": [0.5, 0.5], "final": [0.5, 0.5],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=match):
+        WeightedAutomaton(**{**arrays, **change})
+
+
+@pytest.mark.parametrize(
+    "params, match",
+    [
+        ({"max_depth": 0}, "max_depth must be at least 1"),
+        ({"max_depth": 1.5}, "max_depth must be an integer"),
+        ({"max_depth": 1, "min_count": -1}, "min_count"),
+        ({"max_depth": 1, "min_count": np.nan}, "min_count"),
+        ({"max_depth": 1, "start": "a"}, "must differ"),
+    ],
+)
+def test_bad_parameters(params, match):
+    automaton = WeightedAutomaton([0], [0], ["a"], [0.5], [0.5])
+    with pytest.raises(ValueError, match=match):
+        automaton.expected_windows(**params)
