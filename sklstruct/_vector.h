@@ -34,6 +34,13 @@ typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4), may_alias
 typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #endif
 
+/* Ask for a cache line; into the second cache, where there is room for many. */
+#if defined(__GNUC__) || defined(__clang__)
+#define SKLSTRUCT_PREFETCH(address) __builtin_prefetch((address), 0, 2)
+#else
+#define SKLSTRUCT_PREFETCH(address) (void)(address)
+#endif
+
 /* exp(x) for x <= 0, relative error below 2.3e-16 down to exp(-708), which is returned
  * for all smaller x; NaN for NaN. Branch-free, so that loops over it vectorise:
  * x = k log 2 + r, |r| <= log(2) / 2, Taylor's series of exp(r) to r^13 (the remainder

@@ -14,6 +14,18 @@
 typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #endif
 
+/* Ask for the first lines of the rows of W that a sample will meet; the hardware finds
+ * the rest of a long row. */
+static inline void sklstruct_ask(
+    ptrdiff_t n, const int32_t *index, const float *W, ptrdiff_t M)
+{
+    ptrdiff_t k, i, lines = M < 64 ? M : 64;
+    if (index)
+        for (k = 0; k < n; k++)
+            for (i = 0; i < lines; i += 16)
+                SKLSTRUCT_PREFETCH(W + index[k] * M + i);
+}
+
 /* z += sum_k x[k] W[index[k]]; a dense row has index NULL, for 0, 1, 2, ... Four times
  * sixteen lanes at once, which stay in registers for the whole row. Each lane is added
  * up in the order of k, whatever M is. */

@@ -44,6 +44,8 @@ from ._weights_fast cimport Rows
 
 cdef extern from "_dual.h" nogil:
     float sklstruct_squares(Py_ssize_t n, const float* x) noexcept
+    void sklstruct_ask(
+        Py_ssize_t n, const int32_t* index, const float* W, Py_ssize_t M) noexcept
     void sklstruct_scores(
         Py_ssize_t n, const float* x, const int32_t* index, const float* W,
         Py_ssize_t M, float* z) noexcept
@@ -127,6 +129,8 @@ cdef double epoch(
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, i, j, n, y
     cdef const float* x = NULL
     cdef const int32_t* index = NULL
+    cdef const float* next_x = NULL
+    cdef const int32_t* next_index = NULL
     cdef float* z = &room[0, 0]
     cdef float* step = &room[1, 0]
     cdef float* a
@@ -136,6 +140,12 @@ cdef double epoch(
     for position in range(order.shape[0]):
         i = order[position]
         n = task.rows.row(i, &x, &index)
+        if position + 1 < order.shape[0]:
+            # the next sample's weights come while this one is worked on
+            sklstruct_ask(
+                task.rows.row(order[position + 1], &next_x, &next_index), next_index,
+                &W[0, 0], M,
+            )
         q = sklstruct_squares(n, x) + constant * constant
         for j in range(M):
             z[j] = constant * W[last, j]

@@ -41,12 +41,6 @@ static inline ptrdiff_t sklstruct_row(
     return rank[feature >> 6] + sklstruct_ones(word & (bit - 1));
 }
 
-#if defined(__GNUC__) || defined(__clang__)
-#define SKLSTRUCT_PREFETCH(address) __builtin_prefetch(address)
-#else
-#define SKLSTRUCT_PREFETCH(address) (void)(address)
-#endif
-
 enum { SKLSTRUCT_AHEAD = 64 };
 
 /* z (M,) = the scores of a sample: n values x of the features index, or of 0, 1, 2, ...
