@@ -40,7 +40,7 @@ from .._compat import (
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._samples import single
+from ..linear._samples import single, warn_uneven
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
 from ._dual_nodes import DualNodes
 from ._forest import Forest, outcome_bounds
@@ -142,7 +142,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         averages trees that differ more.
 
     fit_intercept : bool, default=True
-        Whether node models have (unpenalised) intercepts.
+        Whether node models have intercepts: unpenalised ones of "logistic", penalised
+        ones for sparse X.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
@@ -409,6 +410,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         most = self.max_iter
         if isinstance(model, DualLinearClassifier):
             samples = samples._replace(X=single(samples.X))
+            warn_uneven(samples.X, stacklevel=5)
             nodes, most = DualNodes(model, self.n_leaves), model.max_iter
             n_steps = 2 + (model.loss == "auto")
         elif model == "logistic":

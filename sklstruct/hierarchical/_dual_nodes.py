@@ -35,9 +35,6 @@ from ._forest import Forest
 from ._nodes import Samples, Use
 from ._problems import NodeProblems
 
-# Children of a routing node at most: routing levels above are removed to widen it.
-WIDEST = 256
-
 # Routing nodes of a level that are expanded, for each leaf that is looked into.
 _BEAM = 4
 

@@ -23,12 +23,9 @@ from .._parallel import ThreadMap, row_blocks, rows_per_block
 from .._progress import Progress
 from . import _weights_fast as kernels
 from ._calibration import LOSSES, both_outcomes, draw_fold, evidence, fit_scale
-from ._samples import AUTO_C, costs, single, weighted_samples
+from ._samples import AUTO_C, costs, single, warn_uneven, weighted_samples
 from ._solver import Node, Settings, peak_bytes, stored_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
-
-# Rows longer than others by more, or shorter than 1, are worth a warning.
-_UNEVEN = 10.0
 
 
 def _has_probabilities(estimator):
@@ -338,7 +335,7 @@ default="squared_hinge"
         y = column_or_1d(y, warn=True)
         X, y, weight = weighted_samples(X, y, sample_weight, self.class_weight)
         X = single(X)
-        _warn_uneven(X)
+        warn_uneven(X, stacklevel=6)
         self.classes_, code = np.unique(y, return_inverse=True)
         if self.classes_.size > MOST_OUTCOMES and self.loss in ("log_loss", "auto"):
             raise ValueError(
@@ -660,18 +657,3 @@ class _Found:
         self.fold_log_loss, self.candidate = fold_log_loss, candidate
         self.weights, self.scale = weights, scale
         self.n_iter, self.converged = n_iter, converged
-
-
-def _warn_uneven(X):
-    data = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-    length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
-    length = length[length > 0]
-    if length.size and not (
-        1 / _UNEVEN < length.min() and length.max() < _UNEVEN * length.min()
-    ):
-        warnings.warn(
-            f"X has rows of lengths from {length.min():.2g} to {length.max():.2g}: C "
-            "and the margins of the squared hinge are meant for about 1. Scale them "
-            "(sklearn.preprocessing.normalize), or search for C",
-            stacklevel=6,
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,6 +16,9 @@ from .._compat import _check_sample_weight
 # C of the multinomial candidate of loss="auto", in units of C: its curvature is
 # C p (1 - p) where the squared hinge has 2 C, so that it wants more.
 AUTO_C = 10.0
+
+# Rows longer than others by more, or shorter than 1, are worth a warning.
+_UNEVEN = 10.0
 
 
 def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
@@ -98,3 +102,19 @@ def costs(C: float, weight: NDArray) -> NDArray:
             "to a mean of 1"
         )
     return cost
+
+
+def warn_uneven(X: NDArray | sp.csr_matrix, stacklevel: int) -> None:
+    """Warn where rows are far from unit length, or one much longer than another."""
+    data = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
+    length = length[length > 0]
+    if length.size and not (
+        1 / _UNEVEN < length.min() and length.max() < _UNEVEN * length.min()
+    ):
+        warnings.warn(
+            f"X has rows of lengths from {length.min():.2g} to {length.max():.2g}: C "
+            "and the margins of the squared hinge are meant for about 1. Scale them "
+            "(sklearn.preprocessing.normalize), or search for C",
+            stacklevel=stacklevel,
+        )

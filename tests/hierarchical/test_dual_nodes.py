@@ -443,6 +443,8 @@ def test_bad_input(data, monkeypatch):
         fit(estimator=dual(), n_leaves=0)
     with pytest.raises(TypeError, match="unexpected"):
         HierarchicalClassifier(estimator=dual()).fit(X, y, check_input=True)
+    with pytest.warns(UserWarning, match="rows of lengths"):
+        HierarchicalClassifier(ONE_LEVEL).fit(sp.diags(np.arange(1.0, 1501)) @ X, y)
     known = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 64}
     model = fit(taxonomy=ONE_LEVEL, estimator=dual())
     monkeypatch.setattr(os, "sysconf", known.get)
