@@ -68,7 +68,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         and all sentences that `fit` is given are then held out.
 
     max_order : int, default=4
-        Longest n-grams of the cache, at least 1.
+        Longest n-grams of the cache, 1 to 255.
 
     discount : float, default=0.7
         D, in [0, 1].
@@ -155,7 +155,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "base": [HasMethods(["fit"])],
-        "max_order": [Interval(numbers.Integral, 1, None, closed="left")],
+        "max_order": [Interval(numbers.Integral, 1, 255, closed="both")],
         "discount": [Interval(numbers.Real, 0, 1, closed="both")],
         "half_life": _HALF_LIFE,
         "word_classes": [

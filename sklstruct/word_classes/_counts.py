@@ -142,6 +142,12 @@ def _read_sentences(X, reach):
     n = words.size
     if n == 0:
         raise ValueError("X holds no word: there is nothing to cluster")
+    longest = int(np.diff(np.append(text.starts, text.tokens.size)).max()) - 1
+    if reach > longest + 2:
+        raise ValueError(
+            f"offsets reach {reach} symbols far, but the longest sentence of X has "
+            f"{longest}"
+        )
     code = dict(zip(words.tolist(), range(n)))
     table = np.array([code[s] for s in text.symbols], dtype=np.int32)
     # The end of a sentence is a target, but no word.

@@ -322,6 +322,7 @@ def test_words_without_class():
     "params, message",
     [
         ({"max_order": 0}, "max_order"),
+        ({"max_order": 10**9}, "max_order"),
         ({"discount": 1.5}, "discount"),
         ({"half_life": 0.5}, "half_life"),
         ({"theta": 0}, "theta"),

@@ -148,6 +148,7 @@ def test_numbers_as_words():
         ({"n_clusters": 1, "offsets": (0,)}, ["a b"], None, "offsets"),
         ({"n_clusters": 1, "offsets": (1, 1)}, ["a b"], None, "offsets"),
         ({"n_clusters": 1, "offsets": (1.5,)}, ["a b"], None, "offsets"),
+        ({"n_clusters": 1, "offsets": (10**9,)}, ["a b"], None, "longest sentence"),
         ({"n_clusters": 1, "init": "kmeans"}, ["a b"], None, "init"),
         ({"n_clusters": 1}, [], None, "X"),
         ({"n_clusters": 1}, [[], []], None, "X holds no word"),
