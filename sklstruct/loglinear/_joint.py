@@ -28,7 +28,7 @@ from ..backoff._targets import (
 from ..context_tree import ContextTree, Histories, Pairs
 from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
-from ..symbols._encoding import encode
+from ..symbols._encoding import encode, learn_symbols
 from . import _joint_fast as _fast
 
 # Samples of one call of the kernel: signals are looked at between calls.
@@ -390,16 +390,18 @@ class JointLogLinear(
         if keep is not None:
             X, y, ids = _rows(X, keep), y[keep], ids[keep]
         outcome, self.classes_ = read_targets(y, self.classes)
-        self._steps, windows, sizes = [], [], []
+        self._steps, self._step_symbols, windows = [], [], []
         for step in steps:
-            fitted = None if step is None else clone(step)
-            made, n_symbols = ids, self._symbols.size
-            if fitted is not None:
-                made = _windows(fitted.fit(X, y).transform(X), fitted)
-                n_symbols = int(made.max(initial=-1)) + 1
-            self._steps.append(fitted)
+            made, symbols = ids, self._symbols
+            if step is not None:
+                step = clone(step).fit(X, y)
+                made = _windows(step.transform(X), step)
+                symbols = learn_symbols(made, -1)
+                made = encode(made, symbols)
+            self._steps.append(step)
+            self._step_symbols.append(symbols)
             windows.append(made)
-            sizes.append(n_symbols)
+        sizes = [symbols.size for symbols in self._step_symbols]
         return self._fit_windows(
             tuple(windows), sizes, outcome, self.classes_.size, sample_weight
         )
@@ -574,12 +576,10 @@ class JointLogLinear(
         check_is_fitted(self)
         ids, _ = read_windows(self, X, self.padding, reset=False, symbols=self._symbols)
         windows = []
-        for tree, step in zip(self.joint_.trees, self._steps):
+        for step, symbols in zip(self._steps, self._step_symbols):
             made = ids
             if step is not None:
-                made = _windows(step.transform(X), step)
-                # Symbols that came up in no window of training.
-                made = np.where(made < tree.n_symbols, made, np.int32(-1))
+                made = encode(_windows(step.transform(X), step), symbols)
             windows.append(made)
         return self.joint_.find(tuple(windows))
 
@@ -671,11 +671,13 @@ class JointLogLinear(
                 "LanguageModel, which numbers its symbols itself; set vocabulary of "
                 "the LanguageModel"
             )
+        # Before any is set: a path may not be called as a parameter is.
+        self.read_paths()
         return {"classes": np.arange(labels.n_classes, dtype=np.int32), "padding": -1}
 
 
 def _windows(made, step):
-    """The output of a path as contiguous int32 ids, checked."""
+    """The output of a path: windows of ids."""
     made = np.asarray(made)
     if made.ndim != 2 or made.dtype.kind not in "iu" or made.min(initial=0) < -1:
         raise ValueError(
@@ -683,7 +685,7 @@ def _windows(made, step):
             f"integers of at least -1, got an array of {made.dtype} of shape "
             f"{made.shape}"
         )
-    return np.ascontiguousarray(made, dtype=np.int32)
+    return made
 
 
 def _rows(X, keep):

@@ -113,6 +113,11 @@ class ModelClassifier(
         n_classes = self.classes_.size
         with Progress.of_fit(self, None) as progress:
             part = self.__sklstruct_part__(self.classes_, False)
+            if X_val is not None and not part.holds_out:
+                raise ValueError(
+                    f"X_val: this {type(self).__name__} learns no weights from "
+                    "held-out samples; leave it out"
+                )
             contexts = part.learn(Reading(X, y))
             progress.step(f"contexts of {y.size} samples are read")
             groups = np.zeros(target.size, dtype=np.int32)

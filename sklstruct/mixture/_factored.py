@@ -49,6 +49,7 @@ class FactoredPart(Part):
     ) -> None:
         self.taxonomy, self.classes = taxonomy, classes
         self.estimators, self.facts = estimators, facts
+        self.holds_out = any(part_of(e, classes).holds_out for e in estimators)
 
     def learn(self, reading: Reading) -> Any:
         self.taxonomy = group_words(self.taxonomy, reading.X, reading.y, self.classes)

@@ -56,6 +56,8 @@ class MixturePart(Part):
         self.names, self.parts, self.weights = names, parts, weights
         self.validation_fraction, self.refit = validation_fraction, refit
         self.frozen = frozen
+        learns = isinstance(weights, str)
+        self.holds_out = learns or any(part.holds_out for part in parts)
 
     def learn(self, reading: Reading) -> Any:
         return tuple(part.learn(reading) for part in self.parts)
@@ -215,6 +217,8 @@ class MixtureLM(_BaseComposition, ModelClassifier):
 
     Notes
     -----
+    Of frozen models the matched depth is known, not the training weight.
+
     The models' own reading of X (symbols, steps of pipelines before the last) is
     learnt from all samples, those held out included, and only once.
 
@@ -317,6 +321,12 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         )
         part.n_jobs = self.n_jobs
         return part
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters with which the estimator learns from class ids."""
+        # Before any is set: a model may not be called as a parameter is.
+        self._check_models()
+        return super().__sklstruct_ids__(labels)
 
     def _check_models(self):
         if not self.models:

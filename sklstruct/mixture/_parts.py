@@ -160,6 +160,7 @@ class Part(ABC):
 
     n_jobs: int | None = None
     transforms = False  # whether models read something else than X
+    holds_out = False  # whether held-out samples are of use
     # Told of each piece of work that is done.
     report: Callable[[str], Any] = staticmethod(lambda text: None)
 

@@ -319,6 +319,10 @@ def test_held_out_samples_are_checked(data):
     model = MixtureLM(parts())
     with pytest.raises(ValueError, match="X_val and y_val go together"):
         model.fit(X, y, X_val=X)
+    fixed = MixtureLM(parts(), weights=[0.5, 0.5])
+    for unused in (fixed, FactoredLM(GROUPS, parts()[0][1])):
+        with pytest.raises(ValueError, match="learns no weights"):
+            unused.fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="y_val holds none of the classes"):
         model.fit(X, y, X_val=X[:5], y_val=y[:5] + 100)
     with pytest.raises(ValueError, match="too few to hold some out"):
@@ -354,6 +358,13 @@ def test_union_of_contexts_as_an_arpa_file(tmp_path, frozen):
     assert union.backoff_model_.order == 3
     with pytest.raises(AttributeError, match="to_arpa needs"):
         model.to_arpa(tmp_path / "mixed.arpa")
+
+
+@pytest.mark.parametrize("name", ["classes", "weights"])
+def test_models_are_not_called_as_parameters(name):
+    model = LanguageModel(MixtureLM([(name, AdditiveLM())]))
+    with pytest.raises(ValueError, match="conflict with constructor arguments"):
+        model.fit(SENTENCES)
 
 
 def test_what_has_no_union(data, tmp_path):
