@@ -74,7 +74,7 @@ MODELS = {
     "l2 on classes only": lambda: (refined(CLASSES, l2(0.3, 0.85)), 6),
     "l2 on the short path": lambda: (refined("short", l2(0.3, 0.85)), DEPTH),
     "l2 on the long path": lambda: (refined("long", l2(0.3, 0.88)), DEPTH),
-    "factored, long path": lambda: (factored("long"), DEPTH),
+    "factored on the long path": lambda: (factored("long"), DEPTH),
     "factored + Kneser-Ney": lambda: (with_kneser_ney(factored("long")), DEPTH),
     "three trees in the factors + Kneser-Ney": lambda: (
         with_kneser_ney(factored("long", "short", DEEP), "logistic"),
