@@ -203,6 +203,7 @@ def test_count_cut_offs(threshold):
         WittenBellLM(),
         WittenBellLM(interpolate=False),
         KneserNeyLM(),
+        KneserNeyLM(discount="tuned"),
         AbsoluteDiscountLM(interpolate=False),
         AdditiveLM(),
         StructuredLogLinearLM(),
@@ -282,6 +283,18 @@ def test_a_context_that_nearly_covers_its_parent():
     row = np.exp(same.predict_log_proba([1])[0])
     np.testing.assert_allclose(row, [0.5, 0.3, 0.2], rtol=1e-12)
     assert same.log_backoff[1] == pytest.approx(np.log(0.2 / tiny))
+
+
+def test_batches_and_held_out_numbers():
+    X, y = random_corpus(0, 8, 500, 2)
+    whole = PrunedLM(WittenBellLM(padding=-1), 1e-3).fit(X, y)
+    parts = PrunedLM(WittenBellLM(padding=-1), 1e-3)
+    for part in (slice(0, 200), slice(200, 500)):
+        parts.partial_fit(X[part], y[part])
+    np.testing.assert_array_equal(whole.predict_proba(X), parts.predict_proba(X))
+    tuned = PrunedLM(KneserNeyLM(discount="tuned", padding=-1), 1e-4).fit(X, y)
+    assert tuned.n_pruned_ > 0 and not hasattr(tuned, "partial_fit")
+    assert tuned.backoff_model_.check_normalized() < 1e-12
 
 
 def test_grid_search_finds_a_threshold():

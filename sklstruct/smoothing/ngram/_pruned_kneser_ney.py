@@ -139,6 +139,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         self.classes = classes
 
     def _fit_counts(self, reader, pairs, count):
+        self._counts = None  # partial_fit keeps them
         pairs, source = expand_pairs(pairs)
         count = count[source]
         self.depth_ = pairs.tree.max_depth

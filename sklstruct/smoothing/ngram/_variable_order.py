@@ -137,6 +137,7 @@ class VariableOrderLM(BackoffClassifier):
         raise NotImplementedError("VariableOrderLM chooses its pairs in _fit_counts")
 
     def _fit_counts(self, reader, pairs, count):
+        self._counts = None  # partial_fit keeps them
         pairs, source = expand_pairs(pairs)
         count = count[source]
         tree, n_classes = pairs.tree, pairs.n_classes
