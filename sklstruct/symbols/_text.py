@@ -7,6 +7,7 @@ the order of appearance. Strings and files take the compiled way, block by block
 from __future__ import annotations
 
 import glob
+import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -320,6 +321,8 @@ class TextFile:
             )
         if max_line_bytes < 1:
             raise ValueError(f"max_line_bytes must be at least 1, got {max_line_bytes}")
+        if memory is not None and not isinstance(memory, numbers.Real):
+            raise TypeError(f"memory must be a number of bytes or None: {memory!r}")
         if memory is not None and not memory >= 1:
             raise ValueError(f"memory must be a positive number of bytes, got {memory}")
         self.memory = memory

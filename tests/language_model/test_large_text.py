@@ -131,6 +131,8 @@ def test_what_is_refused(path, monkeypatch):
         lm.fit(TextFile(path, memory=20_000))
     with pytest.raises(ValueError, match="memory must be a positive"):
         TextFile(path, memory=0)
+    with pytest.raises(TypeError, match="memory must be a number"):
+        TextFile(path, memory="4G")
     closed = LanguageModel(WittenBellLM(), vocabulary=["w0"], unknown=None)
     with pytest.raises(ValueError, match=r"the word 'w\d+' of line \d+ of .*text"):
         closed.fit(text)
