@@ -13,7 +13,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import check_rows, check_sparse
+from .._checks import as_floats, check_length, check_rows, check_sparse
 from .._compat import _check_sample_weight, _fit_context
 from .._parallel import row_blocks, rows_per_block
 from .._progress import Progress
@@ -337,8 +337,13 @@ class ModelClassifier(
         Raises
         ------
         ValueError
-            If nothing but the skipped class has a probability.
+            If there is not a number in [0, 1) for each row of X, or nothing but the
+            skipped class has a probability.
         """
+        uniform = as_floats("uniform", uniform)
+        check_length("uniform", uniform, _contexts(X).shape[0], "one per row of X")
+        if uniform.size and not 0 <= uniform.min() <= uniform.max() < 1:
+            raise ValueError("uniform must hold numbers of at least 0 and below 1")
         out = np.empty(len(uniform), dtype=np.int64)
         for rows, at in self._blocks(X):
             out[rows] = self._draw(at, uniform[rows], skip)

@@ -166,7 +166,8 @@ class FactoredLM(ModelClassifier):
         - a mapping from words to classes, a `sklstruct.taxonomy.Taxonomy`, or another
           form of `sklstruct.taxonomy.as_taxonomy`, of any depth.
 
-        None: ``ExchangeClustering(100, offsets=(-1, 1))``.
+        None: ``ExchangeClustering(100, offsets=(-1, 1))``, with half as many classes
+        as words where there are fewer than 200 words.
 
     class_estimator : classifier, default=None
         For the nodes whose children are not all words: predicts the child. Any
@@ -281,7 +282,11 @@ class FactoredLM(ModelClassifier):
                 )
         taxonomy = self.taxonomy
         if taxonomy is None:
-            taxonomy = ExchangeClustering(100, offsets=(-1, 1), padding=self.padding)
+            taxonomy = ExchangeClustering(
+                max(1, min(100, classes.size // 2)),
+                offsets=(-1, 1),
+                padding=self.padding,
+            )
         part = FactoredPart(taxonomy, classes, [of_classes, of_words], facts)
         part.n_jobs = self.n_jobs
         return part

@@ -293,6 +293,13 @@ def test_fitted_clusterings_know_the_words_of_a_language_model():
     assert again.perplexity(SENTENCES) < 4
 
 
+def test_few_words_have_few_classes():
+    model = LanguageModel(FactoredLM(), max_depth=2).fit(SENTENCES)
+    n_words = len(model.vocabulary_)
+    assert model.estimator_.taxonomy_.n_leaves <= n_words // 2 + 1
+    assert sum(p for _, p in model.predict_next("the", 50)) == pytest.approx(1.0)
+
+
 def test_words_without_a_class_are_told():
     with pytest.raises(ValueError, match="</s>"):
         LanguageModel(FactoredLM(NAMES[:3])).fit(SENTENCES)

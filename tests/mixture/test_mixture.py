@@ -241,6 +241,14 @@ def test_nothing_but_the_skipped_class():
         model.sample_at(X[:2], np.array([0.2, 0.9]), skip=0)
 
 
+def test_numbers_to_draw_with_are_checked(data):
+    model = MixtureLM(parts(), weights=[0.5, 0.5]).fit(*data)
+    with pytest.raises(ValueError, match="one per row of X"):
+        model.sample_at(data[0][:9], np.zeros(3))
+    with pytest.raises(ValueError, match="below 1"):
+        model.sample_at(data[0][:2], np.array([0.0, 1.0]))
+
+
 def test_further_numbers_are_uniform():
     u = np.random.RandomState(0).random_sample(200_000)
     for step in (0, 1, 1 << 20):
