@@ -23,32 +23,34 @@ def main(source, target):
     ]
     points.sort(key=lambda point: point[1]["fit_seconds"])
     figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
-    for i, (name, figures) in enumerate(points):
-        x, y = figures["fit_seconds"], figures["test"]
-        peer = name.startswith("KenLM")
-        colour = "tab:grey" if peer else "tab:blue"
-        ax.plot(x, y, "s" if peer else "o", color=colour)
-        # names above and below in turns, so that neighbours do not meet
-        ax.annotate(
-            name,
-            (x, y),
-            xytext=(5, 5 if i % 2 else -11),
-            textcoords="offset points",
-            fontsize=8,
-            color=colour,
-        )
-    front, lowest = [], float("inf")
+    front, on_front, lowest = [], set(), float("inf")
     for name, figures in points:
         if figures["test"] < lowest and not name.startswith("KenLM"):
             lowest = figures["test"]
             front.append((figures["fit_seconds"], lowest))
+            on_front.add(name)
+    for name, figures in points:
+        x, y = figures["fit_seconds"], figures["test"]
+        peer = name.startswith("KenLM")
+        colour = "tab:grey" if peer else "tab:blue"
+        ax.plot(x, y, "s" if peer else "o", color=colour)
+        # names below the front, which falls, and above the others
+        ax.annotate(
+            name,
+            (x, y),
+            xytext=(-6, -9) if name in on_front else (5, 5),
+            ha="right" if name in on_front else "left",
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
+        )
     ax.plot(*zip(*front), color="tab:blue", lw=0.8, alpha=0.6, zorder=0)
     ax.set_xscale("log")
-    ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500])
+    ax.set_xticks([0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500])
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     right = max(figures["fit_seconds"] for _, figures in points)
-    ax.set_xlim(1, 4 * right)
+    ax.set_xlim(0.5, 2 * right)
     ax.set_xlabel("seconds of training, clusterings included")
     ax.set_ylabel("test perplexity")
     ax.grid(alpha=0.3)
