@@ -80,7 +80,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     ----------
     taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
         The tree. "auto": that of "cut"; with a `DualLinearClassifier` as `estimator`
-        and sparse X in the shape of `sklstruct.taxonomy.choose_shape`, up to 256
+        and sparse X in the shape of `sklstruct.taxonomy.choose_shape`, up to 100
         classes flat. The name of a builder (a key of
         `sklstruct.taxonomy.TAXONOMY_BUILDERS`: "spec", "diff", "cut", "obyo", "hung",
         "ward", "kmeans", "rand", "conf"), which has that shape there too ("kmeans"

@@ -172,6 +172,9 @@ class DualNodes:
 
     def _choose(self, problems, number, seeds, stop, parallel):
         """Set loss and C by the fold's log-loss at some of the nodes."""
+        if problems.n_nodes == 0:  # one class
+            self.loss, self._C = "squared_hinge", float(self._estimator.C)
+            return
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
         size = problems.last - problems.first
         if order.size > 1:  # the root costs as much as all leaves

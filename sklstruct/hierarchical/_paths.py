@@ -215,6 +215,8 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_sparse(X)
         X = _as_samples(X)
         n_samples = X.shape[0] if hasattr(X, "shape") and X.shape else len(X)
+        if n_samples == 0:
+            self.estimator_.predict_proba(X)  # says what is wrong with no samples
         width = self.label_tree_.parent.size + len(self.classes_)
         for part in row_blocks(n_samples, rows_per_block(width)):
             whole = part.start == 0 and part.stop >= n_samples

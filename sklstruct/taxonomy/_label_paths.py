@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,8 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
         paths = paths.to_numpy()
     elif hasattr(paths, "__array__"):
         paths = np.asarray(paths)
+    if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
+        raise ValueError(f"{name} must be an array or a list of paths, got {paths!r}")
     if not isinstance(paths, np.ndarray):
         rows = list(paths)
         nested = [isinstance(row, list | tuple | np.ndarray) for row in rows]

@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 __all__ = ["TreeShape", "choose_shape"]
 
-# Up to here one node with all classes is as good and no slower.
-_FLAT = 256
+# Up to here one node with all classes.
+_FLAT = 100
 # Classes of a leaf: more cost time in proportion and lose less at the routing nodes,
-# which matters more with many classes.
+# which matters more with many classes; but four leaves at least, whose evidence
+# corrects each other, are better than one node with all classes.
 _LEAF = 100
+_LEAVES = 4
 _MANY, _LARGE_LEAF = 5000, 200
 # Beyond it the weights of a routing node fall out of the caches.
 _WIDEST = 128
@@ -69,9 +71,9 @@ def choose_shape(
     weight vectors in training, and the largest node takes
     :math:`4 m (c_v + n_v)` bytes: m outcomes, n_v samples, :math:`c_v \le \min(d, n_v
     k)` columns. Few large leaves are more accurate than many small ones, so L is the
-    largest that is worth its time: all classes up to 256, then 100, from 5 000 classes
-    200. r is the smallest for which :math:`G \le 128` and routing nodes fit
-    `max_bytes`; leaves are halved until they fit.
+    largest that is worth its time: all classes up to 100, then a quarter of them and at
+    most 100, from 5 000 classes 200. r is the smallest for which :math:`G \le 128` and
+    routing nodes fit `max_bytes`; leaves are halved until they fit.
 
     Parameters
     ----------
@@ -132,6 +134,7 @@ def choose_shape(
         return TreeShape(n_classes, 1, 0, n_classes, flat)
     if max_leaf is None:
         max_leaf = _LARGE_LEAF if n_classes >= _MANY else _LEAF
+        max_leaf = min(max_leaf, ceil(n_classes / _LEAVES))
     max_leaf = min(max_leaf, max(n_classes // 2, 1))
     doublings = max(1, ceil(log2(n_classes / max_leaf)))
     while node(ceil(n_classes / 2**doublings), 0.5**doublings) > max_bytes:

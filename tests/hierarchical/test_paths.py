@@ -64,6 +64,8 @@ def test_forms_of_paths_agree():
         (np.zeros((2, 2, 2)), "^y has more than two dimensions"),
         ([["a", 1], ["a", "x"]], "^y, level 1: labels must be all strings"),
         ([["a", {}]], "^y, level 1"),
+        (5, "^y must be an array or a list of paths"),
+        ("animal", "^y must be an array or a list of paths"),
     ],
 )
 def test_bad_paths(paths, message):
@@ -188,6 +190,9 @@ def test_bad_labels_of_path_classifiers():
         PathClassifier(min_proba=1.5).fit(X, y)
     with pytest.raises(ValueError, match="multi-label"):
         PathClassifier().fit(X, [[["a"], ["b"]]] * 14)
+    model = PathClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="minimum of 1"):
+        model.predict(X[:0])
 
 
 def test_predictions_agree_with_hiclass_on_a_clear_case():

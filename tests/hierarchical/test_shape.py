@@ -9,6 +9,11 @@ from sklstruct.datasets import make_sparse_classes
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.taxonomy import CutSplit, Taxonomy
 
+# epochs are few: shapes are tested, not models
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The number of unique"
+)
+
 
 @pytest.fixture(scope="module")
 def texts():
@@ -63,6 +68,25 @@ def test_auto_has_the_shape_that_pays(texts):
     assert [t.depth > 0 for t in two.fit(X[few], y[few]).taxonomies_] == [True, True]
 
 
+def test_two_routing_levels():
+    X, y = make_sparse_classes(
+        3000, 300, 2000, n_groups=6, class_share=0.4, random_state=0
+    )
+    node = DualLinearClassifier(max_iter=20, tol=0.1)
+    model = HierarchicalClassifier(
+        "kmeans", estimator=node, max_leaf=2, n_leaves=5, random_state=0
+    ).fit(X[:2700], y[:2700])
+    assert model.taxonomy_.depth == 2
+    assert np.diff(model.taxonomy_.child_ptr).max() == 16
+    proba = model.predict_proba(X[2700:])
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-6)
+    found = model.predict(X[2700:])
+    np.testing.assert_array_equal(found, model.classes_[proba.argmax(axis=1)])
+    for i in range(2700, 2710):
+        np.testing.assert_array_equal(model.predict_proba(X[i]), proba[[i - 2700]])
+    assert (found == y[2700:]).mean() > 0.9
+
+
 def test_given_trees_and_builders_are_as_they_were_given(texts):
     X, y = texts
     few = y < 60
@@ -82,8 +106,9 @@ def test_bad_max_leaf(texts):
         HierarchicalClassifier(("cut", "autp"), n_taxonomies=2).fit(X[:50], y[:50])
 
 
-def test_a_single_class_and_sparse_rows_that_are_empty():
+@pytest.mark.parametrize("estimator", [None, DualLinearClassifier()])
+def test_a_single_class_and_sparse_rows_that_are_empty(estimator):
     X = sp.csr_matrix((6, 4), dtype=np.float32)
-    node = DualLinearClassifier()
-    model = HierarchicalClassifier(estimator=node).fit(X, ["a"] * 6)
+    model = HierarchicalClassifier(estimator=estimator).fit(X, ["a"] * 6)
     assert model.predict(X).tolist() == ["a"] * 6
+    np.testing.assert_array_equal(model.predict_proba(X), np.ones((6, 1)))
