@@ -22,6 +22,8 @@ from ..taxonomy import (
 )
 from ._nodes import Samples, seeded
 
+# Leaves that one routing node decides between.
+_ONE_LEVEL = 256
 # What builders are by name where nodes of many outcomes are cheap: with many classes of
 # sparse samples, from few directions or from sparse means.
 _WIDE_OPTIONS = {
@@ -143,7 +145,8 @@ def _by_name(
             return Taxonomy.flat(classes), (None, None, None)
         # a mean of several needs trees that differ, of two leaves at least
         max_leaf = min(shape.max_leaf, max(classes.size // 2, 1))
-        max_children = max(shape.max_children, 2)
+        # leaves of unequal size are more than planned: one level all the same
+        max_children = shape.max_children if shape.n_levels > 1 else _ONE_LEVEL
         options = _WIDE_OPTIONS.get("cut" if name == "auto" else name, {})
     builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]
     # every builder takes them: no splits that are cut off after
