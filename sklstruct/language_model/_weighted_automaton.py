@@ -145,9 +145,12 @@ class WeightedAutomaton:
                 "allowed; remove them first (fstrmepsilon does)"
             )
         code: dict[Any, int] = {}
-        read = np.fromiter(
-            (code.setdefault(s, len(code)) for s in symbol), np.int64, len(symbol)
-        )
+        try:
+            read = np.fromiter(
+                (code.setdefault(s, len(code)) for s in symbol), np.int64, len(symbol)
+            )
+        except TypeError as exc:
+            raise TypeError(f"symbol must hold hashable symbols: {exc}") from exc
         self.symbols = object_array(list(code))
         self.n_states, self.n_arcs = n, weight.size
         self._normalize(source, target, read, weight, final, int(initial))

@@ -170,6 +170,11 @@ def test_malformed_arrays(change, match):
         WeightedAutomaton(**{**arrays, **change})
 
 
+def test_symbols_that_are_not_hashable():
+    with pytest.raises(TypeError, match="symbol must hold hashable"):
+        WeightedAutomaton([0], [0], [["a"]], [0.5], [0.5])
+
+
 @pytest.mark.parametrize(
     "params, match",
     [
