@@ -5,8 +5,10 @@
 Order 5, V = 33 278 classes. Lines are sentences, empty lines are dropped; end marks and
 the token of unknown words count like any word. `models`: one fit from sentences, and
 the perplexities. `tune`: lam, alpha and depth_weight of the l2 penalty, judged on the
-validation file. `converge`: evaluations and seconds to an objective within 1e-3 of the
-minimum, relatively, and to the default tolerance, from ids. `query`: tokens a second.
+validation file. `search`: the coordinate search of `StructuredLogLinearLMCV` on the
+validation file, and what it finds. `converge`: evaluations and seconds to an objective
+within 1e-3 of the minimum, relatively, and to the default tolerance, from ids. `query`:
+tokens a second.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from _common import fastest, main, timed, wikitext
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV
 from sklstruct.symbols import context_windows
 
 DEPTH = 4
@@ -66,6 +69,35 @@ DEPTH_WEIGHTS = [
 ]
 
 
+# Where `search` begins, and what it searches.
+SEARCHES = {
+    "l2": {"penalty": "l2", "lam": 0.1, "alpha": 0.7, "search": ["alpha", "lam"]},
+    "elastic_net": {
+        "penalty": ElasticNet(gamma=0.7),
+        "lam": 0.17,
+        "alpha": 1.0,
+        "depth_weight": 1.33,
+        "search": ["gamma", "depth_weight", "lam"],
+    },
+    "tree_l2": {
+        "penalty": "tree_l2",
+        "lam": 0.5,
+        "alpha": 0.9,
+        "search": ["alpha", "lam"],
+    },
+    "elastic_net, both terms by depth": {
+        "penalty": ElasticNet(
+            gamma=[0.4, 0.55, 0.73, 0.46, 0.3], count_weight=[1.0, 1.4, 1.0]
+        ),
+        "lam": 1.0,
+        "alpha": 1.0,
+        "depth_weight": [0.168, 0.22, 0.293, 0.398, 0.531],
+        "search": ["depth_weight", "gamma"],
+    },
+}
+MAX_FITS = 16
+
+
 def cases():
     out = [{"section": "models", "model": name} for name in MODELS]
     out += [{"section": "query", "model": "modified Kneser-Ney"}]
@@ -81,6 +113,7 @@ def cases():
         for alpha in (0.65, 0.7, 0.75)
         if (lam, alpha) != (0.1, 0.7)
     ]
+    out += [{"section": "search", "model": name, "slow": True} for name in SEARCHES]
     names = ("lam", "alpha", "depth_weight", "tol")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in tried]
     return out
@@ -120,6 +153,32 @@ def tune(case):
     }
 
 
+def search(case):
+    valid = wikitext("valid")
+    model = StructuredLogLinearLMCV(**SEARCHES[case["model"]], max_fits=MAX_FITS)
+    lm = LanguageModel(model, max_depth=DEPTH)
+    fit = timed(lm.fit, wikitext("train"), X_val=valid, repeats=1)
+    found = fit.result.estimator_
+
+    def show(value):
+        return ", ".join(f"{v:.3g}" for v in np.atleast_1d(value))
+
+    first = found.search_results_[0]
+    return {
+        "lam": show(found.lam_),
+        "alpha": show(found.alpha_),
+        "depth_weight": show(found.depth_weight_),
+        "gamma": show(getattr(found.penalty_, "gamma", np.nan)),
+        "begin": float(np.exp(first["held_out_loss"])),
+        "validation": lm.perplexity(valid),
+        "test": lm.perplexity(wikitext("test")),
+        "fits": len(found.search_results_),
+        "evaluations_first": first["n_iter"],
+        "evaluations": sum(r["n_iter"] for r in found.search_results_),
+        "seconds": fit.cpu,
+    }
+
+
 def converge(case):
     w = context_windows(wikitext("train"), DEPTH)
     data = {"X": w.contexts, "y": w.targets, "sample_weight": w.sample_weight}
@@ -147,7 +206,13 @@ def query(case):
 
 
 def run(case):
-    sections = {"models": models, "tune": tune, "converge": converge, "query": query}
+    sections = {
+        "models": models,
+        "tune": tune,
+        "search": search,
+        "converge": converge,
+        "query": query,
+    }
     return sections[case["section"]](case)
 
 

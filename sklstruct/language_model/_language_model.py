@@ -30,11 +30,11 @@ from .._compat import (
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
+from ..backoff._held_out import HeldOutClassifier
 from ..context_tree import Pairs, SuffixTreeVectorizer
 from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
-from ..smoothing._held_out import HeldOutSmoother
 from ..symbols import Labels, TextFile
 from ..symbols._encoding import encode, object_array
 from ..symbols._sentences import (
@@ -409,7 +409,7 @@ class LanguageModel(
         return windows, targets, encoder.is_target(targets)
 
     def _read_held_out(self, estimator, encoder, X_val):
-        if not isinstance(estimator, HeldOutSmoother | ModelClassifier):
+        if not isinstance(estimator, HeldOutClassifier | ModelClassifier):
             raise ValueError(
                 f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
                 "sentences; leave it out"

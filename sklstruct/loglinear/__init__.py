@@ -1,5 +1,6 @@
 """Log-linear language models with structured penalties."""
 
+from ._cv import StructuredLogLinearLMCV
 from ._estimator import StructuredLogLinearLM
 from ._joint import JointLogLinear
 from ._penalties import (
@@ -26,6 +27,7 @@ __all__ = [
     "ProximalPenalty",
     "Solver",
     "StructuredLogLinearLM",
+    "StructuredLogLinearLMCV",
     "TreeL2",
     "TreeLinf",
     "TreeMetricSolver",

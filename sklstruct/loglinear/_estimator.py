@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +28,15 @@ from ._start import kneser_ney_weights
 # Largest strength and feature weight: squares of products of the two, times a count,
 # stay far inside the range of floating point numbers.
 LARGEST = 1e50
+
+
+class Settings(NamedTuple):
+    """What a fit minimises, beside the data."""
+
+    penalty: Penalty
+    lam: float
+    alpha: Any
+    depth_weight: Any
 
 
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
@@ -422,50 +431,44 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if self.lam > LARGEST:
             raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
 
-    def _by_depth(self, name, depth, positive):
-        """The values of `alpha` or `depth_weight` for depths 0 ... depth."""
-        parameter = np.asarray(getattr(self, name), dtype=np.float64)
-        if parameter.ndim == 0:
-            with np.errstate(over="ignore", under="ignore"):
-                values = float(parameter) ** np.arange(depth + 1, dtype=np.float64)
-        else:
-            if parameter.ndim != 1 or parameter.size <= depth:
-                raise ValueError(
-                    f"{name} must be a number or give one value for each depth 0 ... "
-                    f"{depth} of the contexts, got shape {parameter.shape}"
-                )
-            if (parameter < 0).any() or (positive and (parameter == 0).any()):
-                raise ValueError(
-                    f"{name} must be {'positive' if positive else 'non-negative'} at "
-                    f"every depth, got {parameter.tolist()}"
-                )
-            values = parameter[: depth + 1].copy()  # not the user's array
-        if values.max() > LARGEST:
-            k = int(np.argmax(values > LARGEST))
-            raise ValueError(
-                f"{name}={getattr(self, name)!r} weighs contexts of {k} symbols by "
-                f"{values[k]:.3g}, and weights must be at most {LARGEST:g}; use a "
-                "value of at most 1, or a smaller max_depth"
-            )
-        return values
+    def _settings(self) -> Settings:
+        """What is minimised; a subclass may have chosen other values."""
+        return Settings(self._penalty(), self.lam, self.alpha, self.depth_weight)
 
     def _fit_tree(self, pairs, count):
         return self._fit_pairs(pairs, count)[1:]
 
-    def _fit_pairs(self, pairs, count):
-        penalty, solver = self._penalty(), self._solver()
+    def _problem(self, pairs, count, settings, parallel):
+        """The problem of some settings, with errors about those that do not fit it."""
+        penalty = settings.penalty
         if pairs.tree.span is not None and not penalty.collapsible:
             raise ValueError(
                 f"penalty={self.penalty!r} does not keep the weights of merged "
                 "suffixes equal, so it cannot be fitted on a collapsed tree; use "
                 "SuffixTreeVectorizer(collapse=False), or penalty='tree_linf'"
             )
-        beta = self._by_depth("alpha", self.depth_, positive=True)
-        depth_weight = self._by_depth("depth_weight", self.depth_, positive=False)
+        depth = pairs.tree.max_depth
+        beta = _by_depth("alpha", settings.alpha, depth, positive=True)
+        depth_weight = _by_depth(
+            "depth_weight", settings.depth_weight, depth, positive=False
+        )
         if pairs.tree.span is not None:
             _warn_collapsed(beta, depth_weight)
         if not self.penalize_root:
             depth_weight[0] = 0.0
+        problem = Problem(
+            pairs, count, beta, settings.lam * depth_weight, positive=self.positive,
+            parallel=parallel,
+        )  # fmt: skip
+        if not problem.total_weight <= LARGEST**2:
+            raise ValueError(
+                f"sample_weight must sum to at most {LARGEST**2:g}, got "
+                f"{problem.total_weight:g}"
+            )
+        return problem
+
+    def _fit_pairs(self, pairs, count):
+        settings, solver = self._settings(), self._solver()
         with (
             Progress.of_fit(self, getattr(solver, "max_iter", None)) as progress,
             ThreadMap(self.n_jobs) as parallel,
@@ -477,19 +480,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                     f"{optimality:.2g}"
                 )
 
-            problem = Problem(
-                pairs, count, beta, self.lam * depth_weight, positive=self.positive,
-                parallel=parallel,
-            )  # fmt: skip
-            if not problem.total_weight <= LARGEST**2:
-                raise ValueError(
-                    f"sample_weight must sum to at most {LARGEST**2:g}, got "
-                    f"{problem.total_weight:g}"
-                )
+            problem = self._problem(pairs, count, settings, parallel)
             loss = LogLinearLoss(problem)
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
-                bound = penalty.bind(problem)
+                bound = settings.penalty.bind(problem)
                 w = self._start(problem, loss, bound)
                 result = solver.solve(loss, bound, w, report)
             trie, w = problem.expand(result.w)
@@ -538,6 +533,34 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))
         return [*starts, zero][best]
+
+
+def _by_depth(name, given, depth, positive):
+    """The values of `alpha` or `depth_weight` for depths 0 ... depth."""
+    parameter = np.asarray(given, dtype=np.float64)
+    if parameter.ndim == 0:
+        with np.errstate(over="ignore", under="ignore"):
+            values = float(parameter) ** np.arange(depth + 1, dtype=np.float64)
+    else:
+        if parameter.ndim != 1 or parameter.size <= depth:
+            raise ValueError(
+                f"{name} must be a number or give one value for each depth 0 ... "
+                f"{depth} of the contexts, got shape {parameter.shape}"
+            )
+        if (parameter < 0).any() or (positive and (parameter == 0).any()):
+            raise ValueError(
+                f"{name} must be {'positive' if positive else 'non-negative'} at "
+                f"every depth, got {parameter.tolist()}"
+            )
+        values = parameter[: depth + 1].copy()  # not the user's array
+    if values.max() > LARGEST:
+        k = int(np.argmax(values > LARGEST))
+        raise ValueError(
+            f"{name}={given!r} weighs contexts of {k} symbols by "
+            f"{values[k]:.3g}, and weights must be at most {LARGEST:g}; use a "
+            "value of at most 1, or a smaller max_depth"
+        )
+    return values
 
 
 def _warn_collapsed(beta, depth_weight):

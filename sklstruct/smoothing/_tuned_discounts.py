@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from ..backoff._held_out import HeldOut
 from ..context_tree import Pairs
-from ._held_out import HeldOut
 
 # Discounts stay above this: D = 0 would leave nothing for unseen symbols.
 _LEAST = 1e-3

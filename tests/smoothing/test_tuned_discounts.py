@@ -5,11 +5,11 @@ import pytest
 from _oracles import random_corpus
 
 from sklstruct import SuffixTreeVectorizer
+from sklstruct.backoff._held_out import HeldOut
 from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AbsoluteDiscountLM, AdditiveUnigram, KneserNeyLM
 from sklstruct.smoothing import _smoothing_fast as _fast
-from sklstruct.smoothing._held_out import HeldOut
 from sklstruct.smoothing._tuned_discounts import DiscountLikelihood, discount_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")

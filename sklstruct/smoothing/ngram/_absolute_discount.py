@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ..._docs import shared_docs
+from ...backoff._held_out import VALIDATION_FRACTION
 from .. import _engine
-from .._held_out import VALIDATION_FRACTION
 from ._discounting import (
     DISCOUNT_VALUES,
     DISCOUNTS_ATTRIBUTE,

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import StrOptions
+from ...backoff._held_out import VALIDATION_CONSTRAINT
 from .. import _engine
 from .._base import base_distribution
 from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
-from .._held_out import VALIDATION_CONSTRAINT, HeldOutSmoother
+from .._held_out import HeldOutSmoother
 from .._tuned_discounts import DiscountLikelihood
 
 DISCOUNT_VALUES = r"""

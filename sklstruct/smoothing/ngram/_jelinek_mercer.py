@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
+from ...backoff._held_out import VALIDATION_CONSTRAINT, VALIDATION_FRACTION
 from .. import _engine
 from .._base import base_distribution
-from .._held_out import VALIDATION_CONSTRAINT, VALIDATION_FRACTION, HeldOutSmoother
+from .._held_out import HeldOutSmoother
 from .._mixture_weights import Mixtures, fit_weights
 
 _N_BUCKETS = 32

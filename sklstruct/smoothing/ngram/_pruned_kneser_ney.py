@@ -13,13 +13,13 @@ from scipy.special import rel_entr
 from ..._compat import Interval
 from ..._docs import shared_docs
 from ...backoff import BackoffModel
+from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
 from ...context_tree import expand_pairs
 from ...symbols import Labels
 from .. import _engine
 from .. import _smoothing_fast as _fast
 from .._base import base_distribution
-from .._held_out import VALIDATION_FRACTION
 from ._discounting import DISCOUNT_VALUES, DISCOUNTS_ATTRIBUTE
 from ._kneser_ney import KneserNeyLM
 

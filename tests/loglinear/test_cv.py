@@ -1,0 +1,137 @@
+"""StructuredLogLinearLMCV: what is chosen, on what, and how it is said."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklstruct.datasets import load_python_topics
+from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import (
+    ElasticNet,
+    StructuredLogLinearLM,
+    StructuredLogLinearLMCV,
+)
+from sklstruct.symbols import context_windows
+
+
+def samples(first, last, max_depth=2):
+    w = context_windows(load_python_topics()[:400], max_depth)
+    keep = np.flatnonzero(w.sample_weight > 0)[first:last]
+    return w.contexts[keep], w.targets[keep], w.vocabulary.size
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, n_classes = samples(0, 1200)
+    X_val, y_val, _ = samples(1200, 1500)
+    return X, y, X_val, y_val, np.arange(n_classes)
+
+
+def held_out_loss(model, X, y):
+    return -model.target_log_proba(X, y).mean()
+
+
+def test_the_losses_are_those_of_plain_fits(data):
+    X, y, X_val, y_val, classes = data
+    model = StructuredLogLinearLMCV(
+        penalty="l2", lam=0.3, max_fits=9, padding=-1, classes=classes, tol=1e-5
+    ).fit(X, y, X_val=X_val, y_val=y_val)
+    assert 1 < len(model.search_results_) <= 9
+    losses = []
+    for found in model.search_results_:
+        plain = StructuredLogLinearLM(
+            penalty=found["penalty"], lam=found["lam"], alpha=found["alpha"],
+            depth_weight=found["depth_weight"], padding=-1, classes=classes, tol=1e-5,
+        ).fit(X, y)  # fmt: skip
+        losses.append(held_out_loss(plain, X_val, y_val))
+        assert losses[-1] == pytest.approx(found["held_out_loss"], abs=1e-4)
+    assert model.held_out_loss_ == min(
+        r["held_out_loss"] for r in model.search_results_
+    )
+    assert held_out_loss(model, X_val, y_val) == pytest.approx(min(losses), abs=1e-4)
+    assert model.held_out_loss_ < model.search_results_[0]["held_out_loss"]
+
+
+def test_arrays_are_searched_depth_by_depth(data):
+    X, y, X_val, y_val, classes = data
+    weights, gamma = np.ones(3), np.full(3, 0.5)
+    model = StructuredLogLinearLMCV(
+        penalty=ElasticNet(gamma=gamma), lam=0.3, alpha=1.0, depth_weight=weights,
+        search=["depth_weight", "gamma"], max_fits=14, padding=-1, classes=classes,
+    )  # fmt: skip
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    assert (weights == 1.0).all() and (gamma == 0.5).all()  # not touched
+    tried = np.array([r["depth_weight"] for r in model.search_results_])
+    assert (tried != 1.0).any(axis=0).all()
+    assert model.lam_ == 0.3 and model.alpha_ == 1.0
+    assert model.depth_weight_.shape == (3,)
+    assert np.shape(model.penalty_.gamma) == (3,)
+
+
+def test_the_last_samples_are_held_out_and_then_learned_from(data):
+    X, y, X_val, y_val, classes = data
+    params = {"penalty": "l2", "lam": 0.3, "max_fits": 5, "padding": -1}
+    given = StructuredLogLinearLMCV(**params, classes=classes).fit(
+        X, y, X_val=X_val, y_val=y_val
+    )
+    whole = StructuredLogLinearLMCV(
+        **params,
+        classes=classes,
+        validation_fraction=y_val.size / (y.size + y_val.size),
+    ).fit(np.vstack([X, X_val]), np.concatenate([y, y_val]))
+    assert whole.lam_ == given.lam_ and whole.alpha_ == given.alpha_
+    assert whole.held_out_loss_ == pytest.approx(given.held_out_loss_, rel=1e-12)
+    assert held_out_loss(whole, X_val, y_val) < held_out_loss(given, X_val, y_val) - 0.1
+
+
+def test_in_a_language_model_and_the_same_in_two_threads(data):
+    topics = load_python_topics()
+    model = StructuredLogLinearLMCV(penalty="elastic_net", lam=0.2, max_fits=4)
+    losses = []
+    for n_jobs in (1, 2):
+        lm = LanguageModel(clone(model).set_params(n_jobs=n_jobs), max_depth=2)
+        lm.fit(topics[:200], X_val=topics[200:250])
+        losses.append([r["held_out_loss"] for r in lm.estimator_.search_results_])
+    assert losses[0] == losses[1]
+
+
+def test_one_fit_is_the_plain_model(data):
+    X, y, X_val, y_val, classes = data
+    params = {"penalty": "tree_l2", "lam": 0.4, "padding": -1, "classes": classes}
+    a = StructuredLogLinearLMCV(**params, max_fits=1).fit(
+        X, y, X_val=X_val, y_val=y_val
+    )
+    b = StructuredLogLinearLM(**params).fit(X, y)
+    assert np.array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize(
+    "params, words",
+    [
+        ({"search": ["beta"]}, "search.*'beta'"),
+        ({"search": "lam"}, "search"),
+        ({"search": ["gamma"], "penalty": "l2"}, "search.*no gamma"),
+        ({"factor": 1.0}, "factor"),
+        ({"max_fits": 0}, "max_fits"),
+        ({"validation_fraction": 1.0}, "validation_fraction"),
+        ({"lam": -1.0}, "lam"),
+        ({"depth_weight": [1.0]}, "depth_weight.*each depth"),
+    ],
+)
+def test_bad_parameters(data, params, words):
+    X, y, X_val, y_val, classes = data
+    with pytest.raises(ValueError, match=words):
+        StructuredLogLinearLMCV(**params, padding=-1, classes=classes).fit(
+            X, y, X_val=X_val, y_val=y_val
+        )
+
+
+def test_held_out_samples_must_be_there(data):
+    X, y, *_, classes = data
+    model = StructuredLogLinearLMCV(padding=-1, classes=classes)
+    with pytest.raises(ValueError, match="y_val"):
+        model.fit(X, y, X_val=X)
+    with pytest.raises(ValueError, match="zero"):
+        model.fit(X, y, X_val=X, y_val=y, sample_weight_val=np.zeros(y.size))
+    with pytest.raises(ValueError, match="leaves none"):
+        model.fit(X[:1], y[:1])
