@@ -2,10 +2,10 @@
 
     SKLSTRUCT_DATA=... python benchmarks/bench_solvers.py [--case "l2*"]
 
-Order 5, all sentences or the first fifth of them. The minimum of each problem is what the tree metric
-finds at a tenth of the default tolerance. Then each solver runs with the default one:
-evaluations of loss and gradient and CPU seconds (without the start's, which
-`start_seconds` has) until the objective is within 1e-3 and 3e-4 of the minimum,
+Order 5, all sentences or the first fifth of them. The minimum of each problem is what
+the tree metric finds at a tenth of the default tolerance. Then each solver runs with
+the default one: evaluations of loss and gradient and CPU seconds (without the start's,
+which `start_seconds` has) until the objective is within 1e-3 and 3e-4 of the minimum,
 relatively, and until it stops; `above` is how far above the minimum that is. "diagonal
 from 0" is the diagonal metric without the start at Kneser-Ney.
 """

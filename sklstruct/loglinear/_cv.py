@@ -354,10 +354,10 @@ class _Search:
         model = self.model
         problem = model._problem(self.pairs, self.count, settings, self.parallel)
         loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
-        if self.w is None:
+        w = None if self.w is None else self.w.copy()
+        # Weights of another alpha may overflow with this one.
+        if w is None or not np.isfinite(loss.value(w)):
             w = model._start(problem, loss, bound)
-        else:
-            w = self.w.copy()
         result = model._solver().solve(loss, bound, w, lambda *_: False)
         log_prob, log_backoff = loss.backoff(result.w)
         fitted = BackoffModel(self.pairs, log_prob, log_backoff)

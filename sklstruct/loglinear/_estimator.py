@@ -87,7 +87,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or
         the :math:`\beta_k` themselves, in order of depth; positive, and no
         :math:`\beta_k` above 1e50. 1 is unweighted. Smaller values charge deep
-        contexts more.
+        contexts more. Good values depend on the penalty: below 1 for l2, around or
+        above 1 for tree_l2; `StructuredLogLinearLMCV` finds them.
 
     depth_weight : float or array-like of shape (depth + 1,), default=1.0
         Weight of the penalty's terms by depth: factor :math:`d^k` of `lam` for a
@@ -182,6 +183,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     See Also
     --------
+    StructuredLogLinearLMCV : Chooses the strengths on held-out samples.
     sklstruct.smoothing.KneserNeyLM : Count-based model of the same form.
     sklstruct.language_model.LanguageModel : Sentences in, perplexity out.
 

@@ -385,6 +385,19 @@ def test_the_tree_metric_on_random_problems(penalty):
         assert r.objective <= other.objective * (1 + 1e-6)
 
 
+def test_a_start_that_overflows_is_refused():
+    problem = make_problem()
+    loss, bound = LogLinearLoss(problem), L2().bind(problem)
+    start = np.where(problem.count > 0, 1e5, 0.0)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(FloatingPointError, match="not finite at the start"),
+    ):
+        TreeMetricSolver(tol=1e-3, max_iter=9).solve(
+            loss, bound, start, lambda *_: False
+        )
+
+
 @pytest.mark.parametrize("clip", [False, True])
 def test_a_step_minimises_the_model_of_the_tree_metric(clip):
     # The dense quadratic; without bounds that bind the step is its minimum, with them

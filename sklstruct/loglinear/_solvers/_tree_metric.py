@@ -130,6 +130,11 @@ class TreeMetricSolver(Solver):
             f = loss.value_and_gradient(y, g)
             objective = optimality = np.inf
             linear = 0.0
+            if previous is None and not np.isfinite(f):
+                raise FloatingPointError(
+                    "solver: the loss is not finite at the start of TreeMetricSolver; "
+                    'use solver="diagonal", a larger lam, or alpha <= 1'
+                )
             if np.isfinite(f):
                 squared, value = 0.0, 0.0
                 if penalty.smoothed:
