@@ -189,7 +189,17 @@ TABLE = [
     loglinear(penalty="l2"),
     loglinear(penalty="elastic_net"),
     loglinear(penalty="tree_linf"),
-    smoother(StructuredLogLinearLMCV(max_fits=3)),
+    Entry(
+        StructuredLogLinearLMCV(max_fits=3),
+        suite=True,
+        fails={
+            **_NOT_PATHS,
+            "check_sample_weight_equivalence_on_dense_data": (
+                "a share of the rows is held out: a weight of 2 is one of them, a "
+                "repetition two"
+            ),
+        },
+    ),
     smoother(KneserNeyLM()),
     smoother(KneserNeyLM(discount="single", interpolate=False), suite=False),
     smoother(AdditiveLM()),
