@@ -49,18 +49,6 @@ MODELS = {
             "depth_weight": 1.33,
         },
     ),
-    "elastic_net, both terms by depth": (
-        StructuredLogLinearLM,
-        {
-            "penalty": ElasticNet(
-                gamma=[0.4, 0.55, 0.73, 0.46, 0.3], count_weight=[1.0, 1.4, 1.0]
-            ),
-            "lam": 1.0,
-            "alpha": 1.0,
-            "depth_weight": [0.168, 0.22, 0.293, 0.398, 0.531],
-            "tol": 5e-3,
-        },
-    ),
     # the best of the cases `tune` on the validation file
     "l2, weighted by depth": (
         StructuredLogLinearLM,
@@ -105,10 +93,6 @@ SEARCHES = {
         "lam": 0.5,
         "alpha": 0.9,
         "search": ["alpha", "lam"],
-    },
-    "elastic_net, both terms by depth": {
-        **MODELS["elastic_net, both terms by depth"][1],
-        "search": ["depth_weight", "gamma"],
     },
 }
 MAX_FITS = 16
