@@ -27,13 +27,16 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 from _common import fastest, main, timed, wikitext
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import normalize
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import CacheLM, LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.taxonomy import CutSplit
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 DEPTH = 4
@@ -79,7 +82,7 @@ MODELS = {
     ),
 }
 # Trees over the words for `trees`.
-TREES = ("flat", "exchange 100", "exchange 20, 100")
+TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
 # name -> (rung of the ladder, parameters of the cache)
 CACHES = {
     "modified Kneser-Ney + caches": ("modified Kneser-Ney", {}),
@@ -289,10 +292,28 @@ def one_of_two(model, tree, valid, test):
     return {"one_of_two_up_to": best - 1, "one_of_two_test": perplexity["test"][best]}
 
 
+def words_of(split):
+    """(words, sparse counts of their neighbours, a row a word, scaled)."""
+    sentences = [[*s, "</s>"] for s in wikitext(split)]
+    words = sorted({w for s in sentences for w in s})
+    code = {w: i for i, w in enumerate(words)}
+    ids = np.array([code[w] for s in sentences for w in ["</s>", *s]])
+    n = len(words)
+    after = sp.csr_matrix((np.ones(ids.size - 1), (ids[:-1], ids[1:])), shape=(n, n))
+    common = np.argsort(-np.bincount(ids, minlength=n))[:2000]
+    counts = sp.hstack([after[:, common], after.T.tocsr()[:, common]]).tocsr()
+    counts.data = np.sqrt(counts.data)
+    return np.array(words, dtype=object), normalize(counts)
+
+
 def tree_over_words(name):
     if name == "exchange 100":
         return ExchangeClustering(100, offsets=(-1, 1))
-    return [ExchangeClustering(k, offsets=(-1, 1)) for k in (20, 100)]
+    if name == "exchange 20, 100":
+        return [ExchangeClustering(k, offsets=(-1, 1)) for k in (20, 100)]
+    words, counts = words_of("train")
+    tree = CutSplit(form="class_means", max_leaf=400, rank=64)
+    return tree.build(counts, words).widen(256)
 
 
 def trees(case):
