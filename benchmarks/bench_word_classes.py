@@ -13,8 +13,8 @@ seconds of exchange clustering. `depths`: Kneser-Ney mixed with a log-linear mod
 the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
-validation file. With ``--peer kenlm`` also ``lmplz`` of KenLM, if on
-the PATH, judged by its ``query``.
+validation file. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
+PATH.
 """
 
 from __future__ import annotations
@@ -169,50 +169,33 @@ def ladder(case):
     }
 
 
-def text_of(split):
-    """One sentence a line; KenLM would not count its own name of unknown words."""
-    lines = (" ".join(s) for s in wikitext(split))
-    return "\n".join(lines).replace("<unk>", "<rare>")
+def sentences_of(split):
+    """One string each; KenLM would not count its own name of unknown words."""
+    return [" ".join(s).replace("<unk>", "<rare>") for s in wikitext(split)]
 
 
 def lmplz():
-    """Order 5, its own smoothing; the perplexity as its program prints it."""
-    program, query = shutil.which("lmplz"), shutil.which("query")
-    if program is None or query is None:
-        raise RuntimeError("lmplz and query of KenLM must be on the PATH")
+    """Order 5, its own smoothing; judged by our reader of the file that it writes."""
+    program = shutil.which("lmplz")
+    if program is None:
+        raise RuntimeError("lmplz of KenLM must be on the PATH")
     with tempfile.TemporaryDirectory() as folder:
         arpa = Path(folder, "wt2.arpa")
-        train = text_of("train")
         start = time.perf_counter()
         subprocess.run(
-            [program, "-o", "5", "-T", folder, "-S", "2G"] + ["--arpa", arpa],
-            input=train,
+            [program, "-o", "5", "-T", folder, "-S", "2G", "--arpa", arpa],
+            input="\n".join([*sentences_of("train"), ""]),
             text=True,
             check=True,
             capture_output=True,
         )
         seconds = time.perf_counter() - start
         size = arpa.stat().st_size / 1e6
-        perplexity = {}
-        for split in ("valid", "test"):
-            text = text_of(split)
-            begin = time.perf_counter()
-            answer = subprocess.run(
-                [query, "-v", "summary", arpa],
-                input=text,
-                text=True,
-                check=True,
-                capture_output=True,
-            )
-            end = time.perf_counter() - begin
-            printed = answer.stdout.splitlines()
-            line = next(x for x in printed if x.startswith("Perplexity including OOVs"))
-            perplexity[split] = float(line.split()[-1])
+        lm = LanguageModel.from_arpa(arpa)
     return {
-        "validation": perplexity["valid"],
-        "test": perplexity["test"],
+        "validation": lm.perplexity(sentences_of("valid")),
+        "test": lm.perplexity(sentences_of("test")),
         "fit_seconds": seconds,
-        "query_seconds": end,
         "megabytes": size,
     }
 
