@@ -105,7 +105,7 @@ def add_gradient(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
                  const int64_t[::1] ptr, const int32_t[::1] target,
                  const double[::1] beta, const double[::1] w, double[::1] score,
                  double[::1] gradient):
-    """Add the slopes of the samples' losses to `gradient`; returns the sum of losses."""
+    """Add the slopes of the losses to `gradient`; returns the sum of the losses."""
     cdef Py_ssize_t i, t, n_trees = nodes.shape[1], n_outcomes = score.shape[0]
     cdef int64_t p
     cdef int32_t n
