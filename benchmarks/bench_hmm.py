@@ -53,6 +53,11 @@ def cases():
         for length in (range(1, 11) if k else (5, 10))
     ]
     out += [
+        {"section": "example", "part": p, "row": row}
+        for p in ("bound", "samples")
+        for row in range(5)
+    ]
+    out += [
         {"section": "sampling", "solver": "lattice", "batch": 1},
         *(
             {"section": "sampling", "solver": s, "batch": b, "slow": s == "literal"}
@@ -377,6 +382,39 @@ def keypad(case):
             )
         )
     return out
+
+
+@functools.cache
+def example_run():
+    """(words, literal trace, draws) of one sentence of ten words."""
+    model, automaton, sentences = keypad_sentences(5, 10, 91)
+    c, trace = sentences[0], []
+    found = RefinementSolver(automaton, refine="literal").decode(c, trace)
+    lattice = LatticeSolver(automaton)
+    assert abs(found.log_proba - lattice.decode(c).log_proba) < 1e-9
+    drawn = lattice.sums(c).sample(1000, np.random.RandomState(0))[:, : c.length]
+    return model.labels.classes, trace, Counter(map(tuple, drawn.tolist()))
+
+
+def example(case):
+    """Best paths of the bound from the first iteration to the last; top samples."""
+    words, trace, drawn = example_run()
+    if case["part"] == "samples":
+        path, count = drawn.most_common(5)[case["row"]]
+        return {
+            "text": " ".join(words[list(path)]),
+            "samples": count,
+            "different": len(drawn),
+        }
+    at = case["row"] * (len(trace) - 1) // 4
+    log_q, log_p, n_states, path = trace[at]
+    return {
+        "iteration": at,
+        "text": " ".join(words[path]),
+        "log_q": log_q,
+        "log_p": log_p,
+        "states": n_states,
+    }
 
 
 def sampling(case):
