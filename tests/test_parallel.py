@@ -94,7 +94,7 @@ def test_errstate_holds_in_the_threads():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_an_interrupt_does_not_wait_for_the_other_threads():
+def test_an_interrupt_does_not_wait_for_the_other_threads(interrupts):
     done = []
     release = threading.Event()
 

@@ -231,7 +231,9 @@ def test_depth_tradeoff(digits):
 
 def test_depth_tradeoff_with_a_pipeline(digits):
     X, y = digits
-    classifier = HierarchicalClassifier("ward", C=0.01, max_depth=1)
+    classifier = HierarchicalClassifier(
+        "ward", C=0.01, max_depth=1, estimator="logistic"
+    )
     pipeline = make_pipeline(StandardScaler(), classifier)
     options = {"depths": [0, 2], "cv": 2}
     display = DepthTradeoffDisplay.from_estimator(pipeline, X, y, **options)

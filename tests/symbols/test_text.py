@@ -306,7 +306,7 @@ def test_marks_and_unknown_words_are_named_by_line(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_interrupt_is_heard_between_blocks(tmp_path, monkeypatch):
+def test_interrupt_is_heard_between_blocks(tmp_path, monkeypatch, interrupts):
     path = write(tmp_path / "text", "a b c\n" * 200_000)
     monkeypatch.setattr(text_module, "_BLOCK", 16)
     timer = threading.Timer(
@@ -319,7 +319,6 @@ def test_interrupt_is_heard_between_blocks(tmp_path, monkeypatch):
 
 
 def test_repr_and_pickle(tmp_path):
-
     path = write(tmp_path / "text", "a b\n")
     text = pickle.loads(pickle.dumps(TextFile([path, path])))
     assert "2 files" in repr(text) and list(text) == ["a b", "a b"]
