@@ -77,13 +77,13 @@ class VariableOrderLM(BackoffClassifier):
         rises.
 
     n_grown_ : int
-        Number of pairs below the unigrams, |W|.
+        Number of pairs below the unigrams, :math:`|W|`.
 
     See Also
     --------
     sklstruct.backoff.PrunedLM : From the other side: a whole model cut down.
 
-    sklstruct.StructuredLogLinearLM : A convex penalty in the place of |W|.
+    sklstruct.StructuredLogLinearLM : A convex penalty in the place of :math:`|W|`.
 
     Notes
     -----
