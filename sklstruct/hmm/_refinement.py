@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._checks import check_memory
 from . import _refinement_fast as _fast
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates, Decoded
@@ -52,6 +53,13 @@ class _Bound:
         )  # fmt: skip
 
     def _allocate(self, n_states, n_edges):
+        check_memory(
+            40.0 * n_states + 16.0 * n_edges,
+            None,
+            f"a bound of {n_states} contexts and {n_edges} arcs",
+            "lower max_states, give fewer candidates, or take solver='lattice'",
+        )
+
         def grown(name, shape, dtype):
             new = np.empty(shape, dtype=dtype)
             old = getattr(self, name, None)

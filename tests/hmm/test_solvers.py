@@ -8,6 +8,7 @@ from _hmm_problems import random_model
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
+from sklstruct.hmm import HighOrderHMM, _refinement
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._candidates import make_candidates
 from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
@@ -261,3 +262,14 @@ def test_pruning_after_a_narrow_beam(kind, monkeypatch):
         whole, pruned = solver.decode(c, False), solver.decode(c, True)
         assert pruned.log_proba == pytest.approx(whole.log_proba, abs=1e-12)
         assert pruned.n_states <= whole.n_states
+
+
+def test_a_bound_that_no_memory_holds_says_so(monkeypatch):
+    def small(n_bytes, max_bytes, what, remedy):
+        raise MemoryError(f"{what}: {remedy}")
+
+    monkeypatch.setattr(_refinement, "check_memory", small)
+    X, y = [["a", "b"]] * 3, [["x", "y"]] * 3
+    tagger = HighOrderHMM(2, solver="refine").fit(X, y)
+    with pytest.raises(MemoryError, match="lower max_states"):
+        tagger.predict(X)
