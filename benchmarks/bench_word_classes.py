@@ -13,13 +13,16 @@ seconds of exchange clustering. `depths`: Kneser-Ney mixed with a log-linear mod
 the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
-validation file. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
+validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence a line, with the
+names of qualities. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
 PATH.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import random
 import shutil
 import subprocess
 import tempfile
@@ -115,6 +118,7 @@ def cases():
     ]
     out += [{"section": "depths", "slow": True}]
     out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
+    out += [{"section": "large", "model": m, "slow": True} for m in LARGE]
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
     return out
@@ -197,6 +201,35 @@ def lmplz():
         "test": lm.perplexity(sentences_of("test")),
         "fit_seconds": seconds,
         "megabytes": size,
+    }
+
+
+# Of a large text: the estimator of a LanguageModel, and whether it takes the
+# validation lines to learn weights.
+LARGE = {
+    "modified Kneser-Ney": ("fast", False),
+    "factored + Kneser-Ney": ("better", True),
+}
+
+
+def large(case):
+    """The text file SKLSTRUCT_TEXT, lines shuffled: 20 000 to test, 20 000 to validate.
+
+    Words seen once in training are the unknown word.
+    """
+    with open(os.environ["SKLSTRUCT_TEXT"], encoding="utf-8") as file:
+        lines = [line for line in file if line.strip()]
+    random.Random(0).shuffle(lines)
+    test, valid, train = lines[:20_000], lines[20_000:40_000], lines[40_000:]
+    estimator, learns = LARGE[case["model"]]
+    lm = LanguageModel(estimator, max_depth=DEPTH, min_count=2)
+    held_out = {"X_val": valid} if learns else {}
+    fit = timed(lm.fit, train, repeats=1, **held_out)
+    return {
+        "words": sum(line.count(" ") + 1 for line in train),
+        "validation": lm.perplexity(valid),
+        "test": lm.perplexity(test),
+        "fit_seconds": fit.cpu,
     }
 
 
@@ -331,6 +364,7 @@ def run(case):
     sections = {
         "ladder": ladder,
         "caches": caches,
+        "large": large,
         "clusters": clusters,
         "depths": depths,
         "trees": trees,
