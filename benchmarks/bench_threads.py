@@ -3,11 +3,11 @@
     python benchmarks/bench_threads.py [--case 1000000]
 
 Random texts, contexts of up to four symbols, about as many pairs as `pairs` says. The
-two fits run in turns on one problem, for a fixed number of iterations, and the shortest
-of several runs of each counts: `speed-up` is one thread over two, in wall time, and
-says something only on a machine with two idle cores. Below the number of pairs that
-THREAD_PAIRS names (sklstruct/loglinear/_problem.py) the model stays in one thread; the
-cases "forced" ignore it.
+two fits run in turns on one problem, for a fixed number of iterations of the diagonal
+or the tree metric, and the shortest of several runs of each counts: `speed-up` is one
+thread over two, in wall time, and says something only on a machine with two idle cores.
+Below the number of pairs that THREAD_PAIRS names (sklstruct/loglinear/_problem.py) the
+model stays in one thread; the cases "forced" ignore it.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.loglinear import _problem
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import PENALTIES
-from sklstruct.loglinear._solvers import DiagonalSolver
+from sklstruct.loglinear._solvers import DiagonalSolver, TreeMetricSolver
 
 MAX_DEPTH = 4
 # Pairs a token of the random text, for the sizes below.
@@ -31,6 +31,11 @@ def cases():
         {"threshold": "model", "pairs": n, "penalty": p, "slow": n > 10**7}
         for n in sizes
         for p in ("l2", "tree_l2", "tree_linf")
+    ]
+    model += [
+        case | {"solver": "tree_metric"}
+        for case in model
+        if case["penalty"] != "tree_linf"
     ]
     forced = [
         {"threshold": "forced", "pairs": n, "penalty": p}
@@ -68,7 +73,8 @@ def run(case):
     depths = np.arange(MAX_DEPTH + 1.0)
     # About a second a run, or two iterations.
     n_iter = int(np.clip(4e7 / pairs.n_pairs, 2, 60))
-    solver = DiagonalSolver(tol=0.0, max_iter=n_iter)
+    solvers = {"diagonal": DiagonalSolver, "tree_metric": TreeMetricSolver}
+    solver = solvers[case.get("solver", "diagonal")](tol=0.0, max_iter=n_iter)
 
     def fit(n_jobs):
         with ThreadMap(n_jobs) as parallel:
