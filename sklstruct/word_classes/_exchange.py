@@ -222,7 +222,9 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         )
         words = self._order(weight)
         largest = int(counts.sum(axis=0).max()) if counts.nnz else 0
-        x = np.arange(largest + 2, dtype=np.float64)
+        # The kernel scores a word's own class as one more, with the word in it already,
+        # before it corrects that: counts up to twice the largest are looked up.
+        x = np.arange(2 * largest + 2, dtype=np.float64)
         label = np.full(n_words, -1, dtype=np.int32)
         table = np.zeros((n_features, k), dtype=np.int32)
         one_more = np.zeros((n_features, k))
