@@ -86,6 +86,23 @@ def target_log_proba(estimator: BaseEstimator, X: Any, y: ArrayLike) -> np.ndarr
     return out
 
 
+def class_codes(
+    y: ArrayLike, classes: np.ndarray, n_samples: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(int64 number of the class of each label, whether it is a class).
+
+    The number of a label that is none is 0.
+    """
+    y = column_or_1d(y)
+    if y.shape[0] != n_samples:
+        raise ValueError(
+            f"X and y have inconsistent numbers of samples: {n_samples} and "
+            f"{y.shape[0]}"
+        )
+    code = encode(y, classes)
+    return np.maximum(code, 0).astype(np.int64), code >= 0
+
+
 def weighted_sum(log_prob: np.ndarray, weight: np.ndarray) -> float:
     """Sum of weight times log-probability, without the entries of weight 0."""
     used = weight > 0  # 0 * -inf and 0 * NaN are NaN

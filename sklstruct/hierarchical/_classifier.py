@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -37,10 +36,16 @@ from .._compat import (
     _fit_context,
     _routing_enabled,
 )
+from .._likelihood import class_codes
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._samples import single, warn_uneven
+from ..linear._samples import (
+    check_class_weight,
+    sample_weights,
+    single,
+    warn_uneven,
+)
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
 from ._dual_nodes import DualNodes
 from ._forest import Forest, outcome_bounds
@@ -492,13 +497,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "the estimator's own parameters"
             )
         as_regularization(self.regularization).check()
-        if isinstance(self.class_weight, Mapping):
-            values = np.array(list(self.class_weight.values()), dtype=np.float64)
-            if not (np.isfinite(values) & (values >= 0)).all():
-                raise ValueError(
-                    "class_weight must be finite and not negative, got "
-                    f"{self.class_weight!r}"
-                )
+        check_class_weight(self.class_weight)
         if isinstance(self.taxonomy, tuple) and not (
             0 < len(self.taxonomy) <= self.n_taxonomies
         ):
@@ -583,29 +582,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         check_squares(X)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
-        index = np.arange(X.shape[0])
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        if self.class_weight is not None:
-            present = np.unique(y[weight > 0])
-            by_class = compute_class_weight(
-                self.class_weight, classes=present, y=y[weight > 0],
-                sample_weight=weight[weight > 0],
-            )  # fmt: skip
-            at = np.minimum(np.searchsorted(present, y), present.size - 1)
-            factor = by_class[at]
-            with np.errstate(over="ignore"):
-                weight = weight * factor
-        if not (weight > 0).all():
-            index = np.flatnonzero(weight > 0)
-            if index.size == 0:
-                raise ValueError(
-                    "sample_weight or class_weight is zero for every sample: there is "
-                    "nothing to learn from"
-                )
+        weight, factor, index = sample_weights(X, y, sample_weight, self.class_weight)
+        if index.size < weight.size:
             X, y, weight = X[index], y[index], weight[index]
         _check_weight(weight, X)
         self.classes_, code = np.unique(y, return_inverse=True)
@@ -806,15 +784,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             convention, which `sklstruct.metrics` leaves to a parameter.
         """
         X = self._read(X)
-        y = column_or_1d(y)
-        if y.shape[0] != X.shape[0]:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {X.shape[0]} and "
-                f"{y.shape[0]}"
-            )
-        known = np.isin(y, self.classes_)
-        code = np.zeros(y.shape[0], dtype=np.int64)
-        code[known] = np.searchsorted(self.classes_, y[known])
+        code, known = class_codes(y, self.classes_, X.shape[0])
         out = self.nodes_.target(X, code, self.n_jobs)
         out[~known] = np.nan
         return out

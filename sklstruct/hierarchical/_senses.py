@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 
 from .._checks import INT32_MAX, check_sparse, check_squares
 from .._compat import HasMethods, Interval, _check_sample_weight, _fit_context
+from .._likelihood import class_codes
 from .._parallel import row_blocks, rows_per_block
 from ._classifier import HierarchicalClassifier
 
@@ -289,16 +290,9 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         log_proba : ndarray of shape (n_samples,)
             NaN for labels that are not in ``classes_``.
         """
-        log_proba, y = self.predict_log_proba(X), column_or_1d(y)
-        if y.size != len(log_proba):
-            raise ValueError(
-                "X and y have inconsistent numbers of samples: "
-                f"{len(log_proba)} and {y.size}"
-            )
-        known = np.isin(y, self.classes_)
-        code = np.zeros(y.size, dtype=np.int64)
-        code[known] = np.searchsorted(self.classes_, y[known])
-        found = log_proba[np.arange(y.size), code]
+        log_proba = self.predict_log_proba(X)
+        code, known = class_codes(y, self.classes_, len(log_proba))
+        found = log_proba[np.arange(code.size), code]
         found[~known] = np.nan
         return found
 

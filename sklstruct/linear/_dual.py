@@ -19,11 +19,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from .._checks import INT32_MAX, check_memory, check_rows, check_sparse
 from .._compat import Interval, StrOptions, _fit_context
+from .._likelihood import class_codes
 from .._parallel import ThreadMap, row_blocks, rows_per_block
 from .._progress import Progress
 from . import _weights_fast as kernels
 from ._calibration import LOSSES, both_outcomes, draw_fold, evidence, fit_scale
-from ._samples import AUTO_C, costs, single, warn_uneven, weighted_samples
+from ._samples import (
+    AUTO_C,
+    check_class_weight,
+    costs,
+    sample_weights,
+    single,
+    warn_uneven,
+)
 from ._solver import Node, Settings, peak_bytes, stored_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
@@ -333,7 +341,10 @@ default="squared_hinge"
         )
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        X, y, weight = weighted_samples(X, y, sample_weight, self.class_weight)
+        check_class_weight(self.class_weight)
+        weight, _, used = sample_weights(X, y, sample_weight, self.class_weight)
+        if used.size < weight.size:
+            X, y, weight = X[used], y[used], weight[used]
         X = single(X)
         warn_uneven(X, stacklevel=6)
         self.classes_, code = np.unique(y, return_inverse=True)
@@ -584,15 +595,7 @@ default="squared_hinge"
             NaN where y is not in ``classes_``.
         """
         X = self._read(X)
-        y = column_or_1d(y)
-        if y.shape[0] != X.shape[0]:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {X.shape[0]} and "
-                f"{y.shape[0]}"
-            )
-        known = np.isin(y, self.classes_)
-        code = np.zeros(y.shape[0], dtype=np.int64)
-        code[known] = np.searchsorted(self.classes_, y[known])
+        code, known = class_codes(y, self.classes_, X.shape[0])
         out = np.empty(X.shape[0])
 
         def use(part, log_proba):

@@ -52,20 +52,24 @@ def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
     return out
 
 
-def weighted_samples(
-    X: NDArray | sp.csr_matrix,
-    y: NDArray,
-    sample_weight: ArrayLike | None,
-    class_weight: dict | str | None,
-) -> tuple[NDArray | sp.csr_matrix, NDArray, NDArray]:
-    """(X, y, weight) of the samples of positive weight."""
+def check_class_weight(class_weight: Mapping | str | None) -> None:
+    """ValueError for weights of classes that are negative or not finite."""
     if isinstance(class_weight, Mapping):
         values = np.array(list(class_weight.values()), dtype=np.float64)
         if not (np.isfinite(values) & (values >= 0)).all():
             raise ValueError(
                 f"class_weight must be finite and not negative, got {class_weight!r}"
             )
-    weight = np.ones(X.shape[0])
+
+
+def sample_weights(
+    X: NDArray | sp.csr_matrix,
+    y: NDArray,
+    sample_weight: ArrayLike | None,
+    class_weight: Mapping | str | None,
+) -> tuple[NDArray, NDArray, NDArray]:
+    """(weight of every sample, the part of its class, samples of positive weight)."""
+    weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
     if sample_weight is not None:
         weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -76,18 +80,16 @@ def weighted_samples(
             class_weight, classes=present, y=y[weight > 0],
             sample_weight=weight[weight > 0],
         )  # fmt: skip
-        at = np.minimum(np.searchsorted(present, y), present.size - 1)
+        factor = by_class[np.minimum(np.searchsorted(present, y), present.size - 1)]
         with np.errstate(over="ignore"):
-            weight = weight * by_class[at]
-    if not (weight > 0).all():
-        index = np.flatnonzero(weight > 0)
-        if index.size == 0:
-            raise ValueError(
-                "sample_weight or class_weight is zero for every sample: there is "
-                "nothing to learn from"
-            )
-        X, y, weight = X[index], y[index], weight[index]
-    return X, y, weight
+            weight = weight * factor
+    index = np.flatnonzero(weight > 0)
+    if index.size == 0:
+        raise ValueError(
+            "sample_weight or class_weight is zero for every sample: there is "
+            "nothing to learn from"
+        )
+    return weight, factor, index
 
 
 def costs(C: float, weight: NDArray) -> NDArray:
