@@ -19,7 +19,16 @@ PACKAGE = ROOT / "sklstruct"
 # Bottom to top. A module may import from the lines before its own; within a line only
 # files of the same package may, and the modules of the lowest line.
 LAYERS = [
-    ["_compat", "_checks", "_docs", "_files", "_parallel", "_progress", "_watch"],
+    [
+        "_compat",
+        "_checks",
+        "_docs",
+        "_files",
+        "_parallel",
+        "_progress",
+        "_watch",
+        "_checkpoint",
+    ],
     ["symbols"],
     ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
     ["backoff", "linear", "word_classes"],

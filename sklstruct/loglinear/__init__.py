@@ -1,5 +1,6 @@
 """Log-linear language models with structured penalties."""
 
+from .._checkpoint import Checkpoint
 from ._cv import StructuredLogLinearLMCV
 from ._estimator import StructuredLogLinearLM
 from ._joint import JointLogLinear
@@ -19,6 +20,7 @@ __all__ = [
     "L1",
     "L2",
     "BoundPenalty",
+    "Checkpoint",
     "DiagonalSolver",
     "ElasticNet",
     "FistaSolver",

@@ -156,7 +156,11 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     _HELD_OUT_HINT = "its search needs them"
 
     _parameter_constraints: dict = {
-        **StructuredLogLinearLM._parameter_constraints,
+        **{
+            name: constraint
+            for name, constraint in StructuredLogLinearLM._parameter_constraints.items()
+            if name != "checkpoint"
+        },
         **VALIDATION_CONSTRAINT,
         "search": [list, tuple],
         "factor": [Interval(numbers.Real, 1, 100, closed="right")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 import warnings
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
+from .._checkpoint import Checkpoint, Keeper, digest
 from .._compat import Interval, StrOptions
 from .._parallel import ThreadMap
 from .._progress import Progress
@@ -126,6 +128,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         (another `lam`, `alpha` or penalty on the same data), as if it were the first
         fit otherwise.
 
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        A file to which `fit` writes its state every minute, or as often as a
+        `Checkpoint` says, and from which it goes on after the process was ended: a
+        file of other data or settings is refused. The file stays after the fit. `tol`
+        and `max_iter` may change in between. Not for `partial_fit`.
+
     padding : object, default=None
         The symbol that marks missing history in dense X; see
         `SuffixTreeVectorizer`.
@@ -229,6 +237,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
@@ -249,6 +258,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         tol: float = 1e-2,
         max_iter: int = 300,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -265,6 +275,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
@@ -367,6 +378,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self : StructuredLogLinearLM
             Fitted estimator.
         """
+        self._refuse_checkpoint()
         return super().partial_fit(X, y, classes, sample_weight)
 
     @with_callbacks
@@ -381,10 +393,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         sample_weight: np.ndarray | None = None,
     ) -> StructuredLogLinearLM:
         """Learn from more text; see `BackoffClassifier.partial_fit_tokens`."""
+        self._refuse_checkpoint()
         return super().partial_fit_tokens(
             tokens, max_depth, labels, old_ids=old_ids, skip=skip,
             sample_weight=sample_weight,
         )  # fmt: skip
+
+    def _refuse_checkpoint(self):
+        if self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint is for fit: a batch of partial_fit has other data than the "
+                "one before; set checkpoint=None, and write the model between batches"
+            )
 
     def _continue(self, place):
         self._carried = place(), self.coef_
@@ -425,6 +445,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             raise ValueError(
                 f"solver={self.solver!r} needs positive=True; solvers for signed "
                 f"weights: {[s for s in SOLVERS if SOLVERS[s].signed]}"
+            )
+        if Checkpoint.of(self.checkpoint) is not None and not solver.resumable:
+            raise ValueError(
+                f"checkpoint: solver={self.solver!r} cannot go on from a checkpoint; "
+                f"solvers that can: {[s for s in SOLVERS if SOLVERS[s].resumable]}"
             )
         for name in ("lam", "alpha", "depth_weight"):
             value = np.asarray(getattr(self, name), dtype=np.float64)
@@ -487,8 +512,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
                 bound = settings.penalty.bind(problem)
+                keeper = self._keeper(problem, settings, solver)
                 w = self._start(problem, loss, bound)
-                result = solver.solve(loss, bound, w, report)
+                more = () if keeper is None else (keeper,)
+                result = solver.solve(loss, bound, w, report, *more)
             trie, w = problem.expand(result.w)
             if trie is not problem:
                 loss = LogLinearLoss(trie)
@@ -509,6 +536,29 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 stacklevel=4,
             )
         return trie.pairs, log_prob, log_backoff
+
+    def _keeper(self, problem, settings, solver):
+        """What keeps the checkpoints of a fit, and refuses those of others."""
+        checkpoint = Checkpoint.of(self.checkpoint)
+        if checkpoint is None:
+            return None
+        pairs, tree = problem.pairs, problem.tree
+        params = {
+            k: v for k, v in solver.get_params().items() if k not in ("tol", "max_iter")
+        }
+        identity = {
+            "contexts": digest(tree.parent, tree.symbol, tree.span),
+            "pairs": digest(pairs.ptr, pairs.target),
+            "counts": digest(problem.count),
+            "solver": repr(type(solver)(**params)),
+            "penalty": repr(settings.penalty),
+            "positive": problem.positive,
+            "penalize_root": bool(self.penalize_root),
+            "lam": settings.lam,
+            "alpha": problem.beta_by_depth,
+            "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
+        }
+        return Keeper(checkpoint, identity)
 
     def _start(self, problem, loss, penalty):
         """The previous weights where they fit, else those of Kneser-Ney or 0.

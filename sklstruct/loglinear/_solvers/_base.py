@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from ..._compat import Interval
 
 if TYPE_CHECKING:
+    from ..._checkpoint import Keeper, State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty, Penalty
     from .._problem import Problem
@@ -45,10 +46,14 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
 
     signed : bool
         Whether weights may be negative.
+
+    resumable : bool
+        Whether `solve` takes a fifth argument, a keeper of checkpoints.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     signed: ClassVar[bool] = True
+    resumable: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
@@ -74,6 +79,11 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         report : callable
             Called with (iteration, objective, optimality); True stops the fit.
 
+        keeper : Keeper or None, default=None
+            Of a solver that is `resumable`. ``load()`` gives the state to go on from,
+            or None; ``save(**state)`` at the top of each iteration writes it when it is
+            time to: all that the iteration reads, as numbers, lists and arrays.
+
         Returns
         -------
         result : Result
@@ -98,6 +108,19 @@ class Best:
         self._w: np.ndarray | None = None  # None: the point of the last update
         self.history: list[float] = []
 
+    def state(self) -> State:
+        """What `Best.of_state` takes."""
+        numbers = [self.start, self.objective, self.optimality]
+        return {"best": numbers, "history": self.history, "best_w": self._w}
+
+    @classmethod
+    def of_state(cls, state: State) -> Best:
+        """As it was when `state` was asked."""
+        best = cls()
+        best.start, best.objective, best.optimality = state["best"]
+        best.history, best._w = state["history"], state["best_w"]
+        return best
+
     def update(self, objective: float, optimality: float, before: np.ndarray) -> None:
         """A new point; `before` is the one of the last update."""
         if not self.history:
@@ -119,6 +142,15 @@ class Best:
     def result(self, last: np.ndarray, status: str) -> Result:
         w = self.point(last)
         return Result(w, self.history, self.objective, self.optimality, status)
+
+
+def resume(keeper: Keeper | None, max_iter: int) -> tuple[int, State | None]:
+    """(first iteration, state to go on from) of a fit that may have begun before."""
+    state = None if keeper is None else keeper.load()
+    # A smaller max_iter than before still evaluates the point it returns.
+    return (
+        (0, None) if state is None else (min(state["iteration"], max_iter - 1), state)
+    )
 
 
 def next_momentum(t: float) -> tuple[float, float]:

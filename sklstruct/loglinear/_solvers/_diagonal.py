@@ -23,9 +23,11 @@ from ._base import (
     Solver,
     next_momentum,
     relative_residual,
+    resume,
 )
 
 if TYPE_CHECKING:
+    from ..._checkpoint import Keeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
@@ -75,6 +77,7 @@ class DiagonalSolver(Solver):
     """
 
     needs = ("step",)
+    resumable = True
     _parameter_constraints: ClassVar[dict] = {
         **Solver._parameter_constraints,
         "kappa": [Interval(numbers.Real, 0, None, closed="neither")],
@@ -96,6 +99,7 @@ class DiagonalSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
+        keeper: Keeper | None = None,
     ) -> Result:
         problem = loss.problem
         y, y_prev = w.copy(), w.copy()
@@ -105,7 +109,19 @@ class DiagonalSolver(Solver):
         f_prev = None  # loss at y_prev, None where y is no step from there
         exact = not penalty.smoothed  # whether y comes from an exact step
         best = Best()
-        for iteration in range(self.max_iter):
+        first, state = resume(keeper, self.max_iter)
+        if state is not None:
+            y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
+            kappa, t, epsilon = state["kappa"], state["t"], state["epsilon"]
+            f_prev, exact = state["f_prev"], state["exact"]
+            best = Best.of_state(state)
+        for iteration in range(first, self.max_iter):
+            if keeper is not None:
+                keeper.save(
+                    iteration=iteration, y=y, y_prev=y_prev, w=w,
+                    kappa=kappa, t=t, epsilon=epsilon, f_prev=f_prev,
+                    exact=exact, **best.state(),
+                )  # fmt: skip
             f = loss.value_and_gradient(y, g)
             raised = kappa
             if f_prev is not None:

@@ -19,9 +19,11 @@ from ._base import (
     Solver,
     next_momentum,
     relative_residual,
+    resume,
 )
 
 if TYPE_CHECKING:
+    from ..._checkpoint import Keeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
@@ -50,6 +52,7 @@ class FistaSolver(Solver):
     """
 
     needs = ("value", "prox")
+    resumable = True
 
     def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
         self.tol = tol
@@ -61,14 +64,25 @@ class FistaSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
+        keeper: Keeper | None = None,
     ) -> Result:
         problem = loss.problem
         y = before = w.copy()
         g, new = np.empty_like(w), np.empty_like(w)
         lipschitz, t = 1.0, 1.0
-        metric = np.full(w.size, lipschitz)
         best = Best()
-        for iteration in range(self.max_iter):
+        first, state = resume(keeper, self.max_iter)
+        if state is not None:
+            y, before, w[:] = state["y"], state["before"], state["w"]
+            lipschitz, t = state["lipschitz"], state["t"]
+            best = Best.of_state(state)
+        metric = np.full(w.size, lipschitz)
+        for iteration in range(first, self.max_iter):
+            if keeper is not None:
+                keeper.save(
+                    iteration=iteration, y=y, before=before, w=w,
+                    lipschitz=lipschitz, t=t, **best.state(),
+                )  # fmt: skip
             f = loss.value_and_gradient(y, g)
             value = penalty.value(y)
             while True:

@@ -14,9 +14,11 @@ from ._base import (
     Solver,
     next_momentum,
     relative_residual,
+    resume,
 )
 
 if TYPE_CHECKING:
+    from ..._checkpoint import Keeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
     from .._problem import Problem
@@ -100,6 +102,7 @@ class TreeMetricSolver(Solver):
 
     needs = ("step", "quadratic")
     signed = False
+    resumable = True
 
     def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
         self.tol = tol
@@ -111,6 +114,7 @@ class TreeMetricSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
+        keeper: Keeper | None = None,
     ) -> Result:
         problem = loss.problem
         metric = _TreeMetric(problem, penalty)
@@ -122,7 +126,19 @@ class TreeMetricSolver(Solver):
         previous = None  # (f, objective, slope, square) of the step from y_prev to y
         carried = None  # that of the step without momentum, to w, where y is not w
         best = Best()
-        for iteration in range(self.max_iter):
+        first, state = resume(keeper, self.max_iter)
+        if state is not None:
+            y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
+            kappa, levenberg, t = state["kappa"], state["levenberg"], state["t"]
+            previous, carried = state["previous"], state["carried"]
+            best = Best.of_state(state)
+        for iteration in range(first, self.max_iter):
+            if keeper is not None:
+                keeper.save(
+                    iteration=iteration, y=y, y_prev=y_prev, w=w,
+                    kappa=kappa, levenberg=levenberg, t=t,
+                    previous=previous, carried=carried, **best.state(),
+                )  # fmt: skip
             last = iteration == self.max_iter - 1
             epsilon = 0.0
             if penalty.smoothed and iteration < min(SMOOTHED, self.max_iter // 2):

@@ -1,0 +1,249 @@
+"""Checkpoints: a fit that was ended goes on, and ends where it would have."""
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from sklstruct import StructuredLogLinearLM
+from sklstruct._checkpoint import Keeper
+from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import (
+    Checkpoint,
+    DiagonalSolver,
+    FistaSolver,
+    Solver,
+    TreeMetricSolver,
+)
+
+FITS = {
+    "tree_metric-l2": {"solver": "tree_metric", "penalty": "l2", "alpha": 1.0},
+    "tree_metric-tree_l2": {"solver": "tree_metric", "penalty": "tree_l2"},
+    "diagonal-tree_l2": {"solver": "diagonal", "penalty": "tree_l2"},
+    "diagonal-tree_linf": {"solver": "diagonal", "penalty": "tree_linf"},
+    "diagonal-signed": {"solver": "diagonal", "penalty": "l1", "positive": False},
+    "fista-tree_linf": {"solver": "fista", "penalty": "tree_linf", "tol": 0.05},
+}
+
+
+class Killed(BaseException):
+    """What ends a fit in the middle."""
+
+
+def data(seed=0):
+    tokens = np.random.default_rng(seed).zipf(1.6, 1500).clip(max=9)
+    return np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
+
+
+def kill_after(monkeypatch, n_saves):
+    save, calls = Keeper.save, []
+
+    def killing(self, **state):
+        save(self, **state)
+        calls.append(None)
+        if len(calls) == n_saves:
+            raise Killed
+
+    monkeypatch.setattr(Keeper, "save", killing)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
+    settings = {"tol": 1e-2, **FITS[fit]}
+    whole = StructuredLogLinearLM(**settings).fit(*data())
+    assert whole.n_iter_ > 7
+    for n_saves in (1, 2, 7):
+        checkpoint = Checkpoint(tmp_path / str(n_saves), interval=0)
+        model = StructuredLogLinearLM(**settings, checkpoint=checkpoint)
+        with monkeypatch.context() as patch:
+            kill_after(patch, n_saves)
+            with pytest.raises(Killed):
+                model.fit(*data())
+        model.fit(*data())
+        assert np.array_equal(model.coef_, whole.coef_)
+        assert np.array_equal(model.objective_, whole.objective_)
+        assert model.optimality_ == whole.optimality_
+    # Again from the last checkpoint, an iteration or two from the end.
+    model.fit(*data())
+    assert np.array_equal(model.coef_, whole.coef_)
+
+
+def test_other_tol_and_max_iter_go_on(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    model = StructuredLogLinearLM(checkpoint=checkpoint, tol=0.1).fit(*data())
+    longer = StructuredLogLinearLM(checkpoint=checkpoint, tol=1e-3).fit(*data())
+    assert longer.optimality_ <= 1e-3 < model.optimality_
+    assert np.array_equal(longer.objective_[: model.n_iter_ - 1], model.objective_[:-1])
+    with pytest.warns(UserWarning, match="max_iter"):
+        short = StructuredLogLinearLM(checkpoint=checkpoint, tol=1e-9, max_iter=2)
+        short.fit(*data())
+    assert np.isfinite(short.optimality_)
+
+
+def test_through_a_language_model(tmp_path, monkeypatch):
+    text = [" ".join("abcde"[i] for i in row) for row in data()[0] % 5]
+    whole = LanguageModel(StructuredLogLinearLM(), max_depth=2).fit(text)
+    path = os.fspath(tmp_path / "fit")
+    estimator = StructuredLogLinearLM(checkpoint=Checkpoint(path, interval=0))
+    model = LanguageModel(estimator, max_depth=2)
+    with monkeypatch.context() as patch:
+        kill_after(patch, 3)
+        with pytest.raises(Killed):
+            model.fit(text)
+    model.fit(text)
+    assert np.array_equal(model.backoff_model_.log_prob, whole.backoff_model_.log_prob)
+    with pytest.raises(ValueError, match=r"another fit \(.*counts: "):
+        model.fit(text[:-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lam": 0.7}, "lam: 0.5 there, 0.7 here"),
+        ({"alpha": 1.0}, "alpha: "),
+        ({"depth_weight": 1.1}, "depth_weight: "),
+        ({"penalty": "l2"}, r"penalty: 'TreeL2\(\)' there, 'L2\(\)' here"),
+        ({"solver": DiagonalSolver()}, "solver: 'TreeMetricSolver"),
+        ({"penalize_root": False}, "penalize_root: True there, False here"),
+    ],
+)
+def test_other_settings_are_refused(change, message, tmp_path):
+    path = tmp_path / "fit"
+    model = StructuredLogLinearLM(checkpoint=Checkpoint(path, interval=0))
+    model.fit(*data())
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**change).fit(*data())
+    assert path.read_bytes() == content
+
+
+def test_other_data_is_refused(tmp_path):
+    model = StructuredLogLinearLM(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    X, y = data()
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=r"another fit \(counts: "):
+        model.fit(X, y, sample_weight=np.full(y.size, 2.0))
+    with pytest.raises(ValueError, match=r"another fit \(contexts: .*pairs: "):
+        model.fit(*data(seed=1))
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "fit"
+    model = StructuredLogLinearLM(checkpoint=Checkpoint(path, interval=0))
+    model.fit(*data())
+    content = path.read_bytes()
+    cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]
+    for damaged in [*(content[:n] for n in cuts), b"x" * 500, b"\x1f\x8b" + content]:
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
+            model.fit(*data())
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_full_disk_leaves_the_file_before(suffix, tmp_path, monkeypatch):
+    path = tmp_path / f"fit{suffix}"
+    checkpoint = Checkpoint(path, interval=0)
+    model = StructuredLogLinearLM(tol=1e-3, checkpoint=checkpoint)
+    with monkeypatch.context() as patch:
+        kill_after(patch, 4)
+        with pytest.raises(Killed):
+            model.fit(*data())
+    content = path.read_bytes()
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.warns(RuntimeWarning, match="no space left.*the fit goes on"):
+            model.fit(*data())
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == [path.name]
+    whole = StructuredLogLinearLM(tol=1e-3).fit(*data())
+    assert np.array_equal(model.coef_, whole.coef_)
+
+
+class OldSolver(Solver):
+    needs = ()
+
+    def solve(self, loss, penalty, w, report):
+        raise AssertionError("must not be reached")
+
+
+def test_refused_before_any_work(tmp_path):
+    path = tmp_path / "fit"
+    with pytest.raises(ValueError, match="cannot go on from a checkpoint.*diagonal"):
+        StructuredLogLinearLM(solver=OldSolver(), checkpoint=path).fit(*data())
+    with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
+        StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit").fit(*data())
+    with pytest.raises(IsADirectoryError, match="name a file"):
+        StructuredLogLinearLM(checkpoint=tmp_path).fit(*data())
+    for interval in (-1, np.nan, np.inf, "often"):
+        with pytest.raises(ValueError, match="interval"):
+            StructuredLogLinearLM(checkpoint=Checkpoint(path, interval)).fit(*data())
+    with pytest.raises(ValueError, match="checkpoint is for fit"):
+        StructuredLogLinearLM(checkpoint=path).partial_fit(*data())
+    for solver in (TreeMetricSolver(), FistaSolver(), DiagonalSolver()):
+        assert solver.resumable
+
+
+KILLS = """
+    import os, random, signal, sys, time
+    import numpy as np
+    from sklstruct import StructuredLogLinearLM
+    from sklstruct.loglinear import Checkpoint
+
+    path, seed = sys.argv[1], int(sys.argv[2])
+    tokens = np.random.default_rng(0).zipf(1.6, 20000).clip(max=50)
+    X, y = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
+
+    def fit(checkpoint):
+        model = StructuredLogLinearLM(tol=1e-4, checkpoint=checkpoint)
+        return model.fit(X, y)
+
+    begin = time.perf_counter()
+    whole = fit(None)
+    seconds = time.perf_counter() - begin
+    draw = random.Random(seed)
+    killed = 0
+    for attempt in range(40):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                model = fit(Checkpoint(path, interval=0))
+                same = np.array_equal(model.coef_, whole.coef_)
+                code = 0 if same and model.n_iter_ == whole.n_iter_ else 2
+            finally:
+                os._exit(code)
+        if attempt < 12:
+            time.sleep(draw.random() * 0.7 * seconds)
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            killed += 1
+            continue
+        assert os.WEXITSTATUS(status) == 0, status
+        if attempt >= 12:
+            break
+    print(killed)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_killed_at_any_moment(tmp_path):
+    """Children are killed (-9) at random moments; the last ends as if none had been."""
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(KILLS), tmp_path / "fit", "0"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 0
