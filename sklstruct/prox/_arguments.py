@@ -1,11 +1,56 @@
-"""What the operators accept: vectors, one number an entry, flags, groups."""
+"""What the operators accept: vectors, one number an entry, flags, powers."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from .._docs import shared_docs
+
+T = TypeVar("T", bound=Callable)
+
+# What the docstrings of the operators share; see `shared_docs`.
+_PARAMETERS = {
+    "v": """
+        v : array-like of shape (n,)
+            Finite values, of any sign.
+    """,
+    "kappa": """
+        kappa : float
+            Strength, finite and >= 0.
+    """,
+    "kappa_of_entry": """
+        kappa : float or array-like of shape (n,)
+            Strength, finite and >= 0.
+    """,
+    "metric": """
+        metric : float or array-like of shape (n,), default=None
+            Diagonal D > 0 of the quadratic term. None means 1.
+    """,
+    "metric_term": r"""
+        metric : float or array-like of shape (n,), default=None
+            Diagonal D > 0 of the quadratic term
+            :math:`\tfrac12 \sum_i D_i (w_i - v_i)^2`. None means 1.
+    """,
+    "positive": """
+        positive : bool, default=False
+            Minimise over w >= 0.
+    """,
+    "result": """
+        w : ndarray of shape (n,)
+            float32 where v is float32, else float64.
+    """,
+}
+
+
+def shared_parameters(operator: T) -> T:
+    """Decorator that puts the shared parameters in the place of ``{name}`` lines."""
+    names = re.findall(r"(?m)^ *\{(\w+)\}$", operator.__doc__ or "")
+    return shared_docs(**{name: _PARAMETERS[name] for name in names})(operator)
 
 
 def _all_finite(x: NDArray) -> bool:
@@ -84,3 +129,8 @@ def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:
     if not p >= 1:
         raise ValueError(f"p must be from 1 to infinity, got {p:g}")
     return p
+
+
+def power_of_two(exponent: float) -> float:
+    """2 to the exponent rounded down: a divisor that rounds nothing, and is no 0."""
+    return float(2.0 ** np.clip(np.floor(exponent), -1022, 1023))

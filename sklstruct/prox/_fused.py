@@ -6,14 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _fused_fast as kernels
-from ._arguments import check_flag, check_number, check_per_entry, check_vector
+from ._arguments import (
+    check_flag,
+    check_number,
+    check_per_entry,
+    check_vector,
+    power_of_two,
+    shared_parameters,
+)
 from ._vectors import norm_elastic_net, soft
 
 
-def _power_of_two(x):
-    return float(np.exp2(np.floor(np.log2(x)))) if x > 0 else 1.0
-
-
+@shared_parameters
 def prox_total_variation(
     v: ArrayLike,
     kappa: float | ArrayLike,
@@ -31,22 +35,19 @@ def prox_total_variation(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
     kappa : float or array-like of shape (n - 1,)
         Strength between neighbours, finite and >= 0.
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term. None means 1.
+    {metric}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Piecewise constant.
+    {result}
+        Piecewise constant.
 
     Raises
     ------
@@ -79,8 +80,9 @@ def prox_total_variation(
     metric = check_per_entry(metric, n, "metric", positive=True, what="entry")
     positive = check_flag(positive, "positive")
     if n > 1:
-        # powers of two, which round nothing
-        unit, heavy = _power_of_two(np.abs(w).max()), _power_of_two(metric.max())
+        top = np.abs(w).max()
+        unit = power_of_two(np.log2(top)) if top > 0 else 1.0
+        heavy = power_of_two(np.log2(metric.max()))
         with np.errstate(over="ignore", under="ignore"):
             # more than the sum of all slopes changes nothing
             kappa = np.minimum(kappa / unit / heavy, 4.0 * n)
@@ -126,6 +128,7 @@ def norm_total_variation(v: ArrayLike, weights: float | ArrayLike = 1.0) -> floa
     return float((weights * np.abs(np.diff(v))).sum()) if v.size > 1 else 0.0
 
 
+@shared_parameters
 def prox_fused_lasso(
     v: ArrayLike,
     kappa: float,
@@ -145,11 +148,9 @@ def prox_fused_lasso(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float
-        Strength, finite and >= 0.
+    {kappa}
 
     gamma : float, default=0.0
         Weight of the squares, finite and >= 0.
@@ -157,13 +158,12 @@ def prox_fused_lasso(
     fusion : float, default=1.0
         Weight :math:`\delta` of the differences of neighbours, finite and >= 0.
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Sparse and piecewise constant.
+    {result}
+        Sparse and piecewise constant.
 
     Raises
     ------

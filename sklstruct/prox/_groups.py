@@ -23,6 +23,7 @@ from ._arguments import (
     check_per_entry,
     check_power,
     check_vector,
+    shared_parameters,
 )
 from ._tree_prox import norm_tree_l2, norm_tree_linf, prox_tree_l2, prox_tree_linf
 from ._vectors import block_norms, prox_blocks
@@ -50,6 +51,7 @@ def _check_labels(groups, n):
     return group.astype(np.intp), labels.size
 
 
+@shared_parameters
 def prox_group_lasso(
     v: ArrayLike,
     groups: ArrayLike,
@@ -69,8 +71,7 @@ def prox_group_lasso(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
     groups : array-like of shape (n,)
         Label of the group of each entry, integers or strings.
@@ -81,16 +82,14 @@ def prox_group_lasso(
     p : float, default=2
         Norm within a group, from 1 to infinity.
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term. None means 1.
+    {metric}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Groups that vanish are exactly 0.
+    {result}
+        Groups that vanish are exactly 0.
 
     Raises
     ------
@@ -261,6 +260,7 @@ class _Nested(NamedTuple):
         return np.append(v, np.zeros(self.parents.size - v.size))
 
 
+@shared_parameters
 def prox_tree_groups(
     v: ArrayLike,
     groups: Iterable[ArrayLike],
@@ -282,8 +282,7 @@ def prox_tree_groups(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
     groups : list of array-like of int
         The entries of each group.
@@ -298,13 +297,12 @@ def prox_tree_groups(
         Diagonal D > 0 of the quadratic term, with ``p=inf`` only; see `prox_tree_l2`.
         None means 1.
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Groups that vanish are exactly 0.
+    {result}
+        Groups that vanish are exactly 0.
 
     Raises
     ------
@@ -405,6 +403,7 @@ def norm_tree_groups(
 # ------------------------------------------------------------------- any groups
 
 
+@shared_parameters
 def prox_overlapping_groups(
     v: ArrayLike,
     groups: Iterable[ArrayLike],
@@ -423,8 +422,7 @@ def prox_overlapping_groups(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
     groups : list of array-like of int
         The entries of each group, in any relation. Entries may be in no group.
@@ -435,8 +433,7 @@ def prox_overlapping_groups(
     p : {2, inf}, default=2
         Norm within a group.
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     tol : float, default=1e-7
         The result is at most ``tol`` times :math:`\|v\|` away from the minimiser; at
@@ -447,8 +444,8 @@ def prox_overlapping_groups(
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Groups that vanish are 0 up to `tol`.
+    {result}
+        Groups that vanish are 0 up to `tol`.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks import INT32_MAX
 from . import _tree_prox_fast as kernels
-from ._arguments import check_flag, check_per_entry, check_vector
+from ._arguments import check_flag, check_per_entry, check_vector, power_of_two
 
 # Nodes per kernel call: Ctrl-C is noticed between calls (about every 10 ms).
 _STRIDE = 1 << 18
@@ -107,7 +107,7 @@ def _safe_unit(v: NDArray, mult: NDArray) -> float:
     exponent = np.log2(top) + 0.5 * np.log2(mult.max() * v.size)
     if -333 < exponent < 500:
         return 1.0
-    return float(2.0 ** np.clip(np.floor(exponent), -1022, 1023))
+    return power_of_two(exponent)
 
 
 def _sum_or_inf(total: float) -> float:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arguments import check_flag, check_number, check_per_entry, check_power
-from ._arguments import check_vector as _vector
+from ._arguments import (
+    check_flag,
+    check_number,
+    check_per_entry,
+    check_power,
+    check_vector,
+    shared_parameters,
+)
 
 # Steps of the safeguarded Newton methods below; they end at rounding long before.
 _STEPS = 200
@@ -14,7 +20,7 @@ _STEPS = 200
 
 def _read(v, kappa, metric, positive, what="entry"):
     """(v, dtype, kappa, metric); the sign constraint is a projection beforehand."""
-    w, dtype = _vector(v)
+    w, dtype = check_vector(v)
     kappa = check_per_entry(kappa, w.size, "kappa", positive=False, what=what)
     metric = check_per_entry(metric, w.size, "metric", positive=True, what=what)
     if check_flag(positive, "positive"):
@@ -31,6 +37,7 @@ def _read_block(v, kappa, metric, positive):
     return w, dtype, number, metric
 
 
+@shared_parameters
 def prox_l0(
     v: ArrayLike,
     kappa: float | ArrayLike,
@@ -47,22 +54,18 @@ def prox_l0(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
     kappa : float or array-like of shape (n,)
         Price of an entry, finite and >= 0.
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term. None means 1.
+    {metric}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64.
+    {result}
 
     Raises
     ------
@@ -108,7 +111,7 @@ def norm_l0(v: ArrayLike) -> float:
     >>> norm_l0([0.0, -2.0, 1.0])
     2.0
     """
-    return float(np.count_nonzero(_vector(v)[0]))
+    return float(np.count_nonzero(check_vector(v)[0]))
 
 
 def soft(w: NDArray, threshold: NDArray) -> NDArray:
@@ -116,6 +119,7 @@ def soft(w: NDArray, threshold: NDArray) -> NDArray:
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
 
 
+@shared_parameters
 def prox_l1(
     v: ArrayLike,
     kappa: float | ArrayLike,
@@ -130,23 +134,17 @@ def prox_l1(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float or array-like of shape (n,)
-        Strength, finite and >= 0.
+    {kappa_of_entry}
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term
-        :math:`\tfrac12 \sum_i D_i (w_i - v_i)^2`. None means 1.
+    {metric_term}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64.
+    {result}
 
     Raises
     ------
@@ -189,6 +187,7 @@ def norm_l1(v: ArrayLike) -> float:
     return norm_lp(v, 1)
 
 
+@shared_parameters
 def prox_l2(
     v: ArrayLike,
     kappa: float,
@@ -208,23 +207,18 @@ def prox_l2(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float
-        Strength, finite and >= 0.
+    {kappa}
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term. None means 1.
+    {metric}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Exactly 0 where
-        :math:`\|D v\|_2 \le \kappa`.
+    {result}
+        Exactly 0 where :math:`\|D v\|_2 \le \kappa`.
 
     Raises
     ------
@@ -266,6 +260,7 @@ def norm_l2(v: ArrayLike) -> float:
     return norm_lp(v, 2)
 
 
+@shared_parameters
 def prox_l2_squared(
     v: ArrayLike,
     kappa: float | ArrayLike,
@@ -279,23 +274,17 @@ def prox_l2_squared(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float or array-like of shape (n,)
-        Strength, finite and >= 0.
+    {kappa_of_entry}
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term
-        :math:`\tfrac12 \sum_i D_i (w_i - v_i)^2`. None means 1.
+    {metric_term}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64.
+    {result}
 
     Raises
     ------
@@ -335,11 +324,12 @@ def norm_l2_squared(v: ArrayLike) -> float:
     >>> norm_l2_squared([3.0, -4.0])
     12.5
     """
-    v = _vector(v)[0]
+    v = check_vector(v)[0]
     with np.errstate(over="ignore"):
         return float(0.5 * (v @ v))
 
 
+@shared_parameters
 def prox_linf(
     v: ArrayLike,
     kappa: float,
@@ -358,23 +348,17 @@ def prox_linf(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float
-        Strength, finite and >= 0.
+    {kappa}
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term
-        :math:`\tfrac12 \sum_i D_i (w_i - v_i)^2`. None means 1.
+    {metric_term}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64.
+    {result}
 
     Raises
     ------
@@ -416,6 +400,7 @@ def norm_linf(v: ArrayLike) -> float:
     return norm_lp(v, np.inf)
 
 
+@shared_parameters
 def prox_lp(
     v: ArrayLike,
     kappa: float,
@@ -435,26 +420,21 @@ def prox_lp(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float
-        Strength, finite and >= 0.
+    {kappa}
 
     p : float
         From 1 (soft thresholding) to infinity (lowering the largest).
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term. None means 1.
+    {metric}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64. Exactly 0 where
-        :math:`\|D v\|_q \le \kappa`.
+    {result}
+        Exactly 0 where :math:`\|D v\|_q \le \kappa`.
 
     Raises
     ------
@@ -508,10 +488,11 @@ def norm_lp(v: ArrayLike, p: float) -> float:
     4.5144
     """
     p = check_power(p)
-    v = np.abs(_vector(v)[0])
+    v = np.abs(check_vector(v)[0])
     return float(block_norms(v, np.zeros(v.size, dtype=np.intp), 1, p)[0])
 
 
+@shared_parameters
 def prox_elastic_net(
     v: ArrayLike,
     kappa: float | ArrayLike,
@@ -530,25 +511,20 @@ def prox_elastic_net(
 
     Parameters
     ----------
-    v : array-like of shape (n,)
-        Finite values, of any sign.
+    {v}
 
-    kappa : float or array-like of shape (n,)
-        Strength, finite and >= 0.
+    {kappa_of_entry}
 
     gamma : float, default=1.0
         Weight of the squares, finite and >= 0.
 
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term. None means 1.
+    {metric}
 
-    positive : bool, default=False
-        Minimise over w >= 0.
+    {positive}
 
     Returns
     -------
-    w : ndarray of shape (n,)
-        float32 where v is float32, else float64.
+    {result}
 
     Raises
     ------
