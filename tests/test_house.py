@@ -26,6 +26,7 @@ LAYERS = [
         "_files",
         "_parallel",
         "_progress",
+        "_warnings",
         "_watch",
         "_checkpoint",
     ],
@@ -35,6 +36,7 @@ LAYERS = [
     ["exchange", "smoothing", "loglinear", "hierarchical"],
     ["mixture"],
     ["hmm", "language_model"],
+    ["distributed"],
     ["metrics", "plotting", "datasets"],
     ["__init__"],
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._compat import _fit_context
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, expand_pairs
+from ..context_tree._shards import Joined, PairShard
 from ..context_tree._tokens import count_tokens
 from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
@@ -36,6 +37,18 @@ from ._targets import (
     target_column,
 )
 
+# Called with (iteration, objective, optimality); True stops the fit.
+Report = Callable[[int, float, float], bool]
+
+
+class ShardModel(NamedTuple):
+    """What `BackoffClassifier.fit_shard` gives."""
+
+    log_prob: np.ndarray  # (n_pairs,)
+    log_backoff: np.ndarray  # (n_nodes,)
+    of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry a pair
+    fitted: dict[str, Any]  # the others, the same in all shards
+
 
 class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators whose fitted model is a `BackoffModel`.
@@ -43,6 +56,10 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     Subclasses have the parameters `max_depth`, `padding` and `classes`, and
     define `_fit_tree`.
     """
+
+    # What is needed to fit on a shard of a tree: None where it cannot be done, else a
+    # tuple with the names of the fitted attributes that have one entry a pair.
+    _of_pairs: tuple[str, ...] | None = None
 
     @abstractmethod
     def _fit_tree(
@@ -311,10 +328,106 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         return self._fit_labelled(pairs, count, max_depth, labels)
 
     def _fit_labelled(self, pairs, count, max_depth, labels):
+        reader = self._read_labelled(max_depth, labels)
+        return self._fit_counts(reader, pairs, count)
+
+    def _read_labelled(self, max_depth, labels):
         self.n_features_in_ = max_depth
         self.classes_ = labels.classes
-        reader = WindowReader(self.padding, labels.symbols)
-        return self._fit_counts(reader, pairs, count)
+        return WindowReader(self.padding, labels.symbols)
+
+    def check_shards(self) -> None:
+        """Errors, before any work, if the model cannot be fitted shard by shard."""
+        self._validate_params()
+        self._check_params()
+        if self._of_pairs is None:
+            raise TypeError(
+                f"estimator: {type(self).__name__} cannot be fitted on the shards of a "
+                "tree; a log-linear model, KneserNeyLM, AbsoluteDiscountLM, "
+                "WittenBellLM and KatzLM can"
+            )
+
+    def fit_shard(
+        self, shard: PairShard, count: np.ndarray, keeper: Any, report: Report
+    ) -> ShardModel:
+        """The part of the model that belongs to a shard.
+
+        To be called on all shards at once, each in a thread or process of its own, on
+        clones of one estimator.
+
+        Parameters
+        ----------
+        shard : PairShard
+            Some of the branches, and the way to the others.
+
+        count : float64 ndarray of shape (n_pairs,)
+            The counts; those of the root are of the whole tree.
+
+        keeper : object or None
+            Where long fits keep their state; see `Checkpoint`.
+
+        report : callable
+            Called with (iteration, objective, optimality) after each iteration; True
+            stops the fit.
+
+        Returns
+        -------
+        model : ShardModel
+            Numbers beside the pairs and the nodes, and fitted attributes.
+        """
+        self.classes_ = np.arange(shard.n_classes, dtype=np.int32)
+        numbers = self._fit_shard(shard, count, keeper, report)
+        fitted = {
+            name: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and not name.startswith("_") and name != "classes_"
+        }
+        of_pairs = {name: fitted.pop(name) for name in self._of_pairs}
+        return ShardModel(*numbers, of_pairs, fitted)
+
+    def _fit_shard(self, shard, count, keeper, report):
+        return self._fit_tree(shard, count)
+
+    def set_shards(
+        self, joined: Joined, models: list[ShardModel], max_depth: int, labels: Labels
+    ) -> Self:
+        """The fitted model, from those of all shards.
+
+        Parameters
+        ----------
+        joined : Joined
+            The whole tree.
+
+        models : list of ShardModel
+            What `fit_shard` gave.
+
+        max_depth, labels
+            As in `fit_tokens`.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        reader = self._read_labelled(max_depth, labels)
+        self._counts = None
+        self.depth_ = joined.pairs.tree.max_depth
+        for name, value in models[0].fitted.items():
+            setattr(self, name, value)
+        for name in self._of_pairs:
+            parts = [model.of_pairs[name] for model in models]
+            setattr(self, name, joined.of_pairs(parts))
+        self._set_model(
+            reader,
+            joined.pairs,
+            joined.of_pairs([model.log_prob for model in models]),
+            joined.of_nodes([model.log_backoff for model in models]),
+        )
+        self._shards_set()
+        return self
+
+    def _shards_set(self) -> None:
+        """For estimators with fitted numbers that are sums over the shards."""
 
     def fit_ids(
         self,
@@ -376,7 +489,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     def _fit_counts(self, reader: Reader, pairs: Pairs, count: np.ndarray) -> Self:
         self._counts = None  # partial_fit keeps them
         self.depth_ = pairs.tree.max_depth
-        pairs, log_prob, log_backoff = self._fit_pairs(pairs, count)
+        return self._set_model(reader, *self._fit_pairs(pairs, count))
+
+    def _set_model(self, reader, pairs, log_prob, log_backoff):
         self._reader = reader
         self.backoff_model_ = BackoffModel(
             pairs, log_prob, log_backoff, Labels(self.classes_, reader.symbols)

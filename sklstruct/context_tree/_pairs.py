@@ -87,6 +87,8 @@ class Pairs:
         check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
+    whole = True  # not so in a shard, which has some of the branches; see `total`
+
     def _set(self, tree, ptr, target, parent):
         self.tree, self.ptr, self.target = tree, ptr, target
         self.n_classes = int(ptr[1])
@@ -439,6 +441,29 @@ class Pairs:
     def terminal_weight(self, count: np.ndarray) -> np.ndarray:
         """t(n), the weight of the samples that end at each node."""
         return self._per_node(self.terminal_counts(count))
+
+    def total(self, x: Any) -> Any:
+        """A sum over the branches below the root, taken over the whole tree.
+
+        That is `x` itself; in a shard, which has some of the branches, the sum of what
+        all shards give. What the root's pairs add is not part of it: every shard has
+        them.
+
+        Parameters
+        ----------
+        x : float or float64 ndarray
+            The sum over the branches here.
+
+        Returns
+        -------
+        total : float or ndarray
+            Of the same shape.
+        """
+        return x
+
+    def largest(self, x: np.ndarray) -> np.ndarray:
+        """A maximum over the branches, taken over the whole tree; see `total`."""
+        return x
 
     # ----------------------------------------------------------- object model
 

@@ -155,6 +155,8 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     _HELD_OUT_HINT = "its search needs them"
 
+    _of_pairs = None  # chooses on held-out samples, which no shard has alone
+
     _parameter_constraints: dict = {
         **{
             name: constraint

@@ -18,7 +18,8 @@ from .._checkpoint import Checkpoint, Keeper, digest
 from .._compat import Interval, StrOptions
 from .._parallel import ThreadMap
 from .._progress import Progress
-from ..backoff._estimator import BackoffClassifier
+from .._warnings import warn
+from ..backoff._estimator import BackoffClassifier, Report
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._loss import LogLinearLoss
@@ -224,6 +225,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     >>> model.predict_proba(X).sum(axis=1).round(12)
     array([1., 1., 1., 1., 1.])
     """
+
+    _of_pairs = ("coef_",)
 
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
@@ -494,25 +497,50 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return problem
 
+    def progress(self) -> Progress:
+        """The reporter of a whole fit, to be made once."""
+        return Progress.of_fit(self, getattr(self._solver(), "max_iter", None))
+
     def _fit_pairs(self, pairs, count):
+        with self.progress() as progress:
+            return self._minimise(pairs, count, progress_report(progress))
+
+    def check_shards(self) -> None:
+        """Errors, before any work, if the model cannot be fitted shard by shard."""
+        super().check_shards()
+        if not self._solver().sharded:
+            raise ValueError(
+                f"solver={self.solver!r} cannot work on the shards of a tree; use one "
+                f"of {[s for s in SOLVERS if SOLVERS[s].sharded]}"
+            )
+        if not self._penalty().bound.sharded:
+            raise ValueError(
+                f"penalty={self.penalty!r} does not say that it can work on the shards "
+                "of a tree (sharded=True of its bound penalty); use one of "
+                f"{sorted(PENALTIES)}"
+            )
+        if self.warm_start:
+            raise ValueError(
+                "warm_start=True: a fit on shards keeps no weights of another fit; "
+                "set it to False"
+            )
+
+    def _fit_shard(self, shard, count, keeper, report):
+        return self._minimise(shard, count, report, keeper)[1:]
+
+    def _shards_set(self):
+        self.n_parameters_ = int(np.count_nonzero(self.coef_))
+
+    def _minimise(self, pairs, count, report, keeper=None):
         settings, solver = self._settings(), self._solver()
-        with (
-            Progress.of_fit(self, getattr(solver, "max_iter", None)) as progress,
-            ThreadMap(self.n_jobs) as parallel,
-        ):
-
-            def report(iteration, objective, optimality):
-                return progress.step(
-                    f"iteration {iteration}: objective {objective:.6g}, residual "
-                    f"{optimality:.2g}"
-                )
-
+        with ThreadMap(self.n_jobs) as parallel:
             problem = self._problem(pairs, count, settings, parallel)
             loss = LogLinearLoss(problem)
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
                 bound = settings.penalty.bind(problem)
-                keeper = self._keeper(problem, settings, solver)
+                if keeper is None:
+                    keeper = self._keeper(problem, settings, solver)
                 w = self._start(problem, loss, bound)
                 more = () if keeper is None else (keeper,)
                 result = solver.solve(loss, bound, w, report, *more)
@@ -526,14 +554,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.optimality_ = result.optimality
         self.n_parameters_ = int(np.count_nonzero(result.w))
         if result.status == "max_iter":
-            warnings.warn(
+            warn(
                 f"the solver stopped at max_iter={self.n_iter_} with an optimality "
                 f"residual of {result.optimality:.2g}, not within tol. Increase "
                 "max_iter or tol"
                 + ", or lam: unpenalised weights may have no finite optimum"
                 * (self.lam == 0),
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return trie.pairs, log_prob, log_backoff
 
@@ -585,6 +613,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))
         return [*starts, zero][best]
+
+
+def progress_report(progress: Progress) -> Report:
+    """What tells a reporter of progress about the iterations of a solver."""
+
+    def report(iteration, objective, optimality):
+        return progress.step(
+            f"iteration {iteration}: objective {objective:.6g}, residual "
+            f"{optimality:.2g}"
+        )
+
+    return report
 
 
 def _by_depth(name, given, depth, positive):

@@ -28,9 +28,9 @@ class LogLinearLoss:
         self._beta_count = None
         if not problem.beta.a_level:
             self._beta_count = problem.beta.at(0) * problem.count
-        # Inner nodes at which samples end (sentence starts).
+        # Inner nodes below the root at which samples end (sentence starts).
         inner = problem.level_ptr[-2] if problem.n_levels > 1 else 1
-        self._ends = np.flatnonzero(problem.node_weight[:inner])
+        self._ends = np.flatnonzero(problem.node_weight[1:inner]) + 1
         self._es = np.empty(problem.n_pairs)
         self._z = np.empty(problem.n_nodes)
         self._a = np.empty(problem.n_nodes)
@@ -60,10 +60,14 @@ class LogLinearLoss:
         return es, z_root
 
     def _root_value(self, w):
-        """What is not a sum over the blocks: the root's pairs, inner nodes."""
-        t = self.problem.node_weight[self._ends]
-        value = _fast.dot(t, np.log(self._z[self._ends]))
+        """What is not a sum over the branches."""
+        value = self.problem.node_weight[0] * np.log(self._z[0])
         return value - self._linear(w, 0, 0, self.problem.n_classes)
+
+    def _inner_value(self):
+        """Of the branches, what is not a sum over the blocks."""
+        t = self.problem.node_weight[self._ends]
+        return _fast.dot(t, np.log(self._z[self._ends]))
 
     def value_and_gradient(self, w: np.ndarray, grad: np.ndarray) -> float:
         """f(w); its gradient goes to the array `grad`.
@@ -78,13 +82,15 @@ class LogLinearLoss:
             return self._shard_gradient(*shard, w, grad, z_root)
 
         shards = list(zip(problem.node_blocks, problem.pair_blocks))
-        value, a_root = 0.0, problem.node_weight[0] / z_root
-        e_root = np.zeros(n_classes)
+        sums = np.zeros(2 + n_classes)
         for part_value, part_a, part_e in problem.map(run, shards):
-            value += part_value
-            a_root += part_a
-            e_root += part_e
-        e_root += es_root * a_root
+            sums[0] += part_value
+            sums[1] += part_a
+            sums[2:] += part_e
+        sums[0] += self._inner_value()
+        sums = problem.pairs.total(sums)
+        value, a_root = float(sums[0]), problem.node_weight[0] / z_root + sums[1]
+        e_root = sums[2:] + es_root * a_root
         # One entry a level, or a node: the first is the root's either way.
         beta = problem.beta.of_nodes[0]
         grad[:n_classes] = beta * (e_root - problem.count[:n_classes])
@@ -145,7 +151,8 @@ class LogLinearLoss:
             return value
 
         shards = list(zip(problem.node_blocks, problem.pair_blocks))
-        return sum(problem.map(run, shards)) + self._root_value(w), es, z
+        value = sum(problem.map(run, shards)) + self._inner_value()
+        return problem.pairs.total(value) + self._root_value(w), es, z
 
     def backoff(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """ln P of the pairs and ln back-off of the nodes of the model with weights w.

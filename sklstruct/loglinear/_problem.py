@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from .._parallel import ThreadMap, serial_map
 from ..context_tree import Pairs, expand_pairs
+from ._loss_fast import dot as _dot
 
 if TYPE_CHECKING:
     from ..backoff import BackoffModel
@@ -201,7 +202,9 @@ class Problem:
         self.strength = PerLevel(strength, pairs)
         self.positive = bool(positive)
         self.unseen = self.count[: self.n_classes] == 0
-        self.total_weight = float(self.node_weight.sum())
+        # Not every branch need be here; see `Pairs.total`.
+        below = float(self.node_weight[1:].sum())
+        self.total_weight = float(self.node_weight[0]) + pairs.total(below)
 
         use_threads = parallel is not None and self.n_pairs >= THREAD_PAIRS
         self.map = parallel if use_threads else serial_map
@@ -285,12 +288,26 @@ class Problem:
         def run(chunks):
             return [function(*chunk) for chunk in chunks]
 
-        total = 0.0
-        for part in self.map(run, self.chunks):
-            for value in part:
-                if value is not None:
-                    total = total + value
-        return total
+        parts = self.map(run, self.chunks)
+        # The first chunk is the root's pairs.
+        at_root, *below = (value for part in parts for value in part)
+        if at_root is None:
+            return 0.0
+        return at_root + self.pairs.total(sum(below, np.zeros_like(at_root)[()]))
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Sum of a b over the pairs."""
+        return self.sum_over(lambda _, lo, hi: _dot(a[lo:hi], b[lo:hi]))
+
+    def same(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Whether two arrays beside the pairs are equal."""
+        return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
+
+    def share_root(self, of_pairs: np.ndarray, largest: bool = False) -> None:
+        """What the branches have added to the root's entries (or the largest of them),
+        over the whole tree."""
+        root = of_pairs[: self.n_classes]
+        root[:] = self.pairs.largest(root) if largest else self.pairs.total(root)
 
     def upward(
         self,
@@ -302,8 +319,8 @@ class Problem:
 
         up(level, lo, hi, push_now) handles a range and returns a number or None;
         push(lo, hi) hands the results of level 1 to the root's pairs, in one
-        thread, as the branches share those. `clear` is an array of the pairs that is
-        set to 0 beforehand. Returns the sum of the numbers.
+        thread, as the branches share those, and ends with `share_root`. `clear` is an
+        array of the pairs that is set to 0 beforehand. Returns the sum of the numbers.
         """
         if clear is not None:
             clear[: self.n_classes] = 0.0
@@ -321,7 +338,8 @@ class Problem:
         total = sum(self.map(run, self.pair_blocks))
         if self.n_levels > 1:
             push(*self.levels[1])
-        return total + (up(0, *self.levels[0], False) or 0.0)
+        at_root = up(0, *self.levels[0], False)
+        return 0.0 if at_root is None else at_root + self.pairs.total(total)
 
     def downward(self, down: Callable[[int, int, int], Any]) -> None:
         """Top-down over the pair forest: the root, then blocks in parallel."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..context_tree import expand_pairs
@@ -59,7 +61,8 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
         here = tree.level(k)
         _fast.interpolate_ratios(
             here.start, here.stop, pairs.ptr, pairs.parent, adjusted,
-            np.maximum(_discounts(adjusted[pairs.level(k)]), least[k]), proba, score,
+            np.maximum(_discounts(adjusted[pairs.level(k)], pairs.total), least[k]),
+            proba, score,
         )  # fmt: skip
     np.log(score, out=score)
     node_weight = problem.node_weight
@@ -78,9 +81,10 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     return w
 
 
-def _discounts(adjusted: np.ndarray) -> np.ndarray:
+def _discounts(adjusted: np.ndarray, total: Callable | None = None) -> np.ndarray:
     """The three discounts of a depth; KneserNeyLM has the formula and its sources."""
     n = np.bincount(np.minimum(np.rint(adjusted), 5.0).astype(np.int64), minlength=6)
+    n = n if total is None else total(n)
     if (n[1:4] == 0).any():
         return np.array(FALLBACK)
     i = np.arange(1, 4)

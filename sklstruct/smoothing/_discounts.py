@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from .._compat import Interval, StrOptions
+from .._warnings import warn
 from . import _smoothing_fast as _fast
 
 DISCOUNT_CONSTRAINT = [
@@ -23,7 +24,7 @@ _FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
 
 
 def estimate_discounts(
-    adjusted: np.ndarray, kind: str
+    adjusted: np.ndarray, kind: str, total: Callable | None = None
 ) -> tuple[tuple[float, ...], str | None]:
     """Discounts from the counts of counts.
 
@@ -33,6 +34,9 @@ def estimate_discounts(
         Adjusted counts of the pairs of one depth.
 
     kind : {"single", "modified"}
+
+    total : callable, default=None
+        Makes the counts of counts those of a whole tree; see `Pairs.total`.
 
     Returns
     -------
@@ -44,6 +48,7 @@ def estimate_discounts(
     """
     n = np.zeros(5)
     _fast.counts_of_counts(adjusted, n)
+    n = n if total is None else total(n)
     needed = (1, 2) if kind == "single" else (1, 2, 3)
     for i in needed:
         if n[i] <= 0:
@@ -98,6 +103,7 @@ def find_discounts(
     strict: bool,
     owner: str,
     first_depth: int = 0,
+    total: Callable | None = None,
 ) -> np.ndarray:
     """Discounts of each depth, with one warning for all that were replaced.
 
@@ -117,6 +123,9 @@ def find_discounts(
     first_depth : int
         Depth of the first of `levels`.
 
+    total : callable, default=None
+        As `estimate_discounts`, for depths above 0.
+
     Returns
     -------
     discounts : float64 ndarray of shape (n_levels, n_discounts)
@@ -127,7 +136,7 @@ def find_discounts(
         return given[np.minimum(depth, len(given) - 1)]
     rows, problems = [], []
     for depth, adjusted in enumerate(levels, start=first_depth):
-        row, problem = estimate_discounts(adjusted, discount)
+        row, problem = estimate_discounts(adjusted, discount, total if depth else None)
         problem = problem or discount_problem(row, strict)
         if problem:
             row = _FALLBACK[discount]
@@ -136,7 +145,7 @@ def find_discounts(
     if problems:
         fallback = ", ".join(f"{d:g}" for d in _FALLBACK[discount])
         fallback = f"({fallback})" if "," in fallback else fallback
-        warnings.warn(
+        warn(
             f"{owner}: counts of counts do not give discount={discount!r} "
             f"({'; '.join(problems)}). Small or closed-vocabulary data do this. The "
             f"fallback {fallback} is used there; pass discount={fallback} to have it "

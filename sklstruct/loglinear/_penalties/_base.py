@@ -50,6 +50,9 @@ class BoundPenalty(metaclass=ABCMeta):
     """
 
     smoothed = False  # whether `step` begins with a smoothed majoriser
+    # Whether all that it sums over the pairs goes through the walks of the problem, so
+    # that it works on the shards of a tree.
+    sharded = False
     l1_ratio = 1.0  # slope at 0 along a single weight, over its strength
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:

@@ -28,6 +28,8 @@ class BoundSeparable(ProximalPenalty):
     r""":math:`\sum_p \lambda_p [a_p\,|w_p| + \tfrac{b_p}{2} w_p^2]`; its step is a
     formula for each pair."""
 
+    sharded = True
+
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
         pairs, strength = problem.pairs, problem.strength_by_depth

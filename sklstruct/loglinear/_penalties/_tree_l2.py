@@ -41,6 +41,7 @@ class BoundTreeL2(BoundPenalty):
       of this step is a minimum of the penalised loss itself.
     """
 
+    sharded = True
     smoothed = True
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
@@ -124,6 +125,7 @@ class BoundTreeL2(BoundPenalty):
 
         def push(lo, hi):
             _prox.tree_l2_push(parent, kappa, state, lo, hi)
+            self.problem.share_root(state)
 
         def down(k, lo, hi):
             _prox.tree_l2_down(parent, kappa, out, state, lo, hi)
@@ -142,6 +144,7 @@ class BoundTreeL2(BoundPenalty):
 
         def push(lo, hi):
             _prox.tree_l2_norm_push(parent, state, lo, hi)
+            problem.share_root(state)
 
         return problem.upward(up, push, clear=state)
 

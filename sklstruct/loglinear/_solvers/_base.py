@@ -49,11 +49,16 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
 
     resumable : bool
         Whether `solve` takes a fifth argument, a keeper of checkpoints.
+
+    sharded : bool
+        Whether it can run on the shards of a tree in lockstep: every number that it
+        decides on comes from the loss, the penalty and the sums of the problem.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     signed: ClassVar[bool] = True
     resumable: ClassVar[bool] = False
+    sharded: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],

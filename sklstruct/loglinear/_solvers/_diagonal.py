@@ -78,6 +78,7 @@ class DiagonalSolver(Solver):
 
     needs = ("step",)
     resumable = True
+    sharded = True
     _parameter_constraints: ClassVar[dict] = {
         **Solver._parameter_constraints,
         "kappa": [Interval(numbers.Real, 0, None, closed="neither")],
@@ -148,7 +149,7 @@ class DiagonalSolver(Solver):
 
             small = optimality <= self.tol and epsilon <= EPSILON_MIN
             # Without momentum the residual is that of the answer y itself.
-            if small and exact and np.array_equal(y, w):
+            if small and exact and problem.same(y, w):
                 best.history[-1] = objective
                 return Result(y, best.history, objective, optimality, "converged")
             if stop:

@@ -53,6 +53,7 @@ class FistaSolver(Solver):
 
     needs = ("value", "prox")
     resumable = True
+    sharded = True
 
     def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
         self.tol = tol
@@ -88,7 +89,8 @@ class FistaSolver(Solver):
             while True:
                 squared = proximal_step(penalty, metric, y, g, new)
                 step = new - y
-                bound = f + g @ step + 0.5 * lipschitz * (step @ step)
+                bound = f + problem.dot(g, step)
+                bound += 0.5 * lipschitz * problem.dot(step, step)
                 if loss.value(new) <= bound + 1e-12 * abs(f):
                     break
                 lipschitz *= 2.0
@@ -107,7 +109,7 @@ class FistaSolver(Solver):
                 # The momentum has led above the start: a plain step from the best.
                 y, t = best.point(y).copy(), 1.0
                 w[:] = y
-            elif optimality <= self.tol and np.array_equal(y, w):
+            elif optimality <= self.tol and problem.same(y, w):
                 best.history[-1] = objective
                 return Result(y, best.history, objective, optimality, "converged")
             elif stop or iteration == self.max_iter - 1:
@@ -116,7 +118,7 @@ class FistaSolver(Solver):
                 y, t = new.copy(), 1.0
                 w[:] = new
             else:
-                if (y - new) @ (new - w) > 0:
+                if problem.dot(y - new, new - w) > 0:
                     t = 1.0
                 momentum, t = next_momentum(t)
                 y = new + momentum * (new - w)

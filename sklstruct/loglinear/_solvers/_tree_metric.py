@@ -101,6 +101,7 @@ class TreeMetricSolver(Solver):
     """
 
     needs = ("step", "quadratic")
+    sharded = True
     signed = False
     resumable = True
 
@@ -244,12 +245,13 @@ class _TreeMetric:
                     level(k, lo[k], hi[k], top if k == 1 else inner, sums)
             return top, sums
 
-        root = np.zeros((3, problem.n_classes))
-        total = np.zeros(3)
+        below = np.zeros(3 * problem.n_classes + 3)
         for top, sums in problem.map(run, self.shards):
-            root += top
-            total += sums
-        work[:, : problem.n_classes] = root
+            below[:-3] += top.ravel()
+            below[-3:] += sums
+        below = problem.pairs.total(below)
+        work[:, : problem.n_classes] = below[:-3].reshape(3, -1)
+        total = below[-3:].copy()
         level(0, 0, 1, np.empty((3, 0)), total)
         return total
 
@@ -272,9 +274,8 @@ class _TreeMetric:
 
         total = np.zeros(4)
         level(0, 0, 1, total)
-        for sums in problem.map(run, self.shards):
-            total += sums
-        return total
+        below = sum(problem.map(run, self.shards), np.zeros(4))
+        return total + problem.pairs.total(below)
 
 
 def _shorter(rise: float, slope: float) -> float:

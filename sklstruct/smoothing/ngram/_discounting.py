@@ -82,6 +82,15 @@ class DiscountingSmoother(HeldOutSmoother):
             )
         check_discount(self.discount, strict=not self.interpolate, by_depth=True)
 
+    def check_shards(self) -> None:
+        """Errors, before any work, if the model cannot be fitted shard by shard."""
+        super().check_shards()
+        if self._uses_held_out():
+            raise ValueError(
+                "discount='tuned' needs held-out samples, which no shard has alone; "
+                "tune on a part of the text and give the numbers, discounts_"
+            )
+
     def _uses_held_out(self):
         return isinstance(self.discount, str) and self.discount == "tuned"
 
@@ -94,6 +103,7 @@ class DiscountingSmoother(HeldOutSmoother):
             strict=not self.interpolate,
             owner=type(self).__name__,
             first_depth=first_level,
+            total=pairs.total,
         )
         rows = np.full((n_levels, found.shape[1]), np.nan)
         rows[first_level:] = found

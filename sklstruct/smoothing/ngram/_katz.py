@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from ..._docs import shared_docs
+from ..._warnings import warn
 from .. import _engine
 from .. import _smoothing_fast as _fast
 
@@ -146,6 +146,8 @@ class KatzLM(_engine.NGramSmoother):
     # Classes of counts above 0 keep their discounted share and nothing is added.
     interpolate = False
 
+    _of_pairs = ()
+
     _parameter_constraints: dict = {
         **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
         "k": [Interval(Integral, 2, _MAX_COUNT, closed="both")],
@@ -174,6 +176,7 @@ class KatzLM(_engine.NGramSmoother):
         for depth in range(first_level, n_levels):
             n = np.zeros(self.k + 2)
             _fast.counts_of_counts(count[pairs.level(depth)], n)
+            n = pairs.total(n) if depth else n
             ratios, problem = katz_ratios(n)
             if problem:
                 problems.append(f"depth {depth}: {problem}; k={ratios.size}")
@@ -183,7 +186,7 @@ class KatzLM(_engine.NGramSmoother):
             r = np.arange(1, self.k + 1)
             discounts[depth, : self.k] = r * (1 - self.discount_ratios_[depth])
         if problems:
-            warnings.warn(
+            warn(
                 f"KatzLM: counts of counts do not give the ratios of k={self.k} "
                 f"({'; '.join(problems)} there). Small or closed-vocabulary data do "
                 "this; KneserNeyLM and WittenBellLM need less",

@@ -113,6 +113,8 @@ class PrunedKneserNeyLM(KneserNeyLM):
     # The mass of a pair that is removed goes where the discounts go.
     interpolate = True
 
+    _of_pairs = None  # what goes is decided over the whole tree
+
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
            if k != "interpolate"},

@@ -1,0 +1,143 @@
+"""Lockstep: the fit of one shard in a thread, stopped at every meeting of the shards.
+
+The fits of all shards are the same program. Where it needs a number of the whole tree
+it asks for it (`Meeting`), and stands still until the answer of all shards is there.
+What drives it collects the requests of all shards, answers them alike and lets them go
+on (`Lockstep.advance`): in threads of one process, or over a network.
+
+A shard's state depends on its data and on the answers so far and on nothing else, so a
+shard that is lost is made again by giving a new one the same answers.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._warnings import collect_warnings
+
+TOTAL, LARGEST, REPORT, KEEP, DONE, ERROR = (
+    "total",
+    "largest",
+    "report",
+    "keep",
+    "done",
+    "error",
+)
+
+
+class Request(NamedTuple):
+    """What a shard asks for, or how it has ended."""
+
+    kind: str
+    value: Any = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.kind in (DONE, ERROR)
+
+
+class Abandoned(BaseException):
+    """Raised in the thread of a shard that nobody drives any more."""
+
+
+class Meeting:
+    """The side of the fit: asks, and waits for the answer."""
+
+    def __init__(self) -> None:
+        self.requests: queue.SimpleQueue = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue = queue.SimpleQueue()
+
+    def ask(self, kind: str, value: Any = None) -> Any:
+        """The answer to a request."""
+        self.requests.put(Request(kind, value))
+        answer = self.answers.get()
+        if isinstance(answer, Abandoned):
+            raise answer
+        return answer
+
+    def total(self, x: np.ndarray) -> np.ndarray:
+        """The sum of the arrays of all shards."""
+        return np.array(self.ask(TOTAL, x))
+
+    def largest(self, x: np.ndarray) -> np.ndarray:
+        """The entry-wise maximum of the arrays of all shards."""
+        return np.array(self.ask(LARGEST, x))
+
+    def report(self, iteration: int, objective: float, optimality: float) -> bool:
+        """Tell the driver of an iteration; True: stop."""
+        return bool(self.ask(REPORT, (iteration, objective, optimality)))
+
+    def keep(self, name: str) -> bool:
+        """Whether the state is to be kept now; asked at the top of an iteration."""
+        return bool(self.ask(KEEP, name))
+
+
+class Lockstep:
+    """A function in a thread of its own, from one request to the next.
+
+    Parameters
+    ----------
+    function : callable
+        Called with a `Meeting`; its result is the value of the last request.
+    """
+
+    def __init__(self, function: Callable[[Meeting], Any]) -> None:
+        self._meeting = meeting = Meeting()
+        self._thread = threading.Thread(
+            target=_run, args=(function, meeting), name="sklstruct-shard", daemon=True
+        )
+        self._started = False
+
+    def advance(self, answer: Any = None) -> Request:
+        """Go on with the answer to the last request, up to the next one."""
+        if self._started:
+            self._meeting.answers.put(answer)
+        else:
+            self._started = True
+            self._thread.start()
+        return self._meeting.requests.get()
+
+    def close(self) -> None:
+        """Leave the function where it stands."""
+        self._meeting.answers.put(Abandoned())
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _run(function, meeting):
+    try:
+        with collect_warnings() as notes:
+            value = function(meeting)
+        meeting.requests.put(Request(DONE, (value, notes)))
+    except Abandoned:
+        pass
+    except BaseException as error:
+        meeting.requests.put(Request(ERROR, error))
+
+
+def answer(requests: list[Request]) -> Any:
+    """The answer to what all shards ask, by adding or comparing in their order.
+
+    Raises
+    ------
+    RuntimeError
+        If they do not ask for the same: then they are no copies of one program.
+    """
+    kinds = {request.kind for request in requests}
+    values = [request.value for request in requests]
+    if len(kinds) > 1 or len({np.shape(v) for v in values}) > 1:
+        raise RuntimeError(
+            "the shards have drifted apart: they ask for "
+            f"{', '.join(sorted(kinds))} at once. All workers must have the same "
+            "processor, numpy and package, as rounding decides between iterations"
+        )
+    combine = np.add if kinds == {TOTAL} else np.maximum
+    return reduce(combine, values)

@@ -1,0 +1,343 @@
+"""Shards of a tree: cut, joined, and models fitted on them in lockstep."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.context_tree import ContextTree, Pairs
+from sklstruct.context_tree._shards import (
+    Joined,
+    PairShard,
+    cut_pairs,
+    pairs_by_symbol,
+    shard_bounds,
+)
+from sklstruct.context_tree._tokens import count_tokens
+from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, answer
+from sklstruct.loglinear import L1, ElasticNet, Penalty
+from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
+    AdditiveLM,
+    KatzLM,
+    PrunedKneserNeyLM,
+    WittenBellLM,
+)
+from sklstruct.symbols import Labels
+
+warnings_expected = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def random_pairs(seed=0, n_symbols=7, n=400, depth=3, weighted=False):
+    """Pairs and counts of a random text in sentences."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(n_symbols, 0.4), size=n_symbols)
+    tokens, x = [-1], 0
+    for _ in range(n):
+        x = rng.choice(n_symbols, p=p[x])
+        tokens.append(-1 if rng.random() < 0.1 and tokens[-1] >= 0 else x)
+    tokens = np.array(tokens, dtype=np.int32)
+    weight = rng.random(tokens.size) + 0.1 if weighted else None
+    # A class that is never seen.
+    return count_tokens(tokens, depth, n_symbols + 1, n_symbols + 1, weight=weight)
+
+
+def run_in_lockstep(functions, stop_after=None):
+    """Results of the functions of all shards, and what they asked for."""
+    shards = [Lockstep(function) for function in functions]
+    reply, log = None, []
+    while True:
+        requests = [shard.advance(reply) for shard in shards]
+        kinds = {request.kind for request in requests}
+        if ERROR in kinds:
+            raise next(r.value for r in requests if r.kind == ERROR)
+        if kinds == {DONE}:
+            return [r.value[0] for r in requests], requests[0].value[1], log
+        log.append(requests[0])
+        if kinds == {"report"}:
+            assert len({r.value for r in requests}) == 1
+            reply = stop_after is not None and requests[0].value[0] >= stop_after
+        elif kinds == {"keep"}:
+            reply = False
+        else:
+            reply = answer(requests)
+
+
+def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
+    bounds = shard_bounds(pairs_by_symbol(pairs), n_shards)
+    parts = cut_pairs(pairs, count, bounds)
+
+    def function(part, numbers):
+        def run(meeting):
+            shard = PairShard(part, pairs.tree.n_levels, meeting)
+            return clone(model).fit_shard(shard, numbers, None, meeting.report)
+
+        return run
+
+    models, notes, log = run_in_lockstep(
+        [function(*part) for part in parts], stop_after
+    )
+    labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
+    fitted = clone(model).set_shards(
+        Joined([part for part, _ in parts]), models, max_depth, labels
+    )
+    return fitted, notes, log
+
+
+def fit_whole(model, pairs, count, max_depth=3):
+    labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
+    return clone(model).fit_counts(pairs, count, max_depth, labels)
+
+
+# ---------------------------------------------------------------- cut and join
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 20])
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_joined_shards_are_the_tree(n_shards, depth):
+    pairs, count = random_pairs(depth=depth)
+    sizes = pairs_by_symbol(pairs)
+    assert sizes.sum() == pairs.n_pairs - pairs.n_classes
+    bounds = shard_bounds(sizes, n_shards)
+    assert [a for a, _ in bounds[1:]] == [b for _, b in bounds[:-1]]
+    assert (bounds[0][0], bounds[-1][1]) == (0, pairs.tree.n_symbols)
+    parts = cut_pairs(pairs, count, bounds)
+    for part, numbers in parts:  # as the public constructors check them
+        tree = ContextTree(part.tree.parent, part.tree.symbol, pairs.tree.n_symbols)
+        assert tree == part.tree
+        np.testing.assert_array_equal(tree.level_ptr, part.tree.level_ptr)
+        again = Pairs(tree, part.ptr, part.target)
+        np.testing.assert_array_equal(again.parent, part.parent)
+        np.testing.assert_array_equal(
+            numbers[: part.n_classes], count[: part.n_classes]
+        )
+    joined = Joined([part for part, _ in parts])
+    assert joined.pairs == pairs
+    np.testing.assert_array_equal(joined.pairs.parent, pairs.parent)
+    np.testing.assert_array_equal(joined.pairs.tree.level_ptr, pairs.tree.level_ptr)
+    np.testing.assert_array_equal(joined.of_pairs([c for _, c in parts]), count)
+    nodes = pairs.node_sums(count)
+    of_parts = [part.node_sums(c) for part, c in parts]
+    np.testing.assert_array_equal(joined.of_nodes(of_parts), nodes)
+
+
+def test_shards_are_of_about_equal_sizes():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(0, 50, 1000)
+    for n in (1, 2, 7):
+        got = [sizes[a:b].sum() for a, b in shard_bounds(sizes, n)]
+        assert sum(got) == sizes.sum()
+        assert max(got) - min(got) <= 2 * sizes.max()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_of_shards(weighted):
+    """Terminal and adjusted counts at the root need all branches."""
+    pairs, count = random_pairs(1, weighted=weighted)
+    parts = cut_pairs(pairs, count, shard_bounds(pairs_by_symbol(pairs), 3))
+
+    def function(part, numbers):
+        def run(meeting):
+            shard = PairShard(part, pairs.tree.n_levels, meeting)
+            return shard.terminal_counts(numbers), shard.adjusted_counts(numbers)
+
+        return run
+
+    found, _, _ = run_in_lockstep([function(*part) for part in parts])
+    joined = Joined([part for part, _ in parts])
+    for k, name in enumerate(("terminal_counts", "adjusted_counts")):
+        want = getattr(pairs, name)(count)
+        got = joined.of_pairs([numbers[k] for numbers in found])
+        np.testing.assert_allclose(got, want, atol=1e-10 if weighted else 0)
+        root = [numbers[k][: pairs.n_classes] for numbers in found]
+        assert all(np.array_equal(r, root[0]) for r in root)
+
+
+# --------------------------------------------------------------- count models
+
+
+@warnings_expected
+@pytest.mark.parametrize("n_shards", [1, 2, 5, 20])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KneserNeyLM(),
+        KneserNeyLM(discount="single", interpolate=False),
+        KneserNeyLM(discount=[0.4, 0.9]),
+        AbsoluteDiscountLM(),
+        WittenBellLM(),
+        WittenBellLM(interpolate=False),
+        KatzLM(),
+    ],
+    ids=str,
+)
+def test_count_models_are_those_of_the_whole_tree(model, n_shards):
+    pairs, count = random_pairs(2, n=3000)
+    whole = fit_whole(model, pairs, count)
+    fitted, _, _ = fit_sharded(model, pairs, count, n_shards)
+    a, b = whole.backoff_model_, fitted.backoff_model_
+    assert a.pairs == b.pairs
+    np.testing.assert_array_equal(a.log_prob, b.log_prob)
+    np.testing.assert_array_equal(a.log_backoff, b.log_backoff)
+    for name in ("discounts_", "discount_ratios_"):
+        if hasattr(whole, name):
+            np.testing.assert_array_equal(getattr(fitted, name), getattr(whole, name))
+    assert fitted.depth_ == whole.depth_ and fitted.n_features_in_ == 3
+    row = fitted.predict_proba(np.array([[1, 2, 3]]))
+    np.testing.assert_allclose(row.sum(), 1.0)
+
+
+def test_warnings_of_shards_are_collected_once():
+    pairs, count = random_pairs(3, n=50)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit_whole(KneserNeyLM(), pairs, count)
+    with warnings.catch_warnings(record=True) as here:
+        warnings.simplefilter("always")
+        _, notes, _ = fit_sharded(KneserNeyLM(), pairs, count, 3)
+    assert not here
+    assert [m for m, _ in notes] == [str(w.message) for w in told]
+    assert len(notes) == 1
+
+
+# ---------------------------------------------------------- log-linear models
+
+MODELS = {
+    "l2": StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7),
+    "l1": StructuredLogLinearLM(penalty="l1", lam=0.2),
+    "elastic_net": StructuredLogLinearLM(penalty="elastic_net", lam=0.2),
+    "count_weight": StructuredLogLinearLM(
+        penalty=ElasticNet(gamma=0.5, count_weight=[1.0, 1.4, 1.0]), lam=0.17
+    ),
+    "tree_l2": StructuredLogLinearLM(penalty="tree_l2", lam=0.3),
+    "tree_linf": StructuredLogLinearLM(penalty="tree_linf", lam=0.3, alpha=0.8),
+    "diagonal": StructuredLogLinearLM(penalty="l2", lam=0.1, solver="diagonal"),
+    "diagonal tree_l2": StructuredLogLinearLM(lam=0.3, solver="diagonal"),
+    "signed": StructuredLogLinearLM(penalty="l2", lam=0.2, positive=False),
+    "free root": StructuredLogLinearLM(
+        penalty="tree_linf", lam=0.3, penalize_root=False
+    ),
+    "fista": StructuredLogLinearLM(penalty="l2", lam=1.0, solver="fista", tol=1e-2),
+}
+
+
+@pytest.mark.parametrize("n_shards", [2, 5])
+@pytest.mark.parametrize("name", MODELS)
+def test_log_linear_models_are_those_of_the_whole_tree(name, n_shards):
+    pairs, count = random_pairs(4, n=3000)
+    model = clone(MODELS[name]).set_params(max_iter=2000)
+    whole = fit_whole(model, pairs, count)
+    fitted, _, _ = fit_sharded(model, pairs, count, n_shards)
+    assert fitted.n_iter_ == whole.n_iter_
+    np.testing.assert_allclose(fitted.objective_, whole.objective_, rtol=1e-10)
+    np.testing.assert_allclose(fitted.optimality_, whole.optimality_, rtol=1e-4)
+    np.testing.assert_allclose(fitted.coef_, whole.coef_, atol=1e-7)
+    assert abs(fitted.n_parameters_ - whole.n_parameters_) <= 2
+    assert fitted.backoff_model_.pairs == whole.backoff_model_.pairs
+    for part in ("log_prob", "log_backoff"):
+        a = getattr(fitted.backoff_model_, part)
+        np.testing.assert_allclose(a, getattr(whole.backoff_model_, part), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["l2", "tree_l2", "tree_linf"])
+def test_exchanges_are_of_the_size_of_the_vocabulary(name):
+    pairs, count = random_pairs(5, n=3000)
+    fitted, _, log = fit_sharded(MODELS[name], pairs, count, 3)
+    V = pairs.n_classes
+    assert max(np.size(r.value) for r in log) <= 3 * V + 3
+    assert pairs.n_pairs > 10 * V
+    assert sum(r.kind == "report" for r in log) == fitted.n_iter_
+
+
+def test_a_report_stops_all_shards():
+    pairs, count = random_pairs(6)
+    model = StructuredLogLinearLM(penalty="l2", lam=0.01, tol=1e-9)
+    fitted, notes, _ = fit_sharded(model, pairs, count, 3, stop_after=2)
+    assert fitted.n_iter_ == 3
+    assert not notes  # stopped on request
+
+
+def test_an_early_end_is_told():
+    pairs, count = random_pairs(6)
+    model = StructuredLogLinearLM(penalty="l2", lam=0.01, tol=1e-9, max_iter=2)
+    _, notes, _ = fit_sharded(model, pairs, count, 3)
+    assert [category for _, category in notes] == [ConvergenceWarning]
+
+
+def test_a_lost_shard_is_made_again_by_the_same_answers():
+    pairs, count = random_pairs(7, n=2000)
+    model = clone(MODELS["tree_l2"])
+    parts = cut_pairs(pairs, count, shard_bounds(pairs_by_symbol(pairs), 2))
+
+    def make(k):
+        def run(meeting):
+            shard = PairShard(parts[k][0], pairs.tree.n_levels, meeting)
+            return clone(model).fit_shard(shard, parts[k][1], None, meeting.report)
+
+        return Lockstep(run)
+
+    shards, answers = [make(0), make(1)], [None]
+    while True:
+        requests = [shard.advance(answers[-1]) for shard in shards]
+        if len(answers) == 20:
+            shards[1].close()
+            shards[1] = make(1)
+            again = [shards[1].advance(a) for a in answers][-1]
+            assert again.kind == requests[1].kind
+            np.testing.assert_array_equal(again.value, requests[1].value)
+        if requests[0].ended:
+            break
+        report = requests[0].kind == "report"
+        answers.append(False if report else answer(requests))
+    joined = Joined([part for part, _ in parts])
+    got = joined.of_pairs([r.value[0].of_pairs["coef_"] for r in requests])
+    want, _, _ = fit_sharded(model, pairs, count, 2)
+    np.testing.assert_array_equal(got, want.coef_)
+
+
+# ----------------------------------------------------------------- refusals
+
+
+def test_what_cannot_be_sharded_is_refused():
+    for model in (AdditiveLM(), PrunedKneserNeyLM()):
+        with pytest.raises(TypeError, match="estimator: .* cannot be fitted on the sh"):
+            model.check_shards()
+    with pytest.raises(ValueError, match="discount='tuned' needs held-out"):
+        KneserNeyLM(discount="tuned").check_shards()
+    with pytest.raises(ValueError, match="warm_start=True"):
+        StructuredLogLinearLM(warm_start=True).check_shards()
+
+    class Own(L1):
+        class bound(L1.bound):
+            sharded = False
+
+    with pytest.raises(ValueError, match="does not say that it can work on the shards"):
+        StructuredLogLinearLM(penalty=Own()).check_shards()
+    assert issubclass(Own, Penalty)
+
+
+def test_shards_that_drift_apart_are_an_error():
+    with pytest.raises(RuntimeError, match="drifted apart"):
+        answer([Request("total", np.ones(2)), Request("report", (0, 1.0, 1.0))])
+    with pytest.raises(RuntimeError, match="drifted apart"):
+        answer([Request("total", np.ones(2)), Request("total", np.ones(3))])
+
+
+def test_an_error_in_a_shard_is_the_error():
+    def bad(meeting):
+        meeting.total(np.ones(1))
+        raise ZeroDivisionError("here")
+
+    with pytest.raises(ZeroDivisionError, match="here"):
+        run_in_lockstep([bad, bad])
+
+
+def test_a_shard_is_not_pickled():
+    import pickle
+
+    pairs, _ = random_pairs()
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(PairShard(pairs, 4, None))
