@@ -1,3 +1,3 @@
 """Training on a cluster."""
 
-__all__: list[str] = []
+__all__ = []
