@@ -78,6 +78,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         pairs, source = expand_pairs(pairs)
         return pairs, *self._fit_tree(pairs, count[source])
 
+    def _fit_in_place(
+        self, pairs: Pairs, count: np.ndarray
+    ) -> tuple[Pairs, np.ndarray, np.ndarray]:
+        """`_fit_pairs` on a trie, where the counts may be overwritten."""
+        return self._fit_pairs(pairs, count)
+
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
@@ -301,7 +307,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         pairs, count = self.count_tokens(
             tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
         )
-        return self._fit_labelled(pairs, count, max_depth, labels)
+        return self._fit_labelled(pairs, count, max_depth, labels, overwrite=True)
 
     def count_tokens(
         self,
@@ -313,6 +319,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         sample_weight: np.ndarray | None = None,
     ) -> tuple[Pairs, np.ndarray]:
         """The pairs and counts that `fit_tokens` would learn from."""
+        self._validate_params()
+        self._check_params()
         depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
         return count_tokens(
             tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
@@ -321,15 +329,35 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_counts(
-        self, pairs: Pairs, count: np.ndarray, max_depth: int, labels: Labels
+        self,
+        pairs: Pairs,
+        count: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        overwrite: bool = False,
     ) -> Self:
-        """Fit on what `count_tokens` counted, merged from parts of a text."""
-        self._check_params()
-        return self._fit_labelled(pairs, count, max_depth, labels)
+        """Fit on what `count_tokens` counted, of a text or merged from its parts.
 
-    def _fit_labelled(self, pairs, count, max_depth, labels):
+        Parameters
+        ----------
+        pairs, count, max_depth, labels
+            As in `fit_tokens` and from `count_tokens`.
+
+        overwrite : bool, default=False
+            Whether `count` may be overwritten, which saves memory.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._check_params()
+        return self._fit_labelled(pairs, count, max_depth, labels, overwrite)
+
+    def _fit_labelled(self, pairs, count, max_depth, labels, overwrite):
         reader = self._read_labelled(max_depth, labels)
-        return self._fit_counts(reader, pairs, count)
+        return self._fit_counts(reader, pairs, count, overwrite)
 
     def _read_labelled(self, max_depth, labels):
         self.n_features_in_ = max_depth
@@ -486,10 +514,16 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         tree, terminal = reader.grow(data, keep, self.max_depth)
         return Pairs.count(tree, terminal, target, self.classes_.size, sample_weight)
 
-    def _fit_counts(self, reader: Reader, pairs: Pairs, count: np.ndarray) -> Self:
+    def _fit_counts(
+        self, reader: Reader, pairs: Pairs, count: np.ndarray, overwrite: bool = False
+    ) -> Self:
         self._counts = None  # partial_fit keeps them
         self.depth_ = pairs.tree.max_depth
-        return self._set_model(reader, *self._fit_pairs(pairs, count))
+        fit = self._fit_in_place if overwrite else self._fit_pairs
+        fitted = fit(pairs, count)
+        if overwrite:
+            fitted[0].forget_parents()
+        return self._set_model(reader, *fitted)
 
     def _set_model(self, reader, pairs, log_prob, log_backoff):
         self._reader = reader

@@ -124,16 +124,15 @@ class BackoffModel:
         self.log_backoff = as_floats("log_backoff", log_backoff)
         check_length("log_prob", self.log_prob, pairs.n_pairs, "one per pair")
         check_length("log_backoff", self.log_backoff, self.n_nodes, "one per node")
-        bad = np.flatnonzero(~(self.log_prob <= _MAX_LOG_PROB))
-        if bad.size:
-            i = int(bad[0])
+        # Extrema first, which are NaN where one entry is, and need no memory.
+        if not self.log_prob.max() <= _MAX_LOG_PROB:
+            i = int(np.argmin(self.log_prob <= _MAX_LOG_PROB))
             raise ValueError(
                 f"log_prob[{i}] = {self.log_prob[i]}: natural log-probabilities must "
                 "be at most 0 and not NaN"
             )
-        bad = np.flatnonzero(~(self.log_backoff < np.inf))
-        if bad.size:
-            i = int(bad[0])
+        if not self.log_backoff.max() < np.inf:
+            i = int(np.argmin(self.log_backoff < np.inf))
             raise ValueError(
                 f"log_backoff[{i}] = {self.log_backoff[i]}: back-off weights must be "
                 "finite, or -inf for a weight of 0"

@@ -204,7 +204,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         """
         return super().partial_fit(X, y, classes, sample_weight)
 
-    def _fit_counts(self, reader, pairs, count):
+    def _fit_counts(self, reader, pairs, count, overwrite=False):
         inner = clone(self.estimator)
         inner._validate_params()
         inner._check_params()

@@ -368,6 +368,10 @@ class Pairs:
             self._parent[: self.n_classes] = -1
         return self._parent
 
+    def forget_parents(self) -> None:
+        """Free `parent`, which is made again when it is asked for."""
+        self._parent = None
+
     def nodes(self) -> np.ndarray:
         """(n_pairs,) int32: the node of each pair."""
         return np.repeat(
@@ -437,6 +441,17 @@ class Pairs:
         adjusted = self.terminal_counts(count)
         _fast.add_distinct(self.parent, count, adjusted)
         return adjusted
+
+    def adjust_counts(self, count: np.ndarray) -> np.ndarray:
+        """`adjusted_counts` in the place of the counts, where that is exact.
+
+        It is for whole numbers; for others a new array is returned.
+        """
+        self._beside("count", count)
+        if not _fast.are_whole(count):
+            return self.adjusted_counts(count)
+        _fast.adjust_whole(self.parent, count)
+        return count
 
     def terminal_weight(self, count: np.ndarray) -> np.ndarray:
         """t(n), the weight of the samples that end at each node."""

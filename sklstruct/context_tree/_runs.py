@@ -99,7 +99,6 @@ class CountRuns:
             keep(tree.symbol),
             tree.level_ptr,
             tree.n_symbols,
-            empty=self._folder.empty,
         )
         pairs = Pairs.of_arrays(
             tree, keep(pairs.ptr), keep(pairs.target), keep(pairs.parent)

@@ -99,29 +99,42 @@ def count_tokens(
     ptr[0], ptr[-1] = 0, pair_ptr[-1]
     target = np.empty(pair_ptr[-1], dtype=np.int32)
     above = np.empty(pair_ptr[-1], dtype=np.int32)
+    # Counts of positions are whole: half as wide until the text is no longer needed.
     count = np.empty(pair_ptr[-1])
+    counted = count if weight.size else count.view(np.int32)[pair_ptr[-1] :]
     target[:n_classes] = np.arange(n_classes, dtype=np.int32)
     above[:n_classes] = -1
-    count[:n_classes] = 0.0
-    _fast.root_counts(tokens, weight, skip, count)
-    place = np.empty(0, dtype=np.int32)
-    for k in range(1, n_levels):
+    counted[:n_classes] = 0
+    _fast.root_counts(tokens, weight, skip, counted)
+    _fill_pairs(
+        tokens, weight, (order, shared, length, first, last), tree, node_at, pair_ptr,
+        ptr, target, above, counted,
+    )  # fmt: skip
+    del order, shared, length, node_at
+    if not weight.size:
+        _fast.widen(count)
+    return Pairs.of_arrays(tree, ptr, target, above), count
+
+
+def _fill_pairs(
+    tokens, weight, grams, tree, node_at, pair_ptr, ptr, target, above, count
+):
+    """The pairs of all levels below the root, into the last four arrays."""
+    none = place = np.empty(0, dtype=np.int32)
+    for k in range(1, tree.n_levels):
         nodes = tree.level(k)
         here = slice(int(pair_ptr[k]), int(pair_ptr[k + 1]))
-        n = here.stop - here.start
-        parts = [np.empty(n, dtype=np.int32) for _ in range(3)]
-        part_count = np.empty(n)
+        of_level = *grams, k, tree.parent, node_at
+        node, place_above, place = none, place, none
+        # The last level is the largest: less memory is worth a second look-up.
+        if k < tree.n_levels - 1:
+            node = np.empty(here.stop - here.start, dtype=np.int32)
+            place = np.empty_like(node)
+        _fast.count_pairs(*of_level, nodes.start, here.start, ptr[nodes], node)
         _fast.emit_pairs(
-            tokens, weight, order, shared, length, first, last, k, parent, node_at,
-            *parts, part_count,
+            tokens, weight, *of_level, node, place_above, nodes.start, here.start,
+            ptr[nodes], target[here], above[here], count[here], place,
         )  # fmt: skip
-        place_above, place = place, np.empty(n, dtype=np.int32)
-        _fast.place_pairs(
-            *parts, part_count, place_above, nodes.start, here.start,
-            np.empty(nodes.stop - nodes.start, dtype=np.int32), ptr[nodes],
-            target[here], above[here], count[here], place,
-        )  # fmt: skip
-    return Pairs.of_arrays(tree, ptr, target, above), count
 
 
 def _sort(tokens, separators, n_symbols, longest):

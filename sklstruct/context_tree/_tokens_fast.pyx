@@ -10,10 +10,11 @@ something follows), while the runs of length k + 1 are the pairs of depth k: the
 The sort takes m + 1 rounds of a stable counting sort, each of which moves positions by
 one: sorted by their grams of length g, they give the order of the positions after them
 by grams of length g + 1. What is left is to bring the pairs of a level, which are in
-the order of (y, context), into that of (context, y): one counting sort by node.
+the order of (y, context), into that of (context, y): one counting sort by node, which
+counts the pairs of each node and then puts every pair where it belongs.
 
 O(n (m + 1) + pairs), no hashing and no window. Per position 4 bytes of order, 4 of
-scratch, 2 (or 8, for m > 126) of lengths and 4 for its node.
+scratch, 2 (or 8, for m > 126) of lengths and 4 for its node; no copy of the pairs.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -27,6 +28,10 @@ cdef enum:
 ctypedef fused short_t:
     int8_t
     int32_t
+
+ctypedef fused count_t:
+    int32_t
+    double
 
 
 def first_round(const int32_t[::1] tokens, int32_t[::1] bucket, int32_t[::1] order):
@@ -163,30 +168,84 @@ def fill_nodes(const int32_t[::1] tokens, const int32_t[::1] order,
 
 
 def root_counts(const int32_t[::1] tokens, const double[::1] weight, int32_t skip,
-                double[::1] count):
+                count_t[::1] count):
     """Weight of each class; weight is empty where every position has the weight 1."""
     cdef Py_ssize_t p
     cdef bint weighted = weight.shape[0] > 0
     with nogil:
         for p in range(tokens.shape[0]):
             if tokens[p] >= 0 and tokens[p] != skip:
-                count[tokens[p]] += weight[p] if weighted else 1.0
+                count[tokens[p]] += <count_t> (weight[p] if weighted else 1.0)
+
+
+cdef inline int32_t node_before(const int32_t[::1] node_at,
+                                const int32_t[::1] parent, Py_ssize_t p,
+                                Py_ssize_t n_up) noexcept nogil:
+    """The context of position p, n_up symbols shorter than the longest."""
+    cdef int32_t x = node_at[p - 1]
+    cdef Py_ssize_t _k
+    for _k in range(n_up):
+        x = parent[x]
+    return x
+
+
+def count_pairs(const int32_t[::1] order, const short_t[::1] shared,
+                const short_t[::1] length, Py_ssize_t skip_from,
+                Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] parent,
+                const int32_t[::1] node_at, int32_t first_node,
+                int32_t first_pair, int32_t[::1] ptr, int32_t[::1] node):
+    """Where the pairs of each context of one level below the root begin.
+
+    ptr : of the nodes of the level. node : of each pair of the level, in the order of
+    (class, context), for `emit_pairs`; empty where that shall find them again.
+    """
+    cdef Py_ssize_t j, d, s = 0
+    cdef int32_t x, c, total = first_pair
+    cdef bint kept = node.shape[0] > 0
+    with nogil:
+        for j in range(ptr.shape[0]):
+            ptr[j] = 0
+        for j in range(order.shape[0]):
+            if j & SLICE_MASK == 0:
+                with gil:
+                    PyErr_CheckSignals()
+            if skip_from <= j < skip_to or shared[j] > level:
+                continue
+            d = length[j] if length[j] > 0 else -length[j]
+            if d <= level:
+                continue
+            x = node_before(node_at, parent, order[j], d - 1 - level)
+            ptr[x - first_node] += 1
+            if kept:
+                node[s] = x
+                s += 1
+        for j in range(ptr.shape[0]):
+            c = ptr[j]
+            ptr[j] = total
+            total += c
 
 
 def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
                const int32_t[::1] order, const short_t[::1] shared,
                const short_t[::1] length, Py_ssize_t skip_from,
                Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] parent,
-               const int32_t[::1] node_at, int32_t[::1] node, int32_t[::1] target,
-               int32_t[::1] above, double[::1] count):
-    """Pairs of one level below the root, in the order of (class, context).
+               const int32_t[::1] node_at, const int32_t[::1] node,
+               const int32_t[::1] place_above, int32_t first_node,
+               int32_t first_pair, int32_t[::1] ptr, int32_t[::1] target,
+               int32_t[::1] above, count_t[::1] count, int32_t[::1] place):
+    """The pairs of one level below the root, each to where it belongs.
 
-    node, target, count : of each pair; above : its parent's number in this order among
-    the pairs of the level above, which at the root is the class.
+    They are met in the order of (class, context) and go to that of (context, class):
+    ptr, from `count_pairs`, moves along with the pairs of each node and is set back in
+    the end. place_above : where the pairs of the level above are, in the order in which
+    they were met; empty at level 1, whose parents are where their classes are. place :
+    the same of this level, for the next; empty at the last. target, above (the parents)
+    and count are those of the level.
     """
-    cdef Py_ssize_t j, _k, d, s = -1, u = -1
-    cdef int32_t p, x
+    cdef Py_ssize_t j, d, s = 0, u = -1
+    cdef int32_t p, x, at = 0
     cdef bint weighted = weight.shape[0] > 0
+    cdef bint kept = node.shape[0] > 0, placed = place.shape[0] > 0
     with nogil:
         for j in range(order.shape[0]):
             if j & SLICE_MASK == 0:
@@ -201,51 +260,38 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
                 continue
             p = order[j]
             if shared[j] <= level:
+                if kept:
+                    x = node[s]
+                else:
+                    x = node_before(node_at, parent, p, d - 1 - level)
+                x -= first_node
+                at = ptr[x] - first_pair
+                ptr[x] += 1
+                target[at] = tokens[p]
+                above[at] = tokens[p] if level == 1 else place_above[u]
+                count[at] = 0
+                if placed:
+                    place[s] = first_pair + at
                 s += 1
-                x = node_at[p - 1]
-                for _k in range(d - 1 - level):
-                    x = parent[x]
-                node[s] = x
-                target[s] = tokens[p]
-                above[s] = tokens[p] if level == 1 else <int32_t> u
-                count[s] = 0.0
-            count[s] += weight[p] if weighted else 1.0
+            count[at] += <count_t> (weight[p] if weighted else 1.0)
+        for j in range(ptr.shape[0] - 1, 0, -1):
+            ptr[j] = ptr[j - 1]
+        if ptr.shape[0]:
+            ptr[0] = first_pair
 
 
-def place_pairs(const int32_t[::1] node, const int32_t[::1] target,
-                const int32_t[::1] above, const double[::1] count,
-                const int32_t[::1] place_above, int32_t first_node,
-                int32_t first_pair, int32_t[::1] bucket, int32_t[::1] ptr,
-                int32_t[::1] out_target, int32_t[::1] out_parent,
-                double[::1] out_count, int32_t[::1] place):
-    """Bring the pairs of one level into the order of (context, class).
+def widen(double[::1] count):
+    """The integers in the second half of an array become its floats.
 
-    place_above : where the pairs of the level above are; empty at level 1, whose
-    parents are where their classes are. place[s] : where pair s goes, out of all.
-    bucket (nodes of the level) is scratch; ptr and the out arrays are those of the
-    level.
+    Entry i is written after all that it covers has been read: 8 i + 8 bytes are at most
+    4 n + 4 i + 4 for i < n.
     """
-    cdef Py_ssize_t s, x
-    cdef int32_t total = 0, c, at
-    cdef bint mapped = place_above.shape[0] > 0
+    cdef Py_ssize_t i, n = count.shape[0]
+    cdef char *data = <char *> &count[0] if n else NULL
+    cdef int32_t small
+    cdef double wide
     with nogil:
-        for x in range(bucket.shape[0]):
-            bucket[x] = 0
-        for s in range(node.shape[0]):
-            bucket[node[s] - first_node] += 1
-        for x in range(bucket.shape[0]):
-            c = bucket[x]
-            bucket[x] = total
-            ptr[x] = first_pair + total
-            total += c
-        for s in range(node.shape[0]):
-            if s & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
-            x = node[s] - first_node
-            at = bucket[x]
-            bucket[x] = at + 1
-            out_target[at] = target[s]
-            out_parent[at] = place_above[above[s]] if mapped else above[s]
-            out_count[at] = count[s]
-            place[s] = first_pair + at
+        for i in range(n):
+            memcpy(&small, data + 4 * (n + i), 4)
+            wide = small
+            memcpy(data + 8 * i, &wide, 8)

@@ -127,12 +127,11 @@ class ContextTree:
             "symbol", symbol[1:], self.child_ptr - 1, "children are sorted"
         )
 
-    def _set(self, parent, symbol, level_ptr, n_symbols, empty=np.empty):
+    def _set(self, parent, symbol, level_ptr, n_symbols):
         """All attributes, from arrays that are in order."""
         self.parent, self.symbol = parent, symbol
         self.n_symbols = int(n_symbols)
-        self.child_ptr = empty(parent.size + 1, dtype=np.int32)
-        _fast.count_children(parent, self.child_ptr)
+        self._child_ptr = None
         if level_ptr is None:
             ends = [0, 1]
             while ends[-1] < parent.size:
@@ -152,15 +151,14 @@ class ContextTree:
         *,
         span: Any = None,
         edges: Any = (None, None),
-        empty: Callable = np.empty,
     ) -> ContextTree:
         """A tree of arrays that are known to be in order, without looking at them.
 
         For code that makes trees; whatever a user hands in goes through the
-        constructor. `empty` makes the array that is derived from them.
+        constructor.
         """
         tree = cls.__new__(cls)
-        tree._set(parent, symbol, level_ptr, n_symbols, empty)
+        tree._set(parent, symbol, level_ptr, n_symbols)
         tree.span = span
         tree.edge_text, tree.edge_pos = edges
         return tree
@@ -343,7 +341,6 @@ class ContextTree:
             fitted(symbol, n, empty),
             level_ptr,
             max(a.n_symbols, b.n_symbols),
-            empty=empty,
         )
         return tree, index_a, index_b
 
@@ -391,6 +388,16 @@ class ContextTree:
         return ContextTree(self.parent, symbol, n_symbols)
 
     # -------------------------------------------------------------- reading
+
+    @property
+    def child_ptr(self) -> np.ndarray:
+        """(n_nodes + 1,) int32: where the children of each node begin."""
+        # Counting and smoothing do without it, in whose memory it would have to fit.
+        if self._child_ptr is None:
+            child_ptr = np.empty(self.parent.size + 1, dtype=np.int32)
+            _fast.count_children(self.parent, child_ptr)
+            self._child_ptr = child_ptr
+        return self._child_ptr
 
     @property
     def n_nodes(self) -> int:

@@ -18,6 +18,7 @@ The order of nodes (by level, then lexicographic) is canonical: it does not
 depend on the order of the samples.
 """
 
+from libc.math cimport floor
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -466,3 +467,30 @@ def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
             q = pair_parent[p]
             if q >= 0:
                 adjusted[q] += count[p] if count[p] < 1.0 else 1.0
+
+
+def are_whole(const double[::1] count):
+    """Whether all counts are whole numbers, sums of which are exact."""
+    cdef Py_ssize_t p
+    cdef bint whole = True
+    with nogil:
+        for p in range(count.shape[0]):
+            if not 0.0 <= count[p] < 4503599627370496.0 or count[p] != floor(count[p]):
+                whole = False
+                break
+    return whole
+
+
+def adjust_whole(const int32_t[::1] pair_parent, double[::1] count):
+    """Counts become adjusted counts: what `terminal_counts` and `add_distinct` give.
+
+    A pair hands on that it is one instead of its count. Its own count is still whole
+    when it does: the pairs below it come later.
+    """
+    cdef Py_ssize_t p
+    cdef int32_t q
+    with nogil:
+        for p in range(count.shape[0]):
+            q = pair_parent[p]
+            if q >= 0 and count[p] > 1.0:
+                count[q] -= count[p] - 1.0

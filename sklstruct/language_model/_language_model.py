@@ -295,13 +295,22 @@ class LanguageModel(
         inner = context.subcontext(task_name="fit-estimator")
         with inner.propagate_callback_context(estimator):
             if isinstance(estimator, BackoffClassifier):
-                inner.call_on_fit_task_begin(estimator=self, X=tokens, y=None)
+                inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
                 ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-                estimator.fit_tokens(
-                    tokens, self.max_depth, ids, skip=encoder.start,
-                    sample_weight=weight, **held_out,
-                )  # fmt: skip
-                inner.call_on_fit_task_end(estimator=self, X=tokens, y=None)
+                options = {"skip": encoder.start, "sample_weight": weight}
+                if held_out or not hasattr(estimator, "partial_fit"):
+                    estimator.fit_tokens(
+                        tokens, self.max_depth, ids, **options, **held_out
+                    )
+                else:
+                    # Nothing is held out: the counts are all that is learnt from, and
+                    # the text need not be in memory with the model.
+                    counted = estimator.count_tokens(
+                        tokens, self.max_depth, ids, **options
+                    )
+                    del tokens, weight, options
+                    estimator.fit_counts(*counted, self.max_depth, ids, overwrite=True)
+                inner.call_on_fit_task_end(estimator=self, X=None, y=None)
             else:
                 windows, targets, scored = self._windows(encoder, tokens)
                 windows, targets = windows[scored], targets[scored]
@@ -487,7 +496,6 @@ class LanguageModel(
                 f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
                 "memory"
             )
-        estimator._validate_params()
         labels = self._find_labels(text, None)
         encoder = SentenceEncoder(labels)
         ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
@@ -508,7 +516,7 @@ class LanguageModel(
             pairs, count = runs.finish()
         with inner.propagate_callback_context(estimator):
             inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
-            estimator.fit_counts(pairs, count, self.max_depth, ids)
+            estimator.fit_counts(pairs, count, self.max_depth, ids, overwrite=True)
             inner.call_on_fit_task_end(estimator=self, X=None, y=None)
         self._set_fitted(estimator, labels)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)

@@ -341,10 +341,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     @with_callbacks
     def fit_counts(
-        self, pairs: Pairs, count: np.ndarray, max_depth: int, labels: Labels
+        self,
+        pairs: Pairs,
+        count: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        overwrite: bool = False,
     ) -> StructuredLogLinearLM:
         """Fit on counts; see `BackoffClassifier.fit_counts`."""
-        return super().fit_counts(pairs, count, max_depth, labels)
+        return super().fit_counts(pairs, count, max_depth, labels, overwrite=overwrite)
 
     @with_callbacks
     def partial_fit(

@@ -91,13 +91,17 @@ class NGramSmoother(BackoffClassifier):
         return count
 
     def _fit_tree(self, pairs, count):
-        count = self._used_counts(pairs, count)
+        return self._smooth(pairs, self._used_counts(pairs, count))
+
+    def _smooth(self, pairs, count, **options):
+        """`_fit_tree` on the counts that are used; `options` are for `_shares`."""
         n_classes = pairs.n_classes
-        base = base_distribution(self.base, count[:n_classes], self.classes_)
+        root = count[:n_classes].copy()
+        base = base_distribution(self.base, root, self.classes_)
         # A unigram estimator smooths by itself; discounting its counts again would
         # hand the unseen classes only a share of the mass it means for them.
         first = 0 if isinstance(self.base, str) else 1
-        proba, held = self._shares(pairs, count, first)
+        proba, held = self._shares(pairs, count, first, **options)
         if first:
             proba[:n_classes] = base
         if self.interpolate:
@@ -105,7 +109,7 @@ class NGramSmoother(BackoffClassifier):
         else:
             _fast.back_off(
                 pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
-                count, np.zeros(pairs.tree.n_nodes), held, proba,
+                root, np.zeros(pairs.tree.n_nodes), held, proba,
             )  # fmt: skip
         return logarithms(proba, held)
 
@@ -119,10 +123,17 @@ def logarithms(proba: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def discount_levels(
-    pairs: Pairs, count: np.ndarray, discounts: np.ndarray, first_level: int
+    pairs: Pairs,
+    count: np.ndarray,
+    discounts: np.ndarray,
+    first_level: int,
+    overwrite: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(own, held) of absolute discounting with one row of discounts a level."""
-    own = np.empty(pairs.n_pairs)
+    """(own, held) of absolute discounting with one row of discounts a level.
+
+    overwrite: whether `own` may take the place of the counts.
+    """
+    own = count if overwrite else np.empty(pairs.n_pairs)
     held = np.empty(pairs.tree.n_nodes)
     for k in range(first_level, pairs.tree.n_levels):
         here = pairs.tree.level(k)

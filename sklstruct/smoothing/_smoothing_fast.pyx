@@ -55,18 +55,22 @@ cdef inline double kept(double a, const double[::1] discounts) noexcept nogil:
 def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
              const double[::1] count, const double[::1] discounts,
              double[::1] own, double[::1] held):
-    """own = (a - D(a)) / A(n) and held = sum of D(a) / A(n), the nodes first:last."""
+    """own = (a - D(a)) / A(n) and held = sum of D(a) / A(n), the nodes first:last.
+
+    `own` may be `count` itself.
+    """
     cdef Py_ssize_t n, p
-    cdef double total, rest, k
+    cdef double total, rest, k, a
     with nogil:
         for n in range(first, last):
             total = 0.0
             rest = 0.0
             for p in range(ptr[n], ptr[n + 1]):
-                k = kept(count[p], discounts)
+                a = count[p]
+                k = kept(a, discounts)
                 own[p] = k
-                total += count[p]
-                rest += count[p] - k
+                total += a
+                rest += a - k
             held[n] = rest / total
             for p in range(ptr[n], ptr[n + 1]):
                 own[p] = own[p] / total
@@ -99,7 +103,8 @@ def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
     On entry prob is what each context keeps for its own classes, and held(n) what it
     holds back; on return held is b(n) = held(n) / R(n), with R(n) the parent's mass on
     the classes without a pair at n. A node that has seen every class has nothing to
-    back off to and interpolates. At the root a class is seen if its count is not 0.
+    back off to and interpolates. At the root a class is seen if its count, of which the
+    others are not read, is not 0.
     Nodes before `first` are taken as they are.
 
     unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at

@@ -124,7 +124,18 @@ class DiscountingSmoother(HeldOutSmoother):
         rows[first:] = likelihood.minimize(rows[first:])
         self.discounts_ = rows
 
-    def _shares(self, pairs, count, first_level):
+    def _fit_in_place(self, pairs, count):
+        # One array is the counts, those that are used, the shares and the result.
+        count = self._use_counts(pairs, count)
+        return pairs, *self._smooth(pairs, count, overwrite=True)
+
+    def _use_counts(self, pairs, count):
+        """`_used_counts`, in their place where that can be."""
+        return count
+
+    def _shares(self, pairs, count, first_level, overwrite=False):
         discount = self.discounts_ if self._uses_held_out() else self.discount
         self.discounts_ = self._find(discount, pairs, count, first_level)
-        return _engine.discount_levels(pairs, count, self.discounts_, first_level)
+        return _engine.discount_levels(
+            pairs, count, self.discounts_, first_level, overwrite
+        )

@@ -137,3 +137,6 @@ class KneserNeyLM(DiscountingSmoother):
 
     def _used_counts(self, pairs, count):
         return pairs.adjusted_counts(count)
+
+    def _use_counts(self, pairs, count):
+        return pairs.adjust_counts(count)

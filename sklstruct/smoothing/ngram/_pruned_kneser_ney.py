@@ -140,7 +140,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         self.padding = padding
         self.classes = classes
 
-    def _fit_counts(self, reader, pairs, count):
+    def _fit_counts(self, reader, pairs, count, overwrite=False):
         self._counts = None  # partial_fit keeps them
         pairs, source = expand_pairs(pairs)
         count = count[source]

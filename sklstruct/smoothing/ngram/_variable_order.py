@@ -136,7 +136,7 @@ class VariableOrderLM(BackoffClassifier):
     def _fit_tree(self, pairs, count):
         raise NotImplementedError("VariableOrderLM chooses its pairs in _fit_counts")
 
-    def _fit_counts(self, reader, pairs, count):
+    def _fit_counts(self, reader, pairs, count, overwrite=False):
         self._counts = None  # partial_fit keeps them
         pairs, source = expand_pairs(pairs)
         count = count[source]
