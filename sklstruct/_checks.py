@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import chain
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -296,6 +297,13 @@ def check_memory(
         )
 
 
+def check_top_k(k: Any, n_classes: int) -> int:
+    """A number of classes from 1 to all, as an int; ValueError for any other `k`."""
+    if isinstance(k, Integral) and 1 <= k <= n_classes:
+        return int(k)
+    raise ValueError(f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}")
+
+
 def check_rows(n_rows: int, n_classes: int) -> None:
     """MemoryError where a float64 row of every class for every sample cannot be."""
     check_memory(
@@ -303,5 +311,5 @@ def check_rows(n_rows: int, n_classes: int) -> None:
         None,
         f"the matrix of {n_rows} rows and {n_classes} classes",
         "ask for the targets alone (target_log_proba), the best classes (predict, "
-        "top_k) or fewer rows at a time",
+        "predict_top_k) or fewer rows at a time",
     )

@@ -38,6 +38,12 @@ from ._problems import NodeProblems
 # Routing nodes of a level that are expanded, for each leaf that is looked into.
 _BEAM = 4
 
+# Leaves to look into where nobody says: the fewest of these whose log-loss on the fold
+# is the least but for this part of it. Samples of the fold that are asked.
+_LOOKS = (2, 3, 5, 8)
+_WORTH = 0.015
+_ASKED = 1000
+
 # Samples that one thread answers in a row.
 _ROWS = 1024
 
@@ -67,12 +73,14 @@ class DualNodes:
     estimator : DualLinearClassifier
         Its parameters are those of every node.
 
-    n_leaves : int
-        Leaves that are looked into.
+    n_leaves : int or None
+        Leaves that are looked into; None: `join` chooses.
 
     Attributes
     ----------
     loss : str
+
+    n_leaves : int
 
     weights : NodeWeights
 
@@ -86,7 +94,7 @@ class DualNodes:
 
     dtype = (np.float64, np.float32)
 
-    def __init__(self, estimator: DualLinearClassifier, n_leaves: int) -> None:
+    def __init__(self, estimator: DualLinearClassifier, n_leaves: int | None) -> None:
         self.n_leaves = n_leaves
         self.regularizations: list = []
         self.loss = estimator.loss
@@ -110,7 +118,8 @@ class DualNodes:
         if self._fold is None:
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
-                held = draw_fold(samples.code, rng)
+                # in no order: the first of them stand for all where few are asked
+                held = rng.permutation(draw_fold(samples.code, rng))
             self._fold = (
                 held,
                 samples.X[held],
@@ -246,25 +255,44 @@ class DualNodes:
         self.numbers = np.tile(CHAIN, (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
         if self._fold[0].size:
-            first = 0
+            first, start = 0, None
             for t, tree in enumerate(self._trees):
-                fold = self._evidence(t, tree, models[first : first + len(tree.fits)])
-                self.numbers[t], self.fold_log_loss[t] = fit_numbers(fold)
-                first += len(tree.fits)
+                mine = models[first : first + len(tree.fits)]
+                if self.n_leaves is None:
+                    start = self._choose_leaves(t, tree, mine)
+                fold = self._evidence(t, tree, mine, self.n_leaves)
+                self.numbers[t], self.fold_log_loss[t] = fit_numbers(fold, start)
+                first, start = first + len(tree.fits), None
+        if self.n_leaves is None:
+            self.n_leaves = _LOOKS[0]
         del self._trees, self._fold, self._estimator
 
     # -------------------------------------------------------------- calibration
 
-    def _evidence(self, t, tree, models):
-        """What the members of the fold meet in tree t: `Evidence`."""
+    def _choose_leaves(self, t, tree, models):
+        """Set n_leaves by what tree t says of the fold; its numbers."""
+        most = np.count_nonzero(self.role == ROLES["leaf"])
+        found = []
+        for n_leaves in _LOOKS:
+            fold = self._evidence(t, tree, models, n_leaves, _ASKED)
+            found.append(fit_numbers(fold, found[-1][0] if found else None))
+            if n_leaves >= most:  # all of them
+                break
+        least = min(log_loss for _, log_loss in found)
+        k = [log_loss <= (1 + _WORTH) * least for _, log_loss in found].index(True)
+        self.n_leaves = _LOOKS[k]
+        return found[k][0]
+
+    def _evidence(self, t, tree, models, n_leaves, most=None):
+        """What the members of the fold, or `most` of them, meet in tree t."""
         forest, role = self.forest, self.role
         _, X, code, weight = self._fold
         width = int(np.diff(forest.tree_ptr)[t])
-        n = min(code.size, max(200, _FOLD_SIZE // width))
+        n = min(code.size, max(200, _FOLD_SIZE // width), most or code.size)
         X, code, weight = X[:n], code[:n], weight[:n]
         root = int(forest.tree_ptr[t])
         of_node = {int(v): i for i, v in enumerate(models)}
-        beam = _BEAM * self.n_leaves
+        beam = _BEAM * n_leaves
 
         def inside(v, who):
             """g of the children of node v, as the fold's models or the final say."""
@@ -322,7 +350,7 @@ class DualNodes:
         node = column + root
         leaf = (role[node] == ROLES["leaf"]) | (role[node] == ROLES["single"])
         ranked = np.where(leaf[None, :], route, -np.inf)
-        b = min(self.n_leaves, column.size)
+        b = min(n_leaves, column.size)
         best = np.argsort(-ranked, axis=1, kind="stable")[:, :b]
         real = np.take_along_axis(ranked, best, axis=1) > -np.inf
         real &= role[node[best]] == ROLES["leaf"]
@@ -382,8 +410,7 @@ class DualNodes:
     def intercept(self) -> NDArray:
         return self.weights.intercepts()
 
-    def _posterior(self, n_leaves=None):
-        n_leaves = self.n_leaves if n_leaves is None else n_leaves
+    def _posterior(self):
         return Posterior(
             self.weights.kernel(),
             self.model_ptr,
@@ -392,8 +419,8 @@ class DualNodes:
             self.numbers,
             LOSSES[self.loss],
             BEYOND,
-            n_leaves,
-            _BEAM * n_leaves,
+            self.n_leaves,
+            _BEAM * self.n_leaves,
         )
 
     def _desk(self):

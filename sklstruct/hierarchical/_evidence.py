@@ -57,7 +57,9 @@ def _log_total(a):
     return (top + np.log(safe))[..., 0], e / safe
 
 
-def fit_numbers(fold: Evidence) -> tuple[tuple[float, ...], float]:
+def fit_numbers(
+    fold: Evidence, start: tuple[float, ...] | None = None
+) -> tuple[tuple[float, ...], float]:
     """((w_r, w_l, eta, c, c'), mean log-loss of the fold)."""
     n = fold.own.size
     share = fold.weight / fold.weight.sum()
@@ -115,9 +117,12 @@ def fit_numbers(fold: Evidence) -> tuple[tuple[float, ...], float]:
         strength = np.array([SCALE_PRIOR] * 2 + [_ETA_PRIOR] + [_C_PRIOR] * 2)
         return value + strength @ away**2, gradient + 2 * strength * away
 
+    theta = np.array([0.0, 0.0, 0.5, 0.0, 0.0])
+    if start is not None:
+        theta = np.array([np.log(start[0]), np.log(start[1]), *start[2:]])
     found = minimize(
         penalised,
-        np.array([0.0, 0.0, 0.5, 0.0, 0.0]),
+        theta,
         jac=True,
         method="L-BFGS-B",
         bounds=_BOUNDS,

@@ -17,7 +17,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import INT32_MAX, check_memory, check_rows, check_sparse
+from .._checks import (
+    INT32_MAX,
+    check_memory,
+    check_rows,
+    check_sparse,
+    check_top_k,
+)
 from .._compat import Interval, StrOptions, _fit_context
 from .._likelihood import class_codes
 from .._parallel import ThreadMap, row_blocks, rows_per_block
@@ -631,11 +637,7 @@ default="squared_hinge"
             With ``return_log_proba=True`` only.
         """
         X = self._read(X)
-        n_classes = self.classes_.size
-        if not isinstance(k, Integral) or not 1 <= k <= n_classes:
-            raise ValueError(
-                f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}"
-            )
+        k = check_top_k(k, self.classes_.size)
         best = np.empty((X.shape[0], k), dtype=np.int64)
         log_proba = np.empty((X.shape[0], k))
 

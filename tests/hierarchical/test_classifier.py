@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from sklstruct import _checks
 from sklstruct.hierarchical import (
     GammaPrior,
     HierarchicalClassifier,
@@ -1165,11 +1166,9 @@ def test_greedy_is_for_one_tree(train):
 
 
 def test_requests_that_no_machine_can_hold(train, monkeypatch):
-    from sklstruct.hierarchical import _classifier
-
     X, y = train
     model = HierarchicalClassifier(NESTED).fit(X, y)
-    monkeypatch.setattr(_classifier, "_memory", lambda: 8.0 * 10 * 100)
+    monkeypatch.setattr(_checks, "physical_memory", lambda: 8.0 * 10 * 100)
     assert model.predict_proba(X[:100]).shape == (100, 10)
     for call in (model.predict_proba, model.predict_log_proba):
         with pytest.raises(MemoryError, match=r"101 rows.*GiB.*target_log_proba"):

@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import check_grad, minimize
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
-from sklstruct.hierarchical import HierarchicalClassifier
+from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes
 from sklstruct.hierarchical import _evidence as numbers
 from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.linear import DualLinearClassifier
@@ -56,6 +58,15 @@ def data():
 @pytest.fixture(scope="module")
 def new():
     return text(1, n=150, n_classes=K)
+
+
+def random_tree(rng, labels, depth):
+    """Nested lists: leaves of one class and of several, at all levels."""
+    if depth == 0 or labels.size == 1:
+        return labels.tolist()
+    n_children = int(rng.integers(2, max(3, min(labels.size, 6) + 1)))
+    cuts = np.sort(rng.choice(labels.size - 1, n_children - 1, replace=False)) + 1
+    return [random_tree(rng, part, depth - 1) for part in np.split(labels, cuts)]
 
 
 def dual(loss="squared_hinge", **params):
@@ -171,6 +182,37 @@ def test_several_trees_are_the_mean(new, data):
     expected = by_definition(model, X.toarray())
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=2e-4, atol=1e-9)
     check_answers(model, new[0])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_trees(seed):
+    """Whatever the trees, the loss, the leaves that are looked into and the beam."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(5, 60))
+    X, y = text(seed, n=15 * k, n_classes=k)
+    trees = [random_tree(rng, rng.permutation(k), rng.integers(1, 5)) for _ in "abc"]
+    n_trees = int(rng.integers(1, 4))
+    model = HierarchicalClassifier(
+        tuple(trees[:n_trees]), n_taxonomies=n_trees,
+        estimator=dual(LOSSES[seed % 3], max_iter=20, C=10),
+        n_leaves=int(rng.integers(1, 4)), random_state=seed,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    # numbers that no fit would find
+    model.nodes_.numbers = np.column_stack(
+        [rng.uniform(0.2, 3, (n_trees, 2)), rng.random(n_trees),
+         rng.normal(size=(n_trees, 2)) * 3]
+    )  # fmt: skip
+    some = X[rng.choice(X.shape[0], 15, replace=False)]
+    for n_leaves in (model.n_leaves_, 1000):
+        model.nodes_.n_leaves = n_leaves
+        np.testing.assert_allclose(
+            model.predict_proba(some), by_definition(model, some.toarray()),
+            rtol=1e-3, atol=1e-9,
+        )  # fmt: skip
+        check_answers(model, some)
 
 
 def check_answers(model, X):
@@ -294,9 +336,9 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     X, y = data
     caught = {}
 
-    def evidence_of(self, t, tree, models):
+    def evidence_of(self, *args):
         caught["nodes"], caught["held"] = self, self._fold[0]
-        caught["fold"] = real(self, t, tree, models)
+        caught["fold"] = real(self, *args)
         return caught["fold"]
 
     real = DualNodes._evidence
@@ -332,13 +374,58 @@ def test_calibrated_probabilities_are_good(data, new):
     assert found < -chain.target_log_proba(X, y).mean()
 
 
-def test_auto(data):
-    model = HierarchicalClassifier(ONE_LEVEL, estimator=dual("auto"), random_state=0)
-    assert model.fit(*data).nodes_.loss in ("squared_hinge", "log_loss")
+def test_auto(monkeypatch, data):
+    """The loss of the smaller log-loss at the nodes that are tried, and its C."""
+    seen = {}
+    real = _dual_nodes._chain_log_loss
+
+    def spy(problems, number, fits, loss):
+        seen[loss] = real(problems, number, fits, loss) * handicap.get(loss, 1)
+        return seen[loss]
+
+    monkeypatch.setattr(_dual_nodes, "_chain_log_loss", spy)
+    for handicap in ({}, {"log_loss": 100}, {"squared_hinge": 100}):
+        model = HierarchicalClassifier(ONE_LEVEL, estimator=dual("auto"))
+        model.set_params(random_state=0).fit(*data)
+        assert set(seen) == {"squared_hinge", "log_loss"}
+        assert model.nodes_.loss == min(seen, key=seen.get)
+        C = {"squared_hinge": 1, "log_loss": 10}[model.nodes_.loss]
+        assert (model.C_ == C).all() and model.nodes_.loss not in handicap
+
+
+def test_leaves_that_are_looked_into(monkeypatch, loss, data):
+    """As few as are worth it."""
+    monkeypatch.setattr(_dual_nodes, "_ASKED", 10**6)
     X, y = data
-    noise = np.random.default_rng(0).integers(0, K, y.size)
-    assert model.fit(X, noise).nodes_.loss == "log_loss"
-    assert (model.C_ == 10).all()
+    params = {"estimator": dual(loss, C=3), "random_state": 0}
+    groups = [[k for k in range(K) if k % 8 == j] for j in range(8)]  # hard to route
+    fold = {
+        b: HierarchicalClassifier(groups, n_leaves=b, **params)
+        .fit(X, y)
+        .nodes_.fold_log_loss[0]
+        for b in (2, 3, 5, 8)
+    }
+    for worth in (0.5, 0.02, 0.001):
+        monkeypatch.setattr(_dual_nodes, "_WORTH", worth)
+        good = [b for b in fold if fold[b] <= (1 + worth) * min(fold.values())]
+        expected = min(good)
+        model = HierarchicalClassifier(groups, **params).fit(X, y)
+        assert model.n_leaves_ == expected == model.nodes_.n_leaves
+        assert model.nodes_.fold_log_loss[0] == pytest.approx(fold[expected], rel=1e-4)
+    one_each = HierarchicalClassifier(groups, estimator=dual()).fit(X[:K], y[:K])
+    assert one_each.n_leaves_ == 2  # no fold to choose by
+    # the fold stands in no order, so that the first of it are like the others
+    seen = []
+    real = DualNodes._choose_leaves
+
+    def choose(self, t, tree, models):
+        seen.append(self._fold[2])
+        return real(self, t, tree, models)
+
+    monkeypatch.setattr(DualNodes, "_choose_leaves", choose)
+    order = np.argsort(y, kind="stable")
+    HierarchicalClassifier(groups, **params).fit(X[order], y[order])
+    assert np.unique(seen[0][: seen[0].size // 3]).size > K // 2
 
 
 def test_threads(loss, data, new):

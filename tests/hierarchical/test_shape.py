@@ -87,6 +87,46 @@ def test_two_routing_levels():
     assert (found == y[2700:]).mean() > 0.9
 
 
+def test_more_than_20000_classes():
+    """The second routing level comes by itself; the beam leaves most of it out."""
+    k = 20_001
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.arange(k), rng.integers(0, k, 2000)])
+    # five words that say the digits of the class, and one that says nothing
+    column = np.stack([10 * i + y // 10**i % 10 for i in range(5)], axis=1)
+    column = np.column_stack([column, rng.integers(50, 3000, y.size)])
+    shape = y.size, 3000
+    X = sp.csr_matrix(
+        (np.full(column.size, 6**-0.5, np.float32), column.ravel(),
+         6 * np.arange(y.size + 1)), shape=shape,
+    )  # fmt: skip
+    node = DualLinearClassifier(max_iter=2, weight_threshold=0.02)
+    model = HierarchicalClassifier(
+        "rand", estimator=node, max_leaf=100, n_leaves=2, random_state=0
+    ).fit(X, y)
+    tree = model.taxonomy_
+    leaves, _ = sizes(tree)
+    assert tree.depth == 2 and leaves.max() <= 100
+    assert np.diff(tree.child_ptr).max() <= 128
+    # more nodes at the second level than the beam holds
+    assert (~tree.is_leaf).sum() - 1 > 4 * model.n_leaves_
+    proba = model.predict_proba(X[:20])
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-10)
+    np.testing.assert_array_equal(model.predict(X[:20]), proba.argmax(axis=1))
+    best, log_proba = model.predict_top_k(X[:20], 3, return_log_proba=True)
+    np.testing.assert_array_equal(best[:, 0], proba.argmax(axis=1))
+    np.testing.assert_allclose(np.exp(log_proba), -np.sort(-proba, axis=1)[:, :3])
+    target = model.target_log_proba(X[:20], y[:20])
+    np.testing.assert_allclose(np.exp(target), proba[np.arange(20), y[:20]])
+    for i in range(3):
+        np.testing.assert_array_equal(model.predict_proba(X[i]), proba[[i]])
+    # with a beam that holds every node, what was pending is as far as c' said
+    model.nodes_.n_leaves = 1000
+    every = model.predict_proba(X[:5])
+    np.testing.assert_allclose(every.sum(axis=1), 1, atol=1e-10)
+    np.testing.assert_array_equal(model.predict(X[:5]), every.argmax(axis=1))
+
+
 def test_given_trees_and_builders_are_as_they_were_given(texts):
     X, y = texts
     few = y < 60
