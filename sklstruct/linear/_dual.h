@@ -14,6 +14,17 @@
 typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #endif
 
+/* What a step reads of a sample. */
+typedef struct {
+    const float *x;       /* (n,) values of the features that others have too */
+    const int32_t *index; /* their rows of W; NULL: 0, 1, 2, ... */
+    ptrdiff_t n;
+    float own; /* sum of the squares of the values that no other sample has */
+    float q;   /* that of all values, and of the constant */
+    float C;
+    ptrdiff_t y; /* lane of its outcome, negative for none of them */
+} sklstruct_sample;
+
 /* Ask for the first lines of the rows of W that a sample will meet; the hardware finds
  * the rest of a long row. */
 static inline void sklstruct_ask(
@@ -24,6 +35,16 @@ static inline void sklstruct_ask(
         for (k = 0; k < n; k++)
             for (i = 0; i < lines; i += 16)
                 SKLSTRUCT_PREFETCH(W + index[k] * M + i);
+}
+
+/* Ask for n numbers of 32 bits. */
+static inline void sklstruct_ask_run(ptrdiff_t n, const void *start)
+{
+    const char *line = (const char *)start, *end = line + 4 * n;
+    for (; line < end; line += 64)
+        SKLSTRUCT_PREFETCH(line);
+    if (n > 0)
+        SKLSTRUCT_PREFETCH(end - 1);
 }
 
 /* z += sum_k x[k] W[index[k]]; a dense row has index NULL, for 0, 1, 2, ... Four times
@@ -169,6 +190,127 @@ SKLSTRUCT_WIDE static double sklstruct_hinge(
     });
     *most = sklstruct_largest(top);
     return sklstruct_total(sum);
+}
+
+/* Scores, step and change of the weights in one go for 16 or 32 lanes, which stay in
+ * registers: a row of W is one or two cache lines, and what else there is to do for a
+ * sample would take as long as its weights. Two running sums each, because a sum waits
+ * for the one before. W and `last`, the weights of the constant, are aligned to lines
+ * where that is to be fast. `sums` (16,) gets the sizes of the steps. */
+#ifdef SKLSTRUCT_VECTORS
+typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_alias));
+
+#define SKLSTRUCT_STRIP_SCORES(row)                                                 \
+    do {                                                                            \
+        for (k = 0; k + 2 <= s->n; k += 2) {                                        \
+            const float *one = W + (ptrdiff_t)(row(k)) * M;                         \
+            const float *two = W + (ptrdiff_t)(row(k + 1)) * M;                     \
+            for (j = 0; j < M / 16; j++) {                                          \
+                z[j] += s->x[k] * ((const sklstruct_v16 *)one)[j];                  \
+                more[j] += s->x[k + 1] * ((const sklstruct_v16 *)two)[j];           \
+            }                                                                       \
+        }                                                                           \
+        if (k < s->n) {                                                             \
+            const float *one = W + (ptrdiff_t)(row(k)) * M;                         \
+            for (j = 0; j < M / 16; j++)                                            \
+                z[j] += s->x[k] * ((const sklstruct_v16 *)one)[j];                  \
+        }                                                                           \
+    } while (0)
+#define SKLSTRUCT_STRIP_SPREAD(row)                                                 \
+    for (k = 0; k < s->n; k++) {                                                    \
+        sklstruct_v16 *w = (sklstruct_v16 *)(W + (ptrdiff_t)(row(k)) * M);          \
+        for (j = 0; j < M / 16; j++)                                                \
+            w[j] += s->x[k] * step.all[j];                                          \
+    }
+#define SKLSTRUCT_INDEXED(k) s->index[k]
+#define SKLSTRUCT_COUNTED(k) (k)
+
+#define SKLSTRUCT_HINGE_STRIP(name, lanes)                                          \
+    SKLSTRUCT_WIDE static void name(                                                \
+        const sklstruct_sample *s, float constant, float rest, const float *live,   \
+        float *W, float *last, float *a, float *sums)                               \
+    {                                                                               \
+        enum { M = lanes };                                                         \
+        union { sklstruct_v16 all[M / 16]; float lane[M]; } step;                   \
+        union { sklstruct_i16 all; int64_t part[8]; } far;                          \
+        sklstruct_v16 z[M / 16], more[M / 16];                                      \
+        sklstruct_v16 *dual = (sklstruct_v16 *)a, *bias = (sklstruct_v16 *)last;    \
+        const sklstruct_v16 *use = (const sklstruct_v16 *)live;                     \
+        const float h = 0.5f / s->C, inverse = 1.0f / (s->q + h);                   \
+        float own = 0, score = 0;                                                   \
+        int64_t any = 0;                                                            \
+        ptrdiff_t j, k;                                                             \
+        for (j = 0; j < M / 16; j++) {                                              \
+            z[j] = constant * bias[j] + s->own * dual[j];                           \
+            more[j] = (sklstruct_v16){0};                                           \
+        }                                                                           \
+        if (s->index)                                                               \
+            SKLSTRUCT_STRIP_SCORES(SKLSTRUCT_INDEXED);                              \
+        else                                                                        \
+            SKLSTRUCT_STRIP_SCORES(SKLSTRUCT_COUNTED);                              \
+        if (s->y >= 0)                                                              \
+            own = a[s->y];                                                          \
+        for (j = 0; j < M / 16; j++) {                                              \
+            sklstruct_v16 b = -dual[j], new;                                        \
+            z[j] += more[j];                                                        \
+            new = b - (h * b - z[j] - 1.0f) * inverse;                              \
+            new = (sklstruct_v16)((sklstruct_i16)new & (sklstruct_i16)(new > 0));   \
+            step.all[j] = (b - new) * use[j];                                       \
+        }                                                                           \
+        if (s->y >= 0) {                                                            \
+            float new;                                                              \
+            score = ((const float *)z)[s->y];                                       \
+            new = own - (score - 1.0f + h * own) * inverse;                         \
+            step.lane[s->y] = (new > 0 ? new : 0) - own;                            \
+        }                                                                           \
+        far.all = (sklstruct_i16){0};                                               \
+        for (j = 0; j < M / 16; j++) {                                              \
+            sklstruct_v16 size = (sklstruct_v16)(                                   \
+                (sklstruct_i16)step.all[j] & 0x7fffffff);                           \
+            dual[j] += step.all[j];                                                 \
+            *(sklstruct_v16 *)sums += size;                                         \
+            far.all |= (sklstruct_i16)(size * s->q > rest);                         \
+        }                                                                           \
+        for (j = 0; j < 8; j++)                                                     \
+            any |= far.part[j];                                                     \
+        if (!any)                                                                   \
+            return;                                                                 \
+        for (j = 0; j < M / 16; j++)                                                \
+            bias[j] += constant * step.all[j];                                      \
+        if (s->index)                                                               \
+            SKLSTRUCT_STRIP_SPREAD(SKLSTRUCT_INDEXED)                               \
+        else                                                                        \
+            SKLSTRUCT_STRIP_SPREAD(SKLSTRUCT_COUNTED)                               \
+    }
+
+SKLSTRUCT_HINGE_STRIP(sklstruct_hinge_16, 16)
+SKLSTRUCT_HINGE_STRIP(sklstruct_hinge_32, 32)
+#endif
+
+/* Whether there is a fused step for M lanes, and that step. */
+static inline int sklstruct_has_strip(ptrdiff_t M)
+{
+#ifdef SKLSTRUCT_VECTORS
+    return M == 16 || M == 32;
+#else
+    (void)M;
+    return 0;
+#endif
+}
+
+static inline void sklstruct_hinge_strip(
+    ptrdiff_t M, const sklstruct_sample *s, float constant, float rest,
+    const float *live, float *W, float *last, float *a, float *sums)
+{
+#ifdef SKLSTRUCT_VECTORS
+    if (M == 16)
+        sklstruct_hinge_16(s, constant, rest, live, W, last, a, sums);
+    else
+        sklstruct_hinge_32(s, constant, rest, live, W, last, a, sums);
+#else
+    (void)M, (void)s, (void)constant, (void)rest, (void)live;
+    (void)W, (void)last, (void)a, (void)sums;
+#endif
 }
 
 /* Any x. */

@@ -384,7 +384,8 @@ default="squared_hinge"
             loss, constant, self.tol, self.max_iter, self.weight_threshold, stop
         )
         cost = costs(C, weight)
-        node = Node(X, 0, X.shape[0], code, cost, self.classes_.size, held)
+        divide = loss != "log_loss" or self.weight_threshold > 0
+        node = Node(X, 0, X.shape[0], code, cost, self.classes_.size, held, divide)
         blocks = node.blocks(settings)
 
         def fit(b):

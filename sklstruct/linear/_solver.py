@@ -2,6 +2,9 @@
 
 One-vs-rest losses separate over outcomes, which come in blocks of `BLOCK`: memory is
 that of a block, however many there are, and the blocks can be shared out to threads.
+Within a block the descent takes strips of `STRIP` outcomes, because a narrow strip of
+weights stays in the cache for all of its epochs where the block would be read from
+memory in each.
 
 The samples of a fold come last. The descent first ends without them, and what it then
 says of them is what a model says of samples that it has not seen; after that they join,
@@ -19,13 +22,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
-from ._weights import Features, Piece, as_rows, lanes_of, piece_of
+from ._weights import Division, Piece, Strip, lanes_of, packed, whole
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
 
-# Outcomes of a one-vs-rest loss that are fitted together.
+# Outcomes of a one-vs-rest loss that are stored together, and that are fitted together:
+# two lines of the cache.
 BLOCK = 256
+STRIP = 32
 
 
 class Settings(NamedTuple):
@@ -69,6 +74,10 @@ class Node:
 
     held : ndarray of int32
         The fold, positions among the samples, ascending.
+
+    divide : bool, default=True
+        Whether features of one sample are kept apart: faster, but weights that are
+        stored whole have to be copied.
     """
 
     def __init__(
@@ -80,17 +89,10 @@ class Node:
         cost: NDArray,
         n_outcomes: int,
         held: NDArray,
+        divide: bool = True,
     ) -> None:
         self.outcome, self.cost, self.held = outcome, cost, held
-        self.rows = as_rows(X, start, stop)
-        if sp.issparse(X):
-            index = X.indices[X.indptr[start] : X.indptr[stop]]
-            self.features = Features.of(index, X.shape[1])
-            indptr = X.indptr[start : stop + 1].astype(np.int64)
-            rows = type(self.rows).sparse(X.data, self.features.rows(index), indptr)
-            self.rows = rows
-        else:
-            self.features = Features.all(X.shape[1])
+        self.division = Division.of(X, start, stop, divide)
         # two outcomes are one problem, whatever the loss
         self.n_rows = 1 if n_outcomes == 2 else n_outcomes
 
@@ -98,30 +100,56 @@ class Node:
         """(first, last) outcomes of each call of `fit`."""
         if settings.loss == "log_loss":
             return [(0, self.n_rows)]
-        return [(a, min(a + BLOCK, self.n_rows)) for a in range(0, self.n_rows, BLOCK)]
+        return _runs(0, self.n_rows, BLOCK)
 
     def fit(self, block: tuple[int, int], settings: Settings, seed: int) -> Fit:
         """Fit some outcomes."""
-        m = block[1] - block[0]
-        # duals are let go before the weights are packed
-        W, *rest = self._descend(block[0], m, settings, seed)
-        piece = piece_of(W, self.features, m, settings.threshold, settings.constant)
-        return Fit(piece, *rest)
+        n, m = self.outcome.size, block[1] - block[0]
+        fold_scores = np.empty((self.held.size, m), dtype=np.float32)
+        n_iter, converged = 0, True
+        q = np.empty(n, dtype=np.float32)
+        kernels.squares(self.division.rows, settings.constant, q)
+        q += self.division.own
+        # the multinomial loss does not separate
+        step = m if settings.loss == "log_loss" else STRIP
 
-    def _descend(self, first, m, settings, seed):
-        """(weights, fold scores, epochs, whether tol was met)."""
+        def strips():
+            nonlocal n_iter, converged
+            for a, b in _runs(*block, step):
+                strip, scores, epochs, met = self._descend(a, b - a, q, settings, seed)
+                fold_scores[:, a - block[0] : b - block[0]] = scores
+                n_iter, converged = max(n_iter, epochs), converged and met
+                yield strip
+
+        if settings.threshold == 0:
+            piece = whole(self.division, strips(), m, settings.constant)
+        else:
+            piece = packed(
+                self.division, strips(), m, settings.constant, settings.threshold
+            )
+        return Fit(piece, fold_scores, n_iter, converged)
+
+    def _descend(self, first, m, q, settings, seed):
+        """(Strip, fold scores, epochs, whether tol was met) of m outcomes."""
         M, n = lanes_of(m), self.outcome.size
         lane = self.outcome - np.int32(1 if self.n_rows == 1 else first)
         lane[lane >= m] = -1
         loss = settings.loss
         if self.n_rows == 1 and loss == "log_loss":
             loss = "ovr_log_loss"
+        division = self.division
         task = kernels.Task(
-            self.rows, lane, self.cost, kernels.LOSS_CODES[loss], settings.constant
+            division.rows,
+            division.own,
+            q,
+            lane,
+            self.cost,
+            kernels.LOSS_CODES[loss],
+            settings.constant,
         )
-        W = np.zeros((self.features.size + 1, M), dtype=np.float32)
-        dual = np.zeros((n, M), dtype=np.float32)
-        room = np.zeros((kernels.ROOM, M), dtype=np.float32)
+        W = _zeros(division.shared.size + 1, M)
+        dual = _zeros(n, M)
+        room = _zeros(kernels.ROOM, M)
         room[-1, :m] = 1
         state = np.array([seed], dtype=np.uint64)
         stop, tol = settings.stop, settings.tol
@@ -146,7 +174,18 @@ class Node:
             more, change, _ = descend(every, reference, tol, settings.max_iter)
             n_iter += more
             converged = converged and change <= tol * reference
-        return W, fold_scores, n_iter, bool(converged)
+        return Strip(W, dual, m), fold_scores, n_iter, bool(converged)
+
+
+def _runs(first, last, step):
+    return [(a, min(a + step, last)) for a in range(first, last, step)]
+
+
+def _zeros(n, M):
+    """(n, M) floats from the start of a line of the cache."""
+    base = np.zeros(n * M + 15, dtype=np.float32)
+    skip = -base.ctypes.data % 64 // 4
+    return base[skip : skip + n * M].reshape(n, M)
 
 
 def peak_bytes(

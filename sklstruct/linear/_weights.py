@@ -6,7 +6,7 @@ a sample asks for those of its features and no others. The layout is in `_weight
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,10 +42,6 @@ class Features(NamedTuple):
         return cls.of_words(words)
 
     @classmethod
-    def all(cls, n_features: int) -> Features:
-        return cls.of(np.arange(n_features, dtype=np.int32), n_features)
-
-    @classmethod
     def of_words(cls, words: NDArray) -> Features:
         rank = np.empty(words.size, dtype=np.int32)
         return cls(words, rank, kernels.ranks(words, rank))
@@ -63,6 +59,63 @@ class Features(NamedTuple):
         return out
 
 
+class Division(NamedTuple):
+    """The features of some samples, those of one sample alone apart from the others."""
+
+    features: Features
+    rows: kernels.Rows  # values of the shared features
+    shared: NDArray  # (n_shared,) int32: which of the features they are
+    lone_ptr: NDArray  # (n + 1,) int64
+    lone_x: NDArray  # values of the features of one sample
+    lone: NDArray  # int32: which they are
+    own: NDArray  # (n,) sums of the squares of lone_x
+
+    @classmethod
+    def of(
+        cls, X: NDArray | sp.csr_matrix, start: int, stop: int, divide: bool = True
+    ) -> Division:
+        """Of rows start to stop of X, float32 and int32; else all are shared."""
+        n, d = stop - start, X.shape[1]
+        rows = as_rows(X, start, stop)
+        own = np.zeros(n, dtype=np.float32)
+        lone_ptr = np.zeros(n + 1, dtype=np.int64)
+        if not sp.issparse(X):
+            every, nothing = np.arange(d, dtype=np.int32), np.zeros(0, dtype=np.int32)
+            lone_x = nothing.view(np.float32)
+            features = Features.of(every, d)
+            return cls(features, rows, every, lone_ptr, lone_x, nothing, own)
+        index = X.indices[X.indptr[start] : X.indptr[stop]]
+        once = np.zeros(d // 64 + 1, dtype=np.uint64)
+        again = np.zeros_like(once)
+        kernels.mark_again(index, once, again)
+        again = again if divide else once
+        features, shared = Features.of_words(once), Features.of_words(again)
+        n_lone = features.size - shared.size
+        x = np.empty(index.size - n_lone, dtype=np.float32)
+        local = np.empty(x.size, dtype=np.int32)
+        indptr = np.empty(n + 1, dtype=np.int64)
+        lone_x = np.empty(n_lone, dtype=np.float32)
+        lone = np.empty(n_lone, dtype=np.int32)
+        kernels.divide(
+            rows, again, shared.rank, x, local, indptr, lone_x, lone, lone_ptr, own
+        )
+        return cls(
+            features,
+            kernels.Rows.sparse(x, local, indptr),
+            features.rows(shared.columns()),
+            lone_ptr,
+            lone_x,
+            features.rows(lone),
+            own,
+        )
+
+    def strip(self, W: NDArray, dual: NDArray) -> kernels.Strip:
+        """The weights of the lanes of W (shared + 1, L) and dual (n, L)."""
+        return kernels.Strip(
+            W, dual, self.shared, self.lone_ptr, self.lone_x, self.lone
+        )
+
+
 class Piece(NamedTuple):
     """The weights of one node."""
 
@@ -73,34 +126,77 @@ class Piece(NamedTuple):
     n_outcomes: int
 
 
-def piece_of(
-    W: NDArray, features: Features, n_outcomes: int, threshold: float, constant: float
-) -> Piece:
-    """Weights W (size + 1, lanes), the last row that of the constant feature.
+class Strip(NamedTuple):
+    """Some outcomes of a node as the descent leaves them."""
 
-    Those of at most `threshold` times the largest of their outcome are dropped;
-    intercepts never are.
+    W: NDArray  # (shared + 1, lanes), the last row that of the constant feature
+    dual: NDArray  # (n, lanes)
+    n_outcomes: int
+
+
+def whole(
+    division: Division, strips: Iterable[Strip], n_outcomes: int, constant: float
+) -> Piece:
+    """All weights of the outcomes of the strips, which are taken one by one."""
+    M = lanes_of(n_outcomes)
+    W, intercept, first = None, np.zeros(M, dtype=np.float32), 0
+    for strip in strips:
+        lanes = slice(first, first + strip.n_outcomes)
+        if strip.n_outcomes == n_outcomes and division.lone_x.size == 0:
+            W = strip.W[:-1]  # no copy of what may be half of the memory
+            intercept = strip.W[-1] * np.float32(constant)
+            break
+        if W is None:
+            W = np.zeros((division.features.size, M), dtype=np.float32)
+        intercept[lanes] = strip.W[-1, : strip.n_outcomes] * np.float32(constant)
+        division.strip(strip.W, strip.dual).spread(first, strip.n_outcomes, W)
+        first = lanes.stop
+    cell = W.reshape(-1).view(np.uint32)
+    return Piece(division.features, None, cell, intercept, n_outcomes)
+
+
+def packed(
+    division: Division,
+    strips: Iterable[Strip],
+    n_outcomes: int,
+    constant: float,
+    threshold: float,
+) -> Piece:
+    """The same without weights of at most `threshold` times the largest of theirs.
+
+    Intercepts are never dropped.
     """
-    intercept = W[-1] * np.float32(constant)
-    if threshold == 0:
-        cell = W[:-1].reshape(-1).view(np.uint32)
-        return Piece(features, None, cell, intercept, n_outcomes)
-    top = np.zeros(n_outcomes, dtype=np.float32)
-    for rows in np.array_split(W[:-1, :n_outcomes], max(1, W.shape[0] // 4096)):
-        np.maximum(top, np.abs(rows).max(axis=0, initial=0), out=top)
-    least = top * np.float32(threshold)
-    length = np.empty(features.size, dtype=np.uint32)
-    kernels.lengths(W, least, length)
-    total = int(length.sum(dtype=np.int64))
+    M, features = lanes_of(n_outcomes), division.features
+    intercept = np.zeros(M, dtype=np.float32)
+    count = np.zeros(features.size, dtype=np.uint32)
+    parts, first = [], 0
+    for strip in strips:
+        lanes = slice(first, first + strip.n_outcomes)
+        intercept[lanes] = strip.W[-1, : strip.n_outcomes] * np.float32(constant)
+        weights = division.strip(strip.W, strip.dual)
+        least = np.empty(strip.W.shape[1], dtype=np.float32)
+        weights.largest(least)
+        least *= np.float32(threshold)
+        least[strip.n_outcomes :] = np.inf  # padding
+        weights.count(least, count)
+        parts.append((weights, first, least))
+        first = lanes.stop
+    length = np.minimum(count + (count + 1) // 2, np.uint32(M))
+    end = np.cumsum(length, dtype=np.int64)
+    total = int(end[-1]) if end.size else 0
     if total > _MOST_CELLS:
         raise ValueError(
             f"weight_threshold={threshold} leaves {total} weights of a node, more than "
             f"{_MOST_CELLS}; increase it, or use a taxonomy with smaller leaves"
         )
-    words = np.zeros_like(features.words)
-    start = np.zeros(np.count_nonzero(length) + 1, dtype=np.uint32)
     cell = np.zeros(total + 1, dtype=np.uint32)  # never empty: the kernel points to it
-    kernels.pack(W, least, length, features.columns(), words, start, cell)
+    at = (end - length).astype(np.uint32)
+    filled = np.zeros_like(count)
+    for weights, first, least in parts:
+        weights.pack(first, M, least, at, count, filled, cell)
+    words = np.zeros_like(features.words)
+    kernels.keep(features.columns(), length, words)
+    start = np.append(at[length > 0], np.uint32(total))
     return Piece(Features.of_words(words), start, cell[:total], intercept, n_outcomes)
 
 

@@ -18,6 +18,19 @@ def mark(const int32_t[::1] index, uint64_t[::1] words):
             words[index[k] >> 6] |= <uint64_t>1 << (index[k] & 63)
 
 
+def mark_again(
+    const int32_t[::1] index, uint64_t[::1] once, uint64_t[::1] again
+):
+    """Set the bits of the features in `index`, and of those that come again."""
+    cdef Py_ssize_t k
+    cdef uint64_t bit
+    with nogil:
+        for k in range(index.shape[0]):
+            bit = <uint64_t>1 << (index[k] & 63)
+            again[index[k] >> 6] |= once[index[k] >> 6] & bit
+            once[index[k] >> 6] |= bit
+
+
 def ranks(const uint64_t[::1] words, int32_t[::1] rank):
     """rank[w] = bits before word w. Returns the number of all."""
     cdef Py_ssize_t w, total = 0
@@ -52,52 +65,130 @@ def features_of(const uint64_t[::1] words, int32_t[::1] feature):
                     r += 1
 
 
-def lengths(const float[:, ::1] W, const float[::1] least, uint32_t[::1] length):
-    """Cells of each row but the last when entries up to least[k] are left out."""
-    cdef Py_ssize_t r, k, n, M = W.shape[1]
-    with nogil:
-        for r in range(W.shape[0] - 1):
-            n = 0
-            for k in range(least.shape[0]):
-                n += fabsf(W[r, k]) > least[k]
-            n += (n + 1) // 2
-            length[r] = <uint32_t>(n if n < M else M)
+cdef class Strip:
+    """The weights of some outcomes of a node, as the descent leaves them.
+
+    W (shared + 1, L): of the features that several samples have, `shared` their rows
+    among the features of the node. Those of others are the value times the duals of
+    the sample: sample i has lone_x and lone (rows) from lone_ptr[i], duals dual[i].
+    """
+
+    def __init__(
+        self, const float[:, ::1] W, const float[:, ::1] dual,
+        const int32_t[::1] shared, const int64_t[::1] lone_ptr,
+        const float[::1] lone_x, const int32_t[::1] lone,
+    ):
+        self.W, self.dual, self.shared = W, dual, shared
+        self.lone_ptr, self.lone_x, self.lone = lone_ptr, lone_x, lone
+
+    def largest(self, float[::1] top):
+        """top[k] = the largest size of a weight of lane k."""
+        cdef Py_ssize_t r, i, t, k, L = top.shape[0]
+        cdef float most, size
+        cdef const float* w
+        with nogil:
+            for k in range(L):
+                top[k] = 0
+            for r in range(self.shared.shape[0]):
+                w = &self.W[r, 0]
+                for k in range(L):
+                    top[k] = fabsf(w[k]) if fabsf(w[k]) > top[k] else top[k]
+            for i in range(self.lone_ptr.shape[0] - 1):
+                most = 0
+                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
+                    size = fabsf(self.lone_x[t])
+                    most = size if size > most else most
+                if most > 0:
+                    w = &self.dual[i, 0]
+                    for k in range(L):
+                        size = most * fabsf(w[k])
+                        top[k] = size if size > top[k] else top[k]
+
+    def count(self, const float[::1] least, uint32_t[::1] count):
+        """count[r] += weights of row r that are more than least[k]."""
+        cdef Py_ssize_t r, i, t, L = least.shape[0]
+        with nogil:
+            for r in range(self.shared.shape[0]):
+                count[self.shared[r]] += <uint32_t>sklstruct_above(
+                    L, &self.W[r, 0], 1, &least[0]
+                )
+            for i in range(self.lone_ptr.shape[0] - 1):
+                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
+                    count[self.lone[t]] += <uint32_t>sklstruct_above(
+                        L, &self.dual[i, 0], self.lone_x[t], &least[0]
+                    )
+
+    def pack(
+        self, Py_ssize_t first, Py_ssize_t M, const float[::1] least,
+        const uint32_t[::1] at, const uint32_t[::1] count, uint32_t[::1] filled,
+        uint32_t[::1] cell,
+    ):
+        """Write the weights of the outcomes from `first` on into the rows of cells.
+
+        Row r begins at at[r], has count[r] weights of all strips and filled[r] so far.
+        """
+        cdef Py_ssize_t r, i, t, row, L = least.shape[0]
+        with nogil:
+            for r in range(self.shared.shape[0]):
+                row = self.shared[r]
+                if count[row]:
+                    filled[row] += <uint32_t>write(
+                        &self.W[r, 0], 1, &least[0], L, first, M, count[row],
+                        filled[row], <float*>&cell[at[row]],
+                    )
+            for i in range(self.lone_ptr.shape[0] - 1):
+                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
+                    row = self.lone[t]
+                    if count[row]:
+                        filled[row] += <uint32_t>write(
+                            &self.dual[i, 0], self.lone_x[t], &least[0], L, first, M,
+                            count[row], filled[row], <float*>&cell[at[row]],
+                        )
+
+    def spread(self, Py_ssize_t first, Py_ssize_t m, float[:, ::1] out):
+        """out[r, first + k] = the weight of row r for k < m; other cells stay."""
+        cdef Py_ssize_t r, i, t, k
+        with nogil:
+            for r in range(self.shared.shape[0]):
+                for k in range(m):
+                    out[self.shared[r], first + k] = self.W[r, k]
+            for i in range(self.lone_ptr.shape[0] - 1):
+                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
+                    for k in range(m):
+                        out[self.lone[t], first + k] = self.lone_x[t] * self.dual[i, k]
 
 
-def pack(
-    const float[:, ::1] W, const float[::1] least, const uint32_t[::1] length,
-    const int32_t[::1] feature, uint64_t[::1] words, uint32_t[::1] start,
-    uint32_t[::1] cell,
+cdef inline Py_ssize_t write(
+    const float* w, float factor, const float* least, Py_ssize_t L, Py_ssize_t first,
+    Py_ssize_t M, Py_ssize_t count, Py_ssize_t filled, float* value,
+) noexcept nogil:
+    """Add the weights factor * w of L lanes to a row of cells; their number."""
+    cdef Py_ssize_t k, n = sklstruct_above(L, w, factor, least), left = n
+    cdef uint16_t* lane = <uint16_t*>(value + count)
+    cdef bint full = count + (count + 1) // 2 >= M
+    k = 0
+    while left:
+        if fabsf(factor * w[k]) > least[k]:
+            if full:
+                value[first + k] = factor * w[k]
+            else:
+                value[filled] = factor * w[k]
+                lane[filled] = <uint16_t>(first + k)
+                filled += 1
+            left -= 1
+        k += 1
+    return n
+
+
+def keep(
+    const int32_t[::1] feature, const uint32_t[::1] length, uint64_t[::1] words
 ):
-    """Write the rows with a length: their bits, starts (the first is 0) and cells."""
-    cdef Py_ssize_t r, k, n, at = 0, row = 0, M = W.shape[1], count
-    cdef float* value = <float*>&cell[0]
-    cdef uint16_t* lane
+    """Set the bits of the features whose rows have cells."""
+    cdef Py_ssize_t r
     with nogil:
         for r in range(length.shape[0]):
-            if length[r] == 0:
-                continue
-            words[feature[r] >> 6] |= <uint64_t>1 << (feature[r] & 63)
-            n = 0
-            if length[r] == M:
-                for k in range(M):
-                    value[at + k] = 0
-                for k in range(least.shape[0]):
-                    if fabsf(W[r, k]) > least[k]:
-                        value[at + k] = W[r, k]
-            else:
-                count = 2 * <Py_ssize_t>length[r] // 3
-                lane = <uint16_t*>&cell[at + count]
-                for k in range(least.shape[0]):
-                    if fabsf(W[r, k]) > least[k]:
-                        value[at + n] = W[r, k]
-                        lane[n] = <uint16_t>k
-                        n += 1
-                if count & 1:
-                    lane[count] = 0
-            at += length[r]
-            row += 1
-            start[row] = <uint32_t>at
+            if length[r]:
+                words[feature[r] >> 6] |= <uint64_t>1 << (feature[r] & 63)
 
 
 def unpack(
@@ -201,6 +292,39 @@ cdef class Rows:
             if n > 0:
                 x[0] = &self.data[i * n]
         return n
+
+
+def divide(
+    Rows rows, const uint64_t[::1] words, const int32_t[::1] rank, float[::1] x,
+    int32_t[::1] index, int64_t[::1] indptr, float[::1] lone_x,
+    int32_t[::1] lone_column, int64_t[::1] lone_ptr, float[::1] own,
+):
+    """Divide sparse samples into the features of a set and the others.
+
+    x, index, indptr: what is in the set, by rows of the set. lone_x, lone_column,
+    lone_ptr: the rest, by columns; own[i] the sum of its squares.
+    """
+    cdef Py_ssize_t i, k, n, at = 0, lone = 0
+    cdef const float* value = NULL
+    cdef const int32_t* column = NULL
+    cdef float total
+    with nogil:
+        indptr[0] = lone_ptr[0] = 0
+        for i in range(rows.n):
+            n = rows.row(i, &value, &column)
+            total = 0
+            for k in range(n):
+                if (words[column[k] >> 6] >> (column[k] & 63)) & 1:
+                    x[at] = value[k]
+                    index[at] = <int32_t>sklstruct_row(&words[0], &rank[0], column[k])
+                    at += 1
+                else:
+                    lone_x[lone] = value[k]
+                    lone_column[lone] = column[k]
+                    total += value[k] * value[k]
+                    lone += 1
+            own[i] = total
+            indptr[i + 1], lone_ptr[i + 1] = at, lone
 
 
 def all_scores(

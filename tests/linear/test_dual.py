@@ -16,7 +16,14 @@ from sklearn.svm import LinearSVC
 
 from sklstruct.linear import DualLinearClassifier, _solver
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
-from sklstruct.linear._weights import Features, NodeWeights, lanes_of, piece_of
+from sklstruct.linear._weights import (
+    Division,
+    NodeWeights,
+    Strip,
+    lanes_of,
+    packed,
+    whole,
+)
 
 LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
 
@@ -256,27 +263,57 @@ def test_threshold(loss, n_classes):
 def test_packed_weights():
     """Rows of every length, on columns with gaps, come back as they went in."""
     rng = np.random.default_rng(0)
-    for m in (1, 2, 5, 16, 17, 60):
-        d = 400
-        used = np.sort(rng.permutation(d)[:150]).astype(np.int32)
-        W = np.zeros((151, lanes_of(m)), dtype=np.float32)
-        W[:, :m] = rng.normal(size=(151, m)) * (
-            rng.random((151, m)) < rng.random((151, 1))
-        )
-        W[3, :m] = 0
-        pieces = [piece_of(W, Features.of(used, d), m, 1e-9, 2.0)] * 2
-        weights = NodeWeights(pieces, d)
-        expected = np.zeros((m, d), dtype=np.float32)
-        expected[:, used] = W[:-1, :m].T
-        assert np.array_equal(weights.sparse().toarray(), np.vstack([expected] * 2))
-        assert np.array_equal(weights.dense(), np.vstack([expected] * 2))
-        assert np.array_equal(weights.intercepts(), np.tile(2 * W[-1, :m], 2))
+    d = 400
+    X = sp.random(40, d, 0.02, "csr", np.float32, rng)
+    X.indices = X.indices.astype(np.int32)
+    division = Division.of(X, 0, 40)
+    uses = np.bincount(X.indices, minlength=d)
+    assert (np.flatnonzero(uses) == division.features.columns()).all()
+    assert division.shared.size == (uses > 1).sum() < (uses > 0).sum()
+    lone = X.multiply(uses == 1)
+    np.testing.assert_allclose(
+        division.own,
+        np.asarray(lone.multiply(lone).sum(axis=1)).ravel(),
+        rtol=1e-6,
+    )
+    for sizes in ((1,), (2,), (5,), (16,), (17,), (32, 28), (3, 40, 16)):
+        strips, every, m = [], [], sum(sizes)
+        intercept = []
+        for size in sizes:
+            shape = (uses > 1).sum() + 1, lanes_of(size)
+            W, dual = np.zeros(shape, np.float32), np.zeros((40, shape[1]), np.float32)
+            W[:, :size] = rng.normal(size=(shape[0], size)) * (
+                rng.random((shape[0], size)) < rng.random((shape[0], 1))
+            )
+            W[3, :size] = 0
+            dual[:, :size] = rng.normal(size=(40, size)) * (rng.random((40, 1)) < 0.5)
+            strips.append(Strip(W, dual, size))
+            dense = (lone.T @ dual[:, :size]).astype(np.float32)
+            dense[uses > 1] = W[:-1, :size]
+            every.append(dense.T)
+            intercept.append(2 * W[-1, :size])
+        expected = np.vstack(every)
+        for piece in (
+            whole(division, strips, m, 2.0),
+            packed(division, strips, m, 2.0, 1e-9),
+        ):
+            weights = NodeWeights([piece] * 2, d)
+            np.testing.assert_array_equal(weights.dense(), np.vstack([expected] * 2))
+            sparse = weights.sparse()
+            assert np.array_equal(sparse.toarray(), np.vstack([expected] * 2))
+            assert np.array_equal(weights.intercepts(), np.tile(np.hstack(intercept), 2))
+        assert sparse.nnz == 2 * np.count_nonzero(expected)
+        half = NodeWeights([packed(division, strips, m, 2.0, 0.5)], d).sparse()
+        least = np.float32(0.5) * np.abs(expected).max(axis=1, keepdims=True)
+        expected[np.abs(expected) <= least] = 0
+        assert np.array_equal(half.toarray(), expected)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_threads_and_blocks(loss, monkeypatch):
     X, y = text(n_classes=40)
-    monkeypatch.setattr(_solver, "BLOCK", 16)
+    monkeypatch.setattr(_solver, "BLOCK", 24)
+    monkeypatch.setattr(_solver, "STRIP", 16)
     one, two = (
         DualLinearClassifier(loss, random_state=0, n_jobs=n_jobs).fit(X, y)
         for n_jobs in (1, 2)
