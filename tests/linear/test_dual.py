@@ -301,7 +301,9 @@ def test_packed_weights():
             np.testing.assert_array_equal(weights.dense(), np.vstack([expected] * 2))
             sparse = weights.sparse()
             assert np.array_equal(sparse.toarray(), np.vstack([expected] * 2))
-            assert np.array_equal(weights.intercepts(), np.tile(np.hstack(intercept), 2))
+            assert np.array_equal(
+                weights.intercepts(), np.tile(np.hstack(intercept), 2)
+            )
         assert sparse.nnz == 2 * np.count_nonzero(expected)
         half = NodeWeights([packed(division, strips, m, 2.0, 0.5)], d).sparse()
         least = np.float32(0.5) * np.abs(expected).max(axis=1, keepdims=True)
