@@ -38,8 +38,9 @@ q max |change|; below rounding it is left out. The descent ends with an epoch th
 changes the duals by less than `tol` times what the first did, in sums of sizes.
 
 Cost of an epoch: 2 nnz M additions with products, nnz those of shared features and M
-the outcomes padded to a multiple of 16; memory 4 M (shared columns + samples) bytes. The intercept is the weight of a feature
-that has the same value in every sample, as in LIBLINEAR.
+the outcomes padded to a multiple of 16; memory 4 M (shared columns + samples) bytes.
+The intercept is the weight of a feature that has the same value in every sample, as in
+LIBLINEAR.
 
 References: C.-J. Hsieh et al., ICML 2008 (squared hinge); H.-F. Yu, F.-L. Huang,
 C.-J. Lin, Machine Learning 85, 2011 (logistic); S. Shalev-Shwartz, T. Zhang,
