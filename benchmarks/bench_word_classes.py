@@ -86,14 +86,27 @@ MODELS = {
 }
 # Trees over the words for `trees`.
 TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
+# The best static rung, which has word classes of its own.
+BEST = "three trees in the factors + Kneser-Ney"
+CLASSES_OF_ITS_OWN = {"word_classes": 100}
 # name -> (rung of the ladder, parameters of the cache)
 CACHES = {
     "modified Kneser-Ney + caches": ("modified Kneser-Ney", {}),
-    "l2 on the long path + caches": ("l2 on the long path", {}),
-    "l2 on the long path + within-class cache": (
-        "l2 on the long path",
-        {"word_classes": 100, "theta": 15.0, "class_half_life": 100.0},
+    "modified Kneser-Ney + caches with classes": (
+        "modified Kneser-Ney",
+        CLASSES_OF_ITS_OWN,
     ),
+    "l2 on the long path + caches": ("l2 on the long path", {}),
+    "l2 on the long path + caches with classes": (
+        "l2 on the long path",
+        CLASSES_OF_ITS_OWN,
+    ),
+    "best static + caches": (BEST, {}),
+    "best static + caches with constant weights": (
+        BEST,
+        {"word_classes": "base", "weights": "em"},
+    ),
+    "best static + caches with classes": (BEST, {"word_classes": "base"}),
 }
 # What `tune` tries on the validation file: lam, alpha, path.
 TUNED = [
@@ -236,17 +249,17 @@ def large(case):
 def caches(case):
     rung, params = CACHES[case["model"]]
     lm, seconds = fitted(rung)
-    model = CacheLM(FrozenEstimator(lm), **params)
-    if "word_classes" in params:
+    if isinstance(params.get("word_classes"), int):
         clustering = ExchangeClustering(params["word_classes"], offsets=(-1, 1))
-        model.set_params(
-            word_classes=FrozenEstimator(clustering.fit(wikitext("train")))
-        )
+        clustering.fit(wikitext("train"))
+        params = {**params, "word_classes": FrozenEstimator(clustering)}
+    model = CacheLM(FrozenEstimator(lm), **params)
     fit = timed(model.fit, wikitext("valid"), repeats=1)
     test = wikitext("test")
     n_tokens = sum(map(len, test)) + len(test)
     score = timed(model.perplexity, test, repeats=1)
     return {
+        "validation": model.perplexity(wikitext("valid")),
         "test": score.result,
         "static_test": lm.perplexity(test),
         "fit_seconds": seconds + fit.cpu,

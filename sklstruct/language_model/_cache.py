@@ -8,24 +8,29 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import HasMethods, Interval, Options, StrOptions, _fit_context
 from .._likelihood import weighted_sum
+from .._parallel import single_blas_thread
+from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef
 from ..symbols._sentences import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
-from ._cache_state import CacheState
-from ._language_model import LanguageModel
+from ._cache_state import CacheState, matched_order
+from ._language_model import LanguageModel, check_counts
 
-# Weights of an order are drawn to those of all orders as by so many positions.
-_PRIOR_POSITIONS = 10.0
+# Held-out positions that the overall weights count as, in the weights of an order.
+_PRIOR_POSITIONS = 20.0
+# Logarithms of counts are scaled to about 1 for the gate.
+_SCALE = 0.3
 _HALF_LIFE = [
     Interval(numbers.Real, 1, None, closed="left"),
     Options(numbers.Real, {np.inf}),
+    "array-like",
 ]
 
 
@@ -33,28 +38,25 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     r"""A language model with caches: words that were just used are used again.
 
     .. math::
-        P(y \mid x, H) = \lambda^m_0\, P_0(y \mid x, H)
-        + \lambda^m_1\, \frac{a(y)}{\sum_v a(v)} + \lambda^m_2\, P_n(y \mid x, H),
+        P(y \mid x, H) = \lambda_0 P_0(y \mid x) + \sum_h \lambda_h
+        P_h(y \mid x, H), \qquad \lambda = \lambda(x, H) \ge 0,\ \lambda_0 + \sum_h
+        \lambda_h = 1,
 
-    where H is the text before, a(y) its decayed counts, :math:`a(y) = \sum_{i: w_i = y}
-    2^{-(t - i)/\mathtt{half\_life}}`, and :math:`P_n` interpolates the n-grams of H
-    with absolute discounts,
-
-    .. math::
-        P_n(y \mid x_{(k)}) = \frac{\max(c(x_{(k)} y) - D, 0)}{c(x_{(k)})}
-        + \frac{D\, d(x_{(k)})}{c(x_{(k)})}\, P_n(y \mid x_{(k-1)}), \qquad
-        P_n(y \mid x_{(0)}) = \frac{c(y)}{\sum_v c(v)},
-
-    d(x) the number of distinct words after x in H. The weights depend on m, the longest
-    n-gram order whose context occurs in H (0: H is empty, and all weight is on
-    :math:`P_0`). :math:`P_0` is the base model or, with classes g of the words, the
-    base model whose words compete within their class with the words just used,
+    where H is the text before and :math:`P_0` the base model. With counts that decay,
+    :math:`a_\tau(\cdot) = \sum 2^{-(t - i)/\tau}` over the occurrences i in H, the
+    caches are, for each half-life :math:`\tau` of their kind,
 
     .. math::
-        P_0(y \mid x, H) = P(g(y) \mid x)\,
-        \frac{b(y) + \theta\, P(y \mid g(y), x)}{\sum_{v \in g(y)} b(v) + \theta},
+        \text{words:}\quad & a_\tau(y) \Big/ \sum_v a_\tau(v) , \\
+        \text{n-grams, for } k = 1 \ldots \mathtt{max\_order} - 1\text{:}\quad &
+        a_\tau(x_{(k)} y) \Big/ \sum_v a_\tau(x_{(k)} v) , \\
+        \text{words within their class g:}\quad & P_0(g(y) \mid x)\,
+        \frac{a_\tau(y) + \theta\, P_0(y \mid g(y), x)}
+        {\sum_{v \in g(y)} a_\tau(v) + \theta} ,
 
-    b(y) counts that decay with `class_half_life`.
+    :math:`x_{(k)}` the last k words of the sentence. A cache whose context does not
+    occur in H has nothing to say, and weight 0. The weights look at how often each
+    :math:`x_{(k)}` occurred in H, and before how many different words.
 
     **The order of sentences matters**: each is scored with all before it in mind.
     Shuffled text, or text in parallel, has other and worse probabilities; perplexities
@@ -67,35 +69,41 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         :class:`~sklearn.frozen.FrozenEstimator` around a fitted one is used as it is,
         and all sentences that `fit` is given are then held out.
 
-    max_order : int, default=4
+    max_order : int, default=5
         Longest n-grams of the cache, 1 to 255.
 
-    discount : float, default=0.7
-        D, in [0, 1].
+    half_life : float or array-like, default=(60, 1000)
+        :math:`\tau` of the caches of words, one for each: words after which an
+        occurrence is worth a half. At least 1, ``inf`` for no decay; ``()`` for none of
+        these caches.
 
-    half_life : float, default=150
-        Words after which the count of a word is worth a half; at least 1, ``inf`` for
-        no decay.
+    ngram_half_life : float or array-like, default=(600, inf)
+        As `half_life`, of the caches of n-grams.
 
-    word_classes : WordClustering, int or None, default=None
-        Clustering for the within-class cache, cloned and fitted to the sentences; a
-        number n is ``ExchangeClustering(n, offsets=(-1, 1))``. None: none.
+    class_half_life : float or array-like, default=(50, 200, 1000)
+        As `half_life`, of the within-class caches. Without `word_classes` there are
+        none.
+
+    word_classes : WordClustering, int, "base" or None, default=None
+        Clustering for the within-class caches, cloned and fitted to the sentences; a
+        number n is ``ExchangeClustering(n, offsets=(-1, 1))``. "base": the classes of
+        a :class:`~sklstruct.mixture.FactoredLM` in the base. None: no such caches.
 
     theta : float, default=15
         :math:`\theta`, positive: as many words of the cache count as much as the base
         model within a class.
 
-    class_half_life : float, default=100
-        As `half_life`, within classes.
-
     length : int, default=None
         Words that are remembered, at least 0; None: all since the last reset. With 0
         the model is its base.
 
-    weights : "em" or array-like of shape (max_order, 3), default="em"
-        The weights :math:`\lambda^m` of base, unigram and n-gram cache for m = 1 ...
-        `max_order`. "em": those of largest likelihood on sentences that the base was
-        not fitted to.
+    weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
+        - "logistic": a multinomial logistic gate on the counts, of largest likelihood
+          on sentences that the base was not fitted to.
+        - "em": constants for each longest order whose context occurs in H, likewise.
+        - array-like: constants in the order of ``part_names_``, non-negative, that of
+          the base positive; caches that have nothing to say leave theirs to the others
+          in proportion.
 
     validation_fraction : float, default=0.1
         The share of the sentences, the last ones, that the weights are fitted on, where
@@ -110,8 +118,17 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     base_ : LanguageModel
         The fitted base.
 
-    weights_ : ndarray of shape (max_order + 1, 3)
-        A row for each m; the first is (1, 0, 0).
+    part_names_ : list of str
+        The base and its caches, such as "3-gram 600": its order and half-life.
+
+    weights_ : ndarray of shape (max_order + 1, n_parts) or None
+        The weights :math:`\lambda`, a row for each longest order m whose context occurs
+        in H (0: H is empty, and all weight is on the base). None for "logistic".
+
+    gate_coef_ : ndarray of shape (n_parts, 1 + 3 * max_order) or None
+        Coefficients of the logistic gate, None for other weights. After the intercept,
+        three for each order k: whether its context occurs, 0.3 ln(1 + occurrences), 0.3
+        ln(1 + different next words).
 
     class_of_ : int32 ndarray of shape (n_classes,) or None
         The class of each word of ``vocabulary_``.
@@ -127,15 +144,18 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     Notes
     -----
-    A word costs O(max_order) beside the base, which is asked once. The within-class
-    cache needs the base's probability of every class, and thus whole rows.
+    A word costs O(max_order) beside the base, which is asked once, and once more for
+    the probability of a class where there are within-class caches.
 
     References
     ----------
     .. [1] R. Kuhn, R. De Mori, "A Cache-Based Natural Language Model for Speech
        Recognition", IEEE TPAMI 12(6), 1990.
 
-    .. [2] J. T. Goodman, "A bit of progress in language modeling", Computer Speech &
+    .. [2] P. Clarkson, A. Robinson, "Language model adaptation using mixtures and an
+       exponentially decaying cache", ICASSP 1997.
+
+    .. [3] J. T. Goodman, "A bit of progress in language modeling", Computer Speech &
        Language 15(4), 2001, section 5 (n-gram caches).
 
     Examples
@@ -145,8 +165,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     >>> from sklstruct.smoothing import AdditiveLM
     >>> text = ["the cat sat", "the dog sat", "the fox ran", "a cat ran"]
     >>> base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
-    >>> model = CacheLM(FrozenEstimator(base), max_order=2,
-    ...                 weights=[[0.8, 0.2, 0.0], [0.7, 0.1, 0.2]]).fit(text)
+    >>> model = CacheLM(FrozenEstimator(base), max_order=2, half_life=100,
+    ...                 ngram_half_life=100, weights=[0.7, 0.1, 0.2]).fit(text)
+    >>> model.part_names_
+    ['base', 'word 100', '2-gram 100']
     >>> story = ["the fox sat", "the fox sat"]
     >>> first, second = model.score_stream(story)
     >>> bool(second.sum() > first.sum())
@@ -156,17 +178,18 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "base": [HasMethods(["fit"])],
         "max_order": [Interval(numbers.Integral, 1, 255, closed="both")],
-        "discount": [Interval(numbers.Real, 0, 1, closed="both")],
         "half_life": _HALF_LIFE,
+        "ngram_half_life": _HALF_LIFE,
+        "class_half_life": _HALF_LIFE,
         "word_classes": [
             HasMethods(["fit", "predict"]),
             Interval(numbers.Integral, 1, None, closed="left"),
+            StrOptions({"base"}),
             None,
         ],
         "theta": [Interval(numbers.Real, 0, None, closed="neither")],
-        "class_half_life": _HALF_LIFE,
         "length": [Interval(numbers.Integral, 0, None, closed="left"), None],
-        "weights": [StrOptions({"em"}), "array-like"],
+        "weights": [StrOptions({"logistic", "em"}), "array-like"],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
         "refit": ["boolean"],
     }
@@ -175,24 +198,24 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         self,
         base: BaseEstimator,
         *,
-        max_order: int = 4,
-        discount: float = 0.7,
-        half_life: float = 150.0,
-        word_classes: WordClustering | int | None = None,
+        max_order: int = 5,
+        half_life: float | ArrayLike = (60.0, 1000.0),
+        ngram_half_life: float | ArrayLike = (600.0, np.inf),
+        class_half_life: float | ArrayLike = (50.0, 200.0, 1000.0),
+        word_classes: WordClustering | int | str | None = None,
         theta: float = 15.0,
-        class_half_life: float = 100.0,
         length: int | None = None,
-        weights: str | ArrayLike = "em",
+        weights: str | ArrayLike = "logistic",
         validation_fraction: float = 0.1,
         refit: bool = True,
     ):
         self.base = base
         self.max_order = max_order
-        self.discount = discount
         self.half_life = half_life
+        self.ngram_half_life = ngram_half_life
+        self.class_half_life = class_half_life
         self.word_classes = word_classes
         self.theta = theta
-        self.class_half_life = class_half_life
         self.length = length
         self.weights = weights
         self.validation_fraction = validation_fraction
@@ -226,12 +249,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are no held-out sentences, or `weights` are not rows of
-            probabilities.
+            If there are no held-out sentences, `weights` or half-lives are none, or
+            the base has no classes for "base".
         TypeError
             If `base` is no LanguageModel.
         """
-        weights = self._given_weights()
+        half_lives = self._half_lives()
+        parts, of_parts = self._name_parts(half_lives)
+        given = self._given_weights(parts)
         base = _melted(self.base)
         if not isinstance(base, LanguageModel):
             raise TypeError(
@@ -241,39 +266,90 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         frozen = base is not self.base
         sentences = number_sentences(X)
         held = None
-        if weights is None:
+        if given is None:
             train, held = self._split(sentences, X_val, frozen)
         else:
             train = sentences
         self.base_ = base if frozen else clone(base).fit(train)
         check_is_fitted(self.base_)
-        self.class_of_ = self._fit_classes(sentences)
-        if weights is None:
-            weights = self._fit_weights(held)
-        first = np.zeros((1, 3))
-        first[0, 0] = 1.0
-        self.weights_ = np.vstack([first, weights])
+        self.half_lives_, self.part_names_, self._order_of_part = (
+            half_lives,
+            parts,
+            of_parts,
+        )
+        self._clustering = self._fit_classes(sentences)
+        self.class_of_ = self._classes_of_vocabulary()
+        self.weights_ = self.gate_coef_ = None
+        if given is None:
+            self._fit_weights(held)
+        else:
+            self.weights_ = self._by_order(given)
         if not frozen and self.refit and train.n_sentences < sentences.n_sentences:
             self.base_ = clone(base).fit(sentences)
             self.class_of_ = self._classes_of_vocabulary()
         return self
 
-    def _given_weights(self):
+    def _half_lives(self):
+        """Those of words, within classes (none without them), of n-grams."""
+        out = []
+        for name in ("half_life", "class_half_life", "ngram_half_life"):
+            try:
+                value = np.asarray(getattr(self, name), dtype=np.float64)
+            except (TypeError, ValueError) as exc:
+                raise ValueError(f"{name} must be numbers: {exc}") from exc
+            if value.ndim > 1 or not (value >= 1).all():
+                raise ValueError(
+                    f"{name} must be a number of at least 1 or a list of such, got "
+                    f"{getattr(self, name)!r}"
+                )
+            out.append(tuple(np.atleast_1d(value).tolist()))
+        if self.word_classes is None:
+            out[1] = ()
+        if self.max_order == 1:
+            out[2] = ()
+        return out
+
+    def _name_parts(self, half_lives):
+        """(names of the parts, the n-gram order that each needs)."""
+        words, classes, ngrams = half_lives
+        names, order = ["base"], [0]
+        for kind, taus in (("class", classes), ("word", words)):
+            names += [f"{kind} {tau:g}" for tau in taus]
+            order += [1] * len(taus)
+        for k in range(2, self.max_order + 1):
+            names += [f"{k}-gram {tau:g}" for tau in ngrams]
+            order += [k] * len(ngrams)
+        return names, np.array(order)
+
+    def _given_weights(self, parts):
         if isinstance(self.weights, str):
             return None
         try:
             weights = np.asarray(self.weights, dtype=np.float64)
         except (TypeError, ValueError) as exc:
             raise ValueError(f"weights must be numbers: {exc}") from exc
-        shape = (int(self.max_order), 3)
-        if weights.shape != shape:
+        if weights.shape != (len(parts),):
             raise ValueError(
-                f"weights must have the shape {shape}: base, unigram cache, n-gram "
-                f"cache for each order 1 ... {self.max_order}; got {weights.shape}"
+                f"weights must be {len(parts)} numbers, for {', '.join(parts)}; got "
+                f"shape {weights.shape}"
             )
-        if not ((weights >= 0).all() and np.allclose(weights.sum(axis=1), 1.0)):
-            raise ValueError("weights must be rows of probabilities that sum to 1")
-        return weights / weights.sum(axis=1, keepdims=True)
+        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise ValueError(
+                "weights must be non-negative, finite and not all zero, got "
+                f"{weights.tolist()}"
+            )
+        if weights[0] == 0:
+            raise ValueError(
+                "weights must be positive for the base, which alone speaks after an "
+                "empty history"
+            )
+        return weights
+
+    def _by_order(self, weights):
+        """A row for each longest order that has something to say."""
+        can = self._order_of_part <= np.arange(self.max_order + 1)[:, None]
+        table = np.where(can, weights, 0.0)
+        return table / table.sum(axis=1, keepdims=True)
 
     def _split(self, sentences, X_val, frozen):
         if X_val is not None:
@@ -296,44 +372,61 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return train, held
 
     def _fit_classes(self, sentences):
-        self._clustering = None
-        if self.word_classes is None:
-            return None
         clustering = self.word_classes
+        if clustering is None or isinstance(clustering, str):
+            return None
         if isinstance(clustering, numbers.Integral):
             clustering = ExchangeClustering(int(clustering), offsets=(-1, 1))
         else:
             clustering = clone(clustering)
-        self._clustering = clustering.fit(sentences, None)
-        return self._classes_of_vocabulary()
+        return clustering.fit(sentences, None)
 
     def _classes_of_vocabulary(self):
-        if self._clustering is None:
+        if self.word_classes is None:
             return None
-        labels = np.asarray(self._clustering.predict(self.vocabulary_))
+        if self._clustering is None:
+            labels = self.base_.predictor.groups()
+            if labels is None:
+                raise ValueError(
+                    "word_classes='base', but the base has no classes of words: give a "
+                    "clustering or a number, or a base with a FactoredLM"
+                )
+        else:
+            labels = np.asarray(self._clustering.predict(self.vocabulary_))
         # Without gaps: unseen words are a class like the others.
         return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)
 
     def _fit_weights(self, held):
-        log_base, recalled = self._recall(held, self.new_state(), None)
-        use = np.isfinite(log_base) & (recalled.matched > 0)
-        parts = np.column_stack(
-            [
-                np.exp(log_base[use]),
-                recalled.unigram[use] / recalled.total[use],
-                recalled.ngram[use],
-            ]
-        )
-        matched = recalled.matched[use]
-        if matched.size == 0:
-            return np.tile([1.0, 0.0, 0.0], (self.max_order, 1))
-        together = _em(parts, np.full(3, 1 / 3), 0.0)
-        return np.array(
-            [
-                _em(parts[matched == m], together, _PRIOR_POSITIONS)
-                for m in range(1, self.max_order + 1)
-            ]
-        )
+        log_parts, recalled = self._recall(held, self.new_state(), None)
+        matched = matched_order(recalled.facts)
+        use = np.flatnonzero(~np.isnan(log_parts[:, 0]) & (matched > 0))
+        with single_blas_thread():
+            proba, weight, rows = relative(log_parts[use], np.ones(use.size))
+            rows = use[rows]
+            if self.weights == "logistic":
+                closed = self._order_of_part > matched[rows][:, None]
+                self.gate_coef_ = softmax_coef(
+                    _gate_facts(recalled.facts[rows]), proba, weight, closed
+                )
+                return
+            overall = em_weights(proba, weight)
+            self.weights_ = self._by_order(np.maximum(overall, 1e-12))
+            for m in range(1, self.max_order + 1):
+                here = matched[rows] == m
+                if here.any():
+                    prior = _PRIOR_POSITIONS * self.weights_[m]
+                    self.weights_[m] = em_weights(proba[here], weight[here], prior)
+
+    def _log_weights(self, facts):
+        """(n, n_parts) logarithms, -inf where a part has nothing to say."""
+        matched = matched_order(facts)
+        with np.errstate(divide="ignore"):
+            if self.gate_coef_ is None:
+                return np.log(self.weights_)[matched]
+            with single_blas_thread():
+                score = _gate_facts(facts) @ self.gate_coef_.T
+            score[self._order_of_part > matched[:, None]] = -np.inf
+            return log_softmax(score)
 
     @property
     def vocabulary_(self) -> np.ndarray:
@@ -352,12 +445,13 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         -------
         state : CacheState
         """
+        words, classes, ngrams = self.half_lives_
         return CacheState(
             self.vocabulary_.size,
             int(self.max_order),
-            float(self.discount),
-            float(self.half_life),
-            float(self.class_half_life),
+            words,
+            classes,
+            ngrams,
             self.length,
             self.class_of_,
         )
@@ -403,17 +497,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _score(self, sentences, state, starts):
         state = self._check_state(state)
-        log_base, recalled = self._recall(sentences, state, starts)
-        weights = self.weights_[recalled.matched]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Where the order is 0 the weight of the caches is 0.
-            share = np.where(
-                recalled.matched > 0, recalled.unigram / recalled.total, 0.0
-            )
-            caches = weights[:, 1] * share + weights[:, 2] * recalled.ngram
-            out = np.logaddexp(np.log(weights[:, 0]) + log_base, np.log(caches))
-        out[np.isnan(log_base)] = np.nan
-        return out
+        log_parts, recalled = self._recall(sentences, state, starts)
+        log_parts += self._log_weights(recalled.facts)
+        with np.errstate(invalid="ignore"):  # NaN is a word without class
+            return np.logaddexp.reduce(log_parts, axis=1)
 
     def _check_state(self, state):
         if state is None:
@@ -447,20 +534,43 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 state.reset()
             parts.append(state.read(words[a:b], first[a:b]))
         recalled = type(parts[0])(*map(np.concatenate, zip(*parts)))
-        log_base = scored.log_prob
+        of_class = None
         if self.class_of_ is not None:
             of_class = self._class_log_proba(sentences, words)
-            log_base = self._adapt(
-                log_base, of_class, recalled.in_class, recalled.class_total
-            )
-        return log_base, recalled
+        return self._log_parts(scored.log_prob, of_class, recalled), recalled
+
+    def _log_parts(self, log_base, of_class, recalled):
+        """(n, n_parts) ln P of each word; -inf where a part has nothing to say."""
+        n = log_base.size
+        columns = [log_base]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for k in range(recalled.in_class.shape[1]):
+                columns.append(
+                    self._adapt(
+                        log_base,
+                        of_class,
+                        recalled.in_class[:, k],
+                        recalled.class_total[:, k],
+                    )
+                )
+            empty = recalled.facts[:, 0, 0] == 0
+            for k in range(recalled.unigram.shape[1]):
+                share = recalled.unigram[:, k] / recalled.total[:, k]
+                columns.append(np.log(np.where(empty, 0.0, share)))
+            ngrams = np.log(recalled.share.reshape(n, self._n_ngram_parts()))
+        out = np.column_stack([*columns, ngrams])
+        out[np.isnan(log_base)] = np.nan
+        return out
+
+    def _n_ngram_parts(self):
+        return (self.max_order - 1) * len(self.half_lives_[2])
 
     def _classes_of_tokens(self, tokens):
         """Class ids, negative for a word without class."""
         return self.base_.predictor.encoder.labels.class_of_token[tokens]
 
     def _adapt(self, log_base, of_class, count, total):
-        """ln P_0 of the within-class cache."""
+        """ln P of a within-class cache."""
         with np.errstate(divide="ignore"):
             used = of_class + np.log(count)
         theta = float(self.theta)
@@ -468,17 +578,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _class_log_proba(self, sentences, words):
         """ln P(g(y) | x) of the class of each word; NaN where it has none."""
-        n_groups = int(self.class_of_.max()) + 1
-        out = np.full(words.size, np.nan)
-        member = _membership(self.class_of_, n_groups)
-        for rows, log_proba in self.base_.predictor.blocks(sentences):
-            here = words[rows]
-            known = here >= 0
-            np.exp(log_proba, out=log_proba)
-            mass = member @ log_proba.T
-            group = self.class_of_[here[known]]
-            with np.errstate(divide="ignore"):
-                out[rows][known] = np.log(mass[group, np.flatnonzero(known)])
+        known = words >= 0
+        wanted = self.class_of_[np.where(known, words, 0)]
+        out = self.base_.predictor.group_log_proba(sentences, self.class_of_, wanted)
+        out[~known] = np.nan
         return out
 
     def score(self, X: Iterable, y: Any = None) -> float:
@@ -559,28 +662,108 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """
         check_is_fitted(self)
         state = self._check_state(state)
-        predictor = self.base_.predictor
-        history = predictor.encoder.encode_history(context)
-        log_base = predictor.log_rows(predictor.recent(history[None]))[0]
-        if predictor.encoder.labels.start is not None:
-            history = history[1:]
-        words = self._classes_of_tokens(history)
+        history = self.base_.predictor.encoder.encode_history(context)
+        start = self.base_.predictor.encoder.labels.start is not None
+        words = self._classes_of_tokens(history[1:] if start else history)
         if words.size:
             state = state.copy()
-            first = np.zeros(words.size, dtype=bool)
-            first[0] = True
-            state.read(words, first)
-        unigram, total, in_class, class_total, ngram, matched = state.rows(words)
-        if self.class_of_ is not None:
+            state.read(words, _first_of(words.size))
+        return self._row(history, state, begins=not words.size)
+
+    def _row(self, history, state, begins):
+        """P of every word after a history whose words the state has read."""
+        predictor = self.base_.predictor
+        log_base = predictor.log_rows(predictor.recent(history[None]))[0]
+        counts, class_counts, facts, add_ngrams = state.rows(begins)
+        weight = np.exp(self._log_weights(facts))[0]
+        row = weight[0] * np.exp(log_base)
+        part = 1
+        if class_counts:
             mass = np.bincount(self.class_of_, weights=np.exp(log_base))
             with np.errstate(divide="ignore"):
                 of_class = np.log(mass)[self.class_of_]
-            log_base = self._adapt(log_base, of_class, in_class, class_total)
-        proba = np.exp(log_base)
-        if matched == 0:
-            return proba
-        a, b, c = self.weights_[matched]
-        return a * proba + b * unigram / total + c * ngram
+            for count, total in class_counts:
+                row += weight[part] * np.exp(
+                    self._adapt(log_base, of_class, count, total)
+                )
+                part += 1
+        for count, total in counts:
+            if weight[part] > 0:
+                row += weight[part] * (count / total)
+            part += 1
+        if self._n_ngram_parts():
+            add_ngrams(weight[part:].reshape(self.max_order - 1, -1).copy(), row)
+        return row
+
+    def sample(
+        self,
+        n_sentences: int = 1,
+        *,
+        max_length: int = 100,
+        state: CacheState | None = None,
+        allow_unknown: bool = False,
+        random_state: Any = None,
+    ) -> list[list]:
+        """Draw a text, every word with all before it in mind.
+
+        Parameters
+        ----------
+        n_sentences : int, default=1
+            At least 0.
+
+        max_length : int, default=100
+            A sentence without an end mark is cut after this many words, at least 0.
+
+        state : CacheState, default=None
+            What was read before; it is not changed. None: nothing was.
+
+        allow_unknown : bool, default=False
+            Whether the unknown word may be drawn. If not, every word is drawn from the
+            distribution over the others.
+
+        random_state : int, RandomState instance or None, default=None
+            Where the random numbers come from.
+
+        Returns
+        -------
+        sentences : list of list of symbols
+            In their order, without marks.
+
+        Raises
+        ------
+        ValueError
+            If a number is negative, the state is of another model, or nothing but the
+            unknown word has a probability.
+        """
+        check_is_fitted(self)
+        check_counts(n_sentences=n_sentences, max_length=max_length)
+        rng = check_random_state(random_state)
+        state = self._check_state(state).copy()
+        encoder = self.base_.predictor.encoder
+        labels = encoder.labels
+        text = []
+        for _ in range(n_sentences):
+            history = encoder.encode_history(())
+            sentence: list = []
+            for k in range(max_length):
+                row = self._row(history, state, begins=k == 0)
+                if not allow_unknown and labels.unknown_id >= 0:
+                    row[labels.unknown_id] = 0.0
+                total = np.cumsum(row)
+                if not total[-1] > 0:
+                    raise ValueError(
+                        "allow_unknown=False, but nothing but the unknown word has a "
+                        "probability; allow it"
+                    )
+                drawn = int((total <= rng.random_sample() * total[-1]).sum())
+                drawn = min(drawn, row.size - 1)
+                state.read(np.array([drawn], dtype=np.int32), np.array([k == 0]))
+                if drawn == labels.end_id:
+                    break
+                sentence.append(self.vocabulary_[drawn])
+                history = np.append(history, labels.token_of_class[drawn])
+            text.append(sentence)
+        return text
 
     def predict_next(
         self, context: Iterable = (), k: int = 10, *, state: CacheState | None = None
@@ -624,11 +807,20 @@ def _melted(estimator):
     return estimator
 
 
-def _membership(class_of, n_groups):
-    """CSR array of shape (n_groups, n_words) with a 1 for each word's class."""
-    n = class_of.size
-    ones = np.ones(n)
-    return sp.csr_array((ones, (class_of, np.arange(n))), shape=(n_groups, n))
+def _gate_facts(facts):
+    """(n, 1 + 3 * max_order) what the gate looks at."""
+    count = facts.astype(np.float64)
+    columns = [np.ones((len(facts), 1))]
+    for k in range(facts.shape[1]):
+        columns += [count[:, k, :1] > 0, _SCALE * np.log1p(count[:, k])]
+    return np.hstack(columns)
+
+
+def _first_of(n):
+    """Where a sentence of n words begins."""
+    first = np.zeros(n, dtype=bool)
+    first[:1] = True
+    return first
 
 
 def _check_starts(starts, n_sentences):
@@ -641,20 +833,3 @@ def _check_starts(starts, n_sentences):
             f"got dtype {starts.dtype} and shape {starts.shape}"
         )
     return starts
-
-
-def _em(parts, prior, strength):
-    """Weights of a mixture of largest likelihood, drawn to those of `prior`."""
-    weights = prior.copy()
-    for _ in range(200):
-        joint = parts * weights
-        total = joint.sum(axis=1, keepdims=True)
-        share = (joint / np.where(total > 0, total, 1.0)).sum(axis=0)
-        new = share + strength * prior
-        if not new.sum() > 0:
-            return prior
-        new /= new.sum()
-        if np.abs(new - weights).max() < 1e-7:
-            return new
-        weights = new
-    return weights

@@ -14,8 +14,12 @@ children. The contexts of a position are the nodes of its last 0, 1, ... words, 
 reading a word is one look-up for each length, O(order).
 
 `nodes` has a row for each node: count, total, distinct, first child, next sibling and
-word. Tables are made large enough by the caller. Words are class ids; `first` marks the
-positions where a sentence begins, at which the context is the word `start` alone.
+word. `value` has its decayed counts: for each of the H decays the n-gram's count, for
+each the sum over its children, and the times of both, in words. A context is never
+older than its children, so that its share is their count at its own time over its sum:
+nothing underflows however long ago that was. The children of node 0 have no decayed
+counts. Tables are made large enough by the caller. Words are class ids; `first` marks
+the positions where a sentence begins, at which the context is the word `start` alone.
 """
 
 from libc.math cimport pow
@@ -108,12 +112,14 @@ cdef inline int32_t _child(const int64_t[::1] keys, const int32_t[::1] slots,
 
 
 cdef inline int32_t _make_child(int64_t[::1] keys, int32_t[::1] slots,
-                                int32_t[:, ::1] nodes, int32_t node, int32_t word,
-                                int64_t n_words, int32_t *n_nodes) noexcept nogil:
+                                int32_t[:, ::1] nodes, double[:, ::1] value,
+                                int32_t node, int32_t word, int64_t n_words,
+                                int32_t *n_nodes) noexcept nogil:
     """The child of a node, made if there is none."""
     cdef int64_t key = node * n_words + word
     cdef int64_t at = _slot(keys, key, keys.shape[0] - 1)
     cdef int32_t child
+    cdef Py_ssize_t h
     if keys[at] == key:
         return slots[at]
     child = n_nodes[0]
@@ -126,18 +132,44 @@ cdef inline int32_t _make_child(int64_t[::1] keys, int32_t[::1] slots,
     nodes[child, CHILD] = -1
     nodes[child, SIBLING] = nodes[node, CHILD]
     nodes[child, WORD] = word
+    for h in range(value.shape[1]):
+        value[child, h] = 0
     nodes[node, CHILD] = child
     return child
 
 
-cdef inline void _count(int32_t[:, ::1] nodes, int32_t parent, int32_t child,
-                        int32_t sign) noexcept nogil:
+cdef inline void _count(int32_t[:, ::1] nodes, double[:, ::1] value,
+                        const double[::1] decay, int32_t parent, int32_t child,
+                        int64_t time, int32_t sign) noexcept nogil:
+    """Add an occurrence at a time (sign 1: it is now), or take it out (-1)."""
+    cdef Py_ssize_t h, H = decay.shape[0]
+    cdef double *mine = &value[child, 0]
+    cdef double *its = &value[parent, H]
+    cdef double *own_time = &value[child, 2 * H]
+    cdef double *sum_time = &value[parent, 2 * H + 1]
     nodes[child, COUNT] += sign
     nodes[parent, TOTAL] += sign
     if sign > 0 and nodes[child, COUNT] == 1:
         nodes[parent, DISTINCT] += 1
     elif sign < 0 and nodes[child, COUNT] == 0:
         nodes[parent, DISTINCT] -= 1
+    if parent == 0:
+        return
+    for h in range(H):
+        if sign > 0:
+            mine[h] = mine[h] * pow(decay[h], time - own_time[0]) + 1
+            its[h] = its[h] * pow(decay[h], time - sum_time[0]) + 1
+        else:
+            mine[h] -= pow(decay[h], own_time[0] - time)
+            its[h] -= pow(decay[h], sum_time[0] - time)
+            # Rounding of what is nothing any more.
+            if nodes[child, COUNT] == 0 or mine[h] < 0:
+                mine[h] = 0
+            if nodes[parent, TOTAL] == 0 or its[h] < 0:
+                its[h] = 0
+    if sign > 0:
+        own_time[0] = <double> time
+        sum_time[0] = <double> time
 
 
 def rehash(const int64_t[::1] old_keys, const int32_t[::1] old_slots,
@@ -154,138 +186,143 @@ def rehash(const int64_t[::1] old_keys, const int32_t[::1] old_slots,
 
 
 def read_ngrams(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t begin,
-                Py_ssize_t length, double discount, int64_t n_words,
-                int32_t[::1] path, int32_t[::1] tail_path, int64_t[::1] keys,
-                int32_t[::1] slots, int32_t[:, ::1] nodes, int32_t n_nodes,
-                double[::1] prob, int32_t[::1] matched):
-    """prob[i]: probability of word `begin + i` in the n-grams before it.
+                Py_ssize_t length, const double[::1] decay, int64_t n_words,
+                int64_t now, int32_t[:, ::1] paths, int64_t[::1] keys,
+                int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
+                int32_t n_nodes, double[:, :, ::1] share, int32_t[:, :, ::1] facts):
+    """What the n-grams before word `begin + i` say about it.
 
-    matched[i]: the largest order that had something to say, 0 where none had.
+    share[i, k, h]: of its last k + 1 words' followers, the share that is the word, by
+    the h-th decay; 0 where there are no followers. facts[i, k]: how often the last k
+    words were followed by something, and by how many different words.
+
     words[:begin] were read before; of them, the last `length` are counted (-1: all).
-    path (order) is the state between calls: the nodes of the last 0 ... order - 1
-    words, -1 where there is no such context; tail_path is that of the oldest word that
-    is counted. n_words counts the start mark, the last of them. A negative word is
-    skipped and ends the context. Returns the number of nodes.
+    paths (2, order) is the state between calls: the nodes of the last 0 ... order - 1
+    words, -1 where there is no such context, and those of the oldest word that is
+    counted. n_words counts the start mark, the last of them; now is the number of words
+    before. A negative word is skipped, takes no time and ends the context. Returns the
+    number of nodes.
     """
-    cdef Py_ssize_t i, order = path.shape[0], tail = 0
-    cdef int32_t k, w, node, child, m, c
+    cdef Py_ssize_t i, h, H = decay.shape[0], order = paths.shape[1], tail = 0
+    cdef int32_t k, w, node, child
     cdef int32_t grown = n_nodes
-    cdef double p, total
+    cdef int64_t then = now
+    cdef double away
     with nogil:
-        if length >= 0 and begin > length:
-            tail = begin - length
+        if length >= 0:
+            tail = begin
+            while tail > 0 and begin - tail < length:
+                tail -= 1
+                if words[tail] >= 0:
+                    then -= 1
         for i in range(begin, words.shape[0]):
             w = words[i]
             if first[i]:
-                _begin(path, keys, slots, nodes, n_words, &grown)
-            p = 0
-            m = 0
+                _begin(paths[0], keys, slots, nodes, value, n_words, &grown)
             for k in range(<int32_t> order):
-                node = path[k]
-                if w < 0 or node < 0 or nodes[node, TOTAL] == 0:
-                    break
-                total = nodes[node, TOTAL]
+                facts[i - begin, k, 0] = 0
+                facts[i - begin, k, 1] = 0
+                if k > 0:
+                    for h in range(H):
+                        share[i - begin, k - 1, h] = 0
+                node = paths[0, k]
+                if w < 0 or node < 0:
+                    continue
+                facts[i - begin, k, 0] = nodes[node, TOTAL]
+                facts[i - begin, k, 1] = nodes[node, DISTINCT]
+                if k == 0 or nodes[node, TOTAL] == 0:
+                    continue
                 child = _child(keys, slots, node, w, n_words)
-                c = nodes[child, COUNT] if child >= 0 else 0
-                m = k + 1
-                if k == 0:
-                    p = c / total
-                else:
-                    p = ((c - discount if c > 0 else 0.0)
-                         + discount * nodes[node, DISTINCT] * p) / total
-            prob[i - begin] = p
-            matched[i - begin] = m
+                if child < 0 or nodes[child, COUNT] == 0:
+                    continue
+                away = value[node, 2 * H + 1] - value[child, 2 * H]
+                for h in range(H):
+                    if value[node, H + h] > 0:
+                        share[i - begin, k - 1, h] = (
+                            value[child, h] * pow(decay[h], away) / value[node, H + h])
             for k in range(<int32_t> order - 1, -1, -1):
-                node = path[k]
+                node = paths[0, k]
                 child = -1
                 if w >= 0 and node >= 0:
-                    child = _make_child(keys, slots, nodes, node, w, n_words, &grown)
-                    _count(nodes, node, child, 1)
+                    child = _make_child(keys, slots, nodes, value, node, w, n_words,
+                                        &grown)
+                    _count(nodes, value, decay, node, child, now, 1)
                 if k + 1 < order:
-                    path[k + 1] = child
+                    paths[0, k + 1] = child
+            if w >= 0:
+                now += 1
             if length >= 0 and i + 1 - tail > length:
-                _forget(words[tail], first[tail], n_words, tail_path, keys, slots,
-                        nodes, &grown)
+                w = words[tail]
+                _forget(w, first[tail], then, n_words, decay, paths[1], keys, slots,
+                        nodes, value, &grown)
                 tail += 1
+                if w >= 0:
+                    then += 1
     return grown
 
 
-cdef void _forget(int32_t w, uint8_t first, int64_t n_words, int32_t[::1] path,
-                  int64_t[::1] keys, int32_t[::1] slots, int32_t[:, ::1] nodes,
+cdef void _forget(int32_t w, uint8_t first, int64_t time, int64_t n_words,
+                  const double[::1] decay, int32_t[::1] path, int64_t[::1] keys,
+                  int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
                   int32_t *grown) noexcept nogil:
     """Take out the oldest word; its nodes stay, with a count of 0."""
     cdef int32_t k, node, child, order = <int32_t> path.shape[0]
     if first:
-        _begin(path, keys, slots, nodes, n_words, grown)
+        _begin(path, keys, slots, nodes, value, n_words, grown)
     for k in range(order - 1, -1, -1):
         node = path[k]
         child = -1
         if w >= 0 and node >= 0:
             child = _child(keys, slots, node, w, n_words)
             if child >= 0:
-                _count(nodes, node, child, -1)
+                _count(nodes, value, decay, node, child, time, -1)
         if k + 1 < order:
             path[k + 1] = child
 
 
 cdef inline void _begin(int32_t[::1] path, int64_t[::1] keys, int32_t[::1] slots,
-                        int32_t[:, ::1] nodes, int64_t n_words,
-                        int32_t *grown) noexcept nogil:
+                        int32_t[:, ::1] nodes, double[:, ::1] value,
+                        int64_t n_words, int32_t *grown) noexcept nogil:
     """The context at the start of a sentence; the mark itself is not counted."""
     cdef Py_ssize_t k
     for k in range(2, path.shape[0]):
         path[k] = -1
     if path.shape[0] > 1:
-        path[1] = _make_child(keys, slots, nodes, 0, <int32_t> (n_words - 1), n_words,
-                              grown)
+        path[1] = _make_child(keys, slots, nodes, value, 0, <int32_t> (n_words - 1),
+                              n_words, grown)
 
 
 def start_context(int32_t[::1] path, int64_t n_words, int64_t[::1] keys,
-                  int32_t[::1] slots, int32_t[:, ::1] nodes, int32_t n_nodes):
+                  int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
+                  int32_t n_nodes):
     """Set path to the start of a sentence; returns the number of nodes."""
     cdef int32_t grown = n_nodes
-    _begin(path, keys, slots, nodes, n_words, &grown)
+    _begin(path, keys, slots, nodes, value, n_words, &grown)
     return grown
 
 
-def follow(const int32_t[::1] words, int32_t[::1] path, int64_t n_words,
-           const int64_t[::1] keys, const int32_t[::1] slots):
-    """Lead path on by words, without counting them."""
-    cdef Py_ssize_t i, order = path.shape[0]
-    cdef int32_t k
+def add_ngram_row(const int32_t[::1] path, const double[::1] decay,
+                  const double[:, ::1] weight, const int32_t[:, ::1] nodes,
+                  const double[:, ::1] value, double[::1] row):
+    """row[y] += sum over k, h of weight[k, h] times the share of y, see `read_ngrams`.
+    """
+    cdef Py_ssize_t h, k, H = decay.shape[0]
+    cdef int32_t node, child
+    cdef double away, s
     with nogil:
-        for i in range(words.shape[0]):
-            for k in range(<int32_t> order - 1, 0, -1):
-                if words[i] < 0 or path[k - 1] < 0:
-                    path[k] = -1
-                else:
-                    path[k] = _child(keys, slots, path[k - 1], words[i], n_words)
-
-
-def ngram_row(const int32_t[::1] path, double discount,
-              const int32_t[:, ::1] nodes, double[::1] row):
-    """Probabilities of all words in the n-grams after a context; their order."""
-    cdef Py_ssize_t i, k, order = path.shape[0]
-    cdef int32_t node, child, m = 0
-    cdef double total, share
-    with nogil:
-        for i in range(row.shape[0]):
-            row[i] = 0
-        for k in range(order):
+        for k in range(1, path.shape[0]):
             node = path[k]
             if node < 0 or nodes[node, TOTAL] == 0:
-                break
-            total = nodes[node, TOTAL]
-            m = <int32_t> (k + 1)
-            share = 0
-            if k > 0:
-                share = discount * nodes[node, DISTINCT] / total
-            for i in range(row.shape[0]):
-                row[i] *= share
+                continue
             child = nodes[node, CHILD]
             while child >= 0:
                 if nodes[child, COUNT] > 0:
-                    row[nodes[child, WORD]] += (
-                        nodes[child, COUNT] - (discount if k > 0 else 0.0)) / total
+                    away = value[node, 2 * H + 1] - value[child, 2 * H]
+                    s = 0
+                    for h in range(H):
+                        if value[node, H + h] > 0:
+                            s += weight[k - 1, h] * (
+                                value[child, h] * pow(decay[h], away)
+                                / value[node, H + h])
+                    row[nodes[child, WORD]] += s
                 child = nodes[child, SIBLING]
-    return m

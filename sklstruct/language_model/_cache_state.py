@@ -15,14 +15,26 @@ _CALL = 1 << 16
 
 
 class Recalled(NamedTuple):
-    """What the counts gave for each word of a text, before it was counted."""
+    """What the counts gave for each word of a text, before it was counted.
+
+    Counts of words come with the sum over all words, or over those of its class; both
+    have a column for each half-life.
+    """
 
     unigram: np.ndarray  # decayed count of the word ...
     total: np.ndarray  # ... and of all words
-    in_class: np.ndarray  # the same with the half-life of classes ...
+    in_class: np.ndarray  # the same for the within-class caches ...
     class_total: np.ndarray  # ... and of the words of its class
-    ngram: np.ndarray  # probability in the n-gram cache
-    matched: np.ndarray  # int32: the order that it came from, 0 where it is empty
+    share: np.ndarray  # (n, order - 1, half-lives) of the followers of a context
+    facts: np.ndarray  # (n, order, 2) how many followers, how many different ones
+
+
+def matched_order(facts: np.ndarray) -> np.ndarray:
+    """The longest n-gram order that has something to say, 0 where none has.
+
+    The contexts of a position that occurred are its shortest ones.
+    """
+    return (facts[:, :, 0] > 0).sum(axis=1)
 
 
 class _Decayed:
@@ -55,17 +67,20 @@ class _Decayed:
 
 
 class _NGrams:
-    """Counts of n-grams in a trie."""
+    """Counts of n-grams in a trie, whole and decayed."""
 
-    def __init__(self, n_classes, order, discount):
-        self.n_words, self.discount = n_classes + 1, discount
-        self.path = np.full(order, -1, dtype=np.int32)
-        self.path[0] = 0
-        self.tail_path = self.path.copy()
+    def __init__(self, n_classes, order, half_lives):
+        self.n_words = n_classes + 1
+        self.decay = 0.5 ** (1.0 / np.asarray(half_lives, dtype=np.float64))
+        self.now = 0
+        # Of the newest word, and of the oldest one that is counted.
+        self.paths = np.full((2, order), -1, dtype=np.int32)
+        self.paths[:, 0] = 0
         self.keys = np.full(64, -1, dtype=np.int64)
         self.slots = np.zeros(64, dtype=np.int32)
         self.nodes = np.zeros((32, 6), dtype=np.int32)
         self.nodes[0, 3:] = -1
+        self.value = np.zeros((32, 2 * self.decay.size + 2))
         self.n_nodes = 1
 
     def _grow(self, n):
@@ -77,9 +92,12 @@ class _NGrams:
                 "the state, or set length"
             )
         if need > self.nodes.shape[0]:
-            nodes = np.zeros((max(need, 2 * self.nodes.shape[0]), 6), dtype=np.int32)
-            nodes[: self.n_nodes] = self.nodes[: self.n_nodes]
-            self.nodes = nodes
+            size = max(need, 2 * self.nodes.shape[0])
+            for name in ("nodes", "value"):
+                old = getattr(self, name)
+                new = np.zeros((size, old.shape[1]), dtype=old.dtype)
+                new[: self.n_nodes] = old[: self.n_nodes]
+                setattr(self, name, new)
         size = self.keys.size
         while size < 2 * need:
             size *= 2
@@ -89,27 +107,35 @@ class _NGrams:
             self.keys, self.slots = keys, slots
 
     def read(self, words, first, begin, length):
-        n = words.size - begin
-        prob, matched = np.empty(n), np.empty(n, dtype=np.int32)
-        self._grow((self.path.size + 1) * n + 2)
+        n, order = words.size - begin, self.paths.shape[1]
+        share = np.empty((n, order - 1, self.decay.size))
+        facts = np.empty((n, order, 2), dtype=np.int32)
+        self._grow((order + 1) * n + 2)
         self.n_nodes = _cache_fast.read_ngrams(
-            words, first, begin, length, self.discount, self.n_words, self.path,
-            self.tail_path, self.keys, self.slots, self.nodes, self.n_nodes,
-            prob, matched,
+            words, first, begin, length, self.decay, self.n_words, self.now, self.paths,
+            self.keys, self.slots, self.nodes, self.value, self.n_nodes, share, facts,
         )  # fmt: skip
-        return prob, matched
+        self.now += int((words[begin:] >= 0).sum())
+        return share, facts
 
-    def row(self, words, n_classes):
-        """(probability of every word, order) after the first words of a sentence."""
-        self._grow(1)
-        path = self.path.copy()
-        self.n_nodes = _cache_fast.start_context(
-            path, self.n_words, self.keys, self.slots, self.nodes, self.n_nodes
-        )
-        _cache_fast.follow(words, path, self.n_words, self.keys, self.slots)
-        row = np.empty(n_classes)
-        order = _cache_fast.ngram_row(path, self.discount, self.nodes, row)
-        return row, order
+    def path(self, begins):
+        """The contexts of the next word; begins: a sentence begins with it."""
+        path = self.paths[0].copy()
+        if begins:
+            self._grow(1)
+            self.n_nodes = _cache_fast.start_context(
+                path, self.n_words, self.keys, self.slots, self.nodes, self.value,
+                self.n_nodes,
+            )  # fmt: skip
+        return path
+
+    def facts(self, path):
+        """As of `Recalled`, of one position."""
+        return np.where(path[:, None] >= 0, self.nodes[path][:, 1:3], 0)[None]
+
+    def add_row(self, path, weight, row):
+        """Add the weighted shares of all words to a row."""
+        _cache_fast.add_ngram_row(path, self.decay, weight, self.nodes, self.value, row)
 
 
 class CacheState:
@@ -126,17 +152,15 @@ class CacheState:
     max_order : int
         Longest n-grams, at least 1.
 
-    discount : float
-        Taken from every n-gram count, between 0 and 1.
-
-    half_life, class_half_life : float
-        Words after which a count is worth a half.
+    half_life, class_half_life, ngram_half_life : tuple of float
+        Words after which a count is worth a half: of words, of words within their
+        class, of n-grams.
 
     length : int or None
         Words that are remembered; None: all.
 
     class_of : int32 ndarray of shape (n_classes,) or None
-        The class of each word, for the within-class cache.
+        The class of each word, for the within-class caches.
 
     Attributes
     ----------
@@ -148,14 +172,15 @@ class CacheState:
         self,
         n_classes: int,
         max_order: int,
-        discount: float,
-        half_life: float,
-        class_half_life: float,
+        half_life: tuple[float, ...],
+        class_half_life: tuple[float, ...],
+        ngram_half_life: tuple[float, ...],
         length: int | None = None,
         class_of: np.ndarray | None = None,
     ):
-        self.n_classes, self.max_order, self.discount = n_classes, max_order, discount
+        self.n_classes, self.max_order = n_classes, max_order
         self.half_life, self.class_half_life = half_life, class_half_life
+        self.ngram_half_life = ngram_half_life
         self.length, self.class_of = length, class_of
         self.reset()
 
@@ -167,28 +192,35 @@ class CacheState:
         self : CacheState
         """
         one_group = np.zeros(self.n_classes, dtype=np.int32)
-        self._all = _Decayed(one_group, self.half_life)
-        self._classes = None
+        self._all = [_Decayed(one_group, h) for h in self.half_life]
+        self._classes = []
         if self.class_of is not None:
-            self._classes = _Decayed(self.class_of, self.class_half_life)
-        self._ngrams = _NGrams(self.n_classes, self.max_order, self.discount)
+            self._classes = [_Decayed(self.class_of, h) for h in self.class_half_life]
+        self._ngrams = self._new_ngrams()
         self._words = np.empty(0, dtype=np.int32)
         self._first = np.empty(0, dtype=np.uint8)
         self.n_words_ = 0
         return self
 
+    def _new_ngrams(self):
+        return _NGrams(self.n_classes, self.max_order, self.ngram_half_life)
+
     def fits(self, other: CacheState) -> bool:
         """Whether the other state counts the same words in the same way."""
         mine, its = (
-            (s.n_classes, s.max_order, s.discount, s.half_life, s.class_half_life)
+            (
+                s.n_classes,
+                s.max_order,
+                s.half_life,
+                s.class_half_life,
+                s.ngram_half_life,
+                s.length,
+                s.class_of is None,
+            )
             for s in (self, other)
         )
-        classes = (self.class_of is None) == (other.class_of is None)
-        return (
-            mine == its
-            and self.length == other.length
-            and classes
-            and (self.class_of is None or np.array_equal(self.class_of, other.class_of))
+        return mine == its and (
+            self.class_of is None or np.array_equal(self.class_of, other.class_of)
         )
 
     def copy(self) -> CacheState:
@@ -227,54 +259,65 @@ class CacheState:
         begin = self._words.size
         words = np.ascontiguousarray(np.append(self._words, new), dtype=np.int32)
         first = np.append(self._first, first)
-        own, total = self._all.read(words, begin, length)
-        in_class, class_total = np.zeros(new.size), np.zeros(new.size)
-        if self._classes is not None:
-            in_class, class_total = self._classes.read(words, begin, length)
-        ngram, matched = self._ngrams.read(words, first, begin, length)
+        of_words = []
+        for caches in (self._all, self._classes):
+            found = [cache.read(words, begin, length) for cache in caches]
+            for values in zip(*found) if found else ((), ()):
+                table = np.empty((new.size, len(caches)))
+                for k, column in enumerate(values):
+                    table[:, k] = column
+                of_words.append(table)
+        share, facts = self._ngrams.read(words, first, begin, length)
         self.n_words_ += new.size
         if length >= 0:
             # Beside those that count, the words that the oldest of them follow.
             keep = min(words.size, length + self.max_order)
             self._words, self._first = words[words.size - keep :], first[-keep:]
             self._compact(length)
-        return own, total, in_class, class_total, ngram, matched
+        return *of_words, share, facts
 
     def _compact(self, length):
         """Make the trie of n-grams anew where most of its nodes count nothing."""
         old = self._ngrams
         if old.n_nodes < 8 * (self.max_order + 1) * (self._words.size + 128):
             return
-        new = _NGrams(self.n_classes, self.max_order, self.discount)
-        new.read(self._words, self._first, 0, length)
-        self._ngrams = new
+        self._ngrams = self._new_ngrams()
+        self._ngrams.read(self._words, self._first, 0, length)
 
-    def rows(self, words: np.ndarray) -> tuple:
-        """What the counts give for every word after the first words of a sentence.
+    def rows(self, begins: bool) -> tuple:
+        """What the counts give for every word that may come next.
 
         Parameters
         ----------
-        words : int32 ndarray of shape (n,)
-            Class ids of the words of the sentence so far, which are not counted.
+        begins : bool
+            Whether a sentence begins with it.
 
         Returns
         -------
-        unigram, total : ndarray of shape (n_classes,), float
-            Decayed counts and their sum.
+        counts : list of (count of every word, sum over all)
+            One for each half-life.
 
-        in_class, class_total : ndarray of shape (n_classes,) or None
-            The same with the half-life of classes; the sum over the word's class.
+        class_counts : list of (count of every word, sum over its class)
+            One for each half-life of the within-class caches.
 
-        ngram : ndarray of shape (n_classes,)
-            Probabilities in the n-gram cache.
+        facts : ndarray of shape (1, max_order, 2)
+            As of `Recalled`.
 
-        matched : int
-            The order that they came from, 0 where it is empty.
+        add_ngrams : callable
+            ``add_ngrams(weight, row)`` adds the shares of n-grams, with weights of
+            shape (max_order - 1, n_half_lives), to a row.
         """
-        unigram, total = self._all.row()
-        in_class = class_total = None
-        if self._classes is not None:
-            in_class, of_class = self._classes.row()
-            class_total = of_class[self.class_of]
-        ngram, matched = self._ngrams.row(words, self.n_classes)
-        return unigram, float(total[0]), in_class, class_total, ngram, matched
+        counts = []
+        for cache in self._all:
+            count, total = cache.row()
+            counts.append((count, total[0]))
+        class_counts = []
+        for cache in self._classes:
+            count, total = cache.row()
+            class_counts.append((count, total[self.class_of]))
+        path = self._ngrams.path(begins)
+
+        def add_ngrams(weight, row):
+            self._ngrams.add_row(path, weight, row)
+
+        return counts, class_counts, self._ngrams.facts(path), add_ngrams

@@ -1005,13 +1005,7 @@ class LanguageModel(
             If a number is negative, or nothing but `unknown` has a probability.
         """
         check_is_fitted(self)
-        for name, value in (("n_sentences", n_sentences), ("max_length", max_length)):
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, numbers.Integral)
-                or value < 0
-            ):
-                raise ValueError(f"{name} must be a non-negative integer: {value!r}")
+        check_counts(n_sentences=n_sentences, max_length=max_length)
         rng = check_random_state(random_state)
         predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
@@ -1156,6 +1150,17 @@ class LanguageModel(
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
+
+
+def check_counts(**values: Any) -> None:
+    """ValueError for a number that is no integer of at least 0."""
+    for name, value in values.items():
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, numbers.Integral)
+            or value < 0
+        ):
+            raise ValueError(f"{name} must be a non-negative integer: {value!r}")
 
 
 def _of(X):

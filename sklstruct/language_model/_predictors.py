@@ -5,11 +5,12 @@ kernels run over the text; one that has such a model over refined contexts, whos
 kernels run over the refined windows; one that is composed of models, which ranks and
 draws along them; and any other classifier, which is asked for its rows.
 
-===============================  ===================================================
-``score(sentences)``             (log_prob, token, depth) of every predicted position
-``best(history, k)``             (classes, probabilities) of one history
-``draw(history, uniform, skip)`` one class a history, by inversion
-===============================  ===================================================
+============================  ======================================================
+``score(sentences)``          (log_prob, token, depth) of every predicted position
+``best(history, k)``          (classes, probabilities) of one history
+``draw(history, u, skip)``    one class a history, by inversion
+``group_log_proba(s, g, w)``  ln of the sum over one group of classes a position
+============================  ======================================================
 
 Log-probabilities are NaN for words that have no class. A history is a row of tokens,
 the last one the most recent, -1 where there is none.
@@ -17,14 +18,14 @@ the last one the most recent, -1 where there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .._likelihood import target_log_proba
 from .._parallel import row_blocks, rows_per_block
 from ..backoff import BackoffModel
+from ..backoff._groups import log_group_proba
 from ..symbols._sentences import SentenceEncoder
 from ..word_classes import ContextRefiner
 
@@ -63,16 +64,9 @@ class _Windows:
         # To the estimator a word without class is missing history.
         return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
 
-    def blocks(self, sentences: list) -> Iterator[tuple[slice, np.ndarray]]:
-        """(rows, log-probabilities of all classes) of every predicted position.
-
-        A bounded number at a time; the rows may be changed.
-        """
-        windows, target = self.windows(sentences)
-        for rows in row_blocks(
-            target.size, rows_per_block(self.encoder.labels.n_classes)
-        ):
-            yield rows, self.log_rows(windows[rows])
+    def groups(self) -> np.ndarray | None:
+        """The group of each class in the estimator's own grouping; None: none."""
+        return None
 
 
 class TreePredictor(_Windows):
@@ -110,6 +104,14 @@ class TreePredictor(_Windows):
         tokens, log_prob = tokens[scored], log_prob[scored]
         log_prob[tokens == self.encoder.lost] = np.nan
         return log_prob, tokens, depth[scored]
+
+    def group_log_proba(
+        self, sentences: list, group: np.ndarray, wanted: np.ndarray
+    ) -> np.ndarray:
+        """ln of the sum over a group of classes at every predicted position."""
+        return log_group_proba(
+            self.model, self.model.find(self.windows(sentences)[0]), group, wanted
+        )
 
     def _find(self, history):
         return self.model.find(self.known(history))
@@ -180,6 +182,13 @@ class RefinedPredictor(_Windows):
             log_prob[rows][lost] = np.nan
         return log_prob, target, depth
 
+    def group_log_proba(
+        self, sentences: list, group: np.ndarray, wanted: np.ndarray
+    ) -> np.ndarray:
+        """ln of the sum over a group of classes at every predicted position."""
+        windows, _ = self.windows(sentences)
+        return log_group_proba(self.model, self._find(windows), group, wanted)
+
     def best(self, history: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable classes and their probabilities."""
         classes, log_prob = self.model.top_k(self._find(self.recent(history[None])), k)
@@ -218,6 +227,23 @@ class RowPredictor(_Windows):
         log_prob[np.isnan(log_prob) & (target != self.encoder.lost)] = -np.inf
         return log_prob, target, None
 
+    def group_log_proba(
+        self, sentences: list, group: np.ndarray, wanted: np.ndarray
+    ) -> np.ndarray:
+        """ln of the sum over a group of classes at every predicted position."""
+        windows, _ = self.windows(sentences)
+        out = np.empty(len(windows))
+        n_groups = int(group.max()) + 1
+        ones = np.ones(group.size)
+        member = sp.csr_array(
+            (ones, (group, np.arange(group.size))), shape=(n_groups, group.size)
+        )
+        for rows in row_blocks(out.size, rows_per_block(group.size)):
+            mass = member @ self._rows(windows[rows]).T
+            with np.errstate(divide="ignore"):
+                out[rows] = np.log(mass[wanted[rows], np.arange(mass.shape[1])])
+        return out
+
     def log_rows(self, windows: np.ndarray) -> np.ndarray:
         """Log-probabilities of all classes after each window."""
         rows = self._rows(windows)
@@ -253,6 +279,17 @@ class RowPredictor(_Windows):
 
 class ModelPredictor(RowPredictor):
     """Answers from a classifier that ranks and draws without whole rows."""
+
+    def groups(self) -> np.ndarray | None:
+        """The group of each class in the estimator's own grouping; None: none."""
+        return self.estimator.model_.groups()
+
+    def group_log_proba(
+        self, sentences: list, group: np.ndarray, wanted: np.ndarray
+    ) -> np.ndarray:
+        """ln of the sum over a group of classes at every predicted position."""
+        windows, _ = self.windows(sentences)
+        return self.estimator.group_log_proba(windows, group, wanted)
 
     def log_rows(self, windows: np.ndarray) -> np.ndarray:
         """Log-probabilities of all classes after each window."""

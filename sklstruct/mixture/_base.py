@@ -13,7 +13,14 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import as_floats, check_length, check_rows, check_sparse
+from .._checks import (
+    as_floats,
+    as_ids,
+    check_ids,
+    check_length,
+    check_rows,
+    check_sparse,
+)
 from .._compat import _check_sample_weight, _fit_context
 from .._parallel import row_blocks, rows_per_block
 from .._progress import Progress
@@ -294,6 +301,42 @@ class ModelClassifier(
         if known.size < target.size:
             contexts = take(contexts, known)
         return self.model_.locate(contexts), target, known
+
+    def group_log_proba(
+        self, X: Any, group: np.ndarray, wanted: np.ndarray
+    ) -> np.ndarray:
+        r"""Natural logarithm of the sum of :math:`P(y \mid x_i)` over a group.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Contexts.
+
+        group : int ndarray of shape (n_classes,)
+            The group of each of ``classes_``, from 0.
+
+        wanted : int ndarray of shape (n_samples,)
+            A group for each context.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If lengths or groups do not fit.
+        """
+        check_is_fitted(self)
+        group = as_ids("group", group, 1)
+        check_length("group", group, self.classes_.size, "one per class")
+        check_ids("group", group, 0, group.size, "group")
+        X = self._contexts(X, reset=False)
+        wanted = as_ids("wanted", wanted, 1)
+        check_length("wanted", wanted, X.shape[0], "one per row of X")
+        check_ids("wanted", wanted, 0, int(group.max()) + 1, "group")
+        contexts = self.part_.read(Reading(X))
+        return self.model_.group_target(self.model_.locate(contexts), group, wanted)
 
     def sample(self, X: Any, random_state: Any = None) -> np.ndarray:
         """Draw one class after each context.

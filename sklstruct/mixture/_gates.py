@@ -113,6 +113,67 @@ def em_weights(
     return pi
 
 
+def log_softmax(score: NDArray) -> NDArray:
+    """Each row minus the logarithm of its sum of exponentials; -inf is weight 0."""
+    top = score.max(axis=1, keepdims=True)
+    return score - (top + np.log(np.exp(score - top).sum(axis=1, keepdims=True)))
+
+
+def softmax_coef(
+    phi: NDArray, proba: NDArray, weight: NDArray, closed: NDArray | None = None
+) -> NDArray:
+    r"""Coefficients v of the weights :math:`\pi_k(x) \propto e^{v_k \cdot \phi(x)}`.
+
+    Maximum likelihood of the mixture with a small l2 penalty, by L-BFGS from the best
+    constant weights.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (n, n_facts)
+        The first column is 1.
+
+    proba : ndarray of shape (n, n_models)
+        Probabilities of the targets, each row up to a factor.
+
+    weight : ndarray of shape (n,)
+        Weights of the samples.
+
+    closed : bool ndarray of shape (n, n_models), default=None
+        Where a model has nothing to say: its weight is 0 there. None: nowhere.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_models, n_facts)
+    """
+    total = max(weight.sum(), 1.0)
+    start = np.zeros((proba.shape[1], phi.shape[1]))
+    start[:, 0] = np.log(np.maximum(em_weights(proba, weight), 1e-6))
+
+    def loss(flat):
+        v = flat.reshape(start.shape)
+        score = phi @ v.T
+        if closed is not None:
+            score[closed] = -np.inf
+        score -= score.max(axis=1, keepdims=True)
+        pi = np.exp(score)
+        pi /= pi.sum(axis=1, keepdims=True)
+        joint = pi * proba
+        # Not below the smallest number: weights of models that give 0 can underflow on
+        # the way.
+        mixed = np.maximum(joint.sum(axis=1), 1e-300)
+        slope = (pi - joint / mixed[:, None]) * (weight / total)[:, None]
+        away = v - start
+        value = -(weight @ np.log(mixed)) / total
+        value += 0.5 * _GATE_L2 * float((away**2).sum())
+        return value, (slope.T @ phi + _GATE_L2 * away).ravel()
+
+    result = minimize(
+        loss, start.ravel(), jac=True, method="L-BFGS-B",
+        options={"maxiter": 200, "ftol": 1e-10},
+    )  # fmt: skip
+    return result.x.reshape(start.shape)
+
+
 class ConstantGate(Gate):
     """The same weights everywhere, by EM or given.
 
@@ -223,44 +284,14 @@ class LogisticGate(Gate):
         fact_depths: tuple[int, ...],
     ) -> Gate:
         self.depths = tuple(fact_depths)
-        n_models = log_prob.shape[1]
         with single_blas_thread():
             proba, weight, rows = relative(log_prob, weight)
-            phi = self._features(facts[rows])
-            total = max(weight.sum(), 1.0)
-            start = np.zeros((n_models, phi.shape[1]))
-            overall = em_weights(proba, weight)
-            start[:, 0] = np.log(np.maximum(overall, 1e-6))
-
-            def loss(flat):
-                v = flat.reshape(start.shape)
-                score = phi @ v.T
-                score -= score.max(axis=1, keepdims=True)
-                pi = np.exp(score)
-                pi /= pi.sum(axis=1, keepdims=True)
-                joint = pi * proba
-                mixed = joint.sum(axis=1)
-                # Not below the smallest number: weights of models that give 0 can
-                # underflow on the way.
-                mixed = np.maximum(mixed, 1e-300)
-                slope = (pi - joint / mixed[:, None]) * (weight / total)[:, None]
-                away = v - start
-                value = -(weight @ np.log(mixed)) / total
-                value += 0.5 * _GATE_L2 * float((away**2).sum())
-                return value, (slope.T @ phi + _GATE_L2 * away).ravel()
-
-            result = minimize(
-                loss, start.ravel(), jac=True, method="L-BFGS-B",
-                options={"maxiter": 200, "ftol": 1e-10},
-            )  # fmt: skip
-        self.coef = result.x.reshape(start.shape)
+            self.coef = softmax_coef(self._features(facts[rows]), proba, weight)
         return self
 
     def log_weights(self, facts: NDArray) -> NDArray:
         with single_blas_thread():
-            score = self._features(facts) @ self.coef.T
-        top = score.max(axis=1, keepdims=True)
-        return score - (top + np.log(np.exp(score - top).sum(axis=1, keepdims=True)))
+            return log_softmax(self._features(facts) @ self.coef.T)
 
 
 GATES = {

@@ -11,6 +11,7 @@ it looks up (``locate``) and answers from there:
 ``best(at, k)``     the k most probable outcomes
 ``draw(at, u)``     an outcome for each uniform number
 ``facts(at)``       what a gate may look at: it depends on the history only
+``group_target``    ln of the sum of P(y | x_i) over a group of outcomes
 ==================  ==========================================================
 """
 
@@ -25,7 +26,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._likelihood import target_log_proba
+from .._parallel import row_blocks, rows_per_block
 from ..backoff import BackoffModel
+from ..backoff._groups import log_group_proba
 from ..hierarchical._forest import Forest
 from ..loglinear._joint import JointTrees
 from ._gates import Gate
@@ -103,6 +106,24 @@ class Model(ABC):
         """(n_samples,) natural logarithms for one outcome a sample."""
         return self.rows(at)[np.arange(outcome.size), outcome]
 
+    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
+        """(n_samples,) logarithms of the sums over one group of outcomes a sample.
+
+        group: that of each outcome; wanted: one a sample.
+        """
+        out = np.empty(wanted.size)
+        members = [np.flatnonzero(group == g) for g in range(int(group.max()) + 1)]
+        for s in row_blocks(wanted.size, rows_per_block(self.n_outcomes)):
+            rows = self.rows(take(at, s))
+            for g, mine in by_group(wanted[s], len(members)):
+                picked = rows[mine][:, members[g]]
+                out[s][mine] = np.logaddexp.reduce(picked, axis=1)
+        return out
+
+    def groups(self) -> NDArray | None:
+        """The group of each outcome in the model's own grouping; None: it has none."""
+        return None
+
     def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
         """(outcomes, their logarithms), (n_samples, k), ties by the smaller outcome."""
         rows = self.rows(at)
@@ -173,6 +194,9 @@ class TreeModel(Model):
 
     def rows(self, at: Any) -> NDArray:
         return self.model.predict_log_proba(at)
+
+    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
+        return log_group_proba(self.model, at, group, wanted)
 
     def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
         return self.model.top_k(at, k)
@@ -289,7 +313,18 @@ class MixtureModel(Model):
         return np.column_stack([m.target(a, outcome) for m, a in zip(self.models, at)])
 
     def target(self, at: Any, outcome: NDArray) -> NDArray:
-        log_prob = self.targets(at, outcome)
+        return self._mixed(at, self.targets(at, outcome))
+
+    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
+        of_each = [m.group_target(a, group, wanted) for m, a in zip(self.models, at)]
+        return self._mixed(at, np.column_stack(of_each))
+
+    def groups(self) -> NDArray | None:
+        found = (model.groups() for model in self.models)
+        return next((g for g in found if g is not None), None)
+
+    def _mixed(self, at, log_prob):
+        """ln of the weighted sum over the models, whose log_prob is changed."""
         log_prob += self.log_weights(at)
         top = log_prob.max(axis=1)
         top[np.isneginf(top)] = 0.0
@@ -362,6 +397,17 @@ class FactoredModel(Model):
                     contexts = take(self._contexts(at, g - 1), rows)
                     out[rows] += model.target(model.locate(contexts), child[rows])
         return out
+
+    def groups(self) -> NDArray | None:
+        return None if self.root is None else self.path_child[0]
+
+    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
+        own = self.groups()
+        if own is None or not _same_partition(own, group):
+            return super().group_target(at, group, wanted)
+        child = np.empty(int(group.max()) + 1, dtype=np.int64)
+        child[group] = own
+        return self.root.target(self.root.locate(self._contexts(at, 0)), child[wanted])
 
     def rows(self, at: Any) -> NDArray:
         tree = self.tree
@@ -465,6 +511,12 @@ class FactoredModel(Model):
         if self.root is None:
             return super().facts(at)
         return self.root.facts(self.root.locate(self._contexts(at, 0)))
+
+
+def _same_partition(a, b):
+    """Whether two numberings put the same outcomes together."""
+    pairs = np.unique(np.column_stack([a, b]), axis=0)
+    return len(pairs) == np.unique(pairs[:, 0]).size == np.unique(pairs[:, 1]).size
 
 
 def paths(tree: Forest) -> tuple[NDArray, NDArray]:

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM
 from sklstruct.language_model import CacheLM, CacheState, LanguageModel
+from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM
-from sklstruct.word_classes import ExchangeClustering
+from sklstruct.symbols._sentences import number_sentences
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
@@ -52,49 +55,62 @@ class Definition:
         recent = self.past[max(len(self.past) - n, 0) :]
         return [p for p in recent if p is not None]
 
-    def decayed(self, half_life):
+    def decayed(self, keep, tau):
+        """Decayed counts of the words of the window that `keep` says yes to."""
         counts = np.zeros(len(self.classes))
         now = sum(p is not None for p in self.past)
-        for time, _, word in self.window():
-            counts[word] += 2.0 ** (-(now - time) / half_life)
+        for time, before, word in self.window():
+            if keep(before):
+                counts[word] += 2.0 ** (-(now - time) / tau)
         return counts
 
-    def ngram(self, context):
-        window = self.window()
-        if not window:
-            return np.zeros(len(self.classes)), 0
-        row, order = np.zeros(len(self.classes)), 0
-        for k in range(min(self.model.max_order, len(context) + 1)):
-            suffix = context[len(context) - k :]
-            count = np.zeros(len(self.classes))
-            for _, before, word in window:
-                if before[len(before) - k :] == suffix and len(before) >= k:
-                    count[word] += 1
-            if not count.any():
-                break
-            d = self.model.discount if k else 0.0
-            row = (np.maximum(count - d, 0) + d * (count > 0).sum() * row) / count.sum()
-            order = k + 1
-        return row, order
+    def parts(self, base_row, context):
+        """(rows of the parts, NaN for those that have nothing to say; facts)."""
+        model = self.model
+        words, classes, ngrams = model.half_lives_
+        rows, facts = [base_row], []
+        for tau in classes:
+            b = self.decayed(lambda _: True, tau)
+            g = model.class_of_
+            mass = np.bincount(g, weights=base_row)[g]
+            inner = (b + model.theta * base_row / mass) / (
+                np.bincount(g, weights=b)[g] + model.theta
+            )
+            rows.append(mass * inner)
+        for tau in words:
+            a = self.decayed(lambda _: True, tau)
+            rows.append(a / a.sum() if a.any() else np.full(a.size, np.nan))
+        for k in range(model.max_order):
+
+            def follows(before, k=k):
+                suffix = context[len(context) - k :]
+                return k <= len(context) and (
+                    len(before) >= k and before[len(before) - k :] == suffix
+                )
+
+            whole = self.decayed(follows, np.inf)
+            facts.append((whole.sum(), (whole > 0).sum()))
+            for tau in ngrams if k else ():
+                count = self.decayed(follows, tau)
+                rows.append(count / count.sum() if count.any() else count * np.nan)
+        return np.array(rows), np.array(facts)
 
     def row(self, base_row, context):
         model = self.model
-        p = base_row
-        if model.class_of_ is not None:
-            b = self.decayed(model.class_half_life)
-            g = model.class_of_
-            mass = np.bincount(g, weights=p)[g]
-            p = (
-                mass
-                * (b + model.theta * p / mass)
-                / (np.bincount(g, weights=b)[g] + model.theta)
-            )
-        a = self.decayed(model.half_life)
-        row, order = self.ngram(context)
-        if order == 0:
-            return p
-        u, v, w = model.weights_[order]
-        return u * p + v * a / a.sum() + w * row
+        rows, facts = self.parts(base_row, context)
+        speaks = ~np.isnan(rows[:, 0])
+        if not facts[0, 0]:
+            return base_row
+        if model.gate_coef_ is not None:
+            phi = [1.0]
+            for n, distinct in facts:
+                phi += [n > 0, 0.3 * np.log1p(n), 0.3 * np.log1p(distinct)]
+            weight = np.exp(model.gate_coef_ @ np.array(phi))
+            weight = np.where(speaks, weight, 0.0)
+        else:
+            weight = model.weights_[(facts[:, 0] > 0).sum()]
+            assert (weight[~speaks] == 0).all()
+        return weight / weight.sum() @ np.where(np.isnan(rows), 0.0, rows)
 
     def score(self, sentences):
         """ln P of every token; the state moves on."""
@@ -117,16 +133,22 @@ class Definition:
         return out
 
 
+SHORT = {"half_life": (5.0, np.inf), "ngram_half_life": (9.0, np.inf)}
+
+
 @pytest.mark.parametrize(
     "params",
     [
         {},
         {"max_order": 1},
-        {"max_order": 2, "half_life": np.inf, "discount": 0.3},
-        {"word_classes": 3, "theta": 2.0, "class_half_life": 7.0},
-        {"length": 6},
+        {"max_order": 2, "half_life": np.inf, "weights": "em"},
+        {"word_classes": 3, "theta": 2.0, "class_half_life": 7.0, **SHORT},
+        {"length": 6, **SHORT},
         {"length": 1, "max_order": 3},
-        {"length": 25, "word_classes": 4, "half_life": 9.0},
+        {"length": 25, "word_classes": 4, **SHORT},
+        {"half_life": (), "ngram_half_life": 3.0, "max_order": 3},
+        {"ngram_half_life": (), "weights": [0.7, 0.1, 0.2], "max_order": 3},
+        {"weights": [6, 1, 3], "half_life": 4.0, "ngram_half_life": 8, "max_order": 2},
     ],
     ids=str,
 )
@@ -170,11 +192,48 @@ def test_length_0_is_the_base():
     model = cached(length=0, word_classes=3)
     for a, b in zip(model.score_stream(text), BASE.token_log_proba(text)):
         np.testing.assert_allclose(a, b, rtol=1e-12)
-    assert np.array_equal(model.weights_, np.tile([1.0, 0, 0], (5, 1)))
+
+
+@pytest.mark.parametrize("path", ["tree", "refined", "factored", "mixture"])
+def test_classes_of_the_base_and_their_mass(path):
+    """The sum over a class without rows is the sum over rows."""
+    clustering = ExchangeClustering(3, offsets=(-1, 1))
+    refined = make_pipeline(ContextRefiner("c2(1) w(1)"), KneserNeyLM())
+    estimator = {
+        "tree": KneserNeyLM(),
+        "refined": refined,
+        "factored": FactoredLM(clustering, refined),
+        "mixture": MixtureLM(
+            [("f", FactoredLM(clustering, KneserNeyLM())), ("kn", KneserNeyLM())]
+        ),
+    }[path]
+    base = LanguageModel(estimator, max_depth=2).fit(TRAIN)
+    predictor = base.predictor
+    text = number_sentences(random_text(11, 30))
+    windows, target = predictor.windows(text)
+    proba = np.exp(predictor.log_rows(windows))
+    groups = predictor.groups()
+    assert (groups is not None) == (path in ("factored", "mixture"))
+    rng = np.random.default_rng(0)
+    others = [rng.integers(0, 4, size=base.vocabulary_.size), np.arange(proba.shape[1])]
+    for group in [*others, groups] if groups is not None else others:
+        wanted = group[rng.integers(group.size, size=target.size)]
+        got = predictor.group_log_proba(text, group, wanted)
+        expected = (proba * (group == wanted[:, None])).sum(axis=1)
+        np.testing.assert_allclose(np.exp(got), expected, rtol=1e-10)
+    if groups is None:
+        with pytest.raises(ValueError, match="word_classes='base'"):
+            cached(base, word_classes="base")
+    else:
+        model = cached(base, word_classes="base", class_half_life=9)
+        assert np.unique(model.class_of_).size == np.unique(groups).size
+        got = model.score_stream(HELD[:9])
+        for a, b in zip(got, Definition(model).score(HELD[:9])):
+            np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 def test_all_weight_on_the_base_is_the_base():
-    model = cached(weights=np.tile([1.0, 0, 0], (4, 1)))
+    model = cached(weights=np.eye(11)[0])
     text = random_text(5, 50)
     assert model.perplexity(text) == pytest.approx(BASE.perplexity(text), rel=1e-13)
 
@@ -221,22 +280,37 @@ def test_order_matters():
     assert model.score(text) == pytest.approx(-np.log(model.perplexity(text)))
 
 
-def test_weights_are_the_most_likely():
+@pytest.mark.parametrize("weights", ["em", "logistic"])
+def test_weights_are_the_most_likely(weights):
     """No other weights are better on the held-out text."""
-    model = cached(max_order=2)
+    model = cached(max_order=2, weights=weights)
     held = sum(line.sum() for line in model.score_stream(HELD))
     rng = np.random.default_rng(9)
+    name = "weights_" if weights == "em" else "gate_coef_"
+    fitted = getattr(model, name)
     for _ in range(20):
-        other = np.maximum(model.weights_[1:] + 0.2 * rng.normal(size=(2, 3)), 0.01)
-        weights = other / other.sum(axis=1, keepdims=True)
-        worse = cached(max_order=2, weights=weights)
-        # Orders are drawn to their mean as by ten positions.
-        assert sum(line.sum() for line in worse.score_stream(HELD)) < held + 1.0
+        if weights == "em":
+            other = np.maximum(fitted + 0.2 * rng.normal(size=fitted.shape), 0.01)
+            other[fitted == 0] = 0.0
+            other /= other.sum(axis=1, keepdims=True)
+        else:
+            other = fitted + 0.3 * rng.normal(size=fitted.shape)
+        setattr(model, name, other)
+        # Weights of an order are drawn to their mean as by twenty positions.
+        worse = sum(line.sum() for line in model.score_stream(HELD))
+        assert worse < held + (3.0 if weights == "em" else 0.05)
+
+
+def test_a_gate_is_no_worse_than_constants():
+    """On the text that both were fitted to, but for the gate's penalty."""
+    em = cached(max_order=3, weights="em", word_classes=3).perplexity(HELD)
+    gate = cached(max_order=3, word_classes=3).perplexity(HELD)
+    assert gate < em * 1.001
 
 
 def test_repetition_pays():
     text = TRAIN[:5] * 10
-    assert cached().perplexity(text) < 0.8 * BASE.perplexity(text)
+    assert cached().perplexity(text) < 0.9 * BASE.perplexity(text)
 
 
 def test_long_streams_with_a_short_memory_stay_small():
@@ -267,13 +341,13 @@ def test_fit_splits_in_order_and_refits():
     n = len(text) // 4
     part = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text[:-n])
     expected = CacheLM(FrozenEstimator(part)).fit(text[-n:])
-    np.testing.assert_allclose(model.weights_, expected.weights_)
+    np.testing.assert_allclose(model.gate_coef_, expected.gate_coef_)
     whole = clone(BASE).fit(text)
     assert model.base_.perplexity(HELD) == pytest.approx(whole.perplexity(HELD))
     once = CacheLM(clone(BASE), validation_fraction=0.25, refit=False).fit(text)
     assert once.base_.perplexity(HELD) == pytest.approx(part.perplexity(HELD))
     given = CacheLM(clone(BASE)).fit(TRAIN, X_val=HELD)
-    np.testing.assert_allclose(given.weights_, cached().weights_)
+    np.testing.assert_allclose(given.gate_coef_, cached().gate_coef_)
 
 
 class Rows(ClassifierMixin, BaseEstimator):
@@ -300,8 +374,37 @@ def test_any_base(clusters):
         for e in (Rows(), KneserNeyLM())
     ]
     text = random_text(10, 30)
-    a, b = (cached(base, word_classes=clusters).perplexity(text) for base in bases)
+    params = {"word_classes": clusters, "weights": np.ones(14 if clusters else 11)}
+    a, b = (cached(base, **params).perplexity(text) for base in bases)
     assert a == pytest.approx(b, rel=1e-9)
+
+
+def test_samples_are_drawn_from_the_rows():
+    model = cached(word_classes=3, half_life=9, ngram_half_life=20)
+    state = model.new_state()
+    model.score_stream(HELD[:5], state=state)
+    drawn = model.sample(3000, max_length=1, state=state.copy(), random_state=0)
+    assert state.n_words_ == sum(len(s) + 1 for s in HELD[:5])
+    again = model.sample(3, max_length=4, state=state, random_state=1)
+    assert again == model.sample(3, max_length=4, state=state, random_state=1)
+    assert len(drawn) == 3000 and {len(s) for s in drawn} <= {0, 1}
+    # The first words of many texts.
+    firsts = [
+        model.sample(1, max_length=1, state=state, random_state=k)[0]
+        for k in range(400)
+    ]
+    row = model.next_proba(state=state)
+    unknown = model.vocabulary_.tolist().index("<unk>")
+    row[unknown] = 0.0
+    row /= row.sum()
+    for word, p in zip(model.vocabulary_.tolist(), row.tolist()):
+        n = sum((s or ["</s>"]) == [word] for s in firsts)
+        assert abs(n - 400 * p) < 5 * np.sqrt(400 * p * (1 - p)) + 1
+    # Scored as they were drawn.
+    text = model.sample(40, state=state, random_state=2)
+    assert model.perplexity(text, state=state.copy()) < BASE.perplexity(text)
+    with pytest.raises(ValueError, match="n_sentences"):
+        model.sample(-1)
 
 
 def test_words_without_class():
@@ -323,13 +426,17 @@ def test_words_without_class():
     [
         ({"max_order": 0}, "max_order"),
         ({"max_order": 10**9}, "max_order"),
-        ({"discount": 1.5}, "discount"),
         ({"half_life": 0.5}, "half_life"),
+        ({"half_life": [[3.0]]}, "half_life"),
+        ({"ngram_half_life": ["x"]}, "ngram_half_life"),
+        ({"class_half_life": [3, np.nan]}, "class_half_life"),
         ({"theta": 0}, "theta"),
         ({"length": -1}, "length"),
-        ({"weights": [[1, 0, 0]]}, r"weights must have the shape \(4, 3\)"),
-        ({"weights": np.full((4, 3), 0.5)}, "weights must be rows"),
-        ({"weights": [["a"] * 3] * 4}, "weights"),
+        ({"weights": [1, 0, 0]}, "weights must be 11 numbers, for base, word 60"),
+        ({"weights": np.full(11, -0.5)}, "weights must be non-negative"),
+        ({"weights": np.full(11, np.inf)}, "weights must be non-negative"),
+        ({"weights": 1 - np.eye(11)[0]}, "positive for the base"),
+        ({"weights": ["a"] * 11}, "weights"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
         ({"word_classes": 1000}, "n_clusters=1000"),
     ],
