@@ -4,6 +4,7 @@ from .._checkpoint import Checkpoint
 from ._cv import StructuredLogLinearLMCV
 from ._estimator import StructuredLogLinearLM
 from ._joint import JointLogLinear
+from ._path import LamPath, lam_max, lam_path
 from ._penalties import (
     L1,
     L2,
@@ -25,6 +26,7 @@ __all__ = [
     "ElasticNet",
     "FistaSolver",
     "JointLogLinear",
+    "LamPath",
     "Penalty",
     "ProximalPenalty",
     "Solver",
@@ -33,4 +35,6 @@ __all__ = [
     "TreeL2",
     "TreeLinf",
     "TreeMetricSolver",
+    "lam_max",
+    "lam_path",
 ]

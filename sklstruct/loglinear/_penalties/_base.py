@@ -16,6 +16,11 @@ weights and the working arrays, and offers some of
     (or empty), -1 where the pair is to go where the step has put it.
 ``prox(v, metric, out)``
     The exact proximal operator in a metric that suits it.
+``alone(lo, hi, level)``, ``coupling``
+    For `lam_max` and active sets: (l1, l2), the weights of the absolute and of the
+    squared value of some pairs where all weights below them are zero; and how their
+    group bears what the pairs below do not: 0 not at all (separable), 1 by sums
+    (maxima), 2 by sums of squares (Euclidean norms).
 
 A solver names what it needs of them; a pair that does not fit is refused before any
 work. A new penalty is a file with two classes, and is passed as an object; an entry

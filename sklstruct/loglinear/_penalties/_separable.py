@@ -29,6 +29,7 @@ class BoundSeparable(ProximalPenalty):
     formula for each pair."""
 
     sharded = True
+    coupling = 0.0
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
@@ -79,6 +80,9 @@ class BoundSeparable(ProximalPenalty):
 
     def quadratic(self, epsilon: float) -> tuple[ByLevel, ByLevel, np.ndarray]:
         return self.l1.at, self.l2.at, EMPTY
+
+    def alone(self, lo: int, hi: int, level: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.l1.of(lo, hi, level), self.l2.of(lo, hi, level)
 
     def value(self, w: np.ndarray) -> float:
         def part(k, lo, hi):

@@ -43,6 +43,7 @@ class BoundTreeL2(BoundPenalty):
 
     sharded = True
     smoothed = True
+    coupling = 2.0
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
@@ -132,6 +133,9 @@ class BoundTreeL2(BoundPenalty):
 
         self.problem.upward(up, push, clear=state)
         self.problem.downward(down)
+
+    def alone(self, lo: int, hi: int, level: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.problem.strength.of(lo, hi, level), np.zeros(1)
 
     def value(self, w: np.ndarray) -> float:
         problem, state = self.problem, self._square

@@ -22,11 +22,15 @@ class BoundTreeLinf(ProximalPenalty):
     groups in any diagonal metric."""
 
     sharded = True
+    coupling = 1.0
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         super().__init__(penalty, problem)
         self._slots = _prox.tree_linf_slots(problem.n_pairs)
         self._state = np.empty(problem.n_pairs)
+
+    def alone(self, lo: int, hi: int, level: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.problem.strength.of(lo, hi, level), np.zeros(1)
 
     def value(self, w: np.ndarray) -> float:
         problem, state = self.problem, self._state
