@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -213,15 +214,26 @@ def _read(
                 file.seek(0)
             try:
                 X, y = load_svmlight_file(file, dtype=dtype, zero_based=True)
-            except ValueError as exc:
+            except (ValueError, OverflowError) as exc:
                 raise ValueError(_fault(path, exc)) from exc
     except FileNotFoundError as exc:
         raise FileNotFoundError(
             f"no file {path}; data sets are not part of this package, pass the path of "
             "one that you have"
         ) from exc
+    except (EOFError, OSError, zlib.error) as exc:
+        if getattr(exc, "errno", None) is not None:  # the system's: no rights, no disk
+            raise
+        raise ValueError(f"{path} is damaged or not compressed: {exc}") from exc
     if not y.size:
         raise ValueError(f"{path} holds no samples")
+    if X.nnz and X.indices.min() < 0:
+        raise ValueError(f"{path} has a feature beyond 2^31 - 1")
+    if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
+        raise ValueError(
+            f"{path} has labels or values that are not finite in {dtype}, line "
+            f"{_first_not_finite(X, y) + 1 + (sizes is not None)}"
+        )
     if sizes is not None and (
         y.size != sizes[0] or (X.nnz and X.indices.max() >= sizes[1])
     ):
@@ -230,6 +242,12 @@ def _read(
             f"holds {y.size} of {X.shape[1]}"
         )
     return X, y, sizes
+
+
+def _first_not_finite(X: sp.csr_matrix, y: NDArray) -> int:
+    row = np.repeat(np.arange(y.size), np.diff(X.indptr))
+    bad = row[~np.isfinite(X.data)]
+    return int(min([*np.flatnonzero(~np.isfinite(y))[:1], *bad[:1]]))
 
 
 def _sizes(line: bytes) -> tuple[int, int, int] | None:

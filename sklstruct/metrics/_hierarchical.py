@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from .._compat import _check_sample_weight
 from .._docs import shared_docs
 from ..taxonomy import Taxonomy, as_paths
+from ..taxonomy._labels import among
 
 _BLOCKS = {
     "shared_parameters": """
@@ -259,7 +260,7 @@ def _score(
 
 def _label_paths(taxonomy: Taxonomy, labels: NDArray, name: str) -> NDArray:
     """Numbers of the nodes above each label, its own last, filled up with ""."""
-    known = np.isin(labels, taxonomy.classes)
+    known = among(labels, taxonomy.classes)
     if not known.all():
         label = labels[~known].tolist()[0]
         raise ValueError(f"{name} has the label {label!r}, which the taxonomy lacks")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import check_sparse
 from ..hierarchical import HierarchicalClassifier
 from ..taxonomy import Taxonomy
+from ..taxonomy._labels import among
 from ._pyplot import import_pyplot
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ class TaxonomyDisplay:
         check_sparse(X)
         check_consistent_length(X, y)
         y = np.asarray(y)
-        known = np.flatnonzero(np.isin(y, model.classes_))
+        known = np.flatnonzero(among(y, model.classes_))
         if known.size == 0:
             raise ValueError("no label of y is a class of the estimator")
         proba = estimator.predict_proba(_rows_of(X)(known))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._io import is_nest
-from ._labels import as_labels, as_scalar, listed
+from ._labels import among, as_labels, as_scalar, listed
 from ._taxonomy import Taxonomy
 
 __all__ = ["as_taxonomy"]
@@ -74,7 +74,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         )
     if np.array_equal(tree.classes, classes):
         return tree
-    if not np.isin(classes, tree.classes).all():
+    if not among(classes, tree.classes).all():
         tree.check_classes(classes)
     return tree.restrict(classes)
 

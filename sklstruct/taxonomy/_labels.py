@@ -45,6 +45,17 @@ def as_labels(labels: ArrayLike) -> NDArray:
     return array
 
 
+def among(labels: NDArray, classes: NDArray) -> NDArray:
+    """Whether each label is one of the classes.
+
+    `np.isin` writes numbers out where the others are strings, and finds "3" to be 3.
+    """
+    kinds = {array.dtype.kind for array in (labels, classes)}
+    if "O" not in kinds and len({kind in "US" for kind in kinds}) > 1:
+        return np.zeros(labels.shape, dtype=bool)
+    return np.isin(labels, classes)
+
+
 def listed(labels: Iterable, most: int = 5) -> str:
     """The first labels, for a message."""
     labels = list(labels)

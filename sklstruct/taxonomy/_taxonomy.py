@@ -23,7 +23,7 @@ from ._io import (
     write_newick,
     write_text,
 )
-from ._labels import as_labels, check_integer, listed
+from ._labels import among, as_labels, check_integer, listed
 
 if TYPE_CHECKING:
     import networkx
@@ -618,7 +618,7 @@ class Taxonomy:
             Unknown or duplicate labels, or none.
         """
         labels = as_labels(classes)
-        known = np.isin(labels, self.classes)
+        known = among(labels, self.classes)
         if not known.all():
             raise ValueError(
                 f"unknown label {listed(labels[~known][:1])}: the taxonomy has no such "
@@ -671,8 +671,8 @@ class Taxonomy:
             is not among the labels.
         """
         labels = np.unique(as_labels(classes))
-        extra = self.classes[~np.isin(self.classes, labels)]
-        missing = labels[~np.isin(labels, self.classes)]
+        extra = self.classes[~among(self.classes, labels)]
+        missing = labels[~among(labels, self.classes)]
         if missing.size:
             raise ValueError(
                 f"missing labels: the taxonomy has no place for {listed(missing)}"

@@ -104,10 +104,26 @@ def test_bad_files(tmp_path):
         "1 3:\n": "no sample",
         "1 3:1 2:1\n": "sorted and unique",
         "1 3:1 3:1\n": "sorted and unique",
+        "1 1:1\nnan 2:1\n": "not finite in float32, line 2",
+        "1 1:1\n2 2:inf\n": "not finite.*line 2",
+        "1 1:1\n2 2:1e39\n": "not finite",
+        "2 10 4\n1 1:1\n2 2:nan\n": "not finite in float32, line 3",
+        "1 2147483648:1\n": "too large|2\\^31",
+        "1 99999999999:1\n": "no sample|2\\^31",
     }.items():
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             load_sparse_classes(path)
+    with gzip.open(tmp_path / "whole.gz", "wb") as file:
+        file.write(b"1 1:1 2:0.5\n" * 100)
+    whole = (tmp_path / "whole.gz").read_bytes()
+    for text in (b"1 1:1\n", whole[:-12], whole[:12] + b"x" * 9 + whole[21:]):
+        (tmp_path / "a.gz").write_bytes(text)
+        with pytest.raises(ValueError, match=r"a\.gz is damaged or not compressed"):
+            load_sparse_classes(tmp_path / "a.gz")
+    (tmp_path / "a.bz2").write_bytes(b"1 1:1\n")
+    with pytest.raises(ValueError, match=r"a\.bz2 is damaged or not compressed"):
+        load_sparse_classes(tmp_path / "a.bz2")
     path.write_text("1 1:1\n")
     for option, message in {
         "n_features": "^n_features must be",

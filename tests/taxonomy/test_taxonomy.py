@@ -145,6 +145,11 @@ def test_restrict(seed):
         tree.restrict([1, 99])
     with pytest.raises(ValueError, match="duplicate label 1"):
         tree.restrict([1, 2, 1])
+    # "1" is not 1
+    with pytest.raises(ValueError, match="unknown label '1'"):
+        tree.restrict(["1", "2"])
+    with pytest.raises(ValueError, match="missing labels: .* no place for '1'"):
+        tree.check_classes(["1", "2"])
     with pytest.raises(ValueError, match="at least one class"):
         tree.restrict([])
 
