@@ -8,11 +8,12 @@ the logarithm of the sum of exp(a_y) over the leaf,
 where l is among the leaves that were looked into, else with c for eta E_l, and with c'
 for what the beam left pending. log Z is that of the masses of all leaves. Everything is
 smooth in (log w_r, log w_l, eta, c, c'), with a gradient that costs no more than the
-value.
+value (`_numbers_fast`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ..linear._calibration import SCALE_PRIOR
+from . import _numbers_fast as kernels
+from ._numbers_fast import KINDS
 
 # Where routing is perfect, or leaves say nothing, the numbers are not identified: a
 # prior of little weight keeps eta in the middle, and c near 0.
@@ -48,71 +51,54 @@ class Evidence(NamedTuple):
     weight: NDArray  # (n,)
 
 
-def _log_total(a):
-    """(log of the sum of exp(a), shares) over the last axis; -inf: not there."""
-    top = np.maximum(a.max(axis=-1, keepdims=True, initial=-np.inf), -1e300)
-    e = np.exp(a - top)
-    total = e.sum(axis=-1, keepdims=True)
-    safe = np.maximum(total, 1e-300)
-    return (top + np.log(safe))[..., 0], e / safe
+def log_loss_of(fold: Evidence) -> Callable[[NDArray], tuple[float, NDArray]]:
+    """The mean log-loss of the fold and its gradient, in (w_r, w_l, eta, c, c')."""
+    n, n_leaves = fold.route.shape
+    row = np.arange(n)
+    kind = np.full((n, n_leaves), KINDS["closed"], dtype=np.int8)
+    kind[fold.pending] = KINDS["pending"]
+    kind[np.isneginf(fold.route)] = KINDS["absent"]
+    there = fold.looked >= 0
+    kind[np.broadcast_to(row[:, None], there.shape)[there], fold.looked[there]] = KINDS[
+        "open"
+    ]
+    length = (fold.inside > -np.inf).sum(axis=2, dtype=np.int32)
+    own_look = there & (fold.looked == fold.own[:, None])
+    slot = np.where(own_look.any(axis=1), own_look.argmax(axis=1), -1)
+    own_length = (fold.own_inside > -np.inf).sum(axis=1)
+    wide = max(n_leaves, fold.inside.shape[2], 2 * there.shape[1])
+    room, stop = np.empty((4, wide)), np.zeros(1, dtype=np.int32)
+    sample = kernels.Fold(
+        np.ascontiguousarray(fold.route),
+        kind,
+        fold.looked.astype(np.int32, order="C"),
+        np.ascontiguousarray(fold.inside),
+        np.where(there, length, np.int32(0)),
+        np.stack([fold.own, slot, own_length, fold.target]).astype(np.int32),
+        np.ascontiguousarray(fold.own_inside),
+        fold.weight / fold.weight.sum(),
+    )
+
+    def log_loss(numbers):
+        gradient = np.empty(5)
+        return sample.log_loss(numbers, gradient, room, stop), gradient
+
+    return log_loss
 
 
 def fit_numbers(
     fold: Evidence, start: tuple[float, ...] | None = None
 ) -> tuple[tuple[float, ...], float]:
     """((w_r, w_l, eta, c, c'), mean log-loss of the fold)."""
-    n = fold.own.size
-    share = fold.weight / fold.weight.sum()
-    row = np.arange(n)
-    there = fold.looked >= 0
-    column = np.where(there, fold.looked, 0)
-    open_ = np.zeros(fold.route.shape, dtype=bool)
-    open_[np.broadcast_to(row[:, None], there.shape)[there], fold.looked[there]] = True
-    exists = fold.route > -np.inf
-    route = np.where(exists, fold.route, 0.0)
-    closed = exists & ~open_ & ~fold.pending
-    own_closed = closed[row, fold.own]
-    own_pending = fold.pending[row, fold.own]
-    several = fold.target >= 0
-    at = np.where(several, fold.target, 0)
-    inside = np.where(fold.inside > -np.inf, fold.inside, 0.0)
-    own_inside = np.where(fold.own_inside > -np.inf, fold.own_inside, 0.0)
-    # which of the leaves looked into is the sample's
-    own_look = there & (fold.looked == fold.own[:, None])
+    log_loss = log_loss_of(fold)
 
-    def loss(theta):
-        w_r, w_l = np.exp(theta[0]), np.exp(theta[1])
-        eta, c, pending = theta[2:]
-        E, p = _log_total(w_l * fold.inside)
-        E = np.where(there, E, 0.0)
-        dE = np.einsum("ijk,ijk->ij", p, inside)
-        M = np.where(exists, w_r * route + c * closed + pending * fold.pending, -np.inf)
-        extra = np.where(there, eta * E, 0.0)
-        np.add.at(M, (row[:, None], column), extra)
-        log_Z, q = _log_total(M)
-        own_E, own_p = _log_total(w_l * fold.own_inside)
-        own_dE = np.einsum("ij,ij->i", own_p, own_inside)
-        g = own_inside[row, at]
-        within = np.where(several, w_l * g - own_E, 0.0)
-        value = -(share @ (M[row, fold.own] - log_Z + within))
-        q_open = np.where(there, np.take_along_axis(q, column, axis=1), 0.0)
-        # derivatives of log Z less those of the sample's own terms
-        excess = q_open - own_look
-        gradient = np.array(
-            [
-                share @ ((q * route).sum(axis=1) - route[row, fold.own]) * w_r,
-                share
-                @ (eta * (excess * dE).sum(axis=1) - np.where(several, g - own_dE, 0.0))
-                * w_l,
-                share @ (excess * E).sum(axis=1),
-                share @ ((q * closed).sum(axis=1) - own_closed),
-                share @ ((q * fold.pending).sum(axis=1) - own_pending),
-            ]
-        )
-        return value, gradient
+    def numbers_of(theta):
+        return np.concatenate([np.exp(theta[:2]), theta[2:]])
 
     def penalised(theta):
-        value, gradient = loss(theta)
+        numbers = numbers_of(theta)
+        value, gradient = log_loss(numbers)
+        gradient[:2] *= numbers[:2]
         away = theta - np.array([0.0, 0.0, 0.5, 0.0, 0.0])
         strength = np.array([SCALE_PRIOR] * 2 + [_ETA_PRIOR] + [_C_PRIOR] * 2)
         return value + strength @ away**2, gradient + 2 * strength * away
@@ -128,6 +114,5 @@ def fit_numbers(
         bounds=_BOUNDS,
         options={"maxiter": 200},
     )
-    theta = found.x
-    numbers = (np.exp(theta[0]), np.exp(theta[1]), *theta[2:])
-    return tuple(float(t) for t in numbers), float(loss(theta)[0])
+    numbers = numbers_of(found.x)
+    return tuple(numbers.tolist()), log_loss(numbers)[0]

@@ -562,3 +562,64 @@ def test_pickles(fitted, new):
     assert sp.issparse(fitted.coef_) and fitted.coef_.dtype == np.float32
     assert fitted.coef_.shape[0] == fitted.intercept_.size == fitted.forest_.n_rows
     assert len(fitted.C_) == len(fitted.node_n_iter_) == len(fitted.model_nodes_)
+
+
+def test_log_loss_of_the_fold():
+    """Value against the formula leaf by leaf, gradient against differences."""
+    rng = np.random.default_rng(0)
+    n, L, b, wide = 60, 6, 2, 40
+    sizes = np.array([3, 40, 17, 1, 8, 2])  # the fourth is a leaf of one class
+    route = rng.normal(size=(n, L)) * 2
+    pending = np.zeros((n, L), dtype=bool)
+    pending[:, 5] = rng.random(n) < 0.5
+    absent = np.zeros((n, L), dtype=bool)
+    absent[:, 4] = rng.random(n) < 0.5
+    route[absent] = -np.inf
+    own = np.where(absent[:, 4], rng.integers(0, 4, n), rng.integers(0, 6, n))
+    looked = np.argsort(-np.where(np.isin(np.arange(L), (0, 1, 2)), route, -99))[:, :b]
+    looked[rng.random((n, b)) < 0.2] = -1
+    looked[looked[:, 0] == looked[:, 1], 1] = -1
+    inside = np.full((n, b, wide), -np.inf)
+    own_inside = np.full((n, wide), -np.inf)
+    target = np.where(sizes[own] > 1, rng.integers(0, 10**6, n) % sizes[own], -1)
+    for i in range(n):
+        every = [rng.normal(size=size) for size in sizes]
+        own_inside[i, : sizes[own[i]]] = every[own[i]]
+        for j in range(b):
+            if looked[i, j] >= 0:
+                inside[i, j, : sizes[looked[i, j]]] = every[looked[i, j]]
+    own_inside[target < 0] = -np.inf
+    weight = rng.random(n) + 0.1
+    fold = numbers.Evidence(
+        route, pending, looked, inside, own, own_inside, target, weight
+    )
+    log_loss = numbers.log_loss_of(fold)
+
+    def expected(theta):
+        w_r, w_l, eta, c, left = theta
+        total = 0.0
+        for i in range(n):
+            mass = {}
+            for leaf in np.flatnonzero(~absent[i]):
+                extra = left if pending[i, leaf] else c
+                if leaf in looked[i]:
+                    g = inside[i, list(looked[i]).index(leaf), : sizes[leaf]]
+                    extra = eta * logsumexp(w_l * g)
+                mass[leaf] = w_r * route[i, leaf] + extra
+            log_p = mass[own[i]] - logsumexp(list(mass.values()))
+            if target[i] >= 0:
+                a = w_l * own_inside[i, : sizes[own[i]]]
+                log_p += a[target[i]] - logsumexp(a)
+            total -= weight[i] * log_p
+        return total / weight.sum()
+
+    for theta in ((1.0, 1.0, 0.0, 0.0, 0.0), (0.7, 2.3, 0.6, -1.2, 0.8)):
+        theta = np.array(theta)
+        value, gradient = log_loss(theta)
+        np.testing.assert_allclose(value, expected(theta), rtol=1e-12)
+        step = 1e-5 * np.eye(5)
+        differences = [(expected(theta + s) - expected(theta - s)) / 2e-5 for s in step]
+        np.testing.assert_allclose(gradient, differences, atol=1e-8)
+    best, least = numbers.fit_numbers(fold)
+    np.testing.assert_allclose(least, expected(best), rtol=1e-12)
+    assert least <= log_loss(np.array([1.0, 1.0, 0.5, 0.0, 0.0]))[0]
