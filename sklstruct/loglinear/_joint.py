@@ -12,12 +12,11 @@ from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._checks import check_memory, check_rows
 from .._compat import Interval, StrOptions, _BaseComposition, _fit_context
-from .._parallel import row_blocks, rows_per_block, single_blas_thread
+from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
 from ..backoff._targets import (
     read_sample_weight,
@@ -29,7 +28,9 @@ from ..context_tree import ContextTree, Histories, Pairs
 from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
 from ..symbols._encoding import encode, learn_symbols
+from ..word_classes._refiner import share_clusterings
 from . import _joint_fast as _fast
+from ._joint_solver import JointResult, solve_joint
 
 # Samples of one call of the kernel: signals are looked at between calls.
 _SLICE = 1 << 14
@@ -94,27 +95,6 @@ class JointTrees:
                 nodes[found == 0, t] = -1
         return nodes
 
-    def epoch(
-        self,
-        nodes: np.ndarray,
-        outcome: np.ndarray,
-        weight: np.ndarray,
-        order: np.ndarray,
-        share: np.ndarray,
-        rate: float,
-        positive: bool,
-        squares: np.ndarray,
-    ) -> float:
-        """One pass over the samples; the sum of the losses on the way."""
-        score = np.empty(self.n_outcomes)
-        return sum(
-            _fast.epoch(
-                nodes, outcome, weight, order[part], self.parent, self.ptr,
-                self.target, self.beta, share, rate, positive, self.w, squares, score,
-            )
-            for part in row_blocks(order.size, _SLICE)
-        )  # fmt: skip
-
     def loss(
         self, nodes: np.ndarray, outcome: np.ndarray, weight: np.ndarray
     ) -> tuple[float, np.ndarray]:
@@ -175,8 +155,9 @@ class JointLogLinear(
         \sum_i -\omega_i \ln P(y_i \mid x_i) + \frac{\lambda}{2} \|w\|^2 .
 
     The sum in the denominator is over all classes: for 2 to some hundred of them, such
-    as the classes of words in a :class:`~sklstruct.mixture.FactoredLM`. With one path
-    it is :class:`StructuredLogLinearLM` with ``penalty="l2"``, which is faster.
+    as the classes of words in a :class:`~sklstruct.mixture.FactoredLM`, or the words
+    of a class. With one path it is :class:`StructuredLogLinearLM` with
+    ``penalty="l2"``, which is faster.
 
     Parameters
     ----------
@@ -195,21 +176,20 @@ class JointLogLinear(
     positive : bool, default=True
         Whether weights are non-negative.
 
-    solver : {"adagrad", "lbfgs"}, default="adagrad"
-        ``"adagrad"``: proximal AdaGrad [1]_, a sample at a time: a few passes come
-        close to the optimum. ``"lbfgs"``: that of SciPy, which comes to the optimum in
-        many passes.
+    solver : {"auto", "tree_metric", "lbfgs"}, default="auto"
+        - ``"tree_metric"``: Newton steps of one tree after the other in the metric of
+          `TreeMetricSolver`, with momentum; non-negative weights. The scores of all
+          samples for all classes are kept, in 4 bytes each.
+        - ``"lbfgs"``: that of SciPy, a slow reference that keeps no scores.
+        - ``"auto"``: the first, or the second where weights may be negative.
 
-    learning_rate : float, default=0.5
-        Step of AdaGrad, positive.
+    tol : float, default=0.02
+        Stop when the optimality residual, ``optimality_``, is at most `tol`; at
+        least 0.
 
-    max_iter : int, default=5
-        Passes over the samples, or iterations of L-BFGS; at least 1.
-
-    tol : float, default=0.0
-        At least 0. AdaGrad stops when the mean loss on the way falls by less than this
-        from one pass to the next; with 0 there are `max_iter` passes. L-BFGS stops
-        when no slope of the mean objective is above it.
+    max_iter : int, default=100
+        Largest number of passes over all trees, or iterations of L-BFGS; at least 1. A
+        ConvergenceWarning when it is reached.
 
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
@@ -218,11 +198,13 @@ class JointLogLinear(
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
 
-    random_state : int, RandomState instance or None, default=None
-        For the order of the samples in each pass.
+    n_jobs : int, default=None
+        Number of threads for the sweeps of ``"tree_metric"``. None is 1 unless in a
+        `joblib.parallel_config` context, -1 all processors. Results do not depend on
+        it; trees with few pairs are fitted in one thread.
 
     verbose : int, default=0
-        Print the loss at every `verbose`-th pass; 0 is silent.
+        Print objective and residual at every `verbose`-th pass; 0 is silent.
 
     Attributes
     ----------
@@ -232,12 +214,17 @@ class JointLogLinear(
     coef_ : ndarray of shape (n_pairs,)
         Weights of the pairs of a context and a class, tree after tree.
 
-    losses_ : ndarray of shape (`n_iter_`,)
-        AdaGrad: mean loss of each pass, each sample's before it changed the weights.
-        L-BFGS: mean objective at each evaluation.
+    objective_ : ndarray of shape (`n_iter_` + 1,)
+        Penalised loss at the start and after each pass, in nats, total over the
+        samples.
+
+    optimality_ : float
+        Optimality residual as that of `StructuredLogLinearLM`: the root mean square of
+        the distances of the negative gradient to the penalty's subdifferential, over
+        the roots of the pairs' counts.
 
     n_iter_ : int
-        Passes.
+        Passes over all trees, or iterations of L-BFGS.
 
     n_features_in_ : int
         Number of columns of X.
@@ -252,15 +239,16 @@ class JointLogLinear(
 
     Notes
     -----
-    The weights that AdaGrad gives are the mean of those
-    after each pass of the second half, which lie around the optimum. The penalty of a
-    weight is shared among the samples that pass its context, so that it is met when the
-    weight is. The cost of a pass is the number of pairs on the paths of all samples.
+    Several trees have more weights to explain the same samples with: `lam` wants to be
+    larger and `alpha` smaller than for one tree.
+
+    The cost of a pass is, for each tree, a row of n_classes exponentials a sample, a
+    row of additions a context, and a few passes over the pairs.
 
     References
     ----------
-    .. [1] J. Duchi, E. Hazan, Y. Singer, "Adaptive Subgradient Methods for Online
-       Learning and Stochastic Optimization", JMLR 12, 2011, section 5.
+    .. [1] S. J. Wright, "Coordinate descent algorithms", Mathematical Programming 151,
+       2015 (block coordinate descent, with momentum and restarts).
 
     Examples
     --------
@@ -271,7 +259,7 @@ class JointLogLinear(
     >>> y = np.array(["cat", "sat", "dog", "ran"] * 5)
     >>> coarse = ContextRefiner("c2(1) c2(2)", padding="")
     >>> paths = [("words", "passthrough"), ("coarse", coarse)]
-    >>> model = JointLogLinear(paths, padding="", random_state=0).fit(X, y)
+    >>> model = JointLogLinear(paths, padding="").fit(X, y)
     >>> model.predict(X[:4]).tolist()
     ['cat', 'sat', 'dog', 'ran']
     """
@@ -281,13 +269,12 @@ class JointLogLinear(
         "lam": [Interval(numbers.Real, 0, None, closed="left")],
         "alpha": [Interval(numbers.Real, 0, 1, closed="right")],
         "positive": ["boolean"],
-        "solver": [StrOptions({"adagrad", "lbfgs"})],
-        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", "tree_metric", "lbfgs"})],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "padding": "no_validation",
         "classes": ["array-like", None],
-        "random_state": ["random_state"],
+        "n_jobs": [numbers.Integral, None],
         "verbose": ["verbose"],
     }
 
@@ -298,13 +285,12 @@ class JointLogLinear(
         lam: float = 0.3,
         alpha: float = 0.87,
         positive: bool = True,
-        solver: str = "adagrad",
-        learning_rate: float = 0.5,
-        max_iter: int = 5,
-        tol: float = 0.0,
+        solver: str = "auto",
+        tol: float = 2e-2,
+        max_iter: int = 100,
         padding: Any = None,
         classes: ArrayLike | None = None,
-        random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.paths = paths
@@ -312,12 +298,11 @@ class JointLogLinear(
         self.alpha = alpha
         self.positive = positive
         self.solver = solver
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
         self.tol = tol
+        self.max_iter = max_iter
         self.padding = padding
         self.classes = classes
-        self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -391,10 +376,12 @@ class JointLogLinear(
             X, y, ids = _rows(X, keep), y[keep], ids[keep]
         outcome, self.classes_ = read_targets(y, self.classes)
         self._steps, self._step_symbols, windows = [], [], []
+        fitted: dict = {}
         for step in steps:
             made, symbols = ids, self._symbols
             if step is not None:
-                step = clone(step).fit(X, y)
+                with share_clusterings(fitted):
+                    step = clone(step).fit(X, y)
                 made = _windows(step.transform(X), step)
                 symbols = learn_symbols(made, -1)
                 made = encode(made, symbols)
@@ -475,100 +462,113 @@ class JointLogLinear(
     def _fit_windows(self, windows, n_symbols, outcome, n_outcomes, sample_weight):
         outcome = np.ascontiguousarray(outcome, dtype=np.int32)
         weight = np.ones(outcome.size) if sample_weight is None else sample_weight
-        trees, pairs, totals = [], [], []
+        trees, pairs, counts, terminals = [], [], [], []
         for ids, size in zip(windows, n_symbols):
             histories = Histories.from_windows(ids, ids.shape[1])
             tree, terminal = ContextTree.from_histories(histories, size)
             here, count = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
             trees.append(tree)
             pairs.append(here)
-            totals.append(here.node_sums(count))
+            counts.append(count)
+            terminals.append(terminal)
         deepest = max(tree.max_depth for tree in trees)
         beta = float(self.alpha) ** np.arange(deepest + 1)
+        totals = [here.node_sums(count) for here, count in zip(pairs, counts)]
         joint = JointTrees(trees, pairs, totals, beta)
         check_memory(
             16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
         )
-        nodes = joint.find(windows)
-        solve = self._adagrad if self.solver == "adagrad" else self._lbfgs
         with Progress.of_fit(self, self.max_iter) as progress:
-            losses = solve(joint, nodes, outcome, weight, progress)
+
+            def report(iteration, objective, optimality):
+                return progress.step(
+                    f"pass {iteration + 1}: objective {objective:.6g}, residual "
+                    f"{optimality:.2g}"
+                )
+
+            if self._solver() == "tree_metric":
+                with ThreadMap(self.n_jobs) as parallel:
+                    result = solve_joint(
+                        list(zip(pairs, counts, terminals)), outcome, weight, beta,
+                        float(self.lam), self.tol, self.max_iter, parallel, report,
+                    )  # fmt: skip
+                # Of the roots of the others, to which no path leads, nothing is kept.
+                kept = [w[n_outcomes * (t > 0) :] for t, w in enumerate(result.w)]
+                joint.w = np.concatenate(kept)
+            else:
+                count = np.concatenate(
+                    [c[n_outcomes * (t > 0) :] for t, c in enumerate(counts)]
+                )
+                nodes = joint.find(windows)
+                result = self._lbfgs(joint, nodes, outcome, weight, count, report)
         self.joint_ = joint
         self.coef_ = joint.w
-        self.losses_ = np.array(losses)
-        self.n_iter_ = len(losses)
+        self.objective_ = np.array(result.history)
+        self.optimality_ = result.optimality
+        self.n_iter_ = len(result.history) - 1
+        if result.status == "max_iter":
+            warnings.warn(
+                f"the solver stopped after {self.n_iter_} passes (max_iter="
+                f"{self.max_iter}) with an optimality residual of "
+                f"{result.optimality:.2g}, not within tol={self.tol:g}; increase "
+                "max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         return self
 
-    def _adagrad(self, joint, nodes, outcome, weight, progress):
-        """Mean losses of the passes; sets the weights of `joint`."""
-        rng = check_random_state(self.random_state)
-        # Nodes of no weight are the other roots, to which no path leads.
-        share = self.lam / np.maximum(joint.node_weight, np.finfo(float).tiny)
-        # The first step of a weight is about the learning rate for a slope of 1.
-        squares = np.ones(joint.w.size)
-        losses, total = [], float(weight.sum())
-        mean, n_mean = np.zeros(joint.w.size), 0
-        for iteration in range(self.max_iter):
-            loss = joint.epoch(
-                nodes, outcome, weight, rng.permutation(outcome.size), share,
-                float(self.learning_rate), self.positive, squares,
-            )  # fmt: skip
-            losses.append(loss / total)
-            if not np.isfinite(losses[-1]):
-                raise ValueError(
-                    f"learning_rate={self.learning_rate} is too large: the loss is "
-                    f"{losses[-1]} after {iteration + 1} passes; use a smaller one"
-                )
-            if 2 * (iteration + 1) > self.max_iter:
-                n_mean += 1
-                mean += (joint.w - mean) / n_mean
-            stop = progress.step(f"pass {iteration + 1}: loss {losses[-1]:.6g}")
-            falls = len(losses) < 2 or losses[-2] - losses[-1] >= self.tol
-            if stop or (self.tol > 0 and not falls):
-                break
-        else:
-            if self.tol > 0:
-                self._warn("the loss still fell by more than tol")
-        if n_mean:
-            joint.w = mean
-        return losses
+    def _solver(self):
+        if self.solver == "auto":
+            return "tree_metric" if self.positive else "lbfgs"
+        if self.solver == "tree_metric" and not self.positive:
+            raise ValueError(
+                "solver='tree_metric' needs positive=True; use 'lbfgs' for signed "
+                "weights"
+            )
+        return self.solver
 
-    def _lbfgs(self, joint, nodes, outcome, weight, progress):
-        losses, total = [], float(weight.sum())
+    def _lbfgs(self, joint, nodes, outcome, weight, count, report):
+        history, total = [], float(weight.sum())
+        # Root pairs of classes that never occur have no slope at weight 0.
+        seen = count > 0
+        value, residual, stopped = [np.inf], [np.inf], []
 
         def objective(w):
             joint.w = np.ascontiguousarray(w)
-            value, gradient = joint.loss(nodes, outcome, weight)
-            value += 0.5 * self.lam * float(w @ w)
+            loss, gradient = joint.loss(nodes, outcome, weight)
+            value[0] = loss + 0.5 * self.lam * float(w @ w)
             gradient += self.lam * w
-            losses.append(value / total)
-            return value / total, gradient / total
+            gradient[~seen] = 0.0
+            free = np.minimum(gradient, 0.0) if self.positive else gradient
+            slope = np.where(w > 0, gradient, free)[seen]
+            residual[0] = float(np.sqrt((slope**2 / count[seen]).sum() / total))
+            if not history:
+                history.append(value[0])
+            return value[0] / total, gradient / total
 
-        def report(result):
-            if progress.step(f"iteration: objective {losses[-1]:.6g}"):
+        def look(_):
+            # The last point that was evaluated is the one that is taken.
+            history.append(value[0])
+            stop = report(len(history) - 2, value[0], residual[0])
+            if stop or residual[0] <= self.tol:
+                stopped.append("stopped" if stop else "converged")
                 raise StopIteration
 
         with single_blas_thread():
             result = minimize(
-                objective, joint.w, jac=True, method="L-BFGS-B", callback=report,
+                objective, joint.w, jac=True, method="L-BFGS-B", callback=look,
                 bounds=Bounds(0, np.inf) if self.positive else None,
                 options={
-                    "maxiter": self.max_iter, "ftol": 0.0,
-                    "gtol": max(self.tol, 1e-12), "maxfun": 10 * self.max_iter,
+                    "maxiter": self.max_iter, "ftol": 0.0, "gtol": 1e-15,
+                    "maxfun": 10 * self.max_iter,
                 },
             )  # fmt: skip
-        joint.w = np.ascontiguousarray(result.x)
-        if result.status == 1:
-            self._warn("a slope of the mean objective is above tol")
-        return losses
-
-    def _warn(self, why):
-        warnings.warn(
-            f"{why}={self.tol:g} after max_iter={self.max_iter} iterations; increase "
-            "one of them",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        objective(result.x)
+        # Without room to go on in double precision L-BFGS ends by itself.
+        status = stopped[0] if stopped else "max_iter"
+        if residual[0] <= self.tol:
+            status = "converged"
+        return JointResult([joint.w], history, residual[0], status)
 
     # ----------------------------------------------------------- prediction
 

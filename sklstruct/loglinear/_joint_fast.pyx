@@ -7,11 +7,11 @@ its root, which the others would only repeat. A sample is the deepest node of it
 in each tree, -1 where the path is empty. Pairs (n, y) that do not occur in training
 have no weight.
 
-Cost of a sample: the pairs of the nodes on its paths, once to score, once to update,
-and the exponentials of the outcomes.
+Cost of a sample: the pairs of the nodes on its paths, once to score, once for the
+gradient, and the exponentials of the outcomes.
 """
 
-from libc.math cimport exp, log, sqrt
+from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -47,57 +47,6 @@ cdef double _exponentials(double *score, Py_ssize_t n_outcomes,
         s += score[y]
     total[0] = s
     return top
-
-
-def epoch(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
-          const double[::1] weight, const int64_t[::1] order,
-          const int32_t[::1] parent, const int64_t[::1] ptr,
-          const int32_t[::1] target, const double[::1] beta,
-          const double[::1] share, double rate, bint positive,
-          double[::1] w, double[::1] squares, double[::1] score):
-    """One pass of proximal AdaGrad over the samples in `order`.
-
-    For each pair on the path of a sample of weight v, with g the slope of its loss:
-
-        squares += g^2,  a = rate / sqrt(squares)
-        w <- (w - a g) / (1 + a v share(n)), at least 0 where weights are positive
-
-    share(n) is the strength of the l2 penalty over the weight of all samples that pass
-    the node, so that one pass counts each weight's penalty once. `score` is scratch for
-    the outcomes. Returns the sum of the losses, each before its own update.
-    """
-    cdef Py_ssize_t i, t, n_trees = nodes.shape[1], n_outcomes = score.shape[0]
-    cdef int64_t p, row
-    cdef int32_t n, y
-    cdef double v, raw, top, total, g, a, u, b, loss = 0.0
-    with nogil:
-        for i in range(order.shape[0]):
-            row = order[i]
-            y = outcome[row]
-            v = weight[row]
-            _scores(&nodes[row, 0], n_trees, &parent[0], &ptr[0], &target[0],
-                    &beta[0], &w[0], &score[0], n_outcomes)
-            raw = score[y]
-            top = _exponentials(&score[0], n_outcomes, &total)
-            loss += v * (top + log(total) - raw)
-            total = v / total
-            for t in range(n_outcomes):
-                score[t] *= total
-            score[y] -= v
-            for t in range(n_trees):
-                n = nodes[row, t]
-                while n >= 0:
-                    b = beta[n]
-                    for p in range(ptr[n], ptr[n + 1]):
-                        g = b * score[target[p]]
-                        if g == 0.0:
-                            continue
-                        squares[p] += g * g
-                        a = rate / sqrt(squares[p])
-                        u = (w[p] - a * g) / (1.0 + a * v * share[n])
-                        w[p] = 0.0 if positive and u < 0.0 else u
-                    n = parent[n]
-    return loss
 
 
 def add_gradient(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,

@@ -39,6 +39,7 @@ from ..backoff._estimator import BackoffClassifier
 from ..context_tree._vectorizer import read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels
+from ..word_classes._refiner import share_clusterings
 from ._models import (
     EstimatorModel,
     JointModel,
@@ -131,6 +132,7 @@ class Reading:
         self.X, self.y = X, y
         self._readers: dict[str, Reader] = {}
         self._contexts: dict[int, Any] = {}
+        self._clusterings: dict = {}
 
     def learn(
         self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
@@ -144,7 +146,8 @@ class Reading:
         if key not in self._readers:
             steps = [clone(step) for step in steps]
             reader = Reader(steps, clone(estimator), encodes, padding)
-            self._contexts[id(reader)] = reader.learn(self.X, self.y)
+            with share_clusterings(self._clusterings):
+                self._contexts[id(reader)] = reader.learn(self.X, self.y)
             self._readers[key] = reader
         return self._readers[key]
 
@@ -295,25 +298,31 @@ class JointPart(Part):
         held_out: Samples | None = None,
         like: list[Model] | None = None,
     ) -> list[Model]:
-        models = [self._fit_group(samples, sizes, g) for g in range(sizes.size)]
+        models: list[Model] = [UniformModel(int(n)) for n in sizes]
+        # Threads go over the models, or over the shards of the only one.
+        estimator = clone(self.estimator)
+        if sizes.size == 1 and estimator.n_jobs is None:
+            estimator.set_params(n_jobs=self.n_jobs)
+
+        def one(item):
+            g, rows = item
+            here = samples.select(rows)
+            fitted = clone(estimator).fit_ids(
+                here.contexts, here.outcome, self.n_symbols, int(sizes[g]), here.weight
+            )
+            models[g] = JointModel(fitted.joint_, self.facts)
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with ThreadMap(self.n_jobs) as parallel:
+                parallel(one, list(by_group(samples.group, sizes.size)))
+        _warn_once(caught, int(sizes.size))
         if self.facts:
             depths = [m.fact_depths for m in models if isinstance(m, JointModel)]
             depths = tuple(np.max(depths, axis=0).tolist())
             for model in models:
                 model.fact_depths = depths
         return models
-
-    def _fit_group(self, samples, sizes, g):
-        rows = slice(None)
-        if sizes.size > 1:
-            rows = np.flatnonzero(samples.group == g)
-        here = samples.select(rows)
-        if here.outcome.size == 0:
-            return UniformModel(int(sizes[g]))
-        fitted = clone(self.estimator).fit_ids(
-            here.contexts, here.outcome, self.n_symbols, int(sizes[g]), here.weight
-        )
-        return JointModel(fitted.joint_, self.facts)
 
 
 class FrozenPart(Part):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self
 
 import joblib
@@ -27,6 +29,8 @@ PATHS = {
     "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
     "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
 }
+# What refiners of the same samples have fitted, while they are told to share it.
+_shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
 
 
@@ -169,7 +173,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 continue
             if key not in number:
                 number[key] = len(clusterings)
-                clusterings.append(self._fit_clustering(clustering, X, y))
+                clusterings.append(_fit_clustering(key, clustering, X, y))
             path.append((number[key], position))
         word = np.full(known.size + 2, -1, dtype=np.int32)
         word[: symbols.size] = np.arange(symbols.size)
@@ -247,15 +251,6 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 f"have {width} column(s): shorten the path, or make the windows longer "
                 "(max_depth of a LanguageModel)"
             )
-
-    def _fit_clustering(self, clustering, X, y):
-        clustering.fit(X, y)
-        if not hasattr(clustering, "n_clusters_"):
-            raise ValueError(
-                f"path: {type(clustering).__name__} has no attribute n_clusters_ after "
-                "fit: it is no clustering of words"
-            )
-        return clustering
 
     def _table(self, clustering, symbols, n_known, first):
         """(id of each known symbol, number of ids) of one clustering."""
@@ -400,6 +395,40 @@ def _parse(text):
         what = "word" if found[2] else int(found[1])
         steps.append((what, int(found[3])))
     return steps
+
+
+@contextmanager
+def share_clusterings(fitted: dict) -> Iterator[None]:
+    """Let refiners that are fitted to the same X and y inside the context fit equal
+    clusterings once.
+
+    Parameters
+    ----------
+    fitted : dict
+        Where they are kept: empty at first, for as many contexts as are to share.
+    """
+    token = _shared.set(fitted)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def _fit_clustering(key, clustering, X, y):
+    fitted = _shared.get()
+    # The samples are kept with the clusterings, so that no others get their ids.
+    at = (key, id(X), id(y))
+    if fitted is not None and at in fitted:
+        return fitted[at][0]
+    clustering.fit(X, y)
+    if not hasattr(clustering, "n_clusters_"):
+        raise ValueError(
+            f"path: {type(clustering).__name__} has no attribute n_clusters_ after "
+            "fit: it is no clustering of words"
+        )
+    if fitted is not None:
+        fitted[at] = clustering, X, y
+    return clustering
 
 
 def _name(clustering, taken):

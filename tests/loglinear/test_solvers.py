@@ -35,7 +35,7 @@ from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import PENALTIES
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import SOLVERS
-from sklstruct.loglinear._solvers._tree_metric import _TreeMetric
+from sklstruct.loglinear._solvers._tree_metric import TreeMetric
 from sklstruct.loglinear._start import kneser_ney_weights
 from sklstruct.smoothing import KneserNeyLM
 
@@ -404,7 +404,7 @@ def test_a_step_minimises_the_model_of_the_tree_metric(clip):
     # it is feasible and goes down.
     problem = make_problem(4, seed=3, depth_weight=1.2)
     n, penalty = problem.n_pairs, L2().bind(problem)
-    loss, metric = LogLinearLoss(problem), _TreeMetric(problem, penalty)
+    loss, metric = LogLinearLoss(problem), TreeMetric(problem, penalty)
     seen = np.flatnonzero(problem.count > 0)
     y = np.where(problem.count > 0, 0.02 if clip else 20.0, 0.0)
     beta = problem.beta_by_depth[problem.tree.levels()][problem.pairs.nodes()]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._base import Result, Solver
+from ._base import Result, Solver, next_momentum, relative_residual
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
-from ._tree_metric import TreeMetricSolver
+from ._tree_metric import TreeMetric, TreeMetricSolver
 
 if TYPE_CHECKING:
     from .._penalties import Penalty
@@ -37,6 +37,9 @@ __all__ = [
     "FistaSolver",
     "Result",
     "Solver",
+    "TreeMetric",
     "TreeMetricSolver",
     "make_solver",
+    "next_momentum",
+    "relative_residual",
 ]

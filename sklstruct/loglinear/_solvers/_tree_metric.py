@@ -118,7 +118,7 @@ class TreeMetricSolver(Solver):
         keeper: Keeper | None = None,
     ) -> Result:
         problem = loss.problem
-        metric = _TreeMetric(problem, penalty)
+        metric = TreeMetric(problem, penalty)
         y, y_prev, g = w.copy(), w.copy(), np.empty_like(w)
         # Where the pairs go that the exact operator moves.
         moves = np.empty(w.size if penalty.smoothed else 0)
@@ -206,12 +206,33 @@ class TreeMetricSolver(Solver):
         return best.result(y, "max_iter")
 
 
-class _TreeMetric:
-    """The passes over all pairs, in cache blocks and threads, and their memory."""
+class TreeMetric:
+    """The passes over all pairs, in cache blocks and threads, and their memory.
 
-    def __init__(self, problem: Problem, penalty: BoundPenalty) -> None:
-        self.problem, self.penalty = problem, penalty
-        self.work = np.empty((3, problem.n_pairs))
+    Parameters
+    ----------
+    problem : Problem
+        Pairs and counts.
+
+    penalty : BoundPenalty
+        With the method `quadratic`.
+
+    work : ndarray of shape (3, n_pairs), default=None
+        Memory that other trees may use between a pair of passes. None: its own.
+
+    root : bool, default=True
+        Whether the pairs of the root take part; else they stay where they are.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        penalty: BoundPenalty,
+        work: np.ndarray | None = None,
+        root: bool = True,
+    ) -> None:
+        self.problem, self.penalty, self.root = problem, penalty, root
+        self.work = np.empty((3, problem.n_pairs)) if work is None else work
         self.shards = list(zip(problem.node_blocks, problem.pair_blocks))
         self.terminal = problem.pairs.terminal_counts(problem.count)
         self.scale = DIAGONAL * problem.beta_sum
@@ -221,7 +242,16 @@ class _TreeMetric:
         beta = self.problem.beta
         return beta.at(level) if beta.a_level else beta.of_nodes
 
-    def eliminate(self, kappa, levenberg, epsilon, y, y_prev, moves, g):
+    def eliminate(
+        self,
+        kappa: float,
+        levenberg: float,
+        epsilon: float,
+        y: np.ndarray,
+        y_prev: np.ndarray,
+        moves: np.ndarray,
+        g: np.ndarray,
+    ) -> np.ndarray:
         """g (y_prev - y), squared residual over count, penalty at y; see the kernel."""
         problem, work = self.problem, self.work
         l1, l2, rho = self.penalty.quadratic(epsilon)
@@ -252,10 +282,20 @@ class _TreeMetric:
         below = problem.pairs.total(below)
         work[:, : problem.n_classes] = below[:-3].reshape(3, -1)
         total = below[-3:].copy()
-        level(0, 0, 1, np.empty((3, 0)), total)
+        if self.root:
+            level(0, 0, 1, np.empty((3, 0)), total)
+        else:
+            work[:, : problem.n_classes] = 0.0  # its scores do not move
         return total
 
-    def substitute(self, momentum, g, y, y_prev, w):
+    def substitute(
+        self,
+        momentum: float,
+        g: np.ndarray,
+        y: np.ndarray,
+        y_prev: np.ndarray,
+        w: np.ndarray,
+    ) -> np.ndarray:
         """The kernel's sums."""
         problem, work = self.problem, self.work
 
@@ -273,7 +313,8 @@ class _TreeMetric:
             return sums
 
         total = np.zeros(4)
-        level(0, 0, 1, total)
+        if self.root:
+            level(0, 0, 1, total)
         below = sum(problem.map(run, self.shards), np.zeros(4))
         return total + problem.pairs.total(below)
 

@@ -1,0 +1,300 @@
+r"""Several trees in one softmax: Newton steps of one tree after the other.
+
+With the scores of the other trees fixed, the objective is that of one tree whose
+samples have offsets. Its Hessian is below the tree metric as it is without them, since
+that bound holds sample by sample:
+
+.. math::
+    \nabla^2 f \preceq B^\top \mathrm{diag}(e)\, B ,
+
+e_p the expected count of the samples whose deepest pair of its class is p. So a step of
+one tree is one elimination on its pairs, with expected counts that are sums of rows of
+the softmax. The scores of all samples for all outcomes are kept, so that a step changes
+them by what it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .._checks import check_memory
+from .._parallel import ThreadMap
+from ..context_tree import Pairs
+from . import _joint_sweep_fast as _fast
+from ._loss_fast import dot
+from ._penalties import L2
+from ._problem import Problem
+from ._solvers import TreeMetric, next_momentum, relative_residual
+from ._start import kneser_ney_weights
+
+# A step that led upward is halved, and the next ones of that tree are shorter.
+STIFFER, STIFFEST, SLACK = 1.5, 8.0, 1e-9
+
+# Halvings of one step before it is given up.
+HALVINGS = 20
+
+# Arrays of the pairs that last for a step only: the metric's three, the gradient.
+N_SHARED = 4
+
+
+class JointResult(NamedTuple):
+    """Weights of the pairs of each tree, objective at the start and after each pass,
+    residual before the last steps."""
+
+    w: list[np.ndarray]
+    history: list[float]
+    optimality: float
+    status: str
+
+
+class JointBlock:
+    """One tree of the joint model, and the scores that it shares with the others.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of this tree.
+
+    terminal : int32 ndarray of shape (n_samples,)
+        Node at which each sample ends.
+
+    outcome : int32 ndarray of shape (n_samples,)
+        What followed.
+
+    weight : ndarray of shape (n_samples,)
+        Positive.
+
+    scores : float32 ndarray of shape (n_samples, n_outcomes)
+        Of all trees; changed by `add`.
+
+    shared : ndarray
+        Memory for a step, of at least `N_SHARED` n_pairs numbers.
+
+    before : ndarray
+        Memory from a step to that of the next tree, of at least n_pairs numbers.
+
+    root : bool
+        Whether it has the pairs of the root.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        terminal: np.ndarray,
+        outcome: np.ndarray,
+        weight: np.ndarray,
+        scores: np.ndarray,
+        shared: np.ndarray,
+        before: np.ndarray,
+        root: bool,
+    ) -> None:
+        self.problem, self.root = problem, root
+        self.outcome, self.weight, self.scores = outcome, weight, scores
+        n_pairs, tree = problem.n_pairs, problem.tree
+        shared = shared[: N_SHARED * n_pairs].reshape(N_SHARED, n_pairs)
+        self.g, self.before = shared[3], before[:n_pairs]
+        self.metric = TreeMetric(problem, L2().bind(problem), shared[:3], root)
+        self.kappa = 1.0
+        first = np.zeros(tree.n_nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(terminal, minlength=tree.n_nodes), out=first[1:])
+        self.samples = _fast.SampleTree(
+            tree.child_ptr, first, np.argsort(terminal, kind="stable").astype(np.int32),
+            problem.pair_ptr, problem.pairs.target,
+            problem.beta_by_depth[tree.levels()], problem.n_classes,
+        )  # fmt: skip
+        # The point, and the last one without momentum.
+        self.y, self.w = np.zeros(n_pairs), np.zeros(n_pairs)
+        self.t = 1.0
+
+    def _scratch(self):
+        return np.empty((self.problem.n_levels + 2, self.problem.n_classes), np.float32)
+
+    def gradient(self) -> float:
+        """The loss at the scores; its gradient with respect to this tree to `g`."""
+        problem, g = self.problem, self.g
+
+        def run(shard):
+            value, rows = 0.0, self._scratch()
+            total = np.zeros(problem.n_classes, dtype=np.float32)
+            for lo, hi in shard:
+                value += _fast.expected(
+                    self.samples, lo[1], hi[1], 1, self.scores, self.outcome,
+                    self.weight, rows, g, total,
+                )  # fmt: skip
+            return value, total
+
+        total = np.zeros(problem.n_classes, dtype=np.float32)
+        value = _fast.own_samples(
+            self.samples, 0, self.scores, self.outcome, self.weight, self._scratch(),
+            total,
+        )  # fmt: skip
+        for part, here in problem.map(run, problem.node_blocks):
+            value += part
+            total += here
+        root = slice(problem.n_classes)
+        g[root] = total
+        g[root][problem.unseen] = 0.0
+
+        def differ(k, lo, hi):
+            here = g[lo:hi]
+            here -= problem.count[lo:hi]
+            here *= problem.beta.of(lo, hi, k)
+
+        problem.sum_over(differ)
+        return value
+
+    def step(self) -> float:
+        """Make the step of the gradient; the squared residual before it.
+
+        `before` becomes the change of the point.
+        """
+        y, w = self.y, self.w
+        sums = self.metric.eliminate(self.kappa, 0.0, 0.0, y, y, y, self.g)
+        momentum, self.t = next_momentum(self.t)
+        _, uphill, *_ = self.metric.substitute(momentum, self.g, y, self.before, w)
+        if uphill > 0.0:
+            y[:], self.t = w, 1.0
+        np.subtract(y, self.before, out=self.before)
+        return float(sums[1])
+
+    def penalty(self) -> float:
+        """That of the weights of this tree."""
+        lam = float(self.problem.strength_by_depth[0])
+        first = 0 if self.root else self.problem.n_classes
+        return 0.5 * lam * dot(self.y[first:], self.y[first:])
+
+    def add(self, change: np.ndarray) -> None:
+        """Add to the scores what a change of the weights of this tree makes."""
+        problem = self.problem
+        above = np.zeros(problem.n_classes, dtype=np.float32)
+        if self.root:
+            above += problem.beta_by_depth[0] * change[: problem.n_classes]
+            _fast.move_own(self.samples, 0, above, self.scores)
+
+        def run(shard):
+            rows = self._scratch()
+            for lo, hi in shard:
+                _fast.move(
+                    self.samples, lo[1], hi[1], 1, above, change, rows, self.scores
+                )
+
+        problem.map(run, problem.node_blocks)
+
+
+def solve_joint(
+    paths: list[tuple[Pairs, np.ndarray, np.ndarray]],
+    outcome: np.ndarray,
+    weight: np.ndarray,
+    beta: np.ndarray,
+    lam: float,
+    tol: float,
+    max_iter: int,
+    parallel: ThreadMap,
+    report: Callable[[int, float, float], object],
+) -> JointResult:
+    """Minimise the joint objective over non-negative weights.
+
+    Parameters
+    ----------
+    paths : list of (Pairs, ndarray of shape (n_pairs,), int32 ndarray)
+        Of each path: the pairs of its tree, their counts, the node of each sample.
+
+    outcome : int32 ndarray of shape (n_samples,)
+        What followed.
+
+    weight : ndarray of shape (n_samples,)
+        Positive.
+
+    beta : ndarray of shape (depth + 1,)
+        Weight of the features of each depth.
+
+    lam : float
+        Strength of the penalty.
+
+    tol : float
+        Residual at which to stop.
+
+    max_iter : int
+        Largest number of passes over all trees.
+
+    parallel : ThreadMap
+        Results do not depend on it.
+
+    report : callable
+        Told of (pass, objective, residual); a true answer stops.
+
+    Returns
+    -------
+    result : JointResult
+    """
+    strength = np.full(beta.size, lam)
+    problems = [
+        Problem(pairs, count, beta, strength, parallel=parallel)
+        for pairs, count, _ in paths
+    ]
+    n_outcomes = problems[0].n_classes
+    largest = max(problem.n_pairs for problem in problems)
+    check_memory(
+        4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
+        "scores of all samples for all classes", "use a FactoredLM of more levels",
+    )  # fmt: skip
+    scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
+    shared, before = np.empty(N_SHARED * largest), np.empty(largest)
+    blocks = [
+        JointBlock(problem, terminal, outcome, weight, scores, shared, before, t == 0)
+        for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
+    ]
+    for block in blocks:
+        # Each tree alone would explain the samples; together they share that.
+        block.w[:] = kneser_ney_weights(block.problem)
+        block.w[n_outcomes:] /= len(blocks)
+        if not block.root:
+            block.w[:n_outcomes] = 0.0
+        block.y[:] = block.w
+        block.add(block.w)
+
+    history: list[float] = []
+    status, optimality = "max_iter", np.inf
+    best, last = np.inf, None  # the objective, the block of the last step
+    for iteration in range(max_iter):
+        squared = 0.0
+        for block in blocks:
+            best = _settle(block, blocks, last, best)
+            if block.root:
+                history.append(best)
+            squared += block.step()
+            block.add(block.before)
+            last = block, block.before
+        optimality = relative_residual(squared, problems[0])
+        if report(iteration, best, optimality):
+            status = "stopped"
+            break
+        if optimality <= tol:
+            status = "converged"
+            break
+    history.append(_settle(blocks[0], blocks, last, best))
+    return JointResult([block.y for block in blocks], history, optimality, status)
+
+
+def _settle(block, blocks, last, best):
+    """The objective, with the gradient of `block`; the last step is cut where it led
+    upward from `best`."""
+    for _ in range(HALVINGS):
+        value = block.gradient() + sum(each.penalty() for each in blocks)
+        if last is None or value <= best + SLACK * abs(best):
+            if last is not None:
+                last[0].kappa = max(0.9 * last[0].kappa, 1.0)
+            return value
+        stepped, change = last
+        stepped.kappa = min(STIFFER * stepped.kappa, STIFFEST)
+        for each in blocks:
+            each.t = 1.0
+        change = -0.5 * change
+        stepped.y += change
+        stepped.w[:] = stepped.y
+        stepped.add(change)
+        last = stepped, -change
+    return value
