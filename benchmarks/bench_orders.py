@@ -46,7 +46,7 @@ def estimators():
         "modified Kneser-Ney": KneserNeyLM(),
     }
     for penalty, (lam, weighted) in CHOSEN.items():
-        out[penalty] = StructuredLogLinearLM(penalty=penalty, lam=lam)
+        out[penalty] = StructuredLogLinearLM(penalty=penalty, lam=lam, alpha=1.0)
         out[f"weighted {penalty}"] = StructuredLogLinearLM(
             penalty=penalty, lam=weighted[0], alpha=weighted[1]
         )

@@ -42,8 +42,8 @@ CURVES = {
         AbsoluteDiscountLM(discount="modified"), t
     ),
     "grown": lambda t: VariableOrderLM(lam=t),
-    "tree_l2": lambda t: StructuredLogLinearLM(penalty="tree_l2", lam=t),
-    "l1": lambda t: StructuredLogLinearLM(penalty="l1", lam=t),
+    "tree_l2": lambda t: StructuredLogLinearLM(penalty="tree_l2", lam=t, alpha=0.9),
+    "l1": lambda t: StructuredLogLinearLM(penalty="l1", lam=t, alpha=0.9),
 }
 THRESHOLDS = {
     "Kneser-Ney": (0,),

@@ -284,7 +284,7 @@ def depths(case):
     figures, parts = {}, []
     for name, estimator in (
         ("kn", KneserNeyLM()),
-        ("tree_l2", StructuredLogLinearLM()),
+        ("tree_l2", StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)),
     ):
         lm = LanguageModel(estimator, max_depth=DEPTH)
         figures[f"{name}_seconds"] = timed(lm.fit, wikitext("train"), repeats=1).cpu

@@ -85,7 +85,8 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     The values of the parameters are where the search begins. A parameter that is an
     array (`depth_weight`, `alpha`, or the `gamma` of an `ElasticNet`) is searched depth
-    by depth.
+    by depth. With `alpha` moves the weight of the features, and the weights that a fit
+    starts from keep their scores.
 
     Parameters
     ----------
@@ -98,9 +99,12 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     padding, classes, n_jobs, verbose
         As in `StructuredLogLinearLM`.
 
-    search : list of str, default=("lam", "alpha", "depth_weight")
-        The parameters to search, in order, of these and "gamma", which needs an
-        `ElasticNet`. A value of 0 stays.
+    search : list of str, default=None
+        The parameters to search, in order, of "lam", "alpha", "depth_weight" and
+        "gamma", which needs an `ElasticNet`. A value of 0 stays. None: those that mean
+        different things for the penalty, "lam", "depth_weight" and "gamma" for an
+        `ElasticNet`, "lam" and "alpha" for l1 and l2, else "lam", "alpha" and
+        "depth_weight".
 
     factor : float, default=1.4
         First factor, above 1 and at most 100. `alpha` moves by its fourth root, one
@@ -164,7 +168,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             if name != "checkpoint"
         },
         **VALIDATION_CONSTRAINT,
-        "search": [list, tuple],
+        "search": [list, tuple, None],
         "factor": [Interval(numbers.Real, 1, 100, closed="right")],
         "max_fits": [Interval(numbers.Integral, 1, None, closed="left")],
     }
@@ -173,11 +177,11 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         self,
         max_depth: int | None = None,
         *,
-        penalty: str | Penalty = "tree_l2",
-        lam: float = 0.5,
-        alpha: float | ArrayLike = 0.9,
-        depth_weight: float | ArrayLike = 1.0,
-        search: Sequence[str] = ("lam", "alpha", "depth_weight"),
+        penalty: str | Penalty = "elastic_net",
+        lam: float | None = None,
+        alpha: float | ArrayLike | None = None,
+        depth_weight: float | ArrayLike | None = None,
+        search: Sequence[str] | None = None,
         factor: float = 1.4,
         max_fits: int = 30,
         validation_fraction: float = 0.1,
@@ -276,25 +280,26 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     def _check_params(self):
         super()._check_params()
-        for name in self.search:
+        for name in self._searched():
             if name not in POWERS:
                 raise ValueError(
                     f"search must hold some of {list(POWERS)}, got {name!r}"
                 )
-        if "gamma" in self.search and not hasattr(self._penalty(), "gamma"):
+        if "gamma" in self._searched() and not hasattr(self._penalty(), "gamma"):
             raise ValueError(
                 f"search: penalty={self.penalty!r} has no gamma; leave it out, or use "
                 "an ElasticNet"
             )
 
+    def _searched(self):
+        return self._penalty().searched if self.search is None else self.search
+
     def _settings(self):
         return Settings(self.penalty_, self.lam_, self.alpha_, self.depth_weight_)
 
     def _tune(self, pairs: Pairs, count: np.ndarray, held_out: HeldOut) -> None:
-        settings = Settings(
-            clone(self._penalty()), float(self.lam), _value(self.alpha),
-            _value(self.depth_weight),
-        )  # fmt: skip
+        penalty, lam, *by_depth = self._given()
+        settings = Settings(clone(penalty), float(lam), *map(_value, by_depth))
         with (
             ThreadMap(self.n_jobs) as parallel,
             np.errstate(over="ignore", invalid="ignore"),
@@ -315,7 +320,7 @@ class _Search:
         self.node = held_out.pairs.nodes()[ends]
         self.target = held_out.pairs.target[ends]
         self.weight = held_out.weight[ends]
-        self.w, self.loss, self.results = None, np.inf, []
+        self.w, self.beta, self.loss, self.results = None, None, np.inf, []
 
     def run(self, settings: Settings) -> Settings:
         """The best settings."""
@@ -346,7 +351,7 @@ class _Search:
     def coordinates(self, settings):
         depths = range(self.pairs.tree.n_levels)
         out = []
-        for name in self.model.search:
+        for name in self.model._searched():
             one = _Coordinate(name, None)
             value = one._holder(settings)
             split = (
@@ -360,10 +365,12 @@ class _Search:
         model = self.model
         problem = model._problem(self.pairs, self.count, settings, self.parallel)
         loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
-        w = None if self.w is None else self.w.copy()
-        # Weights of another alpha may overflow with this one.
-        if w is None or not np.isfinite(loss.value(w)):
-            w = model._start(problem, loss, bound)
+        w = model._start(problem, loss, bound) if self.w is None else self.w.copy()
+        if self.w is not None:
+            # The scores of the best fit: alpha alone may have changed.
+            for k, ratio in enumerate(self.beta / problem.beta_by_depth):
+                if ratio != 1.0:
+                    w[self.pairs.level(k)] *= ratio
         result = model._solver().solve(loss, bound, w, lambda *_: False)
         log_prob, log_backoff = loss.backoff(result.w)
         fitted = BackoffModel(self.pairs, log_prob, log_backoff)
@@ -384,7 +391,8 @@ class _Search:
             )
         if not held_out_loss < self.loss:
             return False
-        self.w, self.loss = result.w.copy(), held_out_loss
+        self.w, self.beta = result.w.copy(), problem.beta_by_depth
+        self.loss = held_out_loss
         return True
 
 

@@ -67,35 +67,49 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Longest context m, at least 0. None: as long as the windows, or the paths,
         of X.
 
-    penalty : name or Penalty, default="tree_l2"
+    penalty : name or Penalty, default="elastic_net"
         :math:`\Omega`. With q over the pairs and subtree(q) the pairs of the same
         symbol whose context extends that of q into the past, q included:
 
-        - "tree_l2" or `TreeL2()`: :math:`\sum_q \|w_{subtree(q)}\|_2`,
-        - "tree_linf" or `TreeLinf()`: :math:`\sum_q \max w_{subtree(q)}`,
+        - "elastic_net" or `ElasticNet(gamma=0.5)`:
+          :math:`\sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`,
         - "l1" or `L1()`: :math:`\sum_q |w_q|`,
         - "l2" or `L2()`: :math:`\frac12 \sum_q w_q^2`,
-        - "elastic_net" or `ElasticNet(gamma=1.0)`:
-          :math:`\sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`.
+        - "tree_l2" or `TreeL2()`: :math:`\sum_q \|w_{subtree(q)}\|_2`,
+        - "tree_linf" or `TreeLinf()`: :math:`\sum_q \max w_{subtree(q)}`.
 
         A name stands for the object with its defaults. Parameters of an object are
         set and searched as ``penalty__gamma``.
 
-    lam : float, default=0.5
+    lam : float, default=None
         Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
         so `lam` is in counts, like an absolute discount: one value serves all
-        corpus sizes. Papers that divide the loss by W tokens have lam / W.
+        corpus sizes. Papers that divide the loss by W tokens have lam / W. None, here
+        and for the next two, is a value that suits the penalty:
 
-    alpha : float or array-like of shape (depth + 1,), default=0.9
+        =========== === ===== ============
+        penalty     lam alpha depth_weight
+        =========== === ===== ============
+        elastic_net 0.2 1     1.33
+        l1          0.5 0.8   1
+        l2          0.1 0.7   1
+        tree_l2     0.9 1.2   1
+        tree_linf   0.6 0.9   1
+        =========== === ===== ============
+
+        They were chosen on words, for contexts of up to 4; `StructuredLogLinearLMCV`
+        finds better ones for other text.
+
+    alpha : float or array-like of shape (depth + 1,), default=None
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or
         the :math:`\beta_k` themselves, in order of depth; positive, and no
         :math:`\beta_k` above 1e50. 1 is unweighted. Smaller values charge deep
-        contexts more. Good values depend on the penalty: below 1 for l2, around or
-        above 1 for tree_l2; `StructuredLogLinearLMCV` finds them.
+        contexts more.
 
-    depth_weight : float or array-like of shape (depth + 1,), default=1.0
+    depth_weight : float or array-like of shape (depth + 1,), default=None
         Weight of the penalty's terms by depth: factor :math:`d^k` of `lam` for a
-        number d, or the factors themselves; non-negative, none above 1e50.
+        number d (1e50 where it is larger: no weight is left there), or the factors
+        themselves, non-negative and at most 1e50.
 
     positive : bool, default=True
         Whether weights are non-negative.
@@ -231,9 +245,17 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
-        "lam": [Interval(numbers.Real, 0, None, closed="left")],
-        "alpha": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
-        "depth_weight": [Interval(numbers.Real, 0, None, closed="left"), "array-like"],
+        "lam": [Interval(numbers.Real, 0, None, closed="left"), None],
+        "alpha": [
+            Interval(numbers.Real, 0, None, closed="neither"),
+            "array-like",
+            None,
+        ],
+        "depth_weight": [
+            Interval(numbers.Real, 0, None, closed="left"),
+            "array-like",
+            None,
+        ],
         "positive": ["boolean"],
         "penalize_root": ["boolean"],
         "solver": [StrOptions({"auto", *SOLVERS}), Solver],
@@ -251,10 +273,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self,
         max_depth: int | None = None,
         *,
-        penalty: str | Penalty = "tree_l2",
-        lam: float = 0.5,
-        alpha: float | ArrayLike = 0.9,
-        depth_weight: float | ArrayLike = 1.0,
+        penalty: str | Penalty = "elastic_net",
+        lam: float | None = None,
+        alpha: float | ArrayLike | None = None,
+        depth_weight: float | ArrayLike | None = None,
         positive: bool = True,
         penalize_root: bool = True,
         solver: str | Solver = "auto",
@@ -460,16 +482,26 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 f"checkpoint: solver={self.solver!r} cannot go on from a checkpoint; "
                 f"solvers that can: {[s for s in SOLVERS if SOLVERS[s].resumable]}"
             )
-        for name in ("lam", "alpha", "depth_weight"):
-            value = np.asarray(getattr(self, name), dtype=np.float64)
-            if not np.isfinite(value).all():
-                raise ValueError(f"{name} must be finite, got {getattr(self, name)!r}")
-        if self.lam > LARGEST:
+        settings = self._given()
+        for name in Penalty.defaults:
+            value = getattr(settings, name)
+            if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
+                raise ValueError(f"{name} must be finite, got {value!r}")
+        if settings.lam > LARGEST:
             raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
+
+    def _given(self) -> Settings:
+        """What the parameters say."""
+        penalty = self._penalty()
+        numbers = {
+            name: default if getattr(self, name) is None else getattr(self, name)
+            for name, default in (Penalty.defaults | penalty.defaults).items()
+        }
+        return Settings(penalty, **numbers)
 
     def _settings(self) -> Settings:
         """What is minimised; a subclass may have chosen other values."""
-        return Settings(self._penalty(), self.lam, self.alpha, self.depth_weight)
+        return self._given()
 
     def _fit_tree(self, pairs, count):
         return self._fit_pairs(pairs, count)[1:]
@@ -565,7 +597,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 f"residual of {result.optimality:.2g}, not within tol. Increase "
                 "max_iter or tol"
                 + ", or lam: unpenalised weights may have no finite optimum"
-                * (self.lam == 0),
+                * (settings.lam == 0),
                 ConvergenceWarning,
                 stacklevel=5,
             )
@@ -639,6 +671,8 @@ def _by_depth(name, given, depth, positive):
     if parameter.ndim == 0:
         with np.errstate(over="ignore", under="ignore"):
             values = float(parameter) ** np.arange(depth + 1, dtype=np.float64)
+        if name == "depth_weight" and parameter <= LARGEST:
+            values = np.minimum(values, LARGEST)  # no weight is left either way
     else:
         if parameter.ndim != 1 or parameter.size <= depth:
             raise ValueError(
@@ -656,7 +690,7 @@ def _by_depth(name, given, depth, positive):
         raise ValueError(
             f"{name}={given!r} weighs contexts of {k} symbols by "
             f"{values[k]:.3g}, and weights must be at most {LARGEST:g}; use a "
-            "value of at most 1, or a smaller max_depth"
+            "smaller value, or a smaller max_depth"
         )
     return values
 

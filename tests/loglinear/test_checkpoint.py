@@ -113,7 +113,9 @@ def test_through_a_language_model(tmp_path, monkeypatch):
 )
 def test_other_settings_are_refused(change, message, tmp_path):
     path = tmp_path / "fit"
-    model = StructuredLogLinearLM(checkpoint=Checkpoint(path, interval=0))
+    model = StructuredLogLinearLM(
+        penalty="tree_l2", lam=0.5, alpha=0.9, checkpoint=Checkpoint(path, interval=0)
+    )
     model.fit(*data())
     content = path.read_bytes()
     with pytest.raises(ValueError, match=message):
@@ -133,7 +135,9 @@ def test_other_data_is_refused(tmp_path):
 
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "fit"
-    model = StructuredLogLinearLM(checkpoint=Checkpoint(path, interval=0))
+    model = StructuredLogLinearLM(
+        penalty="tree_l2", lam=0.5, alpha=0.9, checkpoint=Checkpoint(path, interval=0)
+    )
     model.fit(*data())
     content = path.read_bytes()
     cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]

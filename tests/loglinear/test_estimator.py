@@ -1,5 +1,6 @@
 """StructuredLogLinearLM as its users meet it: parameters, errors, pipelines."""
 
+import inspect
 import pickle
 import warnings
 
@@ -27,6 +28,7 @@ from sklstruct.loglinear import (
     TreeMetricSolver,
     _problem,
 )
+from sklstruct.loglinear._penalties import PENALTIES as OF_NAME
 from sklstruct.symbols import context_windows
 
 PENALTIES = ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"]
@@ -86,8 +88,10 @@ def test_scaling_alpha_is_scaling_the_penalty(penalty):
     # beta w and the penalty lam |w| only see the product: halving every beta
     # doubles the weights and charges twice as much.
     w = corpus()
-    tight = {"penalty": penalty, "tol": 1e-7, "max_iter": 20_000}
+    tight = {"penalty": penalty, "depth_weight": 1.0, "tol": 1e-7, "max_iter": 20_000}
     square = penalty == "l2"
+    if penalty == "elastic_net":
+        tight["penalty"] = ElasticNet(gamma=1.0)
     a = fit(StructuredLogLinearLM(lam=1.0, alpha=np.full(4, 1.0), **tight), w)
     lam = 0.25 if square else 0.5
     if penalty == "elastic_net":
@@ -333,8 +337,9 @@ def test_names_and_objects_are_the_same():
         a = fit(StructuredLogLinearLM(penalty=name), w)
         b = fit(StructuredLogLinearLM(penalty=penalty, solver=solver), w)
         assert np.array_equal(a.coef_, b.coef_)
-    a = fit(StructuredLogLinearLM(penalty="l1"), w)
-    b = fit(StructuredLogLinearLM(penalty=ElasticNet(gamma=0)), w)
+    same = {"lam": 0.5, "alpha": 0.7, "depth_weight": 1.0}
+    a = fit(StructuredLogLinearLM(penalty="l1", **same), w)
+    b = fit(StructuredLogLinearLM(penalty=ElasticNet(gamma=0), **same), w)
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-12)
 
 
@@ -450,7 +455,7 @@ def test_collapsed_tree_and_tree_l2():
     X, y = np.array([["a", "b"], ["c", "d"]]), ["x", "y"]
     paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
     with pytest.raises(ValueError, match=r"tree_l2.*collapse=False"):
-        StructuredLogLinearLM().fit(paths, y)
+        StructuredLogLinearLM(penalty="tree_l2").fit(paths, y)
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "tree_linf"])
@@ -462,7 +467,7 @@ def test_collapse_warns_where_it_changes_the_model(penalty):
     plain = SuffixTreeVectorizer().fit_transform(X)
     model = StructuredLogLinearLM(penalty=penalty, tol=1e-7, max_iter=5000)
     for params, name in (
-        ({"alpha": 0.5}, "alpha"),
+        ({"alpha": 0.5, "depth_weight": 1.0}, "alpha"),
         ({"alpha": 1.0, "depth_weight": [1.0, 1.0, 3.0]}, "depth_weight"),
     ):
         with pytest.warns(
@@ -471,7 +476,7 @@ def test_collapse_warns_where_it_changes_the_model(penalty):
             changed = clone(model).set_params(**params).fit(paths, y)
         trie = clone(model).set_params(**params).fit(plain, y)
         assert changed.objective_[-1] > trie.objective_[-1] * (1 + 1e-6)
-    same = {"alpha": 1.0, "penalize_root": False}
+    same = {"alpha": 1.0, "depth_weight": 1.0, "penalize_root": False}
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         merged = clone(model).set_params(**same).fit(paths, y)
@@ -496,11 +501,29 @@ def test_alpha_that_overflows_at_great_depth():
     text = np.random.default_rng(0).integers(0, 2, 2100)
     windows = np.lib.stride_tricks.sliding_window_view(text, 2001)[:20]
     X, y = windows[:, :-1], windows[:, -1]
-    for name in ("alpha", "depth_weight"):
-        with pytest.raises(ValueError, match=f"{name}=1.1 weighs contexts of 1208"):
-            StructuredLogLinearLM(**{name: 1.1}).fit(X, y)
-    model = StructuredLogLinearLM(alpha=0.5).fit(X, y)  # underflows: no harm
-    assert np.isfinite(model.predict_proba(X)).all()
+    with pytest.raises(ValueError, match="alpha=1.1 weighs contexts of 1208"):
+        StructuredLogLinearLM(alpha=1.1).fit(X, y)
+    steep = np.geomspace(1.0, 1e100, 2001)
+    with pytest.raises(ValueError, match="(?s)depth_weight=.* weighs contexts of"):
+        StructuredLogLinearLM(depth_weight=steep).fit(X, y)
+    for params in ({"alpha": 0.5}, {"depth_weight": 1.1}, {}):  # no harm
+        model = StructuredLogLinearLM(**params).fit(X, y)
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_none_is_what_suits_the_penalty(penalty):
+    w = corpus()
+    defaults = OF_NAME[penalty].defaults
+    a = fit(StructuredLogLinearLM(penalty=penalty), w)
+    b = fit(StructuredLogLinearLM(penalty=penalty, **defaults), w)
+    assert np.array_equal(a.coef_, b.coef_)
+    assert a.lam is None and a.get_params()["alpha"] is None
+    c = fit(StructuredLogLinearLM(penalty=penalty, lam=2 * defaults["lam"]), w)
+    assert c.objective_[-1] > a.objective_[-1]
+    table = inspect.getdoc(StructuredLogLinearLM)
+    row = [penalty, *(f"{defaults[k]:g}" for k in ("lam", "alpha", "depth_weight"))]
+    assert any(line.split() == row for line in table.splitlines())
 
 
 def test_total_weight_that_overflows():

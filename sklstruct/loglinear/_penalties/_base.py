@@ -113,10 +113,23 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
     collapsible : bool
         Whether the pairs that a collapsed tree merges have equal weights at an
         optimum.
+
+    defaults : dict of str to float
+        ``lam``, ``alpha`` and ``depth_weight`` where the model's are None.
+
+    searched : tuple of str
+        The parameters that `StructuredLogLinearLMCV` searches where its `search` is
+        None.
     """
 
     bound: ClassVar[type[BoundPenalty]]
     collapsible: ClassVar[bool] = True
+    defaults: ClassVar[dict[str, float]] = {
+        "lam": 0.5,
+        "alpha": 1.0,
+        "depth_weight": 1.0,
+    }
+    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha", "depth_weight")
     _parameter_constraints: ClassVar[dict] = {}
 
     def bind(self, problem: Problem) -> BoundPenalty:

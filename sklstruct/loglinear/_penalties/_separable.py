@@ -105,6 +105,7 @@ class Separable(Penalty):
     """Base of `L1`, `L2`, `ElasticNet`."""
 
     bound = BoundSeparable
+    searched = ("lam", "alpha")  # depth_weight says the same as alpha
 
     @abstractmethod
     def ratios(self) -> tuple[float, ArrayLike]:
@@ -164,6 +165,11 @@ class L1(_CountWeighted):
     >>> model = StructuredLogLinearLM(penalty=L1(), lam=0.5)
     """
 
+    defaults: ClassVar[dict[str, float]] = {
+        "lam": 0.5,
+        "alpha": 0.8,
+        "depth_weight": 1.0,
+    }
     _parameter_constraints: ClassVar[dict] = {"count_weight": ["array-like", None]}
 
     def __init__(self, count_weight: ArrayLike | None = None) -> None:
@@ -182,6 +188,12 @@ class L2(Separable):
     >>> model = StructuredLogLinearLM(penalty=L2(), lam=0.1, alpha=0.7)
     """
 
+    defaults: ClassVar[dict[str, float]] = {
+        "lam": 0.1,
+        "alpha": 0.7,
+        "depth_weight": 1.0,
+    }
+
     def ratios(self) -> tuple[float, ArrayLike]:
         return 0.0, 1.0
 
@@ -197,7 +209,7 @@ class ElasticNet(_CountWeighted):
 
     Parameters
     ----------
-    gamma : float or array-like of shape (depth + 1,), default=1.0
+    gamma : float or array-like of shape (depth + 1,), default=0.5
         Weight :math:`\gamma \ge 0` of the squared term, finite, or one for each depth;
         0 is `L1`.
 
@@ -210,8 +222,8 @@ class ElasticNet(_CountWeighted):
     --------
     >>> from sklstruct.loglinear import ElasticNet, StructuredLogLinearLM
     >>> model = StructuredLogLinearLM(penalty=ElasticNet(gamma=0.3), lam=0.2)
-    >>> model.set_params(penalty__gamma=0.5).penalty
-    ElasticNet(gamma=0.5)
+    >>> model.set_params(penalty__gamma=0.4).penalty
+    ElasticNet(gamma=0.4)
 
     More absolute and less squared discount for long contexts:
 
@@ -221,6 +233,12 @@ class ElasticNet(_CountWeighted):
     ... )
     """
 
+    defaults: ClassVar[dict[str, float]] = {
+        "lam": 0.2,
+        "alpha": 1.0,
+        "depth_weight": 1.33,
+    }
+    searched = ("lam", "depth_weight", "gamma")
     _parameter_constraints: ClassVar[dict] = {
         "gamma": [
             Interval(numbers.Real, 0, np.finfo(float).max, closed="both"),
@@ -230,7 +248,7 @@ class ElasticNet(_CountWeighted):
     }
 
     def __init__(
-        self, gamma: float | ArrayLike = 1.0, count_weight: ArrayLike | None = None
+        self, gamma: float | ArrayLike = 0.5, count_weight: ArrayLike | None = None
     ) -> None:
         self.gamma = gamma
         self.count_weight = count_weight

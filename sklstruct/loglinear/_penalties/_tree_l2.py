@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -184,11 +184,16 @@ class TreeL2(Penalty):
     Examples
     --------
     >>> from sklstruct.loglinear import StructuredLogLinearLM, TreeL2
-    >>> model = StructuredLogLinearLM(penalty=TreeL2(), lam=0.5)
+    >>> model = StructuredLogLinearLM(penalty=TreeL2(), lam=0.9, alpha=1.2)
     """
 
     bound = BoundTreeL2
     collapsible = False
+    defaults: ClassVar[dict[str, float]] = {
+        "lam": 0.9,
+        "alpha": 1.2,
+        "depth_weight": 1.0,
+    }
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
         return sum(

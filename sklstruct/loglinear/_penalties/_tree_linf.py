@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -145,10 +145,15 @@ class TreeLinf(Penalty):
     Examples
     --------
     >>> from sklstruct.loglinear import StructuredLogLinearLM, TreeLinf
-    >>> model = StructuredLogLinearLM(penalty=TreeLinf(), lam=0.5, alpha=0.8)
+    >>> model = StructuredLogLinearLM(penalty=TreeLinf(), lam=0.6, alpha=0.9)
     """
 
     bound = BoundTreeLinf
+    defaults: ClassVar[dict[str, float]] = {
+        "lam": 0.6,
+        "alpha": 0.9,
+        "depth_weight": 1.0,
+    }
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
         return sum(
