@@ -39,10 +39,11 @@ from ._problems import NodeProblems
 _BEAM = 4
 
 # Leaves to look into where nobody says: the fewest of these whose log-loss on the fold
-# is the least but for this part of it. Samples of the fold that are asked.
+# is the least but for this part of it. The next of them is not tried where the last
+# gained less than a small part.
 _LOOKS = (2, 3, 5, 8)
 _WORTH = 0.015
-_ASKED = 1000
+_HOPE = 0.003
 
 # Samples that one thread answers in a row.
 _ROWS = 1024
@@ -255,14 +256,15 @@ class DualNodes:
         self.numbers = np.tile(CHAIN, (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
         if self._fold[0].size:
-            first, start = 0, None
+            first = 0
             for t, tree in enumerate(self._trees):
                 mine = models[first : first + len(tree.fits)]
                 if self.n_leaves is None:
-                    start = self._choose_leaves(t, tree, mine)
-                fold = self._evidence(t, tree, mine, self.n_leaves)
-                self.numbers[t], self.fold_log_loss[t] = fit_numbers(fold, start)
-                first, start = first + len(tree.fits), None
+                    found = self._choose_leaves(t, tree, mine)
+                else:
+                    found = fit_numbers(self._evidence(t, tree, mine, self.n_leaves))
+                self.numbers[t], self.fold_log_loss[t] = found
+                first += len(tree.fits)
         if self.n_leaves is None:
             self.n_leaves = _LOOKS[0]
         del self._trees, self._fold, self._estimator
@@ -270,25 +272,27 @@ class DualNodes:
     # -------------------------------------------------------------- calibration
 
     def _choose_leaves(self, t, tree, models):
-        """Set n_leaves by what tree t says of the fold; its numbers."""
+        """Set n_leaves by the fold of tree t; what `fit_numbers` says of it then."""
         most = np.count_nonzero(self.role == ROLES["leaf"])
         found = []
         for n_leaves in _LOOKS:
-            fold = self._evidence(t, tree, models, n_leaves, _ASKED)
+            fold = self._evidence(t, tree, models, n_leaves)
             found.append(fit_numbers(fold, found[-1][0] if found else None))
             if n_leaves >= most:  # all of them
+                break
+            if len(found) > 1 and not found[-1][1] < (1 - _HOPE) * found[-2][1]:
                 break
         least = min(log_loss for _, log_loss in found)
         k = [log_loss <= (1 + _WORTH) * least for _, log_loss in found].index(True)
         self.n_leaves = _LOOKS[k]
-        return found[k][0]
+        return found[k]
 
-    def _evidence(self, t, tree, models, n_leaves, most=None):
-        """What the members of the fold, or `most` of them, meet in tree t."""
+    def _evidence(self, t, tree, models, n_leaves):
+        """What the members of the fold meet in tree t: `Evidence`."""
         forest, role = self.forest, self.role
         _, X, code, weight = self._fold
         width = int(np.diff(forest.tree_ptr)[t])
-        n = min(code.size, max(200, _FOLD_SIZE // width), most or code.size)
+        n = min(code.size, max(200, _FOLD_SIZE // width))
         X, code, weight = X[:n], code[:n], weight[:n]
         root = int(forest.tree_ptr[t])
         of_node = {int(v): i for i, v in enumerate(models)}

@@ -12,7 +12,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import check_grad, minimize
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes
 from sklstruct.hierarchical import _evidence as numbers
@@ -395,7 +399,7 @@ def test_auto(monkeypatch, data):
 
 def test_leaves_that_are_looked_into(monkeypatch, loss, data):
     """As few as are worth it."""
-    monkeypatch.setattr(_dual_nodes, "_ASKED", 10**6)
+    monkeypatch.setattr(_dual_nodes, "_HOPE", -np.inf)  # all are tried
     X, y = data
     params = {"estimator": dual(loss, C=3), "random_state": 0}
     groups = [[k for k in range(K) if k % 8 == j] for j in range(8)]  # hard to route
@@ -412,6 +416,10 @@ def test_leaves_that_are_looked_into(monkeypatch, loss, data):
         model = HierarchicalClassifier(groups, **params).fit(X, y)
         assert model.n_leaves_ == expected == model.nodes_.n_leaves
         assert model.nodes_.fold_log_loss[0] == pytest.approx(fold[expected], rel=1e-4)
+    monkeypatch.setattr(_dual_nodes, "_HOPE", 1.0)  # two are
+    monkeypatch.setattr(_dual_nodes, "_WORTH", 0.0)
+    model = HierarchicalClassifier(groups, **params).fit(X, y)
+    assert model.n_leaves_ == (2 if fold[2] <= fold[3] else 3)
     one_each = HierarchicalClassifier(groups, estimator=dual()).fit(X[:K], y[:K])
     assert one_each.n_leaves_ == 2  # no fold to choose by
     # the fold stands in no order, so that the first of it are like the others
@@ -470,6 +478,44 @@ def test_formats_and_duplicates(data):
     for other in (wide, twice, X.tocsc(), sp.coo_array(X), X.astype(np.float32)):
         found = model.fit(other, y).predict_proba(other)
         np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_in_a_pipeline_and_a_grid():
+    """Texts, string labels, sample weights, clones: what scikit-learn does with it."""
+    rng = np.random.default_rng(0)
+    topics = [f"topic {chr(97 + k)}" for k in range(8)]
+    words = [[f"w{rng.integers(60)}" for _ in range(6)] for _ in topics]
+    y = np.array(topics)[np.arange(240) % 8]
+    texts = [
+        " ".join([*rng.choice(words[topics.index(t)], 5), f"w{rng.integers(60)}"])
+        for t in y
+    ]
+    node = dual()
+    pipe = make_pipeline(
+        TfidfVectorizer(),
+        HierarchicalClassifier(max_leaf=3, estimator=node, random_state=0),
+    )
+    grid = GridSearchCV(
+        pipe,
+        {
+            "hierarchicalclassifier__estimator__C": [1e-3, 1.0],
+            "hierarchicalclassifier__estimator__loss": ["squared_hinge", "log_loss"],
+        },
+        cv=3,
+        scoring="neg_log_loss",
+    )
+    weight = rng.uniform(0.5, 2, 240)
+    grid.fit(texts, y, hierarchicalclassifier__sample_weight=weight)
+    assert grid.best_params_["hierarchicalclassifier__estimator__C"] == 1
+    assert grid.score(texts, y) > -0.5 and grid.predict(texts[:1])[0] in topics
+    model = grid.best_estimator_[-1]
+    assert model.taxonomy_.depth > 0 and model.classes_.tolist() == topics
+    assert clone(model).estimator is not model.estimator and node.C == 1
+    proba = grid.predict_proba(texts)
+    again = clone(grid.best_estimator_).fit(
+        texts, y, hierarchicalclassifier__sample_weight=weight
+    )
+    assert np.array_equal(again.predict_proba(texts), proba)
 
 
 def test_rare_things(data):

@@ -57,6 +57,11 @@ def test_by_hand():
     assert hierarchical_recall_score(short, long, average="macro") == 0.75
     assert hierarchical_recall_score(long, short, average="macro") == 0.375
     assert hierarchical_precision_score([1, 2, 3, 4], [1, 2, 5, 6]) == 0.5
+    y_true, y_pred = [[1, 2, 3, 4], [1, 2, 5, 6]], [[1, 2, 5, 6], [1, 2, 3, 4]]
+    for score in SCORES.values():
+        assert score(y_true, y_pred) == 0.5 and score(y_true, y_true) == 1
+    assert hierarchical_recall_score(short, y_pred) == 1
+    assert hierarchical_recall_score(y_pred, short) == 0.5
     # two groups of one name are two
     assert hierarchical_f1_score([["a", "x"]], [["b", "x"]]) == 0.0
 
