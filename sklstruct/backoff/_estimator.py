@@ -27,7 +27,15 @@ from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan
 from ._model import BackoffModel
-from ._online import Counts, check_closed, join_counts, small_counts
+from ._online import (
+    Counts,
+    check_closed,
+    check_forgetting,
+    join_batches,
+    join_counts,
+    join_parts,
+    small_counts,
+)
 from ._readers import Reader, WindowReader, reader_of
 from ._targets import (
     BackoffMixin,
@@ -132,6 +140,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> Self:
         """Learn from more samples.
 
@@ -156,6 +167,17 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
 
+        decay : float, default=None
+            Factor of all counts so far, above 0 and at most 1: the model is that of one
+            `fit` in which the samples of the batch before this weigh `decay`, of the
+            one before that ``decay ** 2`` and so on. Pairs of less than 1e-9 samples
+            are forgotten; classes stay.
+
+        window : int, default=None
+            The model is that of one `fit` on the last `window` batches, this included.
+            To be given from the first batch on, not together with `decay`. The counts
+            of each of these batches are kept.
+
         Returns
         -------
         self : object
@@ -167,11 +189,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             As `fit`; if X is a path matrix, whose columns are those of one tree; or if
             the model was fitted on one.
         """
-        return self._partial_fit(X, y, classes, sample_weight)
+        return self._partial_fit(X, y, classes, sample_weight, decay, window)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _partial_fit(self, X, y, classes, sample_weight):
+    def _partial_fit(self, X, y, classes, sample_weight, decay, window):
         self._check_params()
+        check_forgetting(decay, window)
         require_targets(self, y)
         before = self._counts_so_far()
         if sp.issparse(X):
@@ -196,8 +219,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             *Pairs.count(tree, terminal, target, found.size, sample_weight),
             symbols, found, closed,
         )  # fmt: skip
-        if before is not None:
-            counts, place = before.join(counts)
+        if window is not None:
+            kept = () if before is None else before.keep(window)
+            counts = join_batches((*kept, counts))
+        elif before is not None:
+            counts, place = before.join(counts, decay)
             self._continue(place)
         return self._fit_grown(counts)
 
@@ -208,20 +234,27 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         max_depth: int,
         labels: Labels,
         *,
-        old_ids: tuple[np.ndarray, np.ndarray] | None = None,
+        old_ids: Any = None,
         skip: int = -1,
         sample_weight: np.ndarray | None = None,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> Self:
         """Learn from more running text.
 
         Parameters
         ----------
         tokens, max_depth, labels, skip, sample_weight
-            As in `fit_tokens`. The labels are those of all batches so far.
+            As in `fit_tokens`. The labels are those of all batches so far, or of those
+            in the window.
 
         old_ids : tuple of two int32 ndarrays, default=None
             The ids in `labels` of the classes and of the symbols of the batches
-            before, both rising; None in the first.
+            before, both rising; None in the first. With a window a list of such, one
+            for each batch that stays, with -1 for what occurs in none of them.
+
+        decay, window : float, int, default=None
+            As in `partial_fit`.
 
         Returns
         -------
@@ -229,23 +262,36 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Fitted estimator.
         """
         self._check_params()
+        check_forgetting(decay, window)
         before = self._counts_so_far()
         pairs, count = self.count_tokens(
             tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
         )
-        if before is not None:
-            sizes = labels.n_classes, labels.n_symbols
-            same = [np.arange(n, dtype=np.int32) for n in sizes]
+        named = labels.symbols, labels.classes, labels.classes
+        sizes = labels.n_classes, labels.n_symbols
+        same = [np.arange(n, dtype=np.int32) for n in sizes]
+
+        def numbering(ids):
+            return ids[0], sizes[0], ids[1], sizes[1]
+
+        batches = ()
+        if window is not None:
+            kept = () if before is None else before.keep(window)
+            batches = (*kept, Counts(pairs, small_counts(count), *named))
+            pairs, count = join_parts(
+                [
+                    (batch.pairs, batch.count, numbering(ids))
+                    for batch, ids in zip(batches, [*(old_ids or []), same])
+                ]
+            )
+        elif before is not None:
             pairs, count, place = join_counts(
-                before.pairs, before.count,
-                (old_ids[0], sizes[0], old_ids[1], sizes[1]),
-                pairs, count, (same[0], sizes[0], same[1], sizes[1]),
+                before.pairs, before.count, numbering(old_ids),
+                pairs, count, numbering(same), decay,
             )  # fmt: skip
             self._continue(place)
         self.n_features_in_ = max_depth
-        return self._fit_grown(
-            Counts(pairs, count, labels.symbols, labels.classes, labels.classes)
-        )
+        return self._fit_grown(Counts(pairs, count, *named, batches))
 
     def _counts_so_far(self):
         """What earlier batches have counted, None before the first."""

@@ -187,6 +187,9 @@ class HeldOutClassifier(BackoffClassifier):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> Self:
         """Learn from more samples; see `AdditiveLM.partial_fit`.
 
@@ -194,7 +197,7 @@ class HeldOutClassifier(BackoffClassifier):
 
         Parameters
         ----------
-        X, y, classes, sample_weight
+        X, y, classes, sample_weight, decay, window
             As in `AdditiveLM.partial_fit`.
 
         Returns
@@ -202,7 +205,9 @@ class HeldOutClassifier(BackoffClassifier):
         self : object
             Fitted estimator.
         """
-        return super().partial_fit(X, y, classes, sample_weight)
+        return super().partial_fit(
+            X, y, classes, sample_weight, decay=decay, window=window
+        )
 
     @available_if(_is_online)
     def partial_fit_tokens(self, *args: Any, **kwargs: Any) -> Self:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,39 +13,81 @@ from .._checks import INT32_MAX
 from ..context_tree import ContextTree, Pairs
 from ..symbols._encoding import encode, learn_symbols
 
-# Ids of classes and of symbols in a larger numbering, which keeps their order, and the
-# sizes of that: the arguments of `Pairs.renumber`.
+# Ids of classes and of symbols in another numbering, which keeps their order, and the
+# sizes of that: the arguments of `Pairs.renumber`. -1 for what is gone, of which the
+# counts are 0.
 Numbering = tuple[np.ndarray, int, np.ndarray, int]
+
+# Pairs of less than so many samples are forgotten.
+SMALLEST = 1e-9
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The pairs of all batches so far, and what their ids mean."""
+    """The pairs of the batches so far, and what their ids mean."""
 
     pairs: Pairs
     count: np.ndarray  # (n_pairs,) int32 or float64
     symbols: np.ndarray  # (n_symbols,) sorted, where they are learnt
     classes: np.ndarray  # (n_classes,) sorted
     closed: np.ndarray | None  # the only classes there can be
+    batches: tuple[Counts, ...] = ()  # those of a window, as they were counted
 
-    def join(self, batch: Counts) -> tuple[Counts, Callable[[], np.ndarray]]:
+    def join(
+        self, batch: Counts, decay: float | None = None
+    ) -> tuple[Counts, Callable[[], np.ndarray]]:
         """(counts of both, the new number of each old pair) over all labels of both."""
         symbols = _union("X", self.symbols, batch.symbols)
         classes = _union("y", self.classes, batch.classes)
-
-        def numbering(part):
-            return (
-                encode(part.classes, classes),
-                classes.size,
-                encode(part.symbols, symbols),
-                symbols.size,
-            )
-
         pairs, count, place = join_counts(
-            self.pairs, self.count, numbering(self),
-            batch.pairs, batch.count, numbering(batch),
+            self.pairs, self.count, self._numbering(classes, symbols),
+            batch.pairs, batch.count, batch._numbering(classes, symbols), decay,
         )  # fmt: skip
         return Counts(pairs, count, symbols, classes, self.closed), place
+
+    def _numbering(self, classes, symbols):
+        return (
+            encode(self.classes, classes),
+            classes.size,
+            encode(self.symbols, symbols),
+            symbols.size,
+        )
+
+    def keep(self, window: int) -> tuple[Counts, ...]:
+        """The batches so far that a window holds with one more."""
+        if not self.batches:
+            raise ValueError(
+                "window must be given from the first batch on: batches before it were "
+                "not kept apart"
+            )
+        return self.batches[max(0, len(self.batches) - window + 1) :]
+
+
+def join_batches(batches: tuple[Counts, ...]) -> Counts:
+    """The counts of some batches over their labels, from nothing else."""
+    symbols, classes = batches[0].symbols, batches[0].classes
+    for batch in batches[1:]:
+        symbols = _union("X", symbols, batch.symbols)
+        classes = _union("y", classes, batch.classes)
+    pairs, count = join_parts(
+        [(b.pairs, b.count, b._numbering(classes, symbols)) for b in batches]
+    )
+    small = tuple(replace(b, count=small_counts(b.count)) for b in batches)
+    return Counts(pairs, count, symbols, classes, batches[0].closed, small)
+
+
+def join_parts(
+    parts: list[tuple[Pairs, np.ndarray, Numbering]],
+) -> tuple[Pairs, np.ndarray]:
+    """(pairs, sums) of counts in a common numbering."""
+    moved = []
+    for pairs, count, ids in parts:
+        pairs, place = pairs.renumber(*ids)
+        moved.append((pairs, _placed(count, place, pairs.n_pairs)))
+    if len(moved) == 1:
+        return moved[0]
+    tree, index = ContextTree.merge([pairs.tree for pairs, _ in moved])
+    return Pairs.merge(tree, [(*part, of_part) for part, of_part in zip(moved, index)])
 
 
 def join_counts(
@@ -54,21 +97,51 @@ def join_counts(
     new: Pairs,
     new_count: np.ndarray,
     new_ids: Numbering,
+    decay: float | None = None,
 ) -> tuple[Pairs, np.ndarray, Callable[[], np.ndarray]]:
-    """(pairs, sums, function for the number of each old pair) in a new numbering."""
+    """(pairs, sums, function for the number of each old pair) in a new numbering.
+
+    decay: factor of the old counts. What is then less than `SMALLEST` is left out; its
+    number is -1.
+    """
     old, old_place = old.renumber(*old_ids)
     new, new_place = new.renumber(*new_ids)
     old_count = _placed(old_count, old_place, old.n_pairs)
+    if decay is not None:
+        old_count *= float(decay)
     new_count = _placed(new_count, new_place, new.n_pairs)
     tree, (of_old, of_new) = ContextTree.merge([old.tree, new.tree])
     pairs, count = Pairs.merge(
         tree, [(old, old_count, of_old), (new, new_count, of_new)]
     )
+    stay = None
+    if decay is not None and count[pairs.n_classes :].min(initial=1.0) < SMALLEST:
+        whole, (pairs, stay) = pairs, pairs.select(count >= SMALLEST)
+        count = count[stay]
+    else:
+        whole = pairs
 
     def place():
-        return pairs.find(of_old[old.nodes()], old.target)[old_place]
+        at = whole.find(of_old[old.nodes()], old.target)[old_place]
+        if stay is None:
+            return at
+        index = np.full(whole.n_pairs, -1, dtype=np.int32)
+        index[stay] = np.arange(stay.size, dtype=np.int32)
+        return index[at]
 
     return pairs, count, place
+
+
+def check_forgetting(decay: Any, window: Any) -> None:
+    """Errors about the arguments of `partial_fit`."""
+    if decay is not None and window is not None:
+        raise ValueError("decay and window both forget: give one of them")
+    if decay is not None and not (isinstance(decay, Real) and 0.0 < decay <= 1.0):
+        raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
+    if window is not None and not (
+        isinstance(window, Integral) and not isinstance(window, bool) and window >= 1
+    ):
+        raise ValueError(f"window must be an integer of at least 1, got {window!r}")
 
 
 def small_counts(count: np.ndarray) -> np.ndarray:
@@ -79,7 +152,11 @@ def small_counts(count: np.ndarray) -> np.ndarray:
 
 def _placed(count, place, n):
     out = np.zeros(n)
-    out[place] = count
+    there = place >= 0
+    if there.all():
+        out[place] = count
+    else:
+        out[place[there]] = count[there]
     return out
 
 

@@ -187,6 +187,9 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> Self:
         """Learn from more samples, and prune the model of all of them.
 
@@ -194,7 +197,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
 
         Parameters
         ----------
-        X, y, classes, sample_weight
+        X, y, classes, sample_weight, decay, window
             As in `partial_fit` of the estimator.
 
         Returns
@@ -202,7 +205,9 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         self : object
             Fitted estimator.
         """
-        return super().partial_fit(X, y, classes, sample_weight)
+        return super().partial_fit(
+            X, y, classes, sample_weight, decay=decay, window=window
+        )
 
     def _fit_counts(self, reader, pairs, count, overwrite=False):
         inner = clone(self.estimator)

@@ -31,6 +31,7 @@ from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel
 from ..backoff._estimator import BackoffClassifier
 from ..backoff._held_out import HeldOutClassifier
+from ..backoff._online import check_forgetting
 from ..context_tree import Pairs, SuffixTreeVectorizer
 from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
@@ -303,8 +304,11 @@ class LanguageModel(
                         tokens, self.max_depth, ids, **options, **held_out
                     )
                 else:
-                    # Nothing is held out: the counts are all that is learnt from, and
-                    # the text need not be in memory with the model.
+                    # Nothing is held out: the counts are all that is learnt from. The
+                    # text need not be in memory with the model, nor what found its
+                    # words with either.
+                    del encoder
+                    labels.forget_tables()
                     counted = estimator.count_tokens(
                         tokens, self.max_depth, ids, **options
                     )
@@ -328,7 +332,13 @@ class LanguageModel(
 
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
-        self, X: Iterable, y: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Iterable,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> LanguageModel:
         """Learn from more sentences.
 
@@ -347,6 +357,17 @@ class LanguageModel(
 
         sample_weight : array-like of shape (n_sentences,), default=None
             Non-negative weight of each sentence.
+
+        decay : float, default=None
+            Factor of all counts so far, above 0 and at most 1: the model is that of one
+            `fit` in which the sentences of the batch before this weigh `decay`, of the
+            one before that ``decay ** 2`` and so on. N-grams of less than 1e-9
+            occurrences are forgotten, words stay in the vocabulary.
+
+        window : int, default=None
+            The model is that of one `fit` on the last `window` batches, this included;
+            words that are in none of them are forgotten. To be given from the first
+            batch on, not together with `decay`.
 
         Returns
         -------
@@ -382,33 +403,36 @@ class LanguageModel(
                 f"estimator: partial_fit needs a model over contexts, such as "
                 f"KneserNeyLM, and {type(estimator).__name__} is none; use fit"
             )
+        check_forgetting(decay, window)
         text, sample_weight = self._read(X, sample_weight)
-        labels = self._find_labels(text, sample_weight, before)
+        kept = []
+        if window is not None:
+            # (words, labels when it was counted) of each batch.
+            batches = getattr(self, "_batches", [])
+            kept = batches[max(0, len(batches) - window + 1) :]
+            known = [word for words, _ in kept for word in words.tolist()]
+        else:
+            known = None if before is None else before.classes.tolist()
+        labels = self._find_labels(text, sample_weight, known)
         tokens, weight, encoder = self._encode(text, labels, sample_weight)
         old_ids = None
         if before is None:
             self._prepare(estimator, labels)
+        elif window is None:
+            old_ids = _ids_in(before, labels)
         else:
-            old_ids = tuple(
-                encode(old, new)
-                for old, new in (
-                    (before.classes, labels.classes),
-                    (before.symbols, labels.symbols),
-                )
-            )
-            if any((ids[1:] <= ids[:-1]).any() for ids in old_ids):
-                raise TypeError(
-                    "X: the symbols of the batches are of kinds that do not compare, "
-                    "so their order is not kept; give vocabulary to partial_fit"
-                )
+            old_ids = [_ids_in(old, labels) for _, old in kept]
         ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
         estimator.set_params(classes=ids.classes)
         estimator.partial_fit_tokens(
             tokens, self.max_depth, ids, old_ids=old_ids, skip=encoder.start,
-            sample_weight=weight,
+            sample_weight=weight, decay=decay, window=window,
         )  # fmt: skip
+        if window is not None:
+            words = self._find_vocabulary(text, sample_weight)
+            kept = [*kept, (words, labels)]
         self._set_fitted(estimator, labels)
-        self._grows = True
+        self._grows, self._batches = True, kept
         return self
 
     def _windows(self, encoder, tokens):
@@ -545,7 +569,7 @@ class LanguageModel(
         return text, sample_weight
 
     def _find_labels(self, text, sample_weight, before=None):
-        """Labels of the text, and of the text before."""
+        """Labels of the text, and of the words before."""
         classes = self._find_vocabulary(text, sample_weight, before)
         symbols = classes
         if self.start is not None:
@@ -590,7 +614,7 @@ class LanguageModel(
             pool = zip(text.symbols, frequent.tolist())
             words = [w for w, kept in pool if kept]
             if before is not None:
-                words = dict.fromkeys([*before.classes.tolist(), *words])
+                words = dict.fromkeys([*before, *words])
             words = sort_symbols(words)
             if self.max_vocabulary is not None:
                 words = self._most_frequent(words, known, text, counts)
@@ -651,7 +675,7 @@ class LanguageModel(
         self.vocabulary_ = labels.classes
         self._labels = labels
         self._read_model = model
-        self._grows = False
+        self._grows, self._batches = False, []
         vars(self).pop("_predictor_cache", None)
 
     @property
@@ -1229,3 +1253,16 @@ def _tree_model(estimator, labels, refiner=None):
         return None
     vectorizer, classifier = estimator.steps[0][1], estimator.steps[1][1]
     return classifier.vectorized_model(vectorizer.tree_, vectorizer.categories_, labels)
+
+
+def _ids_in(old, new):
+    """The ids of classes and of symbols in other labels, -1 for what is not there."""
+    ids = encode(old.classes, new.classes), encode(old.symbols, new.symbols)
+    for found in ids:
+        found = found[found >= 0]
+        if (found[1:] <= found[:-1]).any():
+            raise TypeError(
+                "X: the symbols of the batches are of kinds that do not compare, so "
+                "their order is not kept; give vocabulary to partial_fit"
+            )
+    return ids

@@ -381,6 +381,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> StructuredLogLinearLM:
         """Learn from more samples.
 
@@ -404,13 +407,26 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
 
+        decay : float, default=None
+            Factor of all counts so far, above 0 and at most 1: the model is that of one
+            `fit` in which the samples of the batch before this weigh `decay`, of the
+            one before that ``decay ** 2`` and so on. Pairs of less than 1e-9 samples
+            are forgotten; classes stay.
+
+        window : int, default=None
+            The model is that of one `fit` on the last `window` batches, this included.
+            To be given from the first batch on, not together with `decay`. The counts
+            of each of these batches are kept, and the solver starts anew.
+
         Returns
         -------
         self : StructuredLogLinearLM
             Fitted estimator.
         """
         self._refuse_checkpoint()
-        return super().partial_fit(X, y, classes, sample_weight)
+        return super().partial_fit(
+            X, y, classes, sample_weight, decay=decay, window=window
+        )
 
     @with_callbacks
     def partial_fit_tokens(
@@ -419,15 +435,17 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         max_depth: int,
         labels: Labels,
         *,
-        old_ids: tuple[np.ndarray, np.ndarray] | None = None,
+        old_ids: Any = None,
         skip: int = -1,
         sample_weight: np.ndarray | None = None,
+        decay: float | None = None,
+        window: int | None = None,
     ) -> StructuredLogLinearLM:
         """Learn from more text; see `BackoffClassifier.partial_fit_tokens`."""
         self._refuse_checkpoint()
         return super().partial_fit_tokens(
             tokens, max_depth, labels, old_ids=old_ids, skip=skip,
-            sample_weight=sample_weight,
+            sample_weight=sample_weight, decay=decay, window=window,
         )  # fmt: skip
 
     def _refuse_checkpoint(self):
@@ -646,7 +664,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if carried is not None:
             place, before = carried
             starts.append(starts[0].copy())
-            starts[1][place] = before
+            stays = place >= 0
+            starts[1][place[stays]] = before[stays]
         values = [loss.value(w) + penalty.value(w) for w in starts]
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))

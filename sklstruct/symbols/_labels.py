@@ -165,6 +165,10 @@ class Labels:
 
     # --------------------------------------------------------- derived tables
 
+    def forget_tables(self) -> None:
+        """Free what is derived from the labels; it is made again when it is needed."""
+        self._cache = {}
+
     def _cached(self, name, compute):
         # Two threads may compute the same table; both results are equal.
         table = self._cache.get(name)

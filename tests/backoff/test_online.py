@@ -221,3 +221,137 @@ def test_log_linear_language_model_grows():
     for part in (TEXT[:4], TEXT[4:7], TEXT[7:]):
         grown.partial_fit(part)
     np.testing.assert_allclose(grown.score(TEXT), whole.score(TEXT), rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*counts of counts")
+@pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
+def test_a_window_is_a_fit_of_its_batches(model):
+    X, y = draw(3)
+    batches = np.array_split(np.arange(y.size)[::-1], 7)  # classes go as well
+    for window in (1, 3, 9):
+        parts = clone(model)
+        for k, rows in enumerate(batches):
+            parts.partial_fit(X[rows], y[rows], window=window)
+            parts = pickle.loads(pickle.dumps(parts))
+            inside = np.concatenate(batches[max(0, k - window + 1) : k + 1])
+            same(parts, clone(model).fit(X[inside], y[inside]))
+
+
+@pytest.mark.filterwarnings("ignore:.*counts of counts")
+@pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
+def test_decay_is_a_fit_with_weights(model):
+    X, y = draw(4)
+    parts, weight = clone(model), np.ones(y.size)
+    for rows in np.array_split(np.arange(y.size), 6):
+        parts.partial_fit(X[rows], y[rows], decay=0.5)
+        weight[: rows[0]] *= 0.5  # powers of two: sums are exact
+        seen = slice(0, rows[-1] + 1)
+        whole = clone(model).fit(X[seen], y[seen], sample_weight=weight[seen])
+        same(parts, whole)
+
+
+def test_what_has_decayed_is_forgotten():
+    X, y = draw(5)
+    first, rest = np.arange(y.size) < 200, np.arange(y.size) >= 200
+    model = WittenBellLM().partial_fit(X[first], y[first])
+    n_pairs = model.backoff_model_.n_pairs
+    for _ in range(40):
+        model.partial_fit(X[rest], y[rest], decay=0.5)
+    known = np.unique(y)
+    alone = WittenBellLM(classes=known)
+    alone.fit(X[rest], y[rest], sample_weight=np.full(rest.sum(), 2.0))
+    assert model.classes_.tolist() == known.tolist()
+    assert model.backoff_model_.n_pairs == alone.backoff_model_.n_pairs < n_pairs * 2
+    np.testing.assert_allclose(
+        model.predict_proba(X), alone.predict_proba(X), atol=1e-6
+    )
+    assert model.backoff_model_.check_normalized() < 1e-12
+
+
+@pytest.mark.parametrize("how", [{"decay": 0.5}, {"window": 2}])
+def test_log_linear_model_forgets(how):
+    X, y = draw(6)
+    model = StructuredLogLinearLM(penalty="l2", tol=1e-6)
+    batches = np.array_split(np.arange(y.size), 4)
+    for rows in batches:
+        model.partial_fit(X[rows], y[rows], **how)
+    weight = np.repeat([0.125, 0.25, 0.5, 1.0], [rows.size for rows in batches])
+    if "window" in how:
+        weight = np.repeat([0.0, 0.0, 1.0, 1.0], [rows.size for rows in batches])
+    whole = StructuredLogLinearLM(penalty="l2", tol=1e-6)
+    whole.fit(X, y, sample_weight=weight)
+    assert model.classes_.tolist() == whole.classes_.tolist()
+    np.testing.assert_allclose(
+        model.predict_proba(X), whole.predict_proba(X), atol=1e-4
+    )
+
+
+def random_text(seed, n):
+    rng = np.random.default_rng(seed)
+    low = np.arange(n) * 20 // n  # early words are in no later sentence
+    return [
+        " ".join(f"w{i}" for i in low[k] + rng.integers(0, 6, rng.integers(1, 8)))
+        for k in range(n)
+    ]
+
+
+def same_text_models(a, b):
+    assert a.vocabulary_.tolist() == b.vocabulary_.tolist()
+    assert a.backoff_model_.pairs == b.backoff_model_.pairs
+    for name in ("log_prob", "log_backoff"):
+        np.testing.assert_array_equal(
+            getattr(a.backoff_model_, name), getattr(b.backoff_model_, name)
+        )
+
+
+@pytest.mark.parametrize("vocabulary", [None, [f"w{i}" for i in range(15)]])
+@pytest.mark.parametrize("start", ["<s>", None])
+def test_a_window_over_sentences(vocabulary, start):
+    text = random_text(7, 140)
+    lm = LanguageModel(
+        KneserNeyLM(discount=0.5), max_depth=3, vocabulary=vocabulary, start=start
+    )
+    parts = clone(lm)
+    batches = [text[i : i + 20] for i in range(0, 140, 20)]
+    for k, batch in enumerate(batches):
+        parts.partial_fit(batch, window=3)
+        parts = pickle.loads(pickle.dumps(parts))
+        inside = [line for b in batches[max(0, k - 2) : k + 1] for line in b]
+        same_text_models(parts, clone(lm).fit(inside))
+    if vocabulary is None:
+        assert "w0" not in parts.vocabulary_
+    # The window may become smaller.
+    parts.partial_fit(batches[0], window=2)
+    same_text_models(parts, clone(lm).fit(batches[-1] + batches[0]))
+
+
+def test_decay_over_sentences():
+    text = random_text(8, 100)
+    # Closed: a word that weighs less than min_count=1 would not be in that of one fit.
+    known = sorted({w for line in text for w in line.split()})
+    lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3, vocabulary=known)
+    parts, weight = clone(lm), np.ones(100)
+    for i in range(0, 100, 20):
+        parts.partial_fit(text[i : i + 20], decay=0.5)
+        weight[:i] *= 0.5
+    same_text_models(parts, clone(lm).fit(text, sample_weight=weight))
+
+
+def test_misuse_of_forgetting():
+    X, y = draw(9)
+    model = WittenBellLM()
+    for decay in (0, 1.5, -1, "a", np.nan):
+        with pytest.raises(ValueError, match="decay must be above 0"):
+            model.partial_fit(X, y, decay=decay)
+    for window in (0, -1, 1.5, "a", True):
+        with pytest.raises(ValueError, match="window must be an integer"):
+            model.partial_fit(X, y, window=window)
+    with pytest.raises(ValueError, match="both forget"):
+        model.partial_fit(X, y, window=2, decay=0.5)
+    model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="from the first batch"):
+        model.partial_fit(X, y, window=2)
+    lm = LanguageModel(WittenBellLM()).partial_fit(["a b"])
+    with pytest.raises(ValueError, match="from the first batch"):
+        lm.partial_fit(["a b"], window=2)
+    assert lm.partial_fit(["a c"]).vocabulary_.tolist()[:3] == ["a", "b", "c"]

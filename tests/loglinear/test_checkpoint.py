@@ -20,6 +20,8 @@ from sklstruct.loglinear import (
     TreeMetricSolver,
 )
 
+SETTINGS = {"penalty": "tree_l2", "lam": 0.5, "alpha": 0.9, "depth_weight": 1.0}
+
 FITS = {
     "tree_metric-l2": {"solver": "tree_metric", "penalty": "l2", "alpha": 1.0},
     "tree_metric-tree_l2": {"solver": "tree_metric", "penalty": "tree_l2"},
@@ -28,6 +30,10 @@ FITS = {
     "diagonal-signed": {"solver": "diagonal", "penalty": "l1", "positive": False},
     "fista-tree_linf": {"solver": "fista", "penalty": "tree_linf", "tol": 0.05},
 }
+
+
+def estimator(**settings):
+    return StructuredLogLinearLM(**{**SETTINGS, **settings})
 
 
 class Killed(BaseException):
@@ -54,11 +60,11 @@ def kill_after(monkeypatch, n_saves):
 @pytest.mark.parametrize("fit", FITS)
 def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
     settings = {"tol": 1e-2, **FITS[fit]}
-    whole = StructuredLogLinearLM(**settings).fit(*data())
+    whole = estimator(**settings).fit(*data())
     assert whole.n_iter_ > 7
     for n_saves in (1, 2, 7):
         checkpoint = Checkpoint(tmp_path / str(n_saves), interval=0)
-        model = StructuredLogLinearLM(**settings, checkpoint=checkpoint)
+        model = estimator(**settings, checkpoint=checkpoint)
         with monkeypatch.context() as patch:
             kill_after(patch, n_saves)
             with pytest.raises(Killed):
@@ -74,22 +80,22 @@ def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
 
 def test_other_tol_and_max_iter_go_on(tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit", interval=0)
-    model = StructuredLogLinearLM(checkpoint=checkpoint, tol=0.1).fit(*data())
-    longer = StructuredLogLinearLM(checkpoint=checkpoint, tol=1e-3).fit(*data())
+    model = estimator(checkpoint=checkpoint, tol=0.1).fit(*data())
+    longer = estimator(checkpoint=checkpoint, tol=1e-3).fit(*data())
     assert longer.optimality_ <= 1e-3 < model.optimality_
     assert np.array_equal(longer.objective_[: model.n_iter_ - 1], model.objective_[:-1])
     with pytest.warns(UserWarning, match="max_iter"):
-        short = StructuredLogLinearLM(checkpoint=checkpoint, tol=1e-9, max_iter=2)
+        short = estimator(checkpoint=checkpoint, tol=1e-9, max_iter=2)
         short.fit(*data())
     assert np.isfinite(short.optimality_)
 
 
 def test_through_a_language_model(tmp_path, monkeypatch):
     text = [" ".join("abcde"[i] for i in row) for row in data()[0] % 5]
-    whole = LanguageModel(StructuredLogLinearLM(), max_depth=2).fit(text)
+    whole = LanguageModel(estimator(), max_depth=2).fit(text)
     path = os.fspath(tmp_path / "fit")
-    estimator = StructuredLogLinearLM(checkpoint=Checkpoint(path, interval=0))
-    model = LanguageModel(estimator, max_depth=2)
+    inner = estimator(checkpoint=Checkpoint(path, interval=0))
+    model = LanguageModel(inner, max_depth=2)
     with monkeypatch.context() as patch:
         kill_after(patch, 3)
         with pytest.raises(Killed):
@@ -113,9 +119,7 @@ def test_through_a_language_model(tmp_path, monkeypatch):
 )
 def test_other_settings_are_refused(change, message, tmp_path):
     path = tmp_path / "fit"
-    model = StructuredLogLinearLM(
-        penalty="tree_l2", lam=0.5, alpha=0.9, checkpoint=Checkpoint(path, interval=0)
-    )
+    model = estimator(checkpoint=Checkpoint(path, interval=0))
     model.fit(*data())
     content = path.read_bytes()
     with pytest.raises(ValueError, match=message):
@@ -124,7 +128,7 @@ def test_other_settings_are_refused(change, message, tmp_path):
 
 
 def test_other_data_is_refused(tmp_path):
-    model = StructuredLogLinearLM(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model = estimator(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
     X, y = data()
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"another fit \(counts: "):
@@ -135,9 +139,7 @@ def test_other_data_is_refused(tmp_path):
 
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "fit"
-    model = StructuredLogLinearLM(
-        penalty="tree_l2", lam=0.5, alpha=0.9, checkpoint=Checkpoint(path, interval=0)
-    )
+    model = estimator(checkpoint=Checkpoint(path, interval=0))
     model.fit(*data())
     content = path.read_bytes()
     cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]
@@ -151,7 +153,7 @@ def test_damaged_files_are_refused(tmp_path):
 def test_a_full_disk_leaves_the_file_before(suffix, tmp_path, monkeypatch):
     path = tmp_path / f"fit{suffix}"
     checkpoint = Checkpoint(path, interval=0)
-    model = StructuredLogLinearLM(tol=1e-3, checkpoint=checkpoint)
+    model = estimator(tol=1e-3, checkpoint=checkpoint)
     with monkeypatch.context() as patch:
         kill_after(patch, 4)
         with pytest.raises(Killed):
@@ -167,7 +169,7 @@ def test_a_full_disk_leaves_the_file_before(suffix, tmp_path, monkeypatch):
             model.fit(*data())
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == [path.name]
-    whole = StructuredLogLinearLM(tol=1e-3).fit(*data())
+    whole = estimator(tol=1e-3).fit(*data())
     assert np.array_equal(model.coef_, whole.coef_)
 
 
@@ -181,16 +183,16 @@ class OldSolver(Solver):
 def test_refused_before_any_work(tmp_path):
     path = tmp_path / "fit"
     with pytest.raises(ValueError, match="cannot go on from a checkpoint.*diagonal"):
-        StructuredLogLinearLM(solver=OldSolver(), checkpoint=path).fit(*data())
+        estimator(solver=OldSolver(), checkpoint=path).fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
-        StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit").fit(*data())
+        estimator(checkpoint=tmp_path / "no" / "fit").fit(*data())
     with pytest.raises(IsADirectoryError, match="name a file"):
-        StructuredLogLinearLM(checkpoint=tmp_path).fit(*data())
+        estimator(checkpoint=tmp_path).fit(*data())
     for interval in (-1, np.nan, np.inf, "often"):
         with pytest.raises(ValueError, match="interval"):
-            StructuredLogLinearLM(checkpoint=Checkpoint(path, interval)).fit(*data())
+            estimator(checkpoint=Checkpoint(path, interval)).fit(*data())
     with pytest.raises(ValueError, match="checkpoint is for fit"):
-        StructuredLogLinearLM(checkpoint=path).partial_fit(*data())
+        estimator(checkpoint=path).partial_fit(*data())
     for solver in (TreeMetricSolver(), FistaSolver(), DiagonalSolver()):
         assert solver.resumable
 
@@ -206,7 +208,9 @@ KILLS = """
     X, y = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
 
     def fit(checkpoint):
-        model = StructuredLogLinearLM(tol=1e-4, checkpoint=checkpoint)
+        model = StructuredLogLinearLM(
+            penalty="tree_l2", lam=0.5, alpha=0.9, tol=1e-4, checkpoint=checkpoint
+        )
         return model.fit(X, y)
 
     begin = time.perf_counter()
