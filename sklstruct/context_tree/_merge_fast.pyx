@@ -6,7 +6,7 @@ O(size of both), with no memory but the results.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
 
 # Signals are looked at after so many steps, at most: a fraction of a second.
 cdef enum:
@@ -21,7 +21,8 @@ def merge_nodes(const int32_t[::1] parent_a, const int32_t[::1] symbol_a,
     """The merged tree, and the number in it of each node of the two.
 
     parent and symbol have room for all nodes of both; level_ptr (n_levels + 1 of the
-    deeper one) says how many are used.
+    deeper one) says how many are used. More than 31 bits can number are counted, for
+    whoever refuses them; their other numbers are then not to be used.
     """
     cdef Py_ssize_t k, n_levels = level_ptr.shape[0] - 1
     cdef Py_ssize_t last_a = level_a.shape[0] - 1, last_b = level_b.shape[0] - 1
@@ -44,12 +45,14 @@ def merge_nodes(const int32_t[::1] parent_a, const int32_t[::1] symbol_a,
                     with gil:
                         PyErr_CheckSignals()
                 # A key above all others where one of the two has ended.
-                key_a = (<int64_t> 1) << 62
+                key_a = INT64_MAX
                 key_b = key_a
                 if i < end_i:
-                    key_a = (<int64_t> index_a[parent_a[i]] << 31) | symbol_a[i]
+                    key_a = <int64_t> <uint32_t> index_a[parent_a[i]]
+                    key_a = (key_a << 31) | symbol_a[i]
                 if j < end_j:
-                    key_b = (<int64_t> index_b[parent_b[j]] << 31) | symbol_b[j]
+                    key_b = <int64_t> <uint32_t> index_b[parent_b[j]]
+                    key_b = (key_b << 31) | symbol_b[j]
                 if key_a <= key_b:
                     parent[n] = index_a[parent_a[i]]
                     symbol[n] = symbol_a[i]
@@ -73,22 +76,24 @@ def merge_pairs(const int32_t[::1] ptr_a, const int32_t[::1] target_a,
                 const double[::1] count_b, const int32_t[::1] index_b,
                 int32_t[::1] place_a, int32_t[::1] place_b, int32_t[::1] ptr,
                 int32_t[::1] target, double[::1] count):
-    """The merged pairs and sums, and the number of each pair of the two.
+    """The merged pairs and sums, and the number of each pair of the two; their number.
 
     index_a, index_b : the merged node of each node, rising.
     ptr : of the merged tree; target and count have room for all pairs of both and all
-        classes at the root, which is dense.
+        classes at the root, which is dense. What 31 bits cannot number is counted all
+        the same.
     """
     cdef Py_ssize_t x, a = 0, b = 0, n_nodes = ptr.shape[0] - 1
     cdef Py_ssize_t n_a = index_a.shape[0], n_b = index_b.shape[0]
-    cdef int32_t i, j, end_i, end_j, n = 0
+    cdef int32_t i, j, end_i, end_j
+    cdef int64_t n = 0
     cdef double c
     with nogil:
         for x in range(n_nodes):
             if x & SLICE_MASK == 0:
                 with gil:
                     PyErr_CheckSignals()
-            ptr[x] = n
+            ptr[x] = <int32_t> n
             i = end_i = j = end_j = 0
             if a < n_a and index_a[a] == x:
                 i = ptr_a[a]
@@ -104,18 +109,19 @@ def merge_pairs(const int32_t[::1] ptr_a, const int32_t[::1] target_a,
                     target[n] = target_a[i]
                     if j < end_j and target_a[i] == target_b[j]:
                         c = count_b[j]
-                        place_b[j] = n
+                        place_b[j] = <int32_t> n
                         j += 1
                     count[n] = count_a[i] + c
-                    place_a[i] = n
+                    place_a[i] = <int32_t> n
                     i += 1
                 else:
                     target[n] = target_b[j]
                     count[n] = count_b[j]
-                    place_b[j] = n
+                    place_b[j] = <int32_t> n
                     j += 1
                 n += 1
-        ptr[n_nodes] = n
+        ptr[n_nodes] = <int32_t> n
+    return n
 
 
 def move_parents(const int32_t[::1] parent, const int32_t[::1] place,

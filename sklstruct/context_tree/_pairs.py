@@ -256,18 +256,18 @@ class Pairs:
         (a, count_a, index_a), (b, count_b, index_b) = part_a, part_b
         place_a = scratch(a.n_pairs, dtype=np.int32)
         place_b = scratch(b.n_pairs, dtype=np.int32)
-        room = check_size(a.n_pairs + b.n_pairs, "(context, class) pairs (both parts)")
+        room = a.n_pairs + b.n_pairs
         ptr = empty(tree.n_nodes + 1, dtype=np.int32)
         target = scratch(room, dtype=np.int32)
         count = scratch(room, dtype=np.float64)
-        _merge.merge_pairs(
+        n = _merge.merge_pairs(
             a.ptr, a.target, np.ascontiguousarray(count_a, dtype=np.float64),
             np.ascontiguousarray(index_a, dtype=np.int32), b.ptr, b.target,
             np.ascontiguousarray(count_b, dtype=np.float64),
             np.ascontiguousarray(index_b, dtype=np.int32), place_a, place_b,
             ptr, target, count,
         )  # fmt: skip
-        n = int(ptr[-1])
+        check_size(n, "(context, class) pairs")
         parent = empty(n, dtype=np.int32)
         parent[:] = -1
         _merge.move_parents(a.parent, place_a, parent)

@@ -313,12 +313,12 @@ class ContextTree:
             raise ValueError("trees is empty: there is nothing to merge")
         for tree in trees:
             tree.check_trie("merge")
-        merged = trees[0]
-        index = [np.arange(merged.n_nodes, dtype=np.int32)]
-        for tree in trees[1:]:
+        if len(trees) == 1:
+            return trees[0], [np.arange(trees[0].n_nodes, dtype=np.int32)]
+        merged, *index = cls._merge_two(*trees[:2], empty, scratch)
+        for tree in trees[2:]:
             merged, moved, own = cls._merge_two(merged, tree, empty, scratch)
-            index = [moved[i] for i in index]
-            index.append(own)
+            index = [*(moved[i] for i in index), own]
         return merged, index
 
     @classmethod
@@ -326,8 +326,7 @@ class ContextTree:
         n_levels = max(a.n_levels, b.n_levels)
         index_a = scratch(a.n_nodes, dtype=np.int32)
         index_b = scratch(b.n_nodes, dtype=np.int32)
-        # Numbers of nodes of both: more than can be numbered is seen beforehand.
-        room = check_size(a.n_nodes + b.n_nodes - 1, "contexts (of both parts)")
+        room = a.n_nodes + b.n_nodes - 1
         parent = scratch(room, dtype=np.int32)
         symbol = scratch(room, dtype=np.int32)
         level_ptr = np.zeros(n_levels + 1, dtype=np.int64)
@@ -335,7 +334,7 @@ class ContextTree:
             a.parent, a.symbol, a.level_ptr, b.parent, b.symbol, b.level_ptr,
             index_a, index_b, level_ptr, parent, symbol,
         )  # fmt: skip
-        n = int(level_ptr[-1])
+        n = check_size(level_ptr[-1], "contexts")
         tree = cls.of_arrays(
             fitted(parent, n, empty),
             fitted(symbol, n, empty),
@@ -661,8 +660,9 @@ def check_size(size: Any, what: str) -> int:
     if size > INT32_MAX:
         raise ValueError(
             f"the tree would hold {size} {what}, more than the {INT32_MAX} that "
-            "32-bit ids can number; lower max_depth, use collapse=True or split "
-            "the corpus"
+            "32-bit ids of one machine can number; lower max_depth, map rare words to "
+            "the unknown word (min_count of LanguageModel), collapse the tree, or fit "
+            "shards of it (sklstruct.distributed)"
         )
     return int(size)
 

@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import INT32_MAX
 from . import _text_fast as _fast
 from ._encoding import object_array
 from ._labels import Labels
-from ._text import NumberedText, TextFile, number_strings, number_symbols
+from ._text import (
+    NumberedText,
+    TextFile,
+    check_tokens,
+    number_strings,
+    number_symbols,
+)
 
 
 class ContextWindows(NamedTuple):
@@ -172,8 +177,7 @@ def token_stream(
     """
     n_marks = (start is not None) + (end is not None)
     size = front + text.tokens.size + n_marks * text.n_sentences
-    if size > INT32_MAX:
-        raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
+    check_tokens(size)
     tokens = np.empty(size, dtype=np.int32)
     _fast.lay_out(
         text.tokens,

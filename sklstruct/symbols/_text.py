@@ -24,6 +24,9 @@ from . import _text_fast as _fast
 _BLOCK = 1 << 20
 # Tokens that are looked at together where a text may be too large.
 _CHUNK = 1 << 20
+# Tokens of a text in one array, with the marks around its sentences, of which there may
+# be three times as many: their positions are 32-bit numbers.
+MOST_TOKENS = INT32_MAX
 # Strings that are joined to one text.
 _BLOCK_STRINGS = 4096
 
@@ -122,7 +125,7 @@ class LargeText:
                 "writes to it"
             )
         first = 0
-        for tokens in self.file.chunks(self._words, n_tokens):
+        for tokens in self.file.chunks(self._words, min(n_tokens, MOST_TOKENS // 4)):
             part = NumberedText(
                 tokens, self.symbols, lambda i, first=first: self.file.where(first + i)
             )
@@ -195,14 +198,23 @@ class _Words:
 
     def take(self) -> np.ndarray:
         """The tokens since the last call."""
-        if sum(chunk.size for chunk in self.chunks) > INT32_MAX:
-            raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
+        check_tokens(sum(chunk.size for chunk in self.chunks))
         tokens = np.concatenate(self.chunks or [np.empty(0, np.int32)])
         self.chunks = []
         return tokens
 
     def finish(self, where: Callable[[int], str]) -> NumberedText:
         return NumberedText(self.take(), self.symbols(), where)
+
+
+def check_tokens(n_tokens: int) -> None:
+    """ValueError for a text that cannot be in one array."""
+    if n_tokens > MOST_TOKENS:
+        raise ValueError(
+            f"X: {n_tokens} tokens in one piece, more than the {MOST_TOKENS} that "
+            "32-bit positions can number; `LanguageModel.fit` takes a text of any size "
+            "as a TextFile, others in parts"
+        )
 
 
 def _grown(array, size):
@@ -475,7 +487,8 @@ class TextFile:
         Returns
         -------
         text : NumberedText or LargeText
-            The second can only be read part by part.
+            The second, which can only be read part by part, also where 32-bit positions
+            are not enough.
         """
         limit = self.memory
         if limit is None:
@@ -483,11 +496,12 @@ class TextFile:
         words, kept = _Words(), []
         n_kept, n_sentences, large = 0, 0, False
         count = np.zeros(0, dtype=np.int64)
-        most = int(min(limit // bytes_per_token, _CHUNK))
+        most = int(min(limit // bytes_per_token, _CHUNK, MOST_TOKENS // 4))
         for tokens in self.chunks(words, max(1, most)):
             kept.append(tokens)
             n_kept += tokens.size
             large = large or n_kept * bytes_per_token > limit
+            large = large or n_kept > MOST_TOKENS // 3
             while large and kept:
                 count, n_sentences = _tally(kept.pop(), words, count, n_sentences)
         if not large:
@@ -577,8 +591,7 @@ def number_symbols(sentences: list) -> NumberedText:
     lengths = np.fromiter((len(s) for s in sentences), np.int64, len(sentences))
     stop = np.cumsum(lengths + 1)
     size = int(stop[-1]) if stop.size else 0
-    if size > INT32_MAX:
-        raise ValueError(f"more than {INT32_MAX} tokens; split the corpus")
+    check_tokens(size)
     tokens = np.full(size, -1, dtype=np.int32)
     inner = np.ones(size, dtype=bool)
     inner[stop - lengths - 1] = False

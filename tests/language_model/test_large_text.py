@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+import textwrap
 import tracemalloc
 
 import numpy as np
@@ -10,6 +13,7 @@ from sklearn.base import clone
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.context_tree import _runs
+from sklstruct.context_tree import _tree as tree_module
 from sklstruct.context_tree._runs import CountRuns
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.language_model import LanguageModel
@@ -169,3 +173,171 @@ def test_memory_is_what_the_limit_says(path):
     finally:
         tracemalloc.stop()
     assert len(peaks) == 1 and peaks[0] < limit
+
+
+def test_more_positions_than_can_be_numbered(path, monkeypatch):
+    """As if 32-bit numbers ended at 3 000: the text is then counted in parts."""
+    lm = LanguageModel(KneserNeyLM(discount=0.6), max_depth=3)
+    whole = lm.fit(TextFile(path))
+    n_tokens = TextFile(path).number().tokens.size
+    monkeypatch.setattr(text_module, "MOST_TOKENS", 3000)
+    assert n_tokens > 3000
+    numbered = TextFile(path).number_or_count(256)
+    assert isinstance(numbered, LargeText) and numbered.n_tokens == n_tokens
+    sizes = [part.tokens.size for part in numbered.parts(10**9)]
+    assert sum(sizes) == n_tokens and max(sizes) < 1000
+    parts = clone(lm).fit(TextFile(path))
+    assert parts.backoff_model_.pairs == whole.backoff_model_.pairs
+    np.testing.assert_array_equal(
+        parts.backoff_model_.log_prob, whole.backoff_model_.log_prob
+    )
+    with pytest.raises(ValueError, match=rf"{n_tokens} tokens in one piece.*TextFile"):
+        parts.score(TextFile(path))
+    with pytest.raises(ValueError, match="tokens in one piece"):
+        clone(lm).fit(list(TextFile(path)))
+
+
+def test_counts_beyond_32_bits(path):
+    """Runs whose counts pass 2^31 and 2^32 in their sum, as of so many samples."""
+    lm = LanguageModel(WittenBellLM(), max_depth=2).fit(TextFile(path))
+    encoder, labels = lm.predictor.encoder, lm._labels
+    pairs, count = _runs_count(
+        encoder.encode(TextFile(path)), 2, labels.n_symbols, labels.n_classes, encoder
+    )
+    with CountRuns() as runs:
+        for _ in range(5):
+            runs.add(pairs, count * 2.0**30)
+        merged, total = runs.finish()
+    assert merged == pairs and total.max() > 2.0**32
+    np.testing.assert_array_equal(total, count * 5 * 2.0**30)
+    ids = labels.of_ids(labels.n_classes, labels.n_symbols)
+    big = WittenBellLM().fit_counts(merged, total, 2, ids)
+    assert big.backoff_model_.check_normalized() < 1e-12
+    np.testing.assert_array_equal(total, count * 5 * 2.0**30)  # not overwritten
+
+
+def test_more_nodes_or_pairs_than_can_be_numbered(path, monkeypatch):
+    lm = LanguageModel(WittenBellLM(), max_depth=3).fit(TextFile(path))
+    n_nodes, n_pairs = lm.backoff_model_.n_nodes, lm.backoff_model_.n_pairs
+    assert n_nodes + 10 < n_pairs
+    monkeypatch.setattr(tree_module, "INT32_MAX", n_pairs)
+    clone(lm).fit(TextFile(path))
+    monkeypatch.setattr(tree_module, "INT32_MAX", n_pairs - 1)
+    with pytest.raises(ValueError, match=rf"hold {n_pairs} \(context, class\) pairs"):
+        clone(lm).fit(TextFile(path))
+    monkeypatch.setattr(tree_module, "INT32_MAX", n_nodes - 1)
+    with pytest.raises(ValueError, match=rf"would hold {n_nodes} contexts"):
+        clone(lm).fit(TextFile(path))
+    # Counts that merge: the union is what counts, not the sum of the parts.
+    text = TextFile(path, memory=LIMIT)
+    monkeypatch.setattr(tree_module, "INT32_MAX", n_pairs)
+    clone(lm).fit(text)
+    monkeypatch.setattr(tree_module, "INT32_MAX", n_pairs - 1)
+    with pytest.raises(ValueError, match=rf"hold {n_pairs} \(context, class\) pairs"):
+        clone(lm).fit(text)
+    monkeypatch.setattr(tree_module, "INT32_MAX", n_nodes - 1)
+    with pytest.raises(ValueError, match=r"would hold \d+ "):
+        clone(lm).fit(text)
+
+
+SMALL_DISK = """
+    import resource, sys
+    from sklstruct.language_model import LanguageModel
+    from sklstruct.smoothing import WittenBellLM
+    from sklstruct.symbols import TextFile
+
+    # No file may grow beyond this: the runs do not fit.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+    lm = LanguageModel(WittenBellLM())
+    try:
+        lm.fit(TextFile(sys.argv[1], memory=100_000, folder=sys.argv[2]))
+    except OSError as exc:
+        print(type(exc).__name__, exc)
+    print(hasattr(lm, "vocabulary_"))
+"""
+
+
+def run_child(program, *arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def test_files_that_may_not_grow(path, tmp_path):
+    """A limit of the system on the size of files, as a real disk without room."""
+    pytest.importorskip("resource")
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    ran = run_child(SMALL_DISK, path, folder, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "OSError" in ran.stdout and "large" in ran.stdout
+    assert ran.stdout.endswith("False\n")
+    assert os.listdir(folder) == []
+
+
+KILLED = """
+    import os, signal, sys
+    import sklstruct.symbols._text
+    from sklstruct.context_tree._runs import CountRuns
+    from sklstruct.language_model import LanguageModel
+    from sklstruct.smoothing import WittenBellLM
+    from sklstruct.symbols import TextFile
+
+    add, calls = CountRuns.add, []
+
+    def killing(self, *args):
+        add(self, *args)
+        calls.append(None)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    CountRuns.add = killing
+    sklstruct.symbols._text._BLOCK = 1 << 9
+    text = TextFile(sys.argv[1], memory=100_000, folder=sys.argv[2])
+    LanguageModel(WittenBellLM()).fit(text)
+"""
+
+
+def test_a_killed_fit_leaves_no_files(path, tmp_path):
+    """The runs have no names: what is killed leaves an empty folder."""
+    if sys.platform == "win32":
+        pytest.skip("files that are mapped keep their names")
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    ran = run_child(KILLED, path, folder, cwd=tmp_path)
+    assert ran.returncode == -9
+    assert sum(len(files) for _, _, files in os.walk(folder)) == 0
+    whole = LanguageModel(WittenBellLM()).fit(TextFile(path))
+    again = LanguageModel(WittenBellLM()).fit(
+        TextFile(path, memory=LIMIT, folder=folder)
+    )
+    np.testing.assert_array_equal(
+        whole.backoff_model_.log_prob, again.backoff_model_.log_prob
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no sentence"),
+        (b"\n\n\n", "no sentence"),
+        (b"a b\n\x00\x01\n", "line 2: a NUL byte"),
+        ("a b\nc d\n".encode("utf-16"), "binary file or UTF-16|invalid UTF-8"),
+        (b"a b\n\xff\xfe\n", "line 2: invalid UTF-8"),
+        (b"a " * 20_000_000, "longer than max_line_bytes"),
+    ],
+    ids=["empty", "blank", "binary", "utf-16", "bytes", "one line"],
+)
+@pytest.mark.parametrize("memory", [None, LIMIT])
+def test_files_that_are_no_text(content, message, memory, tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(content)
+    lm = LanguageModel(WittenBellLM())
+    with pytest.raises(ValueError, match=message):
+        lm.fit(TextFile(path, memory=memory))
+    assert not hasattr(lm, "vocabulary_")
