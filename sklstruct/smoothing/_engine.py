@@ -102,6 +102,11 @@ class NGramSmoother(BackoffClassifier):
         # hand the unseen classes only a share of the mass it means for them.
         first = 0 if isinstance(self.base, str) else 1
         proba, held = self._shares(pairs, count, first, **options)
+        return self._hand_down(pairs, proba, held, root, base, first)
+
+    def _hand_down(self, pairs, proba, held, root, base, first):
+        """(log_prob, log_backoff) from the shares, in their place; root: its counts."""
+        n_classes = pairs.n_classes
         if first:
             proba[:n_classes] = base
         if self.interpolate:

@@ -13,6 +13,7 @@ from ._discounting import (
     DISCOUNT_VALUES,
     DISCOUNTS_ATTRIBUTE,
     INTERPOLATE,
+    MIN_COUNT,
     DiscountingSmoother,
 )
 
@@ -22,6 +23,7 @@ from ._discounting import (
     values=DISCOUNT_VALUES,
     interpolate=INTERPOLATE,
     validation=VALIDATION_FRACTION,
+    min_count=MIN_COUNT,
     parameters=_engine.PARAMETERS,
     attributes=_engine.ATTRIBUTES,
     discounts=DISCOUNTS_ATTRIBUTE,
@@ -49,6 +51,8 @@ class AbsoluteDiscountLM(DiscountingSmoother):
         {values}
 
     {interpolate}
+
+    {min_count}
 
     {validation}
 
@@ -107,6 +111,7 @@ class AbsoluteDiscountLM(DiscountingSmoother):
         *,
         discount: str | float | ArrayLike = "single",
         interpolate: bool = True,
+        min_count: int | ArrayLike = 1,
         validation_fraction: float = 0.1,
         base: Any = "uniform",
         padding: Any = None,
@@ -116,6 +121,7 @@ class AbsoluteDiscountLM(DiscountingSmoother):
             max_depth,
             discount=discount,
             interpolate=interpolate,
+            min_count=min_count,
             validation_fraction=validation_fraction,
             base=base,
             padding=padding,

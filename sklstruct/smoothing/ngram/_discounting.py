@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._compat import StrOptions
+from ..._compat import Interval, StrOptions
 from ...backoff._held_out import VALIDATION_CONSTRAINT
+from ...backoff._prune import selected_nodes
+from ...context_tree import expand_pairs
 from .. import _engine
 from .._base import base_distribution
 from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
@@ -37,6 +40,14 @@ INTERPOLATE = rf"""
 {_engine.INTERPOLATE.strip()} Discounts must
     then be below the count they apply to.
 """
+MIN_COUNT = """
+min_count : int or array-like of shape (n_depths,), default=1
+    Pairs that occur less often are left out: one number for every depth from 1 on, or
+    one for each depth 0, 1, ..., the last also for deeper ones; at least 1 and not
+    falling. The unigrams stay. Discounts and shares are those of all pairs, and the
+    share of what is left out goes to the lower order, as with ``--prune`` of lmplz,
+    whose thresholds are these less 1.
+"""
 DISCOUNTS_ATTRIBUTE = """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
     Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
@@ -53,6 +64,7 @@ class DiscountingSmoother(HeldOutSmoother):
         **_engine.CONSTRAINTS,
         **VALIDATION_CONSTRAINT,
         "discount": [StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT],
+        "min_count": [Interval(Integral, 1, None, closed="left"), "array-like"],
     }
 
     def __init__(
@@ -61,6 +73,7 @@ class DiscountingSmoother(HeldOutSmoother):
         *,
         discount: str | float | ArrayLike,
         interpolate: bool,
+        min_count: int | ArrayLike = 1,
         validation_fraction: float,
         base: Any,
         padding: Any,
@@ -69,6 +82,7 @@ class DiscountingSmoother(HeldOutSmoother):
         self.max_depth = max_depth
         self.discount = discount
         self.interpolate = interpolate
+        self.min_count = min_count
         self.validation_fraction = validation_fraction
         self.base = base
         self.padding = padding
@@ -81,10 +95,16 @@ class DiscountingSmoother(HeldOutSmoother):
                 "discounts as numbers"
             )
         check_discount(self.discount, strict=not self.interpolate, by_depth=True)
+        _check_min_count(self.min_count)
 
     def check_shards(self) -> None:
         """Errors, before any work, if the model cannot be fitted shard by shard."""
         super().check_shards()
+        if np.max(self.min_count) > 1:
+            raise ValueError(
+                f"min_count={self.min_count!r} cannot be had on the shards of a tree; "
+                "leave it 1, and prune the model"
+            )
         if self._uses_held_out():
             raise ValueError(
                 "discount='tuned' needs held-out samples, which no shard has alone; "
@@ -124,6 +144,40 @@ class DiscountingSmoother(HeldOutSmoother):
         rows[first:] = likelihood.minimize(rows[first:])
         self.discounts_ = rows
 
+    def _least_counts(self, n_levels):
+        """The least count of the pairs of each level that stay."""
+        least = np.atleast_1d(np.asarray(self.min_count, dtype=np.float64))
+        least = least[np.minimum(np.arange(n_levels), least.size - 1)]
+        least[0] = 0.0
+        return least
+
+    def _fit_counts(self, reader, pairs, count, overwrite=False):
+        if np.max(self.min_count) <= 1:
+            return super()._fit_counts(reader, pairs, count, overwrite)
+        self._counts = None  # partial_fit keeps them
+        if pairs.tree.span is not None or not overwrite:
+            pairs, source = expand_pairs(pairs)
+            count = count[source]
+        self.depth_ = pairs.tree.max_depth
+        keep = np.empty(pairs.n_pairs, dtype=bool)
+        for k, smallest in enumerate(self._least_counts(pairs.tree.n_levels)):
+            here = pairs.level(k)
+            np.greater_equal(count[here], smallest, out=keep[here])
+
+        # Discounts and shares are those of all pairs; what is left out is held back.
+        used = self._use_counts(pairs, count)
+        root = used[: pairs.n_classes].copy()
+        base = base_distribution(self.base, root, self.classes_)
+        first = 0 if isinstance(self.base, str) else 1
+        own, held = self._shares(pairs, used, first, overwrite=True)
+        held += pairs.node_sums(np.where(keep, 0.0, own))
+        smaller, kept = pairs.select(keep)
+        index = selected_nodes(pairs, keep)
+        reader.renumber(pairs.tree, index)
+        own, held = own[kept], held[index >= 0]
+        numbers = self._hand_down(smaller, own, held, root, base, first)
+        return self._set_model(reader, smaller, *numbers)
+
     def _fit_in_place(self, pairs, count):
         # One array is the counts, those that are used, the shares and the result.
         count = self._use_counts(pairs, count)
@@ -138,4 +192,21 @@ class DiscountingSmoother(HeldOutSmoother):
         self.discounts_ = self._find(discount, pairs, count, first_level)
         return _engine.discount_levels(
             pairs, count, self.discounts_, first_level, overwrite
+        )
+
+
+def _check_min_count(min_count):
+    try:
+        least = np.atleast_1d(np.asarray(min_count, dtype=np.float64))
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"min_count must be numbers, got {min_count!r}") from exc
+    if least.ndim != 1 or least.size == 0:
+        raise ValueError(
+            f"min_count must be one number, or one for each depth; got {min_count!r}"
+        )
+    # Where it falls, an n-gram may stay whose own beginning is left out.
+    if not (least >= 1.0).all() or (np.diff(least) < 0).any():
+        raise ValueError(
+            "min_count must be at least 1 and must not fall with the depth, got "
+            f"{min_count!r}"
         )

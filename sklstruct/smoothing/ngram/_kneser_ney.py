@@ -13,6 +13,7 @@ from ._discounting import (
     DISCOUNT_VALUES,
     DISCOUNTS_ATTRIBUTE,
     INTERPOLATE,
+    MIN_COUNT,
     DiscountingSmoother,
 )
 
@@ -22,6 +23,7 @@ from ._discounting import (
     values=DISCOUNT_VALUES,
     interpolate=INTERPOLATE,
     validation=VALIDATION_FRACTION,
+    min_count=MIN_COUNT,
     parameters=_engine.PARAMETERS,
     attributes=_engine.ATTRIBUTES,
     discounts=DISCOUNTS_ATTRIBUTE,
@@ -53,6 +55,8 @@ class KneserNeyLM(DiscountingSmoother):
         {values}
 
     {interpolate}
+
+    {min_count}
 
     {validation}
 
@@ -120,6 +124,7 @@ class KneserNeyLM(DiscountingSmoother):
         *,
         discount: str | float | ArrayLike = "modified",
         interpolate: bool = True,
+        min_count: int | ArrayLike = 1,
         validation_fraction: float = 0.1,
         base: Any = "uniform",
         padding: Any = None,
@@ -129,6 +134,7 @@ class KneserNeyLM(DiscountingSmoother):
             max_depth,
             discount=discount,
             interpolate=interpolate,
+            min_count=min_count,
             validation_fraction=validation_fraction,
             base=base,
             padding=padding,

@@ -112,12 +112,13 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     # The mass of a pair that is removed goes where the discounts go.
     interpolate = True
+    min_count = 1
 
     _of_pairs = None  # what goes is decided over the whole tree
 
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
-           if k != "interpolate"},
+           if k not in ("interpolate", "min_count")},
         "threshold": [Interval(Real, 0, None, closed="both")],
     }  # fmt: skip
 
