@@ -10,12 +10,25 @@ and no pruning, writes an ARPA file as it always does, and is held to one core b
 ``taskset`` of whoever runs this. Seconds are those of the processor, ours and its. The
 peak memory of ours is that of the process, Python and the libraries included.
 
+Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
+by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
+
+Cases "log-linear": the large text, order 5, two threads, from the file to the model.
+
+Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
+here: pairs grow as a power of the words, fitted to 1 M words and the large text;
+counting costs so many seconds a word, an iteration so many a pair, both on one core;
+nothing but V numbers a few times an iteration is sent. A worker has 8 cores and 64 GB,
+a pair of the log-linear model takes 140 bytes with its share of the tree, and a shard
+holds at most 2^31 - 1 pairs.
+
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all. Nothing is chosen on the test text.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import os
 import resource
@@ -23,6 +36,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -31,16 +45,29 @@ import numpy as np
 from _common import data_folder, main, options, peak_mb, timed, wikitext
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.context_tree._runs import CountRuns
 from sklstruct.language_model import LanguageModel
 from sklstruct.symbols import TextFile
 
 DEPTH = 4
 N_BATCHES = 20
+# What cases "paper" suppose of a worker.
+WORKER_BYTES, WORKER_CORES, PAIR_BYTES = 64e9, 8, 140
+INT32_MAX = 2**31 - 1
+# The strengths of the pages of language models; l2 has one for each depth.
+PENALTIES = {
+    "l2": {"lam": 0.1, "alpha": 1.0, "depth_weight": [1.0, 1.5, 2.5, 4.0, 6.0]},
+    "tree_l2": {"lam": 0.5, "alpha": 0.9, "depth_weight": 1.0},
+    "tree_linf": {"lam": 0.5, "alpha": 0.8, "depth_weight": 1.0},
+}
 TEXTS = ("WikiText-2", "1 M words", "large")
 
 
 def cases():
     out = [{"part": "file", "text": text} for text in TEXTS]
+    out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
+    out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
+    out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
     out += [{"part": "online", "model": name} for name in ("modified Kneser-Ney", "l2")]
     return out
 
@@ -68,7 +95,7 @@ def text_file(text, folder):
 
 
 def run(case):
-    return from_file(case) if case["part"] == "file" else online(case)
+    return PARTS[case["part"]](case)
 
 
 def from_file(case):
@@ -116,6 +143,146 @@ def lmplz(path, folder):
     }
 
 
+class OwnMemory(threading.Thread):
+    """Peak of the memory of this process that is no file, looked at all the time.
+
+    The runs are files that are mapped: the system counts their pages as memory of the
+    process as long as nobody else needs them.
+    """
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.peak_mb, self.done = 0.0, threading.Event()
+
+    def now_mb(self):
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        line = next(x for x in status.splitlines() if x.startswith("RssAnon"))
+        return int(line.split()[1]) / 1024
+
+    def run(self):
+        while not self.done.wait(0.02):
+            self.peak_mb = max(self.peak_mb, self.now_mb())
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.join()
+
+
+def memory(case):
+    source = os.environ.get("SKLSTRUCT_SAMPLED")
+    if not source:
+        sys.exit("set SKLSTRUCT_SAMPLED to a text made by _sampled_text.py to run this")
+    lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
+    text = TextFile(source, memory=case["memory_gb"] * 2**30)
+    counted = []
+    finish = CountRuns.finish
+
+    def finishing(self):
+        counted.append((watch.peak_mb, time.process_time()))
+        return finish(self)
+
+    CountRuns.finish = finishing
+    start = time.process_time()
+    with OwnMemory() as watch:
+        before = watch.now_mb()
+        fit = timed(lm.fit, text, repeats=1)
+    model = lm.backoff_model_
+    return {
+        "bytes": os.path.getsize(source),
+        "pairs": model.n_pairs,
+        "contexts": model.n_nodes,
+        "fit_seconds": fit.cpu,
+        "wall_seconds": fit.wall,
+        "counting_seconds": counted[0][1] - start,
+        "counting_mb": counted[0][0] - before,
+        "own_peak_mb": watch.peak_mb,
+        "peak_mb": peak_mb(),
+    }
+
+
+def log_linear(case):
+    estimator = StructuredLogLinearLM(
+        penalty=case["penalty"], n_jobs=2, **PENALTIES[case["penalty"]]
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path, n_words = text_file("large", folder)
+        lm = LanguageModel(estimator, max_depth=DEPTH)
+        fit = timed(lm.fit, TextFile(path), repeats=1)
+    fitted = lm.estimator_
+    return {
+        "words": n_words,
+        "wall_seconds": fit.wall,
+        "cpu_seconds": fit.cpu,
+        "iterations": fitted.n_iter_,
+        "residual": fitted.optimality_,
+        "peak_mb": peak_mb(),
+    }
+
+
+@functools.cache
+def constants():
+    """Seconds a word and a pair, and how pairs and words of a text grow."""
+    sizes = {}
+    for text in ("1 M words", "large"):
+        with tempfile.TemporaryDirectory() as folder:
+            path, n_words = text_file(text, folder)
+            lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
+            fit = timed(lm.fit, TextFile(path), repeats=1)
+        model = lm.backoff_model_
+        sizes[text] = n_words, model.n_pairs, model.n_classes
+    (n0, p0, v0), (n1, p1, v1) = sizes.values()
+    seconds_a_word = fit.cpu / n1
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = text_file("1 M words", folder)
+        estimator = StructuredLogLinearLM(penalty="l2", **PENALTIES["l2"])
+        lm = LanguageModel(estimator, max_depth=DEPTH)
+        fit = timed(lm.fit, TextFile(path), repeats=1)
+    n_iter = lm.estimator_.n_iter_
+    solving = fit.cpu - n0 * seconds_a_word
+    return {
+        "n": n1,
+        "pairs": p1,
+        "classes": v1,
+        "pair_exponent": float(np.log(p1 / p0) / np.log(n1 / n0)),
+        "class_exponent": float(np.log(v1 / v0) / np.log(n1 / n0)),
+        "seconds_a_word": seconds_a_word,
+        "seconds_a_pair": solving / (n_iter * p0),
+        "iterations": n_iter,
+    }
+
+
+def paper(case):
+    measured, words = constants(), float(case["words"])
+    times = words / measured["n"]
+    pairs = measured["pairs"] * times ** measured["pair_exponent"]
+    classes = measured["classes"] * times ** measured["class_exponent"]
+    held = min(INT32_MAX, WORKER_BYTES / PAIR_BYTES)
+    workers = int(np.ceil(pairs / held))
+    cores = workers * WORKER_CORES
+    counting = words * measured["seconds_a_word"] / cores
+    iteration = pairs * measured["seconds_a_pair"] / cores
+    # Root scores and Z out; E, A and the sums of the root pairs back; float64.
+    sent = 4 * 8 * classes * workers
+    return {
+        "pairs": pairs,
+        "classes": classes,
+        "terabytes": pairs * PAIR_BYTES / 1e12,
+        "workers": workers,
+        "counting_hours": counting / 3600,
+        "training_hours": measured["iterations"] * iteration / 3600,
+        "gigabytes_an_iteration": sent / 1e9,
+        "us_a_word": 1e6 * measured["seconds_a_word"],
+        "ns_a_pair": 1e9 * measured["seconds_a_pair"],
+        "iterations": measured["iterations"],
+        "pair_exponent": measured["pair_exponent"],
+        "class_exponent": measured["class_exponent"],
+    }
+
+
 def online(case):
     train, test = wikitext("train"), wikitext("test")
     estimator = KneserNeyLM()
@@ -142,6 +309,14 @@ def online(case):
         "online_seconds": seconds,
     }
 
+
+PARTS = {
+    "file": from_file,
+    "memory": memory,
+    "log-linear": log_linear,
+    "paper": paper,
+    "online": online,
+}
 
 if __name__ == "__main__":
     main(cases, run, peers=("lmplz",))
