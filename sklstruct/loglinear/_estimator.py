@@ -423,7 +423,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self : StructuredLogLinearLM
             Fitted estimator.
         """
-        self._refuse_checkpoint()
         return super().partial_fit(
             X, y, classes, sample_weight, decay=decay, window=window
         )
@@ -442,18 +441,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         window: int | None = None,
     ) -> StructuredLogLinearLM:
         """Learn from more text; see `BackoffClassifier.partial_fit_tokens`."""
-        self._refuse_checkpoint()
         return super().partial_fit_tokens(
             tokens, max_depth, labels, old_ids=old_ids, skip=skip,
             sample_weight=sample_weight, decay=decay, window=window,
         )  # fmt: skip
 
-    def _refuse_checkpoint(self):
+    def _counts_so_far(self):
         if self.checkpoint is not None:
             raise ValueError(
                 "checkpoint is for fit: a batch of partial_fit has other data than the "
                 "one before; set checkpoint=None, and write the model between batches"
             )
+        return super()._counts_so_far()
 
     def _continue(self, place):
         self._carried = place(), self.coef_
