@@ -2,9 +2,9 @@
 Train, tune, compare, sample from and export language models
 ============================================================
 
-Trains log-linear models with three penalties, and modified Kneser-Ney, on a text, at
-orders 2 to 5. The penalty's strength and the weight of deep contexts are tuned by
-``GridSearchCV`` on held-out sentences. Prints the perplexity of test sentences,
+Trains log-linear models with four penalties, and modified Kneser-Ney, on a text, at
+orders 2 to 5. The strength of the penalty and the weight of deep contexts are tuned on
+held-out sentences by a coordinate search. Prints the perplexity of test sentences,
 plots it, writes the best model as an ARPA file and samples three sentences from it.
 
     python examples/quickstart.py              # Python's own help texts
@@ -16,31 +16,39 @@ The run takes about a minute with the default text.
 import argparse
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from joblib import Parallel, delayed
+from sklearn.base import clone
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import StructuredLogLinearLMCV
 from sklstruct.smoothing import KneserNeyLM
 
 ORDERS = (2, 3, 4, 5)
-UNSQUARED = {
-    "estimator__lam": [0.35, 0.5, 0.8, 1.1, 1.4],
-    "estimator__alpha": [0.7, 0.9, 1.2, 1.5],
-}
-SQUARED = {
-    "estimator__lam": [0.07, 0.1, 0.15, 0.25],
-    "estimator__alpha": [0.5, 0.6, 0.7, 0.8, 1.0],
-}
-# name -> (estimator, what is tuned)
+MAX_FITS = 24  # of a search
 MODELS = {
-    "modified Kneser-Ney": (KneserNeyLM(), {"estimator__discount": ["modified"]}),
-    "l2": (StructuredLogLinearLM(penalty="l2"), SQUARED),
-    "tree_l2": (StructuredLogLinearLM(penalty="tree_l2"), UNSQUARED),
-    "tree_linf": (StructuredLogLinearLM(penalty="tree_linf"), UNSQUARED),
+    "modified Kneser-Ney": KneserNeyLM(),
+    "elastic_net": StructuredLogLinearLMCV(max_fits=MAX_FITS),
+    "l2": StructuredLogLinearLMCV(penalty="l2", max_fits=MAX_FITS),
+    "tree_l2": StructuredLogLinearLMCV(
+        penalty="tree_l2", search=["lam", "alpha"], max_fits=MAX_FITS
+    ),
+    "tree_linf": StructuredLogLinearLMCV(
+        penalty="tree_linf", search=["lam", "alpha"], max_fits=MAX_FITS
+    ),
 }
+
+
+class Tuned(NamedTuple):
+    """A model fitted to training and validation sentences, and how it was chosen."""
+
+    model: LanguageModel
+    score: float  # mean log-likelihood of a validation token, before it was learned
+    chosen: dict[str, float]
 
 
 def read_text(path):
@@ -79,12 +87,27 @@ def split_text(sentences, random_state):
     return [[s for s, p in zip(sentences, part[block]) if p == k] for k in range(3)]
 
 
-def tune(train, valid, min_count, n_jobs):
-    """Best model of each kind and order, by its score on the validation sentences.
+def tune_one(estimator, order, train, valid, min_count):
+    """Strengths chosen on `valid`, then a model of all sentences."""
+    lm = LanguageModel(estimator, max_depth=order - 1, min_count=min_count)
+    if isinstance(estimator, KneserNeyLM):
+        lm.fit(train)
+        return Tuned(clone(lm).fit(train + valid), lm.score(valid), {})
+    found = lm.fit(train, X_val=valid).estimator_
+    values = {"lam": found.lam_, "alpha": found.alpha_}
+    if found.depth_weight_ != 1.0:
+        values["depth_weight"] = found.depth_weight_
+    best = StructuredLogLinearLM(penalty=found.penalty_, **values)
+    chosen = dict(values)
+    if hasattr(found.penalty_, "gamma"):
+        chosen = {"lam": found.lam_, "gamma": found.penalty_.gamma}
+        chosen["depth_weight"] = found.depth_weight_
+    final = lm.set_params(estimator=best).fit(train + valid)
+    return Tuned(final, -found.held_out_loss_, chosen)
 
-    `GridSearchCV` trains every candidate on `train`, scores it on `valid`, and fits
-    the best one again on both.
-    """
+
+def tune(train, valid, min_count, n_jobs):
+    """`Tuned` of each kind and order."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -94,91 +117,57 @@ def tune(train, valid, min_count, n_jobs):
         TimeElapsedColumn,
     )
 
-    text = train + valid
-    fold = PredefinedSplit([-1] * len(train) + [0] * len(valid))
-    n_fits = {
-        name: 1 + int(np.prod([len(v) for v in grid.values()]))
-        for name, (_, grid) in MODELS.items()
-    }
-    searches = {name: {} for name in MODELS}
+    what = [(order, name) for order in ORDERS for name in MODELS]
+    found = Parallel(n_jobs, return_as="generator")(
+        delayed(tune_one)(MODELS[name], order, train, valid, min_count)
+        for order, name in what
+    )
+    tuned = {name: {} for name in MODELS}
     progress = Progress(
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("fits"),
+        TextColumn("models tuned"),
         TimeElapsedColumn(),
-        TextColumn("{task.description}"),
         console=Console(stderr=True),
     )
     with progress:
-        task = progress.add_task("", total=len(ORDERS) * sum(n_fits.values()))
-        for order in ORDERS:
-            for name, (estimator, grid) in MODELS.items():
-                progress.update(task, description=f"{name}, order {order}")
-                model = LanguageModel(
-                    estimator, max_depth=order - 1, min_count=min_count
-                )
-                search = GridSearchCV(
-                    model, grid, cv=fold, n_jobs=n_jobs, error_score="raise"
-                )
-                searches[name][order] = search.fit(text)
-                progress.advance(task, n_fits[name])
-        progress.update(task, description="done")
-    return searches
+        for order, name in progress.track(what):
+            tuned[name][order] = next(found)
+    return tuned
 
 
-def print_table(searches, perplexity):
-    width = max(map(len, searches)) + 2
-    print(f"{'':{width}}" + "".join(f"{f'order {n}':>14}" for n in ORDERS))
-    for name, by_order in searches.items():
+def print_table(tuned, perplexity):
+    width = max(map(len, tuned)) + 2
+    print(f"{'':{width}}" + "".join(f"{f'order {n}':>16}" for n in ORDERS))
+    for name, by_order in tuned.items():
         print(f"{name:{width}}", end="")
-        print("".join(f"{perplexity[name][n]:14.1f}" for n in ORDERS))
-        best = [by_order[n].best_params_ for n in ORDERS]
-        if "estimator__lam" in best[0]:
-            print(f"{'  lam, alpha':{width}}", end="")
-            for b in best:
-                tuned = f"{b['estimator__lam']:g}, {b['estimator__alpha']:g}"
-                print(f"{tuned:>14}", end="")
-            print()
+        print("".join(f"{perplexity[name][n]:16.1f}" for n in ORDERS))
+        chosen = [by_order[n].chosen for n in ORDERS]
+        if chosen[0]:
+            for parameter in chosen[0]:
+                values = "".join(f"{c[parameter]:16.2g}" for c in chosen)
+                print(f"{'  ' + parameter:{width}}{values}")
 
 
-def print_legend(searches):
+def print_legend():
     """One line for each thing in the table that needs one."""
     print(
         "\nsmaller is better: as hard to guess as one of so many equally likely words"
         "\norder n: the n - 1 words before a word are known"
+        "\nlam: strength of the penalty; alpha: weight of a context for each word of it"
+        "\n(below 1: long contexts count less); depth_weight: strength for each word of"
+        "\na context (above 1: long contexts pay more); gamma: weight of the squares;"
+        "\nall chosen by validation"
     )
-    if any("estimator__lam" in grid for _, grid in MODELS.values()):
-        print(
-            "lam: strength of the penalty, alpha: weight of a context for each word of "
-            "it\n(below 1: long contexts count less), both chosen by validation"
-        )
-    for name, by_order in searches.items():
-        for parameter, values in MODELS[name][1].items():
-            for edge, word in ((min, "smallest"), (max, "largest")):
-                at = [
-                    str(order)
-                    for order, search in by_order.items()
-                    if len(values) > 1
-                    and search.best_params_[parameter] == edge(values)
-                ]
-                if at:
-                    print(
-                        f"! {name}: {parameter.removeprefix('estimator__')} "
-                        f"{edge(values):g} is the {word} value tried (order "
-                        f"{', '.join(at)}); a wider grid may do better"
-                    )
 
 
-def print_conclusion(searches, test):
+def print_conclusion(tuned, test):
     """The best order of each model, chosen by validation, and whether they differ."""
     best = {
-        name: max(by_order.values(), key=lambda search: search.best_score_)
-        for name, by_order in searches.items()
+        name: max(by_order.values(), key=lambda found: found.score)
+        for name, by_order in tuned.items()
     }
-    loss = {
-        name: -search.best_estimator_.score_samples(test)
-        for name, search in best.items()
-    }
+    loss = {name: -found.model.score_samples(test) for name, found in best.items()}
     n_tokens = sum(map(len, test)) + len(test)
     ranked = sorted(loss, key=lambda name: loss[name].sum())
     first = ranked[0]
@@ -188,7 +177,7 @@ def print_conclusion(searches, test):
     )
     print("test sentences:")
     for name in ranked:
-        order = best[name].best_estimator_.max_depth + 1
+        order = best[name].model.max_depth + 1
         line = f"  {name}, order {order}: {np.exp(loss[name].sum() / n_tokens):.1f}"
         if name != first:
             gap = loss[name] - loss[first]
@@ -272,10 +261,10 @@ def main():
             *words, len(sentences)
         )
     )
-    searches = tune(train, valid, args.min_count, args.jobs)
+    tuned = tune(train, valid, args.min_count, args.jobs)
     models = {
-        name: [search.best_estimator_ for search in by_order.values()]
-        for name, by_order in searches.items()
+        name: [found.model for found in by_order.values()]
+        for name, by_order in tuned.items()
     }
 
     display = PerplexityDisplay.from_language_models(models, test)
@@ -285,18 +274,18 @@ def main():
         f"\nTest perplexity (end marks counted, and {counts.n_unknown} unknown words "
         f"of {counts.n_counted} tokens;\n{any_model.vocabulary_.size} classes)\n"
     )
-    print_table(searches, display.perplexity)
-    print_legend(searches)
-    print_conclusion(searches, test)
+    print_table(tuned, display.perplexity)
+    print_legend()
+    print_conclusion(tuned, test)
 
     display.ax_.set_title("Perplexity of held-out sentences by order")
     display.ax_.set_ylim(bottom=0)  # differences of a per cent look like that
     plot = args.output / "quickstart.png"
     display.figure_.savefig(plot, dpi=150)
     best = max(
-        (search for by_order in searches.values() for search in by_order.values()),
-        key=lambda search: search.best_score_,
-    ).best_estimator_
+        (found for by_order in tuned.values() for found in by_order.values()),
+        key=lambda found: found.score,
+    ).model
     arpa = args.output / "quickstart.arpa"
     best.to_arpa(arpa)
     print(f"\nplot        {os.path.relpath(plot)}\nARPA file   {os.path.relpath(arpa)}")
