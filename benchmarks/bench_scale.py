@@ -18,9 +18,9 @@ Cases "log-linear": the large text, order 5, two threads, from the file to the m
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
 here: pairs grow as a power of the words, fitted to 1 M words and the large text;
 counting costs so many seconds a word, an iteration so many a pair, both on one core;
-nothing but V numbers a few times an iteration is sent. A worker has 8 cores and 64 GB,
-a pair of the log-linear model takes 140 bytes with its share of the tree, and a shard
-holds at most 2^31 - 1 pairs.
+pairs are sent to their shards once, and V numbers a few times an iteration. A worker
+has 8 cores, 64 GB and a network of 1 GB a second; a pair of the log-linear model takes
+140 bytes with its share of the tree, and a shard holds at most 2^31 - 1 pairs.
 
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all. Nothing is chosen on the test text.
@@ -52,7 +52,9 @@ from sklstruct.symbols import TextFile
 DEPTH = 4
 N_BATCHES = 20
 # What cases "paper" suppose of a worker.
-WORKER_BYTES, WORKER_CORES, PAIR_BYTES = 64e9, 8, 140
+WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
+# Context, class, count of a pair that is sent from where it was counted to its shard.
+SENT_BYTES = 16
 INT32_MAX = 2**31 - 1
 # The strengths of the pages of language models; l2 has one for each depth.
 PENALTIES = {
@@ -267,17 +269,23 @@ def paper(case):
     iteration = pairs * measured["seconds_a_pair"] / cores
     # Root scores and Z out; E, A and the sums of the root pairs back; float64.
     sent = 4 * 8 * classes * workers
+    # Pairs of parts as large as the text here go to their shards once.
+    shuffled = words * measured["pairs"] / measured["n"] * SENT_BYTES
+    n_iter = measured["iterations"]
+    network = (shuffled + n_iter * sent) / (workers * WORKER_NETWORK)
     return {
         "pairs": pairs,
         "classes": classes,
         "terabytes": pairs * PAIR_BYTES / 1e12,
         "workers": workers,
         "counting_hours": counting / 3600,
-        "training_hours": measured["iterations"] * iteration / 3600,
+        "training_hours": n_iter * iteration / 3600,
+        "network_hours": network / 3600,
+        "shuffled_gigabytes": shuffled / 1e9,
         "gigabytes_an_iteration": sent / 1e9,
         "us_a_word": 1e6 * measured["seconds_a_word"],
         "ns_a_pair": 1e9 * measured["seconds_a_pair"],
-        "iterations": measured["iterations"],
+        "iterations": n_iter,
         "pair_exponent": measured["pair_exponent"],
         "class_exponent": measured["class_exponent"],
     }

@@ -58,3 +58,51 @@ def find_pairs(
             # Classes that the root does not hold have no pair anywhere.
             if nodes[i] >= 0 and 0 <= targets[i] < pair_ptr[1]:
                 out[i] = find_pair(pair_ptr, target, nodes[i], targets[i])
+
+
+def parent_pairs(
+    const int[::1] parent,
+    const int[::1] pair_ptr,
+    const int[::1] target,
+    int[::1] out,
+):
+    """The pair of the same class at the parent of each pair's node, -1 for none.
+
+    Classes rise within a node and its parent alike: each is looked for from the last
+    one on, in steps that double. O(log of the pairs in between) each; at the root,
+    which has all classes, none.
+    """
+    cdef Py_ssize_t n, p, q, lo, hi, mid, end, step
+    cdef int y
+    with nogil:
+        for p in range(pair_ptr[1]):
+            out[p] = -1
+        for n in range(1, parent.shape[0]):
+            if parent[n] == 0:
+                for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                    out[p] = target[p]
+                continue
+            q = pair_ptr[parent[n]]
+            end = pair_ptr[parent[n] + 1]
+            for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                y = target[p]
+                step = 1
+                lo = q
+                hi = q
+                while hi < end and target[hi] < y:
+                    lo = hi + 1
+                    hi += step
+                    step *= 2
+                if hi > end:
+                    hi = end
+                while lo < hi:
+                    mid = (lo + hi) >> 1
+                    if target[mid] < y:
+                        lo = mid + 1
+                    else:
+                        hi = mid
+                q = lo
+                out[p] = -1
+                if q < end and target[q] == y:
+                    out[p] = <int> q
+                    q += 1

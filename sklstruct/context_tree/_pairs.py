@@ -17,7 +17,7 @@ from .._checks import (
 )
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
-from ._find_fast import find_pairs
+from ._find_fast import find_pairs, parent_pairs
 from ._tree import ContextTree, check_size, fitted
 
 
@@ -363,9 +363,9 @@ class Pairs:
     def parent(self) -> np.ndarray:
         """(n_pairs,) int32: the parent pair, -1 at the root or where there is none."""
         if self._parent is None:
-            up = np.maximum(self.tree.parent, 0)[self.nodes()]
-            self._parent = self.find(up, self.target)
-            self._parent[: self.n_classes] = -1
+            parent = np.empty(self.n_pairs, dtype=np.int32)
+            parent_pairs(self.tree.parent, self.ptr, self.target, parent)
+            self._parent = parent
         return self._parent
 
     def forget_parents(self) -> None:

@@ -414,3 +414,19 @@ def test_queries_check_their_ids(case):
     call, message = BAD_QUERIES[case]
     with pytest.raises(ValueError, match=message):
         call(tree, pairs)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parents_of_pairs_that_are_found_again(seed):
+    """Also where pairs are gone: a pair may have no parent pair."""
+    rng = np.random.default_rng(seed)
+    tokens = (rng.random(400) ** 2 * 30).astype(np.int32)
+    windows = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1]
+    tree, terminal = ContextTree.from_histories(Histories.from_windows(windows, 3), 30)
+    pairs, _ = Pairs.count(tree, terminal, tokens[3:], 30)
+    for some in (pairs, pairs.select(rng.random(pairs.n_pairs) < 0.6)[0]):
+        up = np.maximum(some.tree.parent, 0)[some.nodes()]
+        expected = some.find(up, some.target)
+        expected[: some.n_classes] = -1
+        some.forget_parents()
+        np.testing.assert_array_equal(some.parent, expected)
