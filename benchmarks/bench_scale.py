@@ -22,6 +22,12 @@ pairs are sent to their shards once, and V numbers a few times an iteration. A w
 has 8 cores, 64 GB and a network of 1 GB a second; a pair of the log-linear model takes
 140 bytes with its share of the tree, and a shard holds at most 2^31 - 1 pairs.
 
+Cases "cluster": a text on two workers of a Dask cluster on this machine, processes of
+one thread, against one process of one thread ("workers" 0). Seconds are those of a
+clock, from the file to the model at the client; memory is the peak of the client and of
+the larger worker. Bytes are those of the arrays that shards and client exchange in an
+iteration (or, for models of counts, in all).
+
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all. Nothing is chosen on the test text.
 """
@@ -46,6 +52,7 @@ from _common import data_folder, main, options, peak_mb, timed, wikitext
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import CountRuns
+from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
 from sklstruct.symbols import TextFile
 
@@ -71,6 +78,13 @@ def cases():
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
     out += [{"part": "online", "model": name} for name in ("modified Kneser-Ney", "l2")]
+    out += [
+        {"part": "cluster", "text": text, "model": model, "workers": workers}
+        | ({"slow": True} if text == "large" else {})
+        for text in ("WikiText-2", "large")
+        for model in ("modified Kneser-Ney", *PENALTIES)
+        for workers in (0, 2)
+    ]
     return out
 
 
@@ -98,6 +112,53 @@ def text_file(text, folder):
 
 def run(case):
     return PARTS[case["part"]](case)
+
+
+def on_cluster(case):
+    estimator = KneserNeyLM()
+    if case["model"] in PENALTIES:
+        name = case["model"]
+        estimator = StructuredLogLinearLM(penalty=name, **PENALTIES[name])
+    with tempfile.TemporaryDirectory() as folder:
+        path, n_words = text_file(case["text"], folder)
+        if not case["workers"]:
+            lm = LanguageModel(estimator, max_depth=DEPTH)
+            fit = timed(lm.fit, TextFile(path), repeats=1)
+            figures = {"peak_mb": peak_mb()}
+        else:
+            import distributed
+
+            with (
+                distributed.LocalCluster(
+                    n_workers=case["workers"],
+                    threads_per_worker=1,
+                    memory_limit=0,
+                    dashboard_address=":0",
+                    local_directory=folder,
+                ) as cluster,
+                distributed.Client(cluster) as client,
+            ):
+                lm = DaskLanguageModel(estimator, max_depth=DEPTH)
+                fit = timed(lm.fit, TextFile(path), repeats=1)
+                worker_mb = max(client.run(peak_mb).values())
+            rounds = getattr(lm.estimator_, "n_iter_", 1)
+            figures = {
+                "peak_mb": peak_mb(),
+                "worker_mb": worker_mb,
+                "exchanged_mb": lm.n_bytes_exchanged_ / rounds / 1e6,
+                "exchanges": lm.n_exchanges_ / rounds,
+            }
+    model = lm.backoff_model_
+    figures |= {
+        "words": n_words,
+        "classes": model.n_classes,
+        "pairs": model.n_pairs,
+        "wall_seconds": fit.wall,
+    }
+    if isinstance(lm.estimator_, StructuredLogLinearLM):
+        figures["iterations"] = lm.estimator_.n_iter_
+        figures["objective"] = float(lm.estimator_.objective_[-1])
+    return figures
 
 
 def from_file(case):
@@ -324,6 +385,7 @@ PARTS = {
     "log-linear": log_linear,
     "paper": paper,
     "online": online,
+    "cluster": on_cluster,
 }
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ class Keeper:
         if time.monotonic() - self._written < self.interval:
             return
         try:
-            _write(self.path, self.identity, state)
+            self.write(**state)
         except OSError as exc:
             warnings.warn(
                 f"checkpoint: {self.path!r} could not be written ({exc}); the fit "
@@ -164,6 +164,10 @@ class Keeper:
                 stacklevel=2,
             )
         self._written = time.monotonic()
+
+    def write(self, **state: Any) -> None:
+        """Write the state now; OSError where that fails."""
+        _write(self.path, self.identity, state)
 
 
 def digest(*arrays: np.ndarray | None) -> str:

@@ -33,6 +33,7 @@ from sklstruct import (
     SuffixTreeVectorizer,
 )
 from sklstruct.backoff import PrunedLM
+from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 from sklstruct.hierarchical import (
     REGULARIZATIONS,
@@ -296,6 +297,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         [CacheLM, LanguageModel], "tests/language_model (their X are sentences)"
     ),
+    DaskLanguageModel: "tests/distributed (its X are sentences)",
     ModelClassifier: "tests/mixture (base of FactoredLM and MixtureLM)",
     **dict.fromkeys(
         [HighOrderHMM, NoisyChannelDecoder], "tests/hmm (their X are sequences)"

@@ -8,7 +8,8 @@ rest (reading windows or path matrices, targets, weights, predicting) is here.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -422,7 +423,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             )
 
     def fit_shard(
-        self, shard: PairShard, count: np.ndarray, keeper: Any, report: Report
+        self,
+        shard: PairShard,
+        count: np.ndarray,
+        keep: Callable[[Callable[[], dict]], Any],
+        report: Report,
     ) -> ShardModel:
         """The part of the model that belongs to a shard.
 
@@ -437,8 +442,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         count : float64 ndarray of shape (n_pairs,)
             The counts; those of the root are of the whole tree.
 
-        keeper : object or None
-            Where long fits keep their state; see `Checkpoint`.
+        keep : callable
+            For fits that take long: called with a function that makes what the state
+            belongs to, gives the keeper of the state (see `Checkpoint`) or None.
 
         report : callable
             Called with (iteration, objective, optimality) after each iteration; True
@@ -450,7 +456,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Numbers beside the pairs and the nodes, and fitted attributes.
         """
         self.classes_ = np.arange(shard.n_classes, dtype=np.int32)
-        numbers = self._fit_shard(shard, count, keeper, report)
+        numbers = self._fit_shard(shard, count, keep, report)
         fitted = {
             name: value
             for name, value in vars(self).items()
@@ -459,7 +465,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         of_pairs = {name: fitted.pop(name) for name in self._of_pairs}
         return ShardModel(*numbers, of_pairs, fitted)
 
-    def _fit_shard(self, shard, count, keeper, report):
+    def _fit_shard(self, shard, count, keep, report):
         return self._fit_tree(shard, count)
 
     def set_shards(
@@ -499,6 +505,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         )
         self._shards_set()
         return self
+
+    @contextmanager
+    def reporting(self) -> Iterator[Report]:
+        """The context of a fit on shards: what its iterations call."""
+        yield lambda iteration, objective, optimality: False
 
     def _shards_set(self) -> None:
         """For estimators with fitted numbers that are sums over the shards."""

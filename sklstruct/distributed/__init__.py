@@ -1,3 +1,6 @@
 """Training on a cluster."""
 
-__all__ = []
+from ._cluster import SchedulerLost
+from ._language_model import DaskLanguageModel
+
+__all__ = ["DaskLanguageModel", "SchedulerLost"]

@@ -21,14 +21,11 @@ import numpy as np
 
 from .._warnings import collect_warnings
 
-TOTAL, LARGEST, REPORT, KEEP, DONE, ERROR = (
-    "total",
-    "largest",
-    "report",
-    "keep",
-    "done",
-    "error",
-)
+# Two that are answered by putting arrays together, three for the driver to decide, two
+# ends.
+TOTAL, LARGEST = "total", "largest"
+REPORT, KEEP, KEPT = "report", "keep", "kept"
+DONE, ERROR = "done", "error"
 
 
 class Request(NamedTuple):
@@ -73,10 +70,6 @@ class Meeting:
     def report(self, iteration: int, objective: float, optimality: float) -> bool:
         """Tell the driver of an iteration; True: stop."""
         return bool(self.ask(REPORT, (iteration, objective, optimality)))
-
-    def keep(self, name: str) -> bool:
-        """Whether the state is to be kept now; asked at the top of an iteration."""
-        return bool(self.ask(KEEP, name))
 
 
 class Lockstep:

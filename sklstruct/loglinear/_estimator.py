@@ -5,6 +5,8 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -552,13 +554,23 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return problem
 
-    def progress(self) -> Progress:
-        """The reporter of a whole fit, to be made once."""
-        return Progress.of_fit(self, getattr(self._solver(), "max_iter", None))
+    @contextmanager
+    def reporting(self) -> Iterator[Report]:
+        """The context of a whole fit, to be entered once: what iterations call."""
+        steps = getattr(self._solver(), "max_iter", None)
+        with Progress.of_fit(self, steps) as progress:
+
+            def report(iteration, objective, optimality):
+                return progress.step(
+                    f"iteration {iteration}: objective {objective:.6g}, residual "
+                    f"{optimality:.2g}"
+                )
+
+            yield report
 
     def _fit_pairs(self, pairs, count):
-        with self.progress() as progress:
-            return self._minimise(pairs, count, progress_report(progress))
+        with self.reporting() as report:
+            return self._minimise(pairs, count, report)
 
     def check_shards(self) -> None:
         """Errors, before any work, if the model cannot be fitted shard by shard."""
@@ -580,13 +592,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 "set it to False"
             )
 
-    def _fit_shard(self, shard, count, keeper, report):
-        return self._minimise(shard, count, report, keeper)[1:]
+    def _fit_shard(self, shard, count, keep, report):
+        return self._minimise(shard, count, report, keep)[1:]
 
     def _shards_set(self):
         self.n_parameters_ = int(np.count_nonzero(self.coef_))
 
-    def _minimise(self, pairs, count, report, keeper=None):
+    def _minimise(self, pairs, count, report, keep=None):
         settings, solver = self._settings(), self._solver()
         with ThreadMap(self.n_jobs) as parallel:
             problem = self._problem(pairs, count, settings, parallel)
@@ -594,8 +606,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
                 bound = settings.penalty.bind(problem)
-                if keeper is None:
-                    keeper = self._keeper(problem, settings, solver)
+                keeper = (keep or self._keeper)(
+                    lambda: self._identity(problem, settings, solver)
+                )
                 w = self._start(problem, loss, bound)
                 more = () if keeper is None else (keeper,)
                 result = solver.solve(loss, bound, w, report, *more)
@@ -620,16 +633,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return trie.pairs, log_prob, log_backoff
 
-    def _keeper(self, problem, settings, solver):
+    def _keeper(self, identity):
         """What keeps the checkpoints of a fit, and refuses those of others."""
         checkpoint = Checkpoint.of(self.checkpoint)
-        if checkpoint is None:
-            return None
+        return None if checkpoint is None else Keeper(checkpoint, identity())
+
+    def _identity(self, problem, settings, solver):
+        """What a checkpoint belongs to."""
         pairs, tree = problem.pairs, problem.tree
         params = {
             k: v for k, v in solver.get_params().items() if k not in ("tol", "max_iter")
         }
-        identity = {
+        return {
             "contexts": digest(tree.parent, tree.symbol, tree.span),
             "pairs": digest(pairs.ptr, pairs.target),
             "counts": digest(problem.count),
@@ -641,7 +656,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             "alpha": problem.beta_by_depth,
             "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
         }
-        return Keeper(checkpoint, identity)
 
     def _start(self, problem, loss, penalty):
         """The previous weights where they fit, else those of Kneser-Ney or 0.
@@ -669,18 +683,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))
         return [*starts, zero][best]
-
-
-def progress_report(progress: Progress) -> Report:
-    """What tells a reporter of progress about the iterations of a solver."""
-
-    def report(iteration, objective, optimality):
-        return progress.step(
-            f"iteration {iteration}: objective {objective:.6g}, residual "
-            f"{optimality:.2g}"
-        )
-
-    return report
 
 
 def _by_depth(name, given, depth, positive):

@@ -6,10 +6,12 @@ the order of appearance. Strings and files take the compiled way, block by block
 
 from __future__ import annotations
 
+import copy
 import glob
 import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import INT32_MAX, physical_memory
-from .._files import DamagedData, open_read
+from .._files import COMPRESSIONS, DamagedData, open_read
 from . import _text_fast as _fast
 
 # Bytes of a file between two looks at signals.
@@ -346,9 +348,13 @@ class TextFile:
             raise ValueError("path_or_paths is empty: there is no file to read")
         self.skip_blank_lines = bool(skip_blank_lines)
         self.max_line_bytes = int(max_line_bytes)
+        # (start, stop) where only the lines that begin in there are meant.
+        self._part: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         what = repr(self.paths[0])
+        if self._part is not None:
+            what += ", bytes {} to {}".format(*self._part)
         if len(self.paths) > 1:
             what = f"[{what}, ... {len(self.paths)} files]"
         return f"TextFile({what})"
@@ -385,6 +391,8 @@ class TextFile:
 
     def _raise(self, code, path, number, rest):
         where = f"{path}, line {number}"
+        if self._part is not None and self._part[0]:
+            where += f" after byte {self._part[0]}"
         if code == _fast.LONG_LINE:
             raise ValueError(
                 f"{where}: the line is longer than max_line_bytes="
@@ -404,8 +412,8 @@ class TextFile:
     def _blocks(self, path):
         """Blocks of whole lines of one file."""
         state = _stat(path)
-        with open_read(path) as (file, _):
-            rest, first = [], True
+        with self._open(path) as file:
+            rest, first = [], self._part is None or self._part[0] == 0
             n_rest = n_lines = 0
             while True:
                 try:
@@ -435,6 +443,45 @@ class TextFile:
                 f"{path} changed while it was read; read it again when nothing writes "
                 "to it"
             )
+
+    @contextmanager
+    def _open(self, path):
+        if self._part is None:
+            with open_read(path) as (file, _):
+                yield file
+        else:
+            with open(path, "rb") as file:
+                yield _Lines(file, *self._part)
+
+    def split(self, n_bytes: int) -> list[TextFile]:
+        """The text in parts, of about n_bytes each, to be read apart.
+
+        Parameters
+        ----------
+        n_bytes : int
+            At least 1. A packed file is one part.
+
+        Returns
+        -------
+        parts : list of TextFile
+            Every line is in one of them; those of a part begin within a range of bytes
+            of one file. Messages count lines from there.
+        """
+        if n_bytes < 1:
+            raise ValueError(f"n_bytes must be at least 1, got {n_bytes}")
+        parts = []
+        for path in self.paths:
+            with open(path, "rb") as file:
+                head = file.read(6)
+            packed = any(head.startswith(m) for c in COMPRESSIONS for m in c.magics)
+            size = os.path.getsize(path)
+            for start in range(0, 1 if packed else max(size, 1), n_bytes):
+                part = copy.copy(self)
+                part.paths = [path]
+                if not packed and self._part is None and size > n_bytes:
+                    part._part = start, min(start + n_bytes, size)
+                parts.append(part)
+        return parts
 
     def number(self) -> NumberedText:
         """The numbers of the words of all files, in memory.
@@ -519,6 +566,32 @@ class TextFile:
             if j == i:
                 return f"line {number} of {path}"
         return f"sentence {i}"
+
+
+class _Lines:
+    """The bytes of the lines of a file that begin in a range."""
+
+    def __init__(self, file: Any, start: int, stop: int) -> None:
+        self._file = file
+        self._stop = self._line_end(stop)
+        # The first line is the one after the byte before the range, if that ends one.
+        self._at = self._line_end(start)
+        file.seek(self._at)
+
+    def _line_end(self, at):
+        """The end of the line that holds the byte before `at`; 0 at the beginning."""
+        if at == 0:
+            return 0
+        self._file.seek(at - 1)
+        while line := self._file.readline(_BLOCK):
+            if line.endswith(b"\n"):
+                break
+        return self._file.tell()
+
+    def read(self, size: int) -> bytes:
+        block = self._file.read(min(size, self._stop - self._at))
+        self._at += len(block)
+        return block
 
 
 def _tally(tokens, words, count, n_sentences):

@@ -45,6 +45,10 @@ def random_pairs(seed=0, n_symbols=7, n=400, depth=3, weighted=False):
     return count_tokens(tokens, depth, n_symbols + 1, n_symbols + 1, weight=weight)
 
 
+def no_keeper(identity):
+    return None
+
+
 def run_in_lockstep(functions, stop_after=None):
     """Results of the functions of all shards, and what they asked for."""
     shards = [Lockstep(function) for function in functions]
@@ -73,7 +77,7 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
     def function(part, numbers):
         def run(meeting):
             shard = PairShard(part, pairs.tree.n_levels, meeting)
-            return clone(model).fit_shard(shard, numbers, None, meeting.report)
+            return clone(model).fit_shard(shard, numbers, no_keeper, meeting.report)
 
         return run
 
@@ -275,7 +279,7 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
     def make(k):
         def run(meeting):
             shard = PairShard(parts[k][0], pairs.tree.n_levels, meeting)
-            return clone(model).fit_shard(shard, parts[k][1], None, meeting.report)
+            return clone(model).fit_shard(shard, parts[k][1], no_keeper, meeting.report)
 
         return Lockstep(run)
 

@@ -322,3 +322,37 @@ def test_repr_and_pickle(tmp_path):
     path = write(tmp_path / "text", "a b\n")
     text = pickle.loads(pickle.dumps(TextFile([path, path])))
     assert "2 files" in repr(text) and list(text) == ["a b", "a b"]
+
+
+@pytest.mark.parametrize("n_bytes", [1, 7, 64, 10**6])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_split_files_have_every_line_once(tmp_path, n_bytes, end):
+    rng = np.random.default_rng(0)
+    lines = [" ".join("ab" * rng.integers(0, 4) for _ in range(3)) for _ in range(40)]
+    lines[3], lines[7] = "", "\ufeffmark in the middle \u00e4\u00f6"
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt.gz"]
+    paths[0].write_text("\ufeff" + "\n".join(lines) + end, encoding="utf-8")
+    paths[1].write_text("")
+    with gzip.open(paths[2], "wt", encoding="utf-8") as file:
+        file.write("packed text\n" * 3)
+    for skip in (True, False):
+        whole = TextFile(paths, skip_blank_lines=skip)
+        parts = whole.split(n_bytes)
+        assert [line for part in parts for line in part] == list(whole)
+        assert sum(part.number().n_sentences for part in parts) == len(list(whole))
+        again = pickle.loads(pickle.dumps(parts))
+        assert [list(part) for part in again] == [list(part) for part in parts]
+    if n_bytes < 10**6:
+        assert len(parts) > 3
+    with pytest.raises(ValueError, match="n_bytes must be at least 1"):
+        whole.split(0)
+
+
+def test_errors_in_parts_say_from_where_lines_count(tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"a b\n" * 10 + b"c\n\xff\n")
+    part = TextFile(path).split(20)[1]
+    assert repr(part).endswith("bytes 20 to 40)")
+    part = TextFile(path).split(20)[-1]
+    with pytest.raises(ValueError, match="bad.txt, line 2 after byte 40: invalid UTF"):
+        part.number()

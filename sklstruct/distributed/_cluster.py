@@ -1,0 +1,499 @@
+"""The client's side: a text counted into shards on workers, and the shards driven.
+
+in:   parts of a text, in any order
+1.    words of each part, merged here into one vocabulary
+2.    counts of each part, under its numbers
+3.    counts of each shard, merged from what the parts have of it
+4.    the fits of the shards, in lockstep: requests in, one answer out
+out:  the numbers of the model, shard by shard
+
+Steps 1 to 3 are tasks of the cluster, which runs them again where a worker is lost.
+A shard that is lost in step 4 gets its counts by the same tasks, and its state by the
+answers that all shards have had, from the last checkpoint on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .._checkpoint import Checkpoint
+from .._files import open_write
+from ..backoff._estimator import BackoffClassifier, ShardModel
+from ..context_tree import Pairs
+from ..context_tree._shards import shard_bounds
+from ..symbols import Labels
+from . import _tasks as tasks
+from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, answer
+
+# Seconds between two looks at whether a worker that has not answered is still there.
+_PATIENCE = 1.0
+
+# Seconds that a cluster may be without any worker.
+_WORKERS_BACK = 60.0
+
+# A shard that is lost more often than this without an answer in between does not fit
+# the workers.
+_MOST_LOSSES = 3
+
+
+def import_distributed() -> Any:
+    """Dask's module `distributed`, or an error that says how to install it."""
+    try:
+        import_module("dask.bag")
+        return import_module("distributed")
+    except ImportError as exc:
+        raise ImportError(
+            "DaskLanguageModel needs Dask: pip install 'sklstruct[distributed]'"
+        ) from exc
+
+
+def find_client(client: Any) -> Any:
+    """The client of a cluster: given, by address, or the current one."""
+    distributed = import_distributed()
+    if isinstance(client, distributed.Client):
+        found = client
+    elif isinstance(client, str):
+        found = distributed.get_client(address=client)
+    elif client is None:
+        try:
+            found = distributed.get_client()
+        except ValueError as exc:
+            raise ValueError(
+                "client: there is no Dask client; make one before fit, "
+                "distributed.Client(address), or give it"
+            ) from exc
+    else:
+        raise TypeError(
+            "client must be a distributed.Client, the address of a scheduler or None, "
+            f"got {type(client).__name__}"
+        )
+    if found.asynchronous:
+        raise TypeError(
+            "client must not be an asynchronous one: fit waits for the cluster"
+        )
+    return found
+
+
+class SchedulerLost(RuntimeError):
+    """The cluster is gone in the middle of a fit."""
+
+
+class AnswerLog:
+    """What the shards were answered, in a file: to make a lost one again."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="sklstruct-")  # noqa: SIM115
+        self._restart = 0  # where the answers before the first state end
+        self._stored = None
+        self.size = 0
+
+    def add(self, value: Any) -> None:
+        self._file.seek(0, os.SEEK_END)
+        pickle.dump(value, self._file, protocol=5)
+        self.size += 1
+
+    def mark_start(self) -> None:
+        """The answers so far are needed whatever state is loaded."""
+        self._file.seek(0, os.SEEK_END)
+        self._restart = self._file.tell()
+
+    def restart(self) -> None:
+        """A state was kept: forget what came before it, but for the beginning."""
+        self._file.truncate(self._restart)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._file.seek(0, os.SEEK_END)
+        end = self._file.tell()
+        at = 0
+        while at < end:
+            self._file.seek(at)
+            value = pickle.load(self._file)
+            at = self._file.tell()
+            yield value
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Manifest:
+    """Which states of the shards belong together: a file beside them.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Its `path` is that of the manifest, and begins the names of the states.
+
+    n_shards : int
+        Number of shards.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
+        self.path = os.path.abspath(os.fspath(checkpoint.path))
+        self._interval = float(checkpoint.interval)
+        self._n_shards = n_shards
+        self._written = time.monotonic()
+        self.number = self._read()
+
+    def _read(self):
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                found = json.load(file)
+            number, n_shards = int(found["number"]), int(found["n_shards"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as exc:
+            raise ValueError(
+                f"checkpoint: {self.path!r} is no checkpoint of shards ({exc}); remove "
+                "the file to fit anew"
+            ) from exc
+        if n_shards != self._n_shards:
+            raise ValueError(
+                f"checkpoint: {self.path!r} belongs to {n_shards} shards, and there "
+                f"are {self._n_shards}; set n_shards={n_shards}, or remove it to fit "
+                "anew"
+            )
+        return number
+
+    def due(self) -> int | None:
+        """The number of the state that is to be written now, if it is time."""
+        if time.monotonic() - self._written < self._interval:
+            return None
+        return 0 if self.number is None else self.number + 1
+
+    def commit(self, number: int, problems: list[str | None]) -> bool:
+        """The shards have written their states; whether these are the last now."""
+        self._written = time.monotonic()
+        wrong = [problem for problem in problems if problem is not None]
+        try:
+            if not wrong:
+                text = json.dumps({"number": number, "n_shards": self._n_shards})
+                with open_write(self.path, name="checkpoint") as file:
+                    file.write(text.encode())
+        except OSError as exc:
+            wrong = [str(exc)]
+        if wrong:
+            warnings.warn(
+                f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
+                "goes on, and the checkpoint is as it was before",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+        self.number = number
+        return True
+
+
+class Cluster:
+    """A text on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The way to the cluster.
+
+    parts : iterable
+        Parts of the text, what `read_part` takes, or futures of such.
+    """
+
+    def __init__(self, client: Any, parts: Iterable) -> None:
+        self.client = client
+        self._parts = list(parts)
+        self._check_workers()
+        self._labels: Labels | None = None
+
+    def _check_workers(self):
+        if not self.client.nthreads():
+            raise RuntimeError(
+                "client: the cluster has no workers; wait for them with "
+                "client.wait_for_workers(n)"
+            )
+        try:
+            found = self.client.run(tasks.versions)
+        except ImportError as exc:
+            raise RuntimeError(
+                f"client: a worker cannot import sklstruct ({exc}); install the same "
+                "versions on all machines"
+            ) from exc
+        wanted = tasks.versions()
+        other = {f"worker {k}": v for k, v in found.items() if v != wanted}
+        if other:
+            raise RuntimeError(tasks.version_error(wanted, other))
+
+    def submit(self, function: Callable, *args: Any) -> Any:
+        """A task of its own, whose result may be lost and made again."""
+        name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
+        return self.client.submit(function, *args, key=name)
+
+    # ------------------------------------------------------------- counting
+
+    def read(self) -> Iterator[tasks.Words]:
+        """Number every part; their words."""
+        self._texts = [self.submit(tasks.read_part, part) for part in self._parts]
+        words = [self.submit(tasks.count_words, text) for text in self._texts]
+        for future in words:
+            yield future.result()
+
+    def count(
+        self,
+        estimator: BackoffClassifier,
+        labels: Labels,
+        max_depth: int,
+        n_shards: int,
+    ) -> None:
+        """Count every part, and say where to cut."""
+        given = self.submit(tasks.as_given, labels)
+        self._counted = [
+            self.submit(tasks.count_part, text, given, estimator, max_depth)
+            for text in self._texts
+        ]
+        sizes, self.n_levels = np.zeros(labels.n_symbols), 1
+        for future in [self.submit(tasks.measure_part, c) for c in self._counted]:
+            part_sizes, n_levels = future.result()
+            sizes += part_sizes
+            self.n_levels = max(self.n_levels, n_levels)
+        self.bounds = shard_bounds(sizes, n_shards)
+
+    def shard(self, k: int) -> Any:
+        """A future of the counts of a shard, merged two by two."""
+        found = [self.submit(tasks.cut_part, c, self.bounds[k]) for c in self._counted]
+        while len(found) > 1:
+            rest = found[len(found) // 2 * 2 :]
+            found = [
+                self.submit(tasks.merge_counted, a, b)
+                for a, b in zip(found[::2], found[1::2])
+            ] + rest
+        return found[0]
+
+
+class ShardDriver:
+    """The fits of all shards, in lockstep.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        With the text counted.
+
+    estimator : BackoffClassifier
+        What is fitted; without a checkpoint of its own.
+
+    checkpoint : Checkpoint or None
+        Where the states of the shards are kept.
+
+    Attributes
+    ----------
+    n_exchanges : int
+        Number of times that all shards met.
+
+    n_bytes : int
+        Bytes of the arrays that they sent and got.
+
+    n_losses : int
+        Shards that had to be made again.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        estimator: BackoffClassifier,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self._cluster, self._estimator = cluster, estimator
+        self._client = cluster.client
+        self.n_shards = len(cluster.bounds)
+        self._manifest = None
+        if checkpoint is not None:
+            self._manifest = Manifest(checkpoint, self.n_shards)
+        self._futures: list = [None] * self.n_shards
+        self._actors: list = [None] * self.n_shards
+        self._addresses: list = [None] * self.n_shards
+        self._losses = [0] * self.n_shards
+        self._log = AnswerLog()
+        self._log.add(None)  # which starts the fit
+        self._started = False  # whether the first state has been asked about
+        self.n_exchanges = self.n_bytes = self.n_losses = 0
+
+    # ------------------------------------------------------------- one round
+
+    def run(
+        self, report: Callable[[int, float, float], bool]
+    ) -> list[tuple[str, type[Warning]]]:
+        """Drive the fits to their end; the warnings of the first shard."""
+        self._make(range(self.n_shards))
+        last = [None]
+        while True:
+            requests = self._round(last)
+            kinds = {request.kind for request in requests}
+            for request in requests:
+                if request.kind == ERROR:
+                    raise request.value
+            if kinds == {DONE}:
+                return requests[0].value
+            last = [self._answer(kinds, requests, report)]
+            self._losses = [0] * self.n_shards
+
+    def _answer(self, kinds, requests, report):
+        kind = requests[0].kind
+        if len(kinds) > 1 or kind in (TOTAL, LARGEST):
+            reply = answer(requests)
+            self.n_exchanges += 1
+            self.n_bytes += self.n_shards * reply.nbytes
+            self.n_bytes += sum(r.value.nbytes for r in requests)
+        elif kind == REPORT:
+            reply = report(*requests[0].value)
+        elif kind == KEEP:
+            if not self._started:
+                self._log.mark_start()
+                self._started = True
+            reply = None if self._manifest is None else self._manifest.due()
+            self._due = reply
+        else:
+            reply = None
+            if self._manifest.commit(self._due, [r.value for r in requests]):
+                # As after loading that state, which asks whether to keep it.
+                self._log.restart()
+        self._log.add(reply)
+        return reply
+
+    def _call(self, k, method, *arguments):
+        """Begin a call to a shard, None if it is known to be lost."""
+        try:
+            return getattr(self._actors[k], method)(*arguments)
+        except Exception:
+            return None
+
+    def _round(self, answers):
+        """The requests of all shards after the answers, with lost ones made again."""
+        calls = [self._call(k, "advance", answers) for k in range(self.n_shards)]
+        requests = [self._wait(k, call) for k, call in enumerate(calls)]
+        while any(request is None for request in requests):
+            lost = [k for k, request in enumerate(requests) if request is None]
+            self._lose(lost)
+            self._make(lost)
+            for k in lost:
+                requests[k] = self._replay(k)
+        return requests
+
+    def _replay(self, k):
+        """The request of a new shard after all answers so far; None if it is lost."""
+        request = None
+        for reply in self._log:
+            request = self._wait(k, self._call(k, "advance", [reply]))
+            if request is None:
+                return None
+        return request
+
+    def _wait(self, k, call):
+        """The result of a call to a shard, None if its worker is lost."""
+        if call is None:
+            return None
+        while True:
+            try:
+                return call.result(timeout=_PATIENCE)
+            except TimeoutError:
+                if not self._alive(k):
+                    return None
+            except Exception:
+                # The fit's own errors are values; what is raised is the network's.
+                return None
+
+    def _alive(self, k):
+        return self._addresses[k] in self._workers()
+
+    def _workers(self):
+        if self._client.status != "running":
+            raise self._gone()
+        try:
+            return self._client.nthreads()
+        except Exception as exc:
+            raise self._gone() from exc
+
+    def _gone(self):
+        text = "client: the scheduler of the cluster is gone, and the fit with it"
+        if self._manifest is not None and self._manifest.number is not None:
+            where = self._manifest.path
+            text += f"; the same fit on another cluster goes on from {where!r}"
+        return SchedulerLost(text)
+
+    def _lose(self, lost):
+        for k in lost:
+            self._actors[k] = self._futures[k] = None
+            self.n_losses += 1
+            self._losses[k] += 1
+            if self._losses[k] > _MOST_LOSSES:
+                raise RuntimeError(
+                    f"client: the worker of shard {k} was lost {self._losses[k]} times "
+                    "in one place; its memory may be too small. Give the workers more, "
+                    "or raise n_shards and the number of workers"
+                )
+
+    # --------------------------------------------------------------- workers
+
+    def _make(self, which):
+        """Put shards on workers, which the scheduler chooses."""
+        checkpoint = None
+        if self._manifest is not None:
+            checkpoint = self._manifest.path, self._manifest.number
+        wanted = tasks.versions()
+        counts = {k: self._cluster.shard(k) for k in which}
+        for k in which:
+            self._futures[k] = self._client.submit(
+                tasks.ShardFit, counts[k], self._estimator, k, self._cluster.n_levels,
+                checkpoint, wanted, actor=True, pure=False,
+            )  # fmt: skip
+        for k in which:
+            self._actors[k] = self._place(k)
+
+    def _place(self, k):
+        since = time.monotonic()
+        while True:
+            try:
+                actor = self._futures[k].result(timeout=_PATIENCE)
+                where = self._client.who_has([self._futures[k]])
+                self._addresses[k] = next(iter(where[self._futures[k].key]), None)
+                return actor
+            except TimeoutError:
+                if self._workers():
+                    since = time.monotonic()
+                elif time.monotonic() - since > _WORKERS_BACK:
+                    raise RuntimeError(
+                        "client: the cluster has had no worker for "
+                        f"{_WORKERS_BACK:g} seconds"
+                    ) from None
+            except (CancelledError, OSError):
+                self._workers()
+                return None
+
+    def sizes(self) -> list[tuple[str, int, int]]:
+        """(process, nodes, pairs) of every shard."""
+        return [self._wait(k, self._call(k, "describe")) for k in range(self.n_shards)]
+
+    def model(self, k: int) -> tuple[Pairs, ShardModel]:
+        """What a shard has fitted."""
+        found = self._wait(k, self._call(k, "model"))
+        while found is None:
+            self._lose([k])
+            self._make([k])
+            if self._replay(k) is not None:
+                found = self._wait(k, self._call(k, "model"))
+        return found
+
+    def close(self) -> None:
+        """Leave the workers."""
+        self._actors = [None] * self.n_shards
+        with suppress(Exception):
+            self._client.cancel([f for f in self._futures if f is not None])
+        self._futures = [None] * self.n_shards
+        self._log.close()

@@ -1,0 +1,259 @@
+"""DaskLanguageModel: a LanguageModel that is trained on a cluster."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.callback import with_callbacks
+
+from .._checkpoint import Checkpoint
+from .._compat import Interval, _fit_context
+from ..backoff._estimator import BackoffClassifier
+from ..context_tree._shards import Joined
+from ..language_model import LanguageModel
+from ..symbols import Labels
+from ._cluster import Cluster, ShardDriver, find_client
+from ._parts import Vocabulary, text_parts
+
+
+class DaskLanguageModel(LanguageModel):
+    r"""Language model that is trained on a Dask cluster.
+
+    .. math::
+        F(w) = \underbrace{F_0(w_{()})}_{\text{root}}
+        + \sum_{s} F_s(w_{()}, w_s), \qquad
+        w_s \text{ the weights of the contexts of shard } s .
+
+    All contexts that end in the same symbol are one branch below the empty context, and
+    nothing that is summed over contexts crosses branches except at the root. The text
+    is counted part by part where it is read; the branches are dealt to shards of about
+    equal numbers of (context, class) pairs; and the same program that fits a model in
+    one process runs on every shard, in lockstep. What the shards tell each other in an
+    iteration are a few arrays of one number a class: the sums that the root needs.
+    The objective, the weights and the model are those of `LanguageModel` (counts and
+    n-gram discounts exactly, log-linear weights up to rounding), whatever the number of
+    workers is.
+
+    After `fit` the model is here, in one piece, and behaves like any `LanguageModel`.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        A :class:`~sklstruct.loglinear.StructuredLogLinearLM` (None: with its
+        defaults), with one of the solvers that run on shards ("auto", "tree_metric",
+        "diagonal", "fista") and any of the penalties of this package; or
+        :class:`~sklstruct.smoothing.KneserNeyLM`,
+        :class:`~sklstruct.smoothing.AbsoluteDiscountLM`,
+        :class:`~sklstruct.smoothing.WittenBellLM` or
+        :class:`~sklstruct.smoothing.KatzLM`. With `checkpoint` of a log-linear model,
+        a file in a folder that all workers and the client see, the shards keep their
+        states beside it, and `fit` goes on from there.
+
+    max_depth, min_count, max_vocabulary, unknown, start, end, vocabulary, \
+out_of_vocabulary
+        As in :class:`~sklstruct.language_model.LanguageModel`.
+
+    client : distributed.Client or str, default=None
+        The client of the cluster, or the address of its scheduler. None: the current
+        client. A client is not copied with the model and not pickled.
+
+    n_shards : int, default=None
+        Number of shards, at least 1; more than the workers' is possible. The same
+        number gives the same model, bit by bit, on any number of workers. None: as many
+        as there are workers when `fit` is called.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted clone.
+
+    backoff_model_ : BackoffModel
+        The model over the symbols themselves.
+
+    vocabulary_ : object ndarray of shape (n_classes,)
+        The symbols that are predicted: words in sorted order, `unknown`, `end`.
+
+    shard_sizes_ : list of tuple (str, int, int)
+        Of every shard the process that fitted it, its numbers of contexts and of pairs,
+        the root included.
+
+    n_exchanges_ : int
+        How many times all shards have met for a sum.
+
+    n_bytes_exchanged_ : int
+        Bytes of the arrays that went to and from the shards there. Counting moves the
+        counts of the shards once, and gathering the model, which are not in it.
+
+    n_lost_shards_ : int
+        How many times a shard was made again because its worker was lost.
+
+    See Also
+    --------
+    sklstruct.language_model.LanguageModel : The same in one process.
+
+    sklstruct.loglinear.Checkpoint : Keeps the state of long fits.
+
+    Notes
+    -----
+    A worker that is lost: the cluster counts its shards again elsewhere, from the text,
+    and they take the answers up that all shards have had, since the last checkpoint or
+    since the beginning; the others wait. The result is the same bit by bit. A
+    scheduler that is lost ends the fit with an error; with a checkpoint the same fit
+    on another cluster goes on from there.
+
+    `GridSearchCV` over `LanguageModel` and other work with many small fits needs
+    nothing of this: ``joblib.parallel_config("dask")`` sends whole fits to the workers.
+
+    References
+    ----------
+    .. [1] M. Rocklin, "Dask: Parallel Computation with Blocked algorithms and Task
+       Scheduling", SciPy 2015.
+
+    Examples
+    --------
+    >>> from sklstruct.distributed import DaskLanguageModel
+    >>> from sklstruct.smoothing import WittenBellLM
+    >>> model = DaskLanguageModel(WittenBellLM(), max_depth=2, n_shards=2)
+    >>> import dask.bag, distributed  # doctest: +SKIP
+    >>> client = distributed.Client(n_workers=2)  # doctest: +SKIP
+    >>> model.fit(dask.bag.read_text("text-*.txt"))  # doctest: +SKIP
+    """
+
+    _parameter_constraints: dict = {
+        **LanguageModel._parameter_constraints,
+        "client": "no_validation",
+        "n_shards": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        max_depth: int = 4,
+        min_count: int = 1,
+        max_vocabulary: int | None = None,
+        unknown: Any = "<unk>",
+        start: Any = "<s>",
+        end: Any = "</s>",
+        vocabulary: ArrayLike | None = None,
+        out_of_vocabulary: str = "error",
+        client: Any = None,
+        n_shards: int | None = None,
+    ):
+        super().__init__(
+            estimator,
+            max_depth=max_depth,
+            min_count=min_count,
+            max_vocabulary=max_vocabulary,
+            unknown=unknown,
+            start=start,
+            end=end,
+            vocabulary=vocabulary,
+            out_of_vocabulary=out_of_vocabulary,
+        )
+        self.client = client
+        self.n_shards = n_shards
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Iterable, y: Any = None) -> DaskLanguageModel:
+        """Fit the estimator on sentences that the workers read.
+
+        Parameters
+        ----------
+        X : dask.bag.Bag, TextFile or iterable of sentences
+            The elements of a bag are sentences, such as the lines that
+            ``dask.bag.read_text`` gives. Text files must be there, under the same
+            names, for all workers. Other sentences are sent to them.
+
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DaskLanguageModel
+            Fitted model.
+
+        Raises
+        ------
+        ImportError
+            If Dask is not installed.
+        TypeError, ValueError
+            If the estimator or its solver cannot work on shards, there is no client, a
+            checkpoint belongs to another fit, or as in `LanguageModel`.
+        RuntimeError
+            If workers have other versions of the package, there are none, or the
+            scheduler is lost.
+        """
+        client = find_client(self.client)
+        estimator = self._check_parameters()
+        if not isinstance(estimator, BackoffClassifier):
+            raise TypeError(
+                f"estimator: {type(estimator).__name__} cannot be fitted on the shards "
+                "of a tree; a log-linear model or KneserNeyLM can"
+            )
+        estimator.check_shards()
+        given = estimator.get_params(deep=False)
+        checkpoint = Checkpoint.of(given.get("checkpoint"))
+
+        cluster = Cluster(client, text_parts(X, client))
+        text = Vocabulary(cluster.read())
+        if not text.n_sentences:
+            raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
+        labels = self._find_labels(text, None)
+        self._prepare(estimator, labels)
+        # What the workers get tells nobody of its progress and keeps no state itself.
+        silent = {"checkpoint": None, "verbose": 0}
+        given = estimator.get_params(deep=False)
+        given |= {name: value for name, value in silent.items() if name in given}
+        remote = type(estimator)(**given)
+
+        context = self._init_callback_context(max_subtasks=1)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        inner = context.subcontext(task_name="fit-estimator")
+        cluster.count(
+            remote, labels, self.max_depth, self.n_shards or len(client.nthreads())
+        )
+        driver = ShardDriver(cluster, remote, checkpoint)
+        try:
+            with inner.propagate_callback_context(estimator):
+                inner.call_on_fit_task_begin(estimator=self, X=X, y=None)
+                with estimator.reporting() as report:
+                    notes = driver.run(report)
+                inner.call_on_fit_task_end(estimator=self, X=X, y=None)
+            sizes = driver.sizes()
+            parts = [driver.model(k) for k in range(driver.n_shards)]
+        finally:
+            driver.close()
+        for message, category in notes:
+            warnings.warn(message, category, stacklevel=2)
+        joined = Joined([pairs for pairs, _ in parts])
+        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+        estimator.set_shards(joined, [model for _, model in parts], self.max_depth, ids)
+        self._set_fitted(estimator, labels)
+        self.shard_sizes_ = sizes
+        self.n_exchanges_ = driver.n_exchanges
+        self.n_bytes_exchanged_ = driver.n_bytes
+        self.n_lost_shards_ = driver.n_losses
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def __sklearn_clone__(self):
+        # A client is a connection: copies share it.
+        client, self.client = self.client, None
+        try:
+            copy = super().__sklearn_clone__()
+        finally:
+            self.client = client
+        return copy.set_params(client=client)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        if not isinstance(self.client, str):
+            state["client"] = None
+        return state

@@ -1,0 +1,93 @@
+"""A text in parts that workers read: bags, files, sentences."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..symbols import TextFile
+from ..symbols._sentences import number_sentences
+from ..symbols._text import NumberedText
+
+# A part of a text file: small enough for many to be in the memory of a worker with
+# their counts, large enough for the counts to be fewer than the tokens.
+_MOST_BYTES = 1 << 25
+_LEAST_BYTES = 1 << 16
+
+# Parts for a thread, so that all are busy to the end.
+_PARTS_PER_THREAD = 2
+
+
+def text_parts(X: Any, client: Any) -> list:
+    """Parts of the sentences X: what `read_part` takes, or futures of it.
+
+    Parameters
+    ----------
+    X : dask.bag.Bag, TextFile or iterable of sentences
+        The partitions of a bag are parts; files and sentences are cut.
+
+    client : distributed.Client
+        Where they are to be read.
+    """
+    n_parts = _PARTS_PER_THREAD * max(1, sum(client.nthreads().values()))
+    if isinstance(X, import_module("dask.bag").Bag):
+        return client.compute(X.to_delayed())
+    if isinstance(X, TextFile):
+        size = sum(os.path.getsize(path) for path in X.paths)
+        return X.split(int(np.clip(size // n_parts + 1, _LEAST_BYTES, _MOST_BYTES)))
+    text = number_sentences(X)
+    cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
+    return [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
+
+
+def _part(text, first, last):
+    """Some of the sentences, with the words that they have."""
+    stop = text.starts[last] if last < text.n_sentences else text.tokens.size
+    tokens = text.tokens[text.starts[first] : stop]
+    used = np.unique(tokens[tokens >= 0])
+    table = np.full(len(text.symbols) + 1, -1, dtype=np.int32)
+    table[used] = np.arange(used.size, dtype=np.int32)
+    symbols = [text.symbols[i] for i in used.tolist()]
+    return NumberedText(table[tokens], symbols, partial(_sentence_name, int(first)))
+
+
+def _sentence_name(first, i):
+    return f"sentence {first + i}"
+
+
+class Vocabulary:
+    """The words of all parts: what finds the labels of a text looks at nothing else.
+
+    Parameters
+    ----------
+    parts : iterable of Words
+        Words of the parts and their counts.
+
+    Attributes
+    ----------
+    symbols : list
+        The distinct words.
+
+    n_sentences : int
+        Number of sentences.
+    """
+
+    def __init__(self, parts: Iterable[Any]) -> None:
+        counts: dict = {}
+        self.n_sentences = 0
+        for words in parts:
+            self.n_sentences += words.n_sentences
+            for symbol, count in zip(words.symbols, words.count.tolist()):
+                counts[symbol] = counts.get(symbol, 0) + count
+        self.symbols = list(counts)
+        self._count = np.fromiter(counts.values(), np.int64, len(counts))
+
+    def counts(self) -> np.ndarray:
+        """(n_symbols,) occurrences of each word."""
+        return self._count

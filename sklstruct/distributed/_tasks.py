@@ -1,0 +1,254 @@
+"""What runs on the workers: reading, counting, cutting, merging, and the shards' fits.
+
+Plain functions of their arguments, so that a cluster can run them again where a worker
+is lost, and one stateful object for each shard.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checkpoint import Checkpoint, Keeper
+from ..backoff._estimator import BackoffClassifier, ShardModel
+from ..context_tree import ContextTree, Pairs
+from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
+from ..symbols import Labels
+from ..symbols._sentences import SentenceEncoder, check_symbols, number_sentences
+from ..symbols._text import NumberedText
+from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
+
+Counted = tuple[Pairs, np.ndarray]
+
+
+def versions() -> dict[str, str]:
+    """What must be the same on all machines for their results to be."""
+    return {
+        "sklstruct": version("sklstruct"),
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+    }
+
+
+def as_given(x: Any) -> Any:
+    """x, as the result of a task that others share."""
+    return x
+
+
+# ------------------------------------------------------------------- counting
+
+
+def read_part(part: Any) -> NumberedText:
+    """A part of a text, numbered by itself."""
+    return number_sentences(part)
+
+
+class Words(NamedTuple):
+    """The words of a part of a text."""
+
+    n_sentences: int
+    symbols: list
+    count: np.ndarray
+
+
+def count_words(text: NumberedText) -> Words:
+    """The words and how often they occur."""
+    counts = text.counts()
+    check_symbols(text, counts)
+    return Words(text.n_sentences, text.symbols, counts)
+
+
+def count_part(
+    text: NumberedText, labels: Labels, estimator: BackoffClassifier, max_depth: int
+) -> Counted:
+    """The pairs of a part of a text and their counts."""
+    encoder = SentenceEncoder(labels)
+    tokens = encoder.encode(text, front=max_depth - 1)
+    if (tokens == encoder.lost).any():
+        where, word = encoder.first_lost(text)
+        raise ValueError(
+            f"X: the word {word!r} of {where} is not in vocabulary, and unknown=None: "
+            "add it, or name an unknown symbol"
+        )
+    ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+    return estimator.count_tokens(tokens, max_depth, ids, skip=encoder.start)
+
+
+def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
+    """(pairs by the newest symbol, number of levels)."""
+    pairs, _ = counted
+    return pairs_by_symbol(pairs), pairs.tree.n_levels
+
+
+def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
+    """What a part of the text has of a shard."""
+    return cut_pairs(*counted, [symbols])[0]
+
+
+def merge_counted(a: Counted, b: Counted) -> Counted:
+    """The counts of both."""
+    tree, (of_a, of_b) = ContextTree.merge([a[0].tree, b[0].tree])
+    return Pairs.merge(tree, [(*a, of_a), (*b, of_b)])
+
+
+# -------------------------------------------------------------------- fitting
+
+
+def state_path(path: str, shard: int, number: int) -> str:
+    """Where the state of a shard is kept; two numbers take turns."""
+    return f"{path}.shard{shard}.{number % 2}"
+
+
+class ShardKeeper:
+    """Keeps the state of one shard; when, the driver says, to all shards alike.
+
+    Parameters
+    ----------
+    meeting : Meeting
+        The way to the driver.
+
+    path : str
+        Common beginning of the names of the files.
+
+    shard : int
+        Which shard.
+
+    number : int or None
+        Which state to go on from.
+
+    identity : dict
+        What the state belongs to.
+    """
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        path: str,
+        shard: int,
+        number: int | None,
+        identity: dict[str, Any],
+    ) -> None:
+        self._meeting, self._identity = meeting, identity
+        self._path, self._shard, self._number = path, shard, number
+
+    def _keeper(self, number):
+        path = state_path(self._path, self._shard, number)
+        return Keeper(Checkpoint(path, interval=0.0), self._identity)
+
+    def load(self) -> dict[str, Any] | None:
+        """The state to go on from, or None."""
+        if self._number is None:
+            return None
+        state = self._keeper(self._number).load()
+        if state is None:
+            raise FileNotFoundError(
+                2,
+                "checkpoint: the state of a shard is gone; the folder must be one that "
+                "all workers and the client see",
+                state_path(self._path, self._shard, self._number),
+            )
+        return state
+
+    def save(self, **state: Any) -> None:
+        """Write the state, if the driver says that it is time."""
+        number = self._meeting.ask(KEEP)
+        if number is None:
+            return
+        problem = None
+        try:
+            self._keeper(number).write(**state)
+        except OSError as exc:
+            problem = str(exc)
+        self._meeting.ask(KEPT, problem)
+
+
+class ShardFit:
+    """The fit of one shard on a worker, driven from outside; see `Lockstep`.
+
+    Parameters
+    ----------
+    counted : (Pairs, ndarray)
+        The branches, and the counts.
+
+    estimator : BackoffClassifier
+        Not fitted.
+
+    shard, n_levels : int
+        Which shard, and the number of levels of the whole tree.
+
+    checkpoint : (str, int or None) or None
+        Where states are kept, and which to go on from.
+
+    wanted : dict
+        The `versions` of the client.
+    """
+
+    def __init__(
+        self,
+        counted: Counted,
+        estimator: BackoffClassifier,
+        shard: int,
+        n_levels: int,
+        checkpoint: tuple[str, int | None] | None,
+        wanted: dict[str, str],
+    ) -> None:
+        here = versions()
+        if here != wanted:
+            raise RuntimeError(version_error(wanted, {"a worker": here}))
+        self._pairs, count = counted
+        self._model: ShardModel | None = None
+        pairs = self._pairs
+
+        # Nothing of what runs in the thread may hold this object, whose end ends it.
+        def run(meeting):
+            def keep(identity):
+                if checkpoint is None:
+                    return None
+                path, number = checkpoint
+                return ShardKeeper(meeting, path, shard, number, identity())
+
+            branches = PairShard(pairs, n_levels, meeting)
+            return estimator.fit_shard(branches, count, keep, meeting.report)
+
+        self._lockstep = Lockstep(run)
+
+    def describe(self) -> tuple[str, int, int]:
+        """(process, numbers of nodes and pairs)."""
+        return (
+            f"{platform.node()}:{os.getpid()}",
+            self._pairs.tree.n_nodes,
+            self._pairs.n_pairs,
+        )
+
+    def advance(self, answers: list) -> Request:
+        """Go on with one answer after the other; what is asked after the last."""
+        for answer in answers:
+            request = self._lockstep.advance(answer)
+        if request.kind == DONE:
+            self._model, notes = request.value
+            return Request(DONE, notes)
+        if request.kind == ERROR:
+            return Request(ERROR, request.value)
+        return request
+
+    def model(self) -> tuple[Pairs, ShardModel]:
+        """What has been fitted."""
+        return self._pairs, self._model
+
+
+def version_error(wanted: dict[str, str], found: dict[str, Any]) -> str:
+    """What is to be said of workers that differ from the client."""
+    lines = "; ".join(
+        f"{name} has "
+        + ", ".join(f"{k} {v}" for k, v in here.items() if wanted.get(k) != v)
+        for name, here in found.items()
+    )
+    mine = ", ".join(f"{k} {v}" for k, v in wanted.items())
+    return (
+        f"client: {lines}, but the client has {mine}. Install the same versions on all "
+        "machines: results depend on them"
+    )

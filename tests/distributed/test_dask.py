@@ -1,0 +1,533 @@
+"""DaskLanguageModel on local clusters."""
+
+import io
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from sklstruct import (
+    AdditiveLM,
+    HierarchicalClassifier,
+    KneserNeyLM,
+    StructuredLogLinearLM,
+    SuffixTreeVectorizer,
+)
+from sklstruct.distributed import DaskLanguageModel, SchedulerLost
+from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import Checkpoint
+from sklstruct.smoothing import WittenBellLM
+from sklstruct.symbols import Labels, TextFile
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+bag = pytest.importorskip("dask.bag")
+
+
+def sentences(n=400, seed=0):
+    rng = random.Random(seed)
+    words = [f"w{i}" for i in range(60)]
+    out = []
+    for _ in range(n):
+        x, sentence = rng.randrange(60), []
+        for _ in range(rng.randrange(12)):
+            x = (x * 7 + rng.choice([1, 1, 2, 5])) % 60
+            sentence.append(words[x])
+        out.append(" ".join(sentence))
+    return out
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers that are threads of this process."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def same_model(a, b, exact):
+    a, b = a.backoff_model_, b.backoff_model_
+    assert a.pairs == b.pairs
+    assert a.labels.classes.tolist() == b.labels.classes.tolist()
+    for name in ("log_prob", "log_backoff"):
+        x, y = getattr(a, name), getattr(b, name)
+        if exact:
+            np.testing.assert_array_equal(x, y)
+        else:
+            np.testing.assert_allclose(x, y, atol=1e-7)
+
+
+MODELS = [
+    (KneserNeyLM(), True),
+    (WittenBellLM(), True),
+    (StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7), False),
+    (StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9), False),
+    (StructuredLogLinearLM(penalty="tree_linf", lam=0.5, alpha=0.8), False),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
+def test_equal_to_one_process(client, estimator, exact):
+    text = sentences()
+    one = LanguageModel(estimator, max_depth=3, min_count=2).fit(text)
+    many = DaskLanguageModel(estimator, max_depth=3, min_count=2, n_shards=3).fit(text)
+    same_model(one, many, exact)
+    assert many.vocabulary_.tolist() == one.vocabulary_.tolist()
+    test = sentences(20, seed=1)
+    assert many.perplexity(test) == pytest.approx(one.perplexity(test), rel=1e-8)
+    if not exact:
+        a, b = one.estimator_, many.estimator_
+        np.testing.assert_allclose(b.objective_, a.objective_, rtol=1e-8)
+        np.testing.assert_allclose(b.coef_, a.coef_, atol=1e-7)
+    assert len(many.shard_sizes_) == 3
+    pairs = sum(n for _, _, n in many.shard_sizes_)
+    V = many.vocabulary_.size
+    assert pairs == many.backoff_model_.n_pairs + 2 * V
+    assert many.n_lost_shards_ == 0
+
+
+def test_bag_files_and_sentences_are_one_text(client, tmp_path):
+    text = sentences(300)
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(text) + "\n")
+    estimator = WittenBellLM()
+    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
+    one = LanguageModel(estimator, max_depth=2).fit(text)
+    for X in (
+        text,
+        [line.split() for line in text],
+        bag.from_sequence(text, npartitions=5),
+        bag.read_text(str(path), blocksize=1000),
+        TextFile(path, skip_blank_lines=False),
+    ):
+        same_model(one, model.fit(X), exact=True)
+    one.fit(TextFile(path))
+    same_model(one, model.fit(TextFile(path)), exact=True)
+
+
+def test_the_number_of_workers_does_not_matter(client):
+    text = sentences()
+    estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
+    model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
+    first = model.fit(text).estimator_.coef_
+    assert model.n_exchanges_ > 10
+    V = model.vocabulary_.size
+    most = 2 * 3 * 8 * (3 * V + 3) * model.n_exchanges_
+    assert 0 < model.n_bytes_exchanged_ <= most
+    worker = next(iter(client.cluster.workers.values()))
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as other,
+    ):
+        again = model.set_params(client=other).fit(text).estimator_.coef_
+    assert worker.status.name == "running"
+    np.testing.assert_array_equal(first, again)
+
+
+def test_parameters_of_the_text(client):
+    text = sentences()
+    for params in (
+        {"vocabulary": ["w1", "w2", "w3"]},
+        {"max_vocabulary": 20},
+        {"min_count": 5, "start": None},
+        {"end": None, "unknown": None},
+    ):
+        one = LanguageModel(WittenBellLM(), max_depth=2, **params).fit(text)
+        many = DaskLanguageModel(WittenBellLM(), max_depth=2, n_shards=3, **params)
+        same_model(one, many.fit(text), exact=True)
+
+
+def test_more_shards_than_words(client):
+    text = ["a b", "b a", "a"]
+    one = LanguageModel(WittenBellLM(), max_depth=2).fit(text)
+    many = DaskLanguageModel(WittenBellLM(), max_depth=2, n_shards=9).fit(text)
+    same_model(one, many, exact=True)
+    one = LanguageModel(StructuredLogLinearLM(penalty="l2"), max_depth=5).fit(text)
+    many = DaskLanguageModel(
+        StructuredLogLinearLM(penalty="l2"), max_depth=5, n_shards=4
+    ).fit(text)
+    same_model(one, many, exact=False)
+
+
+def test_warnings_reach_the_caller(client):
+    with pytest.warns(UserWarning, match="KneserNeyLM: counts of counts do not give"):
+        DaskLanguageModel(KneserNeyLM(), max_depth=2, n_shards=2).fit(["a b c"] * 3)
+    with pytest.warns(UserWarning, match="the solver stopped at max_iter=1"):
+        DaskLanguageModel(
+            StructuredLogLinearLM(tol=1e-9, max_iter=1), max_depth=2, n_shards=2
+        ).fit(sentences(50))
+
+
+def test_verbose_prints_here(client, capsys):
+    model = StructuredLogLinearLM(penalty="l2", verbose=1)
+    DaskLanguageModel(model, max_depth=2, n_shards=2).fit(sentences(50))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[StructuredLogLinearLM] iteration 0: objective")
+    assert len(lines) == len(set(lines))
+
+
+def test_a_callback_stops_the_fit(client):
+    class Stop:
+        max_propagation_depth = None
+
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context):
+            return context.task_name == "iteration" and context.task_id >= 1
+
+    estimator = StructuredLogLinearLM(penalty="l2", tol=1e-12)
+    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
+    model.set_callbacks(Stop())
+    model.fit(sentences(50))
+    assert model.estimator_.n_iter_ <= 3
+
+
+# ------------------------------------------------------------------- losses
+
+
+class Chaos:
+    """Does something at the n-th answer that the shards get."""
+
+    def __init__(self, patch, at, what):
+        from sklstruct.distributed._cluster import ShardDriver
+
+        answer, self.n = ShardDriver._answer, 0
+        self.reports = []
+
+        def counted(driver, kinds, requests, report):
+            self.n += 1
+            if requests[0].kind == "report":
+                self.reports.append(requests[0].value[0])
+            if self.n == at:
+                what(driver)
+            return answer(driver, kinds, requests, report)
+
+        patch.setattr(ShardDriver, "_answer", counted)
+
+
+def lose_actor(driver):
+    """As if the worker of a shard were gone; its tasks stay."""
+    driver._actors[1] = None
+
+
+@pytest.mark.parametrize("at", [1, 7, 40])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoint):
+    text = sentences()
+    estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
+    model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
+    want = model.fit(text).estimator_
+    if checkpoint:
+        path = Checkpoint(tmp_path / "fit", interval=0)
+        model.set_params(estimator__checkpoint=path)
+    Chaos(monkeypatch, at, lose_actor)
+    got = model.fit(text)
+    assert got.n_lost_shards_ == 1
+    np.testing.assert_array_equal(got.estimator_.coef_, want.coef_)
+    np.testing.assert_array_equal(got.estimator_.objective_, want.objective_)
+
+
+def test_a_shard_that_is_lost_again_and_again(client, monkeypatch):
+    from sklstruct.distributed._cluster import ShardDriver
+
+    place = ShardDriver._place
+    monkeypatch.setattr(
+        ShardDriver, "_place", lambda self, k: None if k else place(self, k)
+    )
+    with pytest.raises(RuntimeError, match="the worker of shard 1 was lost 4 times"):
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+
+
+class Halt(Exception):
+    pass
+
+
+def halt(driver):
+    raise Halt
+
+
+@pytest.mark.parametrize("name", ["l2", "tree_l2", "tree_linf"])
+def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path, name):
+    text = sentences()
+    estimator = StructuredLogLinearLM(penalty=name, lam=0.3, alpha=0.9, tol=1e-3)
+    model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
+    want = model.fit(text).estimator_
+    model.set_params(estimator__checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Halt):
+        before = Chaos(patch, 60, halt)
+        model.fit(text)
+    with pytest.MonkeyPatch.context() as patch:
+        after = Chaos(patch, -1, None)
+        got = model.fit(text).estimator_
+    # At most the iteration that was under way is computed again.
+    assert before.reports[-1] > 1
+    assert after.reports[0] in (before.reports[-1], before.reports[-1] + 1)
+    np.testing.assert_array_equal(got.coef_, want.coef_)
+    np.testing.assert_array_equal(got.objective_, want.objective_)
+
+
+def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
+    text = sentences(60)
+    path = tmp_path / "fit"
+    estimator = StructuredLogLinearLM(
+        penalty="l2", lam=0.3, checkpoint=Checkpoint(path, interval=0)
+    )
+    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2).fit(text)
+    again = clone(model).fit(text)
+    np.testing.assert_array_equal(again.estimator_.coef_, model.estimator_.coef_)
+    with pytest.raises(ValueError, match="checkpoint: .* belongs to 2 shards.*are 3"):
+        clone(model).set_params(n_shards=3).fit(text)
+    with pytest.raises(ValueError, match="checkpoint: .* belongs to another fit .lam"):
+        clone(model).set_params(estimator__lam=0.4).fit(text)
+    with pytest.raises(
+        ValueError, match=r"belongs to another fit \(cont|belongs to an"
+    ):
+        clone(model).fit(text[:-9])
+    for state in tmp_path.glob("fit.shard1.*"):
+        state.unlink()
+    with pytest.raises(FileNotFoundError, match="the state of a shard is gone"):
+        clone(model).fit(text)
+    path.write_bytes(b"\x00 not json")
+    with pytest.raises(ValueError, match="is no checkpoint of shards"):
+        clone(model).fit(text)
+
+
+# ------------------------------------------------------------------ refusals
+
+
+def test_refusals(client, tmp_path):
+    text = ["a b", "b a"]
+    with pytest.raises(TypeError, match="estimator: AdditiveLM cannot be fitted on"):
+        DaskLanguageModel(AdditiveLM()).fit(text)
+    with pytest.raises(TypeError, match="estimator: Pipeline cannot be fitted on the"):
+        DaskLanguageModel(
+            make_pipeline(SuffixTreeVectorizer(), StructuredLogLinearLM())
+        ).fit(text)
+    with pytest.raises(TypeError, match="client must be a distributed.Client"):
+        DaskLanguageModel(client=3).fit(text)
+    with pytest.raises(ValueError, match="X is empty"):
+        DaskLanguageModel(WittenBellLM()).fit([])
+    with pytest.raises(ValueError, match="the end mark '</s>' occurs in sentence 3"):
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a"] * 3 + ["b </s>"] * 9)
+    with pytest.raises(ValueError, match="sentence 1 holds the missing value None"):
+        DaskLanguageModel(WittenBellLM()).fit([["a"], ["b", None]])
+    with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
+        DaskLanguageModel(WittenBellLM(), vocabulary=["a"], unknown=None).fit(text)
+    with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
+        DaskLanguageModel(
+            StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit")
+        ).fit(text)
+    with pytest.raises(ValueError, match="alpha"):
+        DaskLanguageModel(StructuredLogLinearLM(alpha=[1.0, 1.0])).fit(text)
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"a b\n\xff\n")
+    with pytest.raises(ValueError, match="bad.txt, line 2: invalid UTF-8"):
+        DaskLanguageModel(WittenBellLM()).fit(TextFile(bad))
+
+
+def test_no_client():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "get_client", raise_no_client)
+        with pytest.raises(ValueError, match="client: there is no Dask client"):
+            DaskLanguageModel().fit(["a"])
+
+
+def raise_no_client(*_, **__):
+    raise ValueError("no client")
+
+
+def test_workers_with_other_versions(client, monkeypatch):
+    from sklstruct.distributed import _cluster
+
+    own = _cluster.tasks.versions()
+    monkeypatch.setattr(
+        client, "run", lambda _: {"tcp://there:1": {**own, "sklstruct": "0.0.1"}}
+    )
+    with pytest.raises(
+        RuntimeError, match="worker tcp://there:1 has sklstruct 0.0.1, but the client"
+    ):
+        DaskLanguageModel(WittenBellLM()).fit(["a"])
+
+    def missing(_):
+        raise ModuleNotFoundError("No module named 'sklstruct'")
+
+    monkeypatch.setattr(client, "run", missing)
+    with pytest.raises(RuntimeError, match="a worker cannot import sklstruct"):
+        DaskLanguageModel(WittenBellLM()).fit(["a"])
+    # A worker that comes later is asked again.
+    monkeypatch.setattr(client, "run", lambda _: {})
+    pairs, count = WittenBellLM().count_tokens(
+        np.array([-1, 0, 1], np.int32), 1, Labels.of_ids(2, 2)
+    )
+    with pytest.raises(RuntimeError, match="a worker has sklstruct"):
+        _cluster.tasks.ShardFit(
+            (pairs, count), WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
+        )
+
+
+def test_dask_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'sklstruct\[distributed\]'"):
+        DaskLanguageModel().fit(["a"])
+
+
+def test_clones_share_the_client_and_pickles_have_none(client):
+    model = DaskLanguageModel(WittenBellLM(), client=client, n_shards=2)
+    assert clone(model).client is client
+    model.fit(["a b", "b a"])
+    again = pickle.loads(pickle.dumps(model))
+    assert again.client is None
+    assert again.perplexity(["a b"]) == model.perplexity(["a b"])
+    assert len(pickle.dumps(model)) < 20_000
+    model.to_arpa(path := io.BytesIO())
+    assert path.getvalue().startswith(b"\\data\\")
+
+
+# --------------------------------------------------------- joblib on the cluster
+
+
+def test_searches_on_the_cluster(client):
+    """Whole fits on the workers: the same answers as here."""
+    text = sentences(120)
+    search = GridSearchCV(
+        LanguageModel(StructuredLogLinearLM(penalty="l2"), max_depth=2),
+        {"estimator__lam": [0.1, 1.0]},
+        cv=2,
+    )
+    here = clone(search).fit(text)
+    with joblib.parallel_config("dask"):
+        there = clone(search).fit(text)
+    for name in ("split0_test_score", "split1_test_score"):
+        np.testing.assert_array_equal(there.cv_results_[name], here.cv_results_[name])
+    assert there.best_params_ == here.best_params_
+
+
+def test_node_models_on_the_cluster(client):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400], y[:400]
+    here = HierarchicalClassifier(random_state=0).fit(X, y)
+    with joblib.parallel_config("dask", n_jobs=2):
+        there = HierarchicalClassifier(random_state=0, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(there.predict_proba(X), here.predict_proba(X))
+
+
+def test_scoring_on_the_cluster(client):
+    text = sentences(200)
+    model = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2).fit(text)
+    here = model.score_samples(text)
+    with joblib.parallel_config("dask"):
+        there = joblib.Parallel()(
+            joblib.delayed(model.score_samples)(text[a : a + 50])
+            for a in range(0, 200, 50)
+        )
+    np.testing.assert_allclose(np.concatenate(there), here, rtol=1e-12)
+
+
+# ------------------------------------------------------------- real processes
+
+
+def kill_a_worker(driver):
+    """SIGKILL the process of a shard."""
+    pid = driver._client.run(os.getpid, workers=[driver._addresses[1]])
+    os.kill(pid[driver._addresses[1]], signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_worker_process_that_is_killed(monkeypatch):
+    text = sentences()
+    estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        model = DaskLanguageModel(estimator, max_depth=3, client=client, n_shards=2)
+        want = model.fit(text).estimator_
+        one = LanguageModel(estimator, max_depth=3).fit(text)
+        same_model(one, model, exact=False)
+        Chaos(monkeypatch, 40, kill_a_worker)
+        got = model.fit(text)
+        assert got.n_lost_shards_ >= 1
+        np.testing.assert_array_equal(got.estimator_.coef_, want.coef_)
+
+
+CLUSTER = """
+import sys, time, distributed
+with distributed.LocalCluster(
+    n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0",
+    protocol="tcp",
+) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed(tmp_path):
+    text = sentences()
+    estimator = StructuredLogLinearLM(
+        penalty="tree_l2", lam=0.5, alpha=0.9,
+        checkpoint=Checkpoint(tmp_path / "fit", interval=0),
+    )  # fmt: skip
+    want = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
+    started = []
+
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True,
+            cwd=tmp_path,
+        )  # fmt: skip
+        started.append(process)
+        return process.stdout.readline().strip()
+
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        try:
+            address = start()
+            with distributed.Client(address, set_as_default=False) as client:
+                model = DaskLanguageModel(
+                    want, max_depth=3, client=client, n_shards=2
+                ).fit(text)
+                want = model.estimator_
+                model.set_params(estimator=estimator)
+                with pytest.MonkeyPatch.context() as patch:
+                    before = Chaos(patch, 60, lambda _: started[0].kill())
+                    with pytest.raises(SchedulerLost, match="goes on from"):
+                        model.fit(text)
+            address = start()
+            with (
+                distributed.Client(address, set_as_default=False) as client,
+                pytest.MonkeyPatch.context() as patch,
+            ):
+                after = Chaos(patch, -1, None)
+                got = model.set_params(client=client).fit(text).estimator_
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+    assert after.reports[0] in (before.reports[-1], before.reports[-1] + 1)
+    np.testing.assert_array_equal(got.coef_, want.coef_)
