@@ -8,6 +8,12 @@ the default one: evaluations of loss and gradient and CPU seconds (without the s
 which `start_seconds` has) until the objective is within 1e-3 and 3e-4 of the minimum,
 relatively, and until it stops; `above` is how far above the minimum that is. "diagonal
 from 0" is the diagonal metric without the start at Kneser-Ney.
+
+The cases of "every method" compare all solvers on the first 50 000 words: how far above
+the minimum the objective is after so many passes over the data (evaluations of loss and
+gradient; sweeps; passes over the mini-batches), and after so many CPU seconds. The
+minimum is what L-BFGS-B finds, from the end of the tree metric, at a residual of 1e-5.
+`draw_solvers.py` draws them.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ import functools
 import time
 
 import numpy as np
-from _common import main, wikitext
+from _common import first_words, main, wikitext
 
 from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.loglinear import (
@@ -24,12 +30,14 @@ from sklstruct.loglinear import (
     L2,
     DiagonalSolver,
     ElasticNet,
+    LBFGSSolver,
     TreeL2,
     TreeLinf,
     TreeMetricSolver,
 )
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
+from sklstruct.loglinear._solvers import SOLVERS as BY_NAME
 from sklstruct.loglinear._start import kneser_ney_weights
 from sklstruct.symbols import context_windows
 
@@ -51,15 +59,28 @@ SOLVERS = {
     "diagonal from 0": DiagonalSolver(tol=1e-2, max_iter=300),
 }
 
+# Of "every method": the part of the text, and where a solver is stopped.
+METHODS = {"l2": (L2(), 0.1, 0.7, 1.0), "l1": (L1(), 0.5, 0.7, 1.0)}
+N_WORDS, SECONDS, PASSES = 50_000, 15.0, 500
+MARKS = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500]
+
 
 def cases():
     out = [{"problem": name, "text": "a fifth"} for name in PROBLEMS]
-    return out + [{"problem": name, "text": "all", "slow": True} for name in PROBLEMS]
+    out += [{"problem": name, "text": "all", "slow": True} for name in PROBLEMS]
+    every = [
+        {"problem": name, "solver": solver, "text": "every method"}
+        for name in METHODS
+        for solver in BY_NAME
+    ]
+    return every + out
 
 
 @functools.cache
 def wikitext_pairs(text):
     sentences = wikitext("train")
+    if text == "every method":
+        sentences = first_words(sentences, N_WORDS)
     if text == "a fifth":
         sentences = sentences[: len(sentences) // 5]
     w = context_windows(sentences, DEPTH)
@@ -69,6 +90,48 @@ def wikitext_pairs(text):
     tree, terminal = ContextTree.from_histories(histories, w.vocabulary.size)
     target = w.targets[keep].astype(np.int32)
     return Pairs.count(tree, terminal, target, w.vocabulary.size)
+
+
+def follow(case):
+    """One solver: how far above the minimum, pass by pass and second by second."""
+    penalty, lam, alpha, depth_weight = METHODS[case["problem"]]
+    pairs, count = wikitext_pairs(case["text"])
+    k = np.arange(DEPTH + 1.0)
+    problem = Problem(pairs, count, alpha**k, lam * depth_weight**k)
+    w = solve(problem, penalty, TreeMetricSolver(tol=1e-3, max_iter=300), True)[0].w
+    end = LBFGSSolver(tol=1e-5, max_iter=1000)
+    minimum = end.solve(
+        LogLinearLoss(problem), penalty.bind(problem), w.copy(), lambda *_: False
+    ).objective
+    solver = BY_NAME[case["solver"]](tol=1e-5, max_iter=PASSES)
+    loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+    w = kneser_ney_weights(problem, bound.l1_ratio)
+    begin, seconds = time.process_time(), []
+
+    def report(*_):
+        seconds.append(time.process_time() - begin)
+        return seconds[-1] > SECONDS
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = solver.solve(loss, bound, w, report)
+    above = np.array(result.history) / minimum - 1.0
+    figures = {
+        "pairs": problem.n_pairs, "minimum": minimum / problem.total_weight,
+        "passes": above.size, "seconds": seconds[-1], "above": above[-1],
+        "residual": result.optimality,
+    }  # fmt: skip
+    for gap in (1e-3, 1e-4, 1e-5, 1e-6):
+        there = np.flatnonzero(above <= gap)
+        reached = bool(there.size)
+        figures[f"passes to {gap:g}"] = int(there[0]) + 1 if reached else "not reached"
+        figures[f"seconds to {gap:g}"] = (
+            float(seconds[there[0]]) if reached else "not reached"
+        )
+    for mark in MARKS:
+        if mark <= above.size:
+            figures[f"above after {mark}"] = above[mark - 1]
+            figures[f"seconds after {mark}"] = seconds[mark - 1]
+    return figures
 
 
 def solve(problem, penalty, solver, start):
@@ -91,6 +154,8 @@ def solve(problem, penalty, solver, start):
 
 
 def run(case):
+    if "solver" in case:
+        return follow(case)
     penalty, lam, alpha, depth_weight = PROBLEMS[case["problem"]]
     pairs, count = wikitext_pairs(case["text"])
     k = np.arange(DEPTH + 1.0)

@@ -119,7 +119,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     penalize_root : bool, default=True
         Whether the weights of the empty context (the unigrams) are penalised.
 
-    solver : {"auto", "tree_metric", "diagonal", "fista"} or Solver, default="auto"
+    solver : name or Solver, default="auto"
         All start from Kneser-Ney smoothing, which is a point of the model (or from 0
         where the objective is lower there).
 
@@ -129,6 +129,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         - "diagonal" or `DiagonalSolver()`: accelerated proximal gradient in a diagonal
           metric, for every penalty.
         - "fista" or `FistaSolver()`: one step size for all weights, a slow reference.
+        - "lbfgs" or `LBFGSSolver()`: L-BFGS-B, for l1, l2 and elastic_net, of signed
+          weights l2 alone; "owlqn" or `OWLQNSolver()`: OWL-QN, for the three.
+        - "gis", "iis", "scis" and "cd" (`GISSolver()`, `IISSolver()`, `SCISSolver()`,
+          `CoordinateDescentSolver()`): iterative scaling and coordinate descent, for
+          the same three, slow references.
+        - "stochastic" or `StochasticSolver()`: proximal steps on mini-batches, for
+          every penalty.
         - "auto": the first of these that can fit the penalty.
 
     tol : float, default=1e-2
@@ -391,7 +398,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
         The counts of the batches merge, and the solver goes on from the weights of the
         batches before: each batch ends within `tol` of the optimum for all samples so
-        far.
+        far. With ``solver="stochastic"`` only the first does; from the second on the
+        solver passes over the samples of the new batch once.
 
         Parameters
         ----------
@@ -457,7 +465,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return super()._counts_so_far()
 
     def _continue(self, place):
-        self._carried = place(), self.coef_
+        self._carried = place(), self.coef_, self._counts.count
 
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
@@ -482,7 +490,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             part._validate_params()
         missing = solver.missing(penalty)
         if missing:
-            solvers = [s for s in SOLVERS if not SOLVERS[s]().missing(penalty)]
+            solvers = _solvers_for(penalty, self.positive)
             penalties = [p for p in PENALTIES if not solver.missing(PENALTIES[p])]
             raise ValueError(
                 f"solver={self.solver!r} cannot fit penalty={self.penalty!r}: it needs "
@@ -491,10 +499,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 f"that can fit this penalty: {solvers}; penalties that this solver can "
                 f"fit: {penalties}"
             )
-        if not (self.positive or solver.signed):
+        refusal = solver.refusal(penalty, self.positive)
+        if refusal is not None:
             raise ValueError(
-                f"solver={self.solver!r} needs positive=True; solvers for signed "
-                f"weights: {[s for s in SOLVERS if SOLVERS[s].signed]}"
+                f"solver={self.solver!r} cannot fit penalty={self.penalty!r} with "
+                f"positive={self.positive!r}: {refusal}. Solvers that can: "
+                f"{_solvers_for(penalty, self.positive)}"
             )
         if Checkpoint.of(self.checkpoint) is not None and not solver.resumable:
             raise ValueError(
@@ -609,9 +619,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 keeper = (keep or self._keeper)(
                     lambda: self._identity(problem, settings, solver)
                 )
-                w = self._start(problem, loss, bound)
-                more = () if keeper is None else (keeper,)
-                result = solver.solve(loss, bound, w, report, *more)
+                carried = vars(self).pop("_carried", None)  # from the batches before
+                w = self._start(problem, loss, bound, carried)
+                if carried is not None and solver.incremental:
+                    place, _, before = carried
+                    new = problem.count.copy()
+                    new[place] -= before
+                    result = solver.learn(loss, bound, w, report, new)
+                else:
+                    more = () if keeper is None else (keeper,)
+                    result = solver.solve(loss, bound, w, report, *more)
             trie, w = problem.expand(result.w)
             if trie is not problem:
                 loss = LogLinearLoss(trie)
@@ -621,6 +638,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_parameters_ = int(np.count_nonzero(result.w))
+        if result.status == "stalled":
+            warn(
+                f"the solver stopped after {self.n_iter_} evaluations with an "
+                f"optimality residual of {result.optimality:.2g}, not within tol: "
+                "rounding hides any further descent. Increase tol, or lam",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
         if result.status == "max_iter":
             warn(
                 f"the solver stopped at max_iter={self.n_iter_} with an optimality "
@@ -657,14 +682,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
         }
 
-    def _start(self, problem, loss, penalty):
+    def _start(self, problem, loss, penalty, carried=None):
         """The previous weights where they fit, else those of Kneser-Ney or 0.
 
         They do if their pairs are those of the tree and the loss is finite there: it
         need not be after a change of `alpha`.
         """
         zero = np.zeros(problem.n_pairs)
-        carried = vars(self).pop("_carried", None)  # where batches before have led
         if (
             self.warm_start
             and getattr(self, "coef_", zero[:0]).size == zero.size
@@ -675,7 +699,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 return w
         starts = [kneser_ney_weights(problem, penalty.l1_ratio)]
         if carried is not None:
-            place, before = carried
+            place, before, _ = carried
             starts.append(starts[0].copy())
             stays = place >= 0
             starts[1][place[stays]] = before[stays]
@@ -683,6 +707,15 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))
         return [*starts, zero][best]
+
+
+def _solvers_for(penalty, positive):
+    """The names of the solvers that can fit a penalty."""
+    return [
+        name
+        for name, kind in SOLVERS.items()
+        if not (kind().missing(penalty) or kind().refusal(penalty, positive))
+    ]
 
 
 def _by_depth(name, given, depth, positive):

@@ -28,6 +28,10 @@ FITS = {
     "diagonal-tree_l2": {"solver": "diagonal", "penalty": "tree_l2"},
     "diagonal-tree_linf": {"solver": "diagonal", "penalty": "tree_linf"},
     "diagonal-signed": {"solver": "diagonal", "penalty": "l1", "positive": False},
+    "gis-elastic_net": {"solver": "gis", "penalty": "elastic_net"},
+    "iis-l2": {"solver": "iis", "penalty": "l2"},
+    "scis-l1": {"solver": "scis", "penalty": "l1"},
+    "cd-signed": {"solver": "cd", "penalty": "l1", "positive": False},
     "fista-tree_linf": {"solver": "fista", "penalty": "tree_linf", "tol": 0.05},
 }
 

@@ -274,7 +274,7 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"solver": "newton"}, "solver"),
         (
             {"solver": "tree_metric", "positive": False},
-            r"solver='tree_metric' needs positive=True.*\['diagonal', 'fista'\]",
+            r"solver='tree_metric' cannot.*needs positive=True.*\['diagonal', 'fista'",
         ),
         (
             {"solver": "tree_metric", "penalty": "tree_linf"},
@@ -320,7 +320,7 @@ def test_an_unsupported_pair_is_refused_before_any_work():
     assert "this solver can fit: ['l1', 'l2', 'elastic_net', 'tree_l2'" in text
     text = message(penalty="l1", solver=NeedsMuch())
     assert "has no hessian" in text and "has no prox" not in text
-    assert "can fit this penalty: ['tree_metric', 'diagonal', 'fista']" in text
+    assert "can fit this penalty: ['tree_metric', 'diagonal', 'fista', 'lbfgs'" in text
 
 
 # ---------------------------------------------------------------------- objects

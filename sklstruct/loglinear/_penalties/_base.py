@@ -21,6 +21,12 @@ weights and the working arrays, and offers some of
     squared value of some pairs where all weights below them are zero; and how their
     group bears what the pairs below do not: 0 not at all (separable), 1 by sums
     (maxima), 2 by sums of squares (Euclidean norms).
+``separable()``
+    (l1(level), l2(level)) of a penalty that is the sum over the pairs of
+    l1 |w| + l2 w^2 / 2; of one entry or one a pair.
+``gradient(w, out)``
+    out = the gradient, at 0 the derivative from above; for a solver that asks
+    ``Penalty.smooth``.
 
 A solver names what it needs of them; a pair that does not fit is refused before any
 work. A new penalty is a file with two classes, and is passed as an object; an entry
@@ -29,6 +35,7 @@ in ``PENALTIES`` gives it a name.
 
 from __future__ import annotations
 
+import copy
 from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -68,11 +75,23 @@ class BoundPenalty(metaclass=ABCMeta):
     def value(self, w: np.ndarray) -> float:
         """The penalty at w, strengths included."""
 
+    def in_metric_of(self, problem: Problem) -> BoundPenalty:
+        """The same strengths, with steps in the metric of a problem that has the same
+        pairs and other counts."""
+        other = copy.copy(self)
+        other.problem = problem
+        return other
+
 
 class ProximalPenalty(BoundPenalty):
     """A penalty whose proximal operator is exact in any diagonal metric."""
 
     _metric: tuple[float | None, Any] = (None, None)
+
+    def in_metric_of(self, problem: Problem) -> BoundPenalty:
+        other = super().in_metric_of(problem)
+        other._metric = (None, None)
+        return other
 
     @abstractmethod
     def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -146,6 +165,20 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
             What a solver calls.
         """
         return self.bound(self, problem)
+
+    def smooth(self, positive: bool) -> bool:
+        """Whether it has a gradient wherever weights may be.
+
+        Parameters
+        ----------
+        positive : bool
+            Whether weights are non-negative: :math:`|w|` is w there.
+
+        Returns
+        -------
+        smooth : bool
+        """
+        return False
 
     @abstractmethod
     def definition(self, w: np.ndarray, groups: Any) -> float:

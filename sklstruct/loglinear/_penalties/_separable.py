@@ -78,6 +78,17 @@ class BoundSeparable(ProximalPenalty):
             self.problem, self.l1.at, self.l2.at, kappa, y, g, EMPTY, out
         )
 
+    def separable(self) -> tuple[ByLevel, ByLevel]:
+        return self.l1.at, self.l2.at
+
+    def gradient(self, w: np.ndarray, out: np.ndarray) -> None:
+        def part(k, lo, hi):
+            l1, l2, v = self.l1.of(lo, hi, k), self.l2.of(lo, hi, k), w[lo:hi]
+            np.multiply(l2, v, out=out[lo:hi])
+            out[lo:hi] += l1 * np.where(v < 0.0, -1.0, 1.0)
+
+        self.problem.sum_over(part)
+
     def quadratic(self, epsilon: float) -> tuple[ByLevel, ByLevel, np.ndarray]:
         return self.l1.at, self.l2.at, EMPTY
 
@@ -115,6 +126,9 @@ class Separable(Penalty):
     def count_weights(self) -> np.ndarray | None:
         """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
         return None
+
+    def smooth(self, positive: bool) -> bool:
+        return positive or self.ratios()[0] == 0.0
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
         l1_ratio, l2_ratio = self.ratios()

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._base import Result, Solver, next_momentum, relative_residual
+from ._coordinate import CoordinateDescentSolver, SCISSolver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
+from ._quasi_newton import LBFGSSolver, OWLQNSolver
+from ._scaling import GISSolver, IISSolver
+from ._stochastic import StochasticSolver
 from ._tree_metric import TreeMetric, TreeMetricSolver
 
 if TYPE_CHECKING:
@@ -18,6 +22,13 @@ SOLVERS: dict[str, type[Solver]] = {
     "tree_metric": TreeMetricSolver,
     "diagonal": DiagonalSolver,
     "fista": FistaSolver,
+    "lbfgs": LBFGSSolver,
+    "owlqn": OWLQNSolver,
+    "gis": GISSolver,
+    "iis": IISSolver,
+    "scis": SCISSolver,
+    "cd": CoordinateDescentSolver,
+    "stochastic": StochasticSolver,
 }
 
 
@@ -25,19 +36,27 @@ def make_solver(name: str, penalty: Penalty, positive: bool, **params: Any) -> S
     """The solver of a name; "auto" is the first of `SOLVERS` that fits."""
     if name == "auto":
         for kind in SOLVERS.values():
-            if not kind().missing(penalty) and (positive or kind.signed):
-                return kind(**params)
+            solver = kind(**params)
+            if not (solver.missing(penalty) or solver.refusal(penalty, positive)):
+                return solver
         name = "diagonal"  # whose message says what is missing
     return SOLVERS[name](**params)
 
 
 __all__ = [
     "SOLVERS",
+    "CoordinateDescentSolver",
     "DiagonalSolver",
     "FistaSolver",
+    "GISSolver",
+    "IISSolver",
+    "LBFGSSolver",
+    "OWLQNSolver",
     "Result",
+    "SCISSolver",
     "Solver",
     "TreeMetric",
+    "StochasticSolver",
     "TreeMetricSolver",
     "make_solver",
     "next_momentum",

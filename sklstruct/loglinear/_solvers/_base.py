@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Report = Callable[[int, float, float], bool]
 
 
+# Factor of the diagonal metric in which the residual is measured, where a solver does
+# not step in that metric itself.
+DIAGONAL = 0.6
+
+
 class Result(NamedTuple):
     """What a solver found; objective and optimality are those of `w`."""
 
@@ -29,7 +34,9 @@ class Result(NamedTuple):
     history: list[float]  # best objective so far, at each evaluation
     objective: float
     optimality: float
-    status: str  # "converged", "max_iter" or "stopped" (by a callback)
+    # "converged"; "max_iter"; "stopped" by a callback; "stalled": within rounding there
+    # is no descent, and tol is not met.
+    status: str
 
 
 class Solver(BaseEstimator, metaclass=ABCMeta):
@@ -47,6 +54,10 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     signed : bool
         Whether weights may be negative.
 
+    incremental : bool
+        Whether it has ``learn(loss, penalty, w, report, count)``, a pass over the new
+        samples that `count` counts, which is what `partial_fit` then does.
+
     resumable : bool
         Whether `solve` takes a fifth argument, a keeper of checkpoints.
 
@@ -59,6 +70,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     signed: ClassVar[bool] = True
     resumable: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
+    incremental: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
@@ -98,6 +110,10 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     def missing(self, penalty: type[Penalty] | Penalty) -> list[str]:
         """The methods that it needs and bound penalties of this kind lack."""
         return [name for name in self.needs if not hasattr(penalty.bound, name)]
+
+    def refusal(self, penalty: Penalty, positive: bool) -> str | None:
+        """Why it cannot fit a penalty whose bound form has what it needs, or None."""
+        return None if positive or self.signed else "it needs positive=True"
 
 
 class Best:

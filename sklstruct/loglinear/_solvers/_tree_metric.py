@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _tree_metric_fast as _fast
 from ._base import (
+    DIAGONAL,
     Best,
     Report,
     Result,
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
     from .._problem import Problem
-
-# Factor of the diagonal metric in which the residual is measured, and in which the
-# exact operator of a smoothed penalty moves the groups that are near zero.
-DIAGONAL = 0.6
 
 # Smoothing of the group norms: EPSILON times a power of EPSILON_DECAY for the first
 # SMOOTHED iterations (weights are of order 1), then 0.

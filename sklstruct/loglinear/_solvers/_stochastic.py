@@ -1,0 +1,284 @@
+"""Accelerated stochastic proximal gradient, with mini-batches that grow."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..._compat import Interval
+from .. import _loss_fast as _fast
+from .._loss import LogLinearLoss
+from ._base import DIAGONAL, Best, Report, Result, Solver, relative_residual
+from ._diagonal import DiagonalSolver
+
+if TYPE_CHECKING:
+    from .._penalties import BoundPenalty
+
+# How the inverse step size grows with the number of steps since the batches grew:
+# 1 + DECAY t^(3/2).
+DECAY = 0.02
+
+# A pass that lowers the objective by less than this share of what the first one of its
+# batches did is the last of them.
+WORTH = 0.5
+
+# Steps that a batch of `partial_fit` is worth at least.
+LEAST = 4
+
+
+class StochasticSolver(Solver):
+    r"""Accelerated proximal gradient on mini-batches (SAGE).
+
+    At step t, with G the gradient of the loss of a random part :math:`1 / K` of the
+    samples, times K, and the metric D,
+
+    .. math::
+        x &= (1 - \alpha_t)\, y + \alpha_t z, \qquad \alpha_t = \frac{2}{t + 2}, \\
+        y &\leftarrow \arg\min_u\ G^\top u
+             + \tfrac{L_t}{2} \|u - x\|_D^2 + \lambda \Omega(u),
+             \qquad L_t = 1 + b\, t^{3/2}, \\
+        z &\leftarrow z - (x - y) / \alpha_t ,
+
+    for convex losses as in [1]_. A pass over the samples is K steps, in another random
+    order and grouping each time. D is the metric of `DiagonalSolver` with :math:`c(p)
+    + K - 1` instead of the count: a pair that occurs once is in one batch, where it
+    curves K times as much. Where a pass gains little, the noise of the batches is
+    what is left: K is halved and t begins anew, and when one batch holds all samples
+    `DiagonalSolver` ends the fit, so that the minimum is that of all solvers.
+
+    A step costs about one evaluation of loss and gradient of all samples, since both
+    walk the whole context tree: few large batches suit it. 100 bytes a pair beside the
+    loss. A call of `partial_fit` makes as many steps as the new samples have a share in
+    a pass, and at least four, on batches of all samples so far (their counts are
+    kept). There the gradient of a batch is taken relative to that of the same batch at
+    the start of the call, where the gradient of all samples is known [2]_: a few
+    steps have no noise to average.
+
+    Every penalty, weights of either sign.
+
+    Parameters
+    ----------
+    tol : float, default=None
+        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+
+    max_iter : int, default=None
+        Largest number of passes over the samples, at least 1. None: `max_iter` of the
+        model.
+
+    n_batches : int, default=20
+        K at the start, at least 1; no more than there are samples.
+
+    random_state : int, RandomState instance or None, default=0
+        Of the batches.
+
+    References
+    ----------
+    .. [1] C. Hu, J. Kwok, W. Pan, "Accelerated Gradient Methods for Stochastic
+       Optimization and Online Learning", NIPS 2009.
+
+    .. [2] R. Johnson, T. Zhang, "Accelerating Stochastic Gradient Descent using
+       Predictive Variance Reduction", NIPS 2013.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import StochasticSolver, StructuredLogLinearLM
+    >>> model = StructuredLogLinearLM(
+    ...     penalty="l2", solver=StochasticSolver(n_batches=10)
+    ... )
+    """
+
+    needs = ("step",)
+    incremental = True
+    _parameter_constraints: ClassVar[dict] = {
+        **Solver._parameter_constraints,
+        "n_batches": [Interval(numbers.Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        n_batches: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_batches = n_batches
+        self.random_state = random_state
+
+    def solve(
+        self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
+    ) -> Result:
+        problem = loss.problem
+        steps = self._steps(problem, penalty)
+        g, best, before = np.empty_like(w), Best(), w.copy()
+        first_gain = None  # of the first pass with this number of batches
+        for iteration in range(self.max_iter):
+            if steps.n_batches == 1:
+                return self._finish(loss, penalty, best, w, report)
+            last = best.objective
+            objective, optimality = _evaluate(loss, penalty, w, g)
+            best.update(objective, optimality, before)
+            before[:] = w
+            stop = report(iteration, best.objective, optimality)
+            if optimality <= self.tol:
+                best.history[-1] = objective
+                return Result(w, best.history, objective, optimality, "converged")
+            if stop:
+                return best.result(w, "stopped")
+            if iteration == self.max_iter - 1:
+                break
+            gain = last - objective
+            if iteration and not gain > WORTH * (first_gain or 0.0):
+                w[:] = best.point(w)
+                steps.grow()
+                first_gain = None
+            elif iteration and first_gain is None:
+                first_gain = gain
+            if steps.n_batches > 1:
+                steps.run(w)
+        return best.result(w, "max_iter")
+
+    def learn(
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+        count: np.ndarray,
+    ) -> Result:
+        """The steps that new samples are worth, on batches of all of them.
+
+        Parameters
+        ----------
+        loss, penalty, w, report
+            As for `solve`; of all samples.
+
+        count : ndarray of shape (n_pairs,)
+            Of the new samples alone.
+
+        Returns
+        -------
+        result : Result
+            The better of the start and the end.
+        """
+        problem = loss.problem
+        steps = self._steps(problem, penalty)
+        g, best, before = np.empty_like(w), Best(), w.copy()
+        objective, optimality, slope = *_evaluate(loss, penalty, w, g), np.empty_like(w)
+        best.update(objective, optimality, before)
+        stopped = report(0, objective, optimality)
+        if not stopped:
+            loss.value_and_gradient(w, slope)
+            share = problem.pairs.terminal_counts(count).sum() / problem.total_weight
+            n = max(LEAST, round(share * steps.n_batches))
+            steps.run(w, n, (before, slope))
+            best.update(*_evaluate(loss, penalty, w, g), before)
+            stopped = report(1, best.objective, best.optimality)
+        return best.result(w, "stopped" if stopped else "converged")
+
+    def _steps(self, problem, penalty):
+        rng = check_random_state(self.random_state)
+        return _Steps(problem, penalty, self.n_batches, rng)
+
+    def _finish(self, loss, penalty, best, w, report):
+        """The rest of the iterations, with all samples in one batch."""
+        done = len(best.history)
+        solver = DiagonalSolver(tol=self.tol, max_iter=self.max_iter - done)
+
+        def go_on(iteration, objective, optimality):
+            return report(done + iteration, objective, optimality)
+
+        rest = solver.solve(loss, penalty, w, go_on)
+        return rest._replace(history=best.history + rest.history)
+
+
+def _evaluate(loss, penalty, w, g):
+    """(objective, residual) at w."""
+    f = loss.value_and_gradient(w, g)
+    squared, value = penalty.step(DIAGONAL, w, g, g)
+    return f + value, relative_residual(squared, loss.problem)
+
+
+class _Steps:
+    """The samples in batches, and the steps of a pass.
+
+    A sample here is at most one unit of the weight of a context and class: heavier
+    ones are cut into pieces, so that the batches are alike.
+    """
+
+    def __init__(self, problem, penalty, n_batches, rng):
+        self.problem, self.penalty, self.rng = problem, penalty, rng
+        terminal = problem.pairs.terminal_counts(problem.count)
+        seen = np.flatnonzero(terminal > 0.0)
+        pieces = np.minimum(np.ceil(terminal[seen]), n_batches).astype(np.int64)
+        self.sample = np.repeat(seen, pieces)
+        self.weight = np.repeat(terminal[seen] / pieces, pieces)
+        self.n_batches = min(n_batches, self.sample.size)
+        # The loss of a batch: the same pairs, other counts.
+        batch = copy.copy(problem)
+        batch.count = np.empty(problem.n_pairs)
+        self.loss = LogLinearLoss(batch)
+        self._begin()
+
+    def _begin(self):
+        """The metric of this number of batches, and the first step."""
+        count = self.problem.count
+        metric = copy.copy(self.problem)
+        metric.count = np.where(count > 0.0, count + (self.n_batches - 1.0), 0.0)
+        self.bound = self.penalty.in_metric_of(metric)
+        self.t, self.z = 0, None
+
+    def grow(self):
+        """Batches of twice the size."""
+        self.n_batches //= 2
+        self._begin()
+
+    def run(self, y, n=None, anchor=None):
+        """n steps (default: a pass), from y, which is overwritten.
+
+        anchor: (w, gradient of all samples at w), w the start. The gradient of a batch
+        then counts by how it differs from that of the batch at w.
+        """
+        order = self.rng.permutation(self.sample.size)
+        z = y.copy() if self.z is None else self.z
+        x, g, at_anchor = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+        K = self.n_batches
+        for k in range(K if n is None else n):
+            if k and k % K == 0:
+                order = self.rng.permutation(self.sample.size)
+            alpha = 2.0 / (self.t + 2.0)
+            np.multiply(y, 1.0 - alpha, out=x)
+            x += alpha * z
+            if self.problem.positive:
+                np.maximum(x, 0.0, out=x)
+            if anchor is not None and k == 0:
+                g[:] = anchor[1]
+            else:
+                self._choose(order[k % K :: K])
+                self.loss.value_and_gradient(x, g)
+                if anchor is not None:
+                    self.loss.value_and_gradient(anchor[0], at_anchor)
+                    g -= at_anchor
+                g *= K
+                if anchor is not None:
+                    g += anchor[1]
+            kappa = DIAGONAL * (1.0 + DECAY * self.t**1.5)
+            self.bound.step(kappa, x, g, y)
+            z -= (x - y) / alpha
+            self.t += 1
+        self.z = z
+
+    def _choose(self, samples):
+        """The loss becomes that of these samples."""
+        batch = self.loss.problem
+        batch.count[:] = np.bincount(
+            self.sample[samples], self.weight[samples], minlength=batch.count.size
+        )
+        batch.node_weight = batch.pairs.node_sums(batch.count)
+        _fast.add_up(batch.pair_parent, batch.count)
