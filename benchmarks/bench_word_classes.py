@@ -38,12 +38,21 @@ from sklearn.preprocessing import normalize
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.taxonomy import CutSplit
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 DEPTH = 4
 DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
+# Paths of the joint models: from the newest word, and from older ones.
+OLDER = (
+    "c20(2) c100(2) w(2) c20(1) c100(1) w(1) c100(3) w(3)",
+    "c100(3) w(3) c100(1) c100(2) w(1)",
+    "c100(4) w(4) c100(1) c100(2)",
+    "c100(5) w(5) c100(1)",
+)
+FINE = "c400(1) c400(2) c400(3) c400(4)"
 CLASSES = "c50(1) c50(2) c50(3) c50(4) c50(5) c50(6)"
 
 
@@ -60,6 +69,29 @@ def factored(*paths):
     trees = [(f"tree{i}", refined(p, l2(0.3, 0.87))) for i, p in enumerate(paths)]
     factor = trees[0][1] if len(trees) == 1 else MixtureLM(trees, weights="logistic")
     return FactoredLM(ExchangeClustering(100, offsets=(-1, 1)), factor)
+
+
+def joint(paths, lam, alpha):
+    """Several refined trees in one softmax."""
+    steps = [(f"path{i}", ContextRefiner(path)) for i, path in enumerate(paths)]
+    return JointLogLinear(steps, lam=lam, alpha=alpha, tol=0.03)
+
+
+def factored_joint(*single):
+    """Joint models in both factors; a gate mixes each with a tree of its own."""
+    factors = [
+        joint(["long", DEEP, *OLDER, FINE], 3.0, 0.88),
+        joint(["long", "short", *OLDER[:3]], 2.0, 0.85),
+    ]
+    if single:
+        factors = [
+            MixtureLM(
+                [("joint", of_all), ("single", refined(path, l2(0.3, 0.87)))],
+                weights="logistic",
+            )
+            for of_all, path in zip(factors, single)
+        ]
+    return FactoredLM(ExchangeClustering(100, offsets=(-1, 1)), *factors)
 
 
 def with_kneser_ney(model, weights="em"):
@@ -79,6 +111,14 @@ MODELS = {
     "l2 on the long path": lambda: (refined("long", l2(0.3, 0.88)), DEPTH),
     "factored on the long path": lambda: (factored("long"), DEPTH),
     "factored + Kneser-Ney": lambda: (with_kneser_ney(factored("long")), DEPTH),
+    "joint trees in the factors + Kneser-Ney": lambda: (
+        with_kneser_ney(factored_joint()),
+        6,
+    ),
+    "joint and single trees in the factors + Kneser-Ney": lambda: (
+        with_kneser_ney(factored_joint("short", "long"), "logistic"),
+        6,
+    ),
     "three trees in the factors + Kneser-Ney": lambda: (
         with_kneser_ney(factored("long", "short", DEEP), "logistic"),
         6,

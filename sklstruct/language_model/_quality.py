@@ -7,7 +7,7 @@ import re
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
-from ..loglinear import StructuredLogLinearLM
+from ..loglinear import JointLogLinear, StructuredLogLinearLM
 from ..mixture import FactoredLM, MixtureLM
 from ..smoothing import KneserNeyLM
 from ..word_classes import ContextRefiner, ExchangeClustering
@@ -17,6 +17,14 @@ QUALITIES = ("fast", "good", "better", "best")
 _LONG = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)"
 _SHORT = "c50(1) w(1) c50(2) w(2) c50(3) c50(4)"
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
+# Paths that begin with an older word see what the others lose at a new newest one.
+_OLDER = [
+    "c20(2) c100(2) w(2) c20(1) c100(1) w(1) c100(3) w(3)",
+    "c100(3) w(3) c100(1) c100(2) w(1)",
+    "c100(4) w(4) c100(1) c100(2)",
+    "c100(5) w(5) c100(1)",
+]
+_FINE = "c400(1) c400(2) c400(3) c400(4)"
 _STEP = re.compile(r"c(\d+)\((\d+)\)|w\((\d+)\)")
 
 # The number of classes that stands for "c100": it grows with the root of the number of
@@ -45,15 +53,21 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         Not fitted.
     """
     n_classes = round(_CLASSES_A_ROOT * n_words**0.5)
-    n_classes = max(1, min(_MOST_CLASSES, n_classes, n_words - 2))
+    most = max(1, n_words - 2)
+    n_classes = max(1, min(_MOST_CLASSES, n_classes, most))
 
     def tree(path, alpha=0.87):
-        refiner = ContextRefiner(_cut(path, max_depth, n_classes))
+        refiner = ContextRefiner(_cut(path, max_depth, n_classes, most))
         l2 = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=alpha)
         return make_pipeline(refiner, l2)
 
-    def factored(factor):
-        return FactoredLM(ExchangeClustering(n_classes, offsets=(-1, 1)), factor)
+    def factored(*factors):
+        return FactoredLM(ExchangeClustering(n_classes, offsets=(-1, 1)), *factors)
+
+    def joint(paths, lam, alpha):
+        steps = (_cut(path, max_depth, n_classes, most) for path in paths)
+        kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
+        return JointLogLinear(kept, lam=lam, alpha=alpha, tol=0.03)
 
     if quality == "fast":
         return KneserNeyLM()
@@ -61,24 +75,39 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         return tree(_LONG, 0.88)
     if quality == "better":
         return MixtureLM([("factored", factored(tree(_LONG))), ("kn", KneserNeyLM())])
-    trees = [("long", _LONG), ("short", _SHORT), ("deep", _DEEP)]
-    factor = MixtureLM([(name, tree(path)) for name, path in trees], weights="logistic")
+    of_classes = [
+        ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE], 3.0, 0.88)),
+        ("single", tree(_SHORT)),
+    ]
+    of_words = [
+        ("joint", joint([_LONG, _SHORT, *_OLDER[:3]], 2.0, 0.85)),
+        ("single", tree(_LONG)),
+    ]
+    factors = (
+        MixtureLM(models, weights="logistic") for models in (of_classes, of_words)
+    )
     return MixtureLM(
-        [("factored", factored(factor)), ("kn", KneserNeyLM())], weights="logistic"
+        [("factored", factored(*factors)), ("kn", KneserNeyLM())], weights="logistic"
     )
 
 
-def _cut(path, max_depth, n_classes):
-    """The steps of a path within the windows, with numbers of classes in proportion."""
+def _cut(path, max_depth, n_classes, most):
+    """The steps of a path within the windows, with numbers of classes in proportion;
+    none where it begins beyond them."""
     steps, seen = [], set()
     offsets = (1, 2)[:max_depth]
     for step in path.split():
         classes, position, word_position = _STEP.fullmatch(step).groups()
         where, what, scaled = int(position or word_position), "word", None
+        if where > max_depth:
+            if not steps:
+                return []
+            continue
         if classes:
             scaled = max(1, round(int(classes) * n_classes / _MOST_CLASSES))
+            scaled = min(scaled, most)
             what = ExchangeClustering(scaled, offsets=offsets)
-        if where <= max_depth and (scaled, where) not in seen:
+        if (scaled, where) not in seen:
             seen.add((scaled, where))
             steps.append((what, where))
     return steps

@@ -8,11 +8,14 @@
  * running maxima and sums, combined in one order: the result depends on s alone. */
 SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, float *p)
 {
-    float best[16], sum[16], top, rest = 0.0f, scale;
-    double total;
+    float best[16], sum[16], last[16], top, scale;
+    double total = 0.0;
     ptrdiff_t i, j, body = n - n % 16;
     for (j = 0; j < 16; j++) {
-        best[j] = s[0];
+        /* What is left of a row, filled up with numbers whose exponential is nothing:
+         * one by one these would cost as much as all others. */
+        last[j] = body + j < n ? s[body + j] : -INFINITY;
+        best[j] = last[j];
         sum[j] = 0.0f;
     }
     for (i = 0; i < body; i += 16)
@@ -21,19 +24,18 @@ SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, floa
     top = best[0];
     for (j = 1; j < 16; j++)
         top = best[j] > top ? best[j] : top;
-    for (i = body; i < n; i++)
-        top = s[i] > top ? s[i] : top;
     for (i = 0; i < body; i += 16) {
         for (j = 0; j < 16; j++)
             p[i + j] = sklstruct_expf(s[i + j] - top);
         for (j = 0; j < 16; j++)
             sum[j] += p[i + j];
     }
+    for (j = 0; j < 16; j++)
+        last[j] = sklstruct_expf(last[j] - top);
     for (i = body; i < n; i++) {
-        p[i] = sklstruct_expf(s[i] - top);
-        rest += p[i];
+        p[i] = last[i - body];
+        sum[i - body] += p[i];
     }
-    total = rest;
     for (j = 0; j < 16; j++)
         total += sum[j];
     scale = (float)(1.0 / total);

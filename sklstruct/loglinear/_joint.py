@@ -30,6 +30,7 @@ from ..symbols import Labels
 from ..symbols._encoding import encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from . import _joint_fast as _fast
+from ._estimator import LARGEST
 from ._joint_solver import JointResult, solve_joint
 
 # Samples of one call of the kernel: signals are looked at between calls.
@@ -131,12 +132,8 @@ class JointTrees:
         return out
 
     def depths(self, nodes: np.ndarray) -> np.ndarray:
-        """(n_samples, n_trees) depth of each node, 0 for an empty path."""
-        depth = np.empty(nodes.shape, dtype=np.int32)
-        for t, tree in enumerate(self.trees):
-            here = nodes[:, t] - self.first[t]
-            depth[:, t] = np.searchsorted(tree.level_ptr, here, side="right") - 1
-        return np.maximum(depth, 0)
+        """(n_samples,) depth of each node of the first tree."""
+        return np.searchsorted(self.trees[0].level_ptr, nodes, side="right") - 1
 
 
 class JointLogLinear(
@@ -460,8 +457,15 @@ class JointLogLinear(
         return self._fit_windows(windows, n_symbols, outcome, n_outcomes, sample_weight)
 
     def _fit_windows(self, windows, n_symbols, outcome, n_outcomes, sample_weight):
+        if self.lam > LARGEST:
+            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
         outcome = np.ascontiguousarray(outcome, dtype=np.int32)
         weight = np.ones(outcome.size) if sample_weight is None else sample_weight
+        if not weight.sum() <= LARGEST**2:
+            raise ValueError(
+                f"sample_weight must sum to at most {LARGEST**2:g}, got "
+                f"{weight.sum():g}"
+            )
         trees, pairs, counts, terminals = [], [], [], []
         for ids, size in zip(windows, n_symbols):
             histories = Histories.from_windows(ids, ids.shape[1])

@@ -92,7 +92,10 @@ class JointBlock:
         root: bool,
     ) -> None:
         self.problem, self.root = problem, root
-        self.outcome, self.weight, self.scores = outcome, weight, scores
+        self.outcome, self.scores = outcome, scores
+        # Sums are in single precision, which weights of any size would leave.
+        self.unit = float(weight.max())
+        self.weight = weight if self.unit == 1.0 else weight / self.unit
         n_pairs, tree = problem.n_pairs, problem.tree
         shared = shared[: N_SHARED * n_pairs].reshape(N_SHARED, n_pairs)
         self.g, self.before = shared[3], before[:n_pairs]
@@ -140,11 +143,13 @@ class JointBlock:
 
         def differ(k, lo, hi):
             here = g[lo:hi]
+            if self.unit != 1.0:
+                here *= self.unit
             here -= problem.count[lo:hi]
             here *= problem.beta.of(lo, hi, k)
 
         problem.sum_over(differ)
-        return value
+        return self.unit * value
 
     def step(self) -> float:
         """Make the step of the gradient; the squared residual before it.
@@ -241,21 +246,18 @@ def solve_joint(
         4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
     )  # fmt: skip
+    # Rows in the order of the first tree: others that begin alike are near it.
+    order = np.argsort(paths[0][2], kind="stable")
+    outcome, weight = outcome[order], weight[order]
     scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
     shared, before = np.empty(N_SHARED * largest), np.empty(largest)
     blocks = [
-        JointBlock(problem, terminal, outcome, weight, scores, shared, before, t == 0)
+        JointBlock(
+            problem, terminal[order], outcome, weight, scores, shared, before, t == 0
+        )
         for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
     ]
-    for block in blocks:
-        # Each tree alone would explain the samples; together they share that.
-        block.w[:] = kneser_ney_weights(block.problem)
-        block.w[n_outcomes:] /= len(blocks)
-        if not block.root:
-            block.w[:n_outcomes] = 0.0
-        block.y[:] = block.w
-        block.add(block.w)
-
+    _start(blocks, float(weight.sum()) * float(np.log(n_outcomes)))
     history: list[float] = []
     status, optimality = "max_iter", np.inf
     best, last = np.inf, None  # the objective, the block of the last step
@@ -277,6 +279,27 @@ def solve_joint(
             break
     history.append(_settle(blocks[0], blocks, last, best))
     return JointResult([block.y for block in blocks], history, optimality, status)
+
+
+def _start(blocks, at_zero):
+    """Kneser-Ney's weights, or 0 where the objective is lower or they are not finite:
+    counts can be too large for its discounts."""
+    with np.errstate(all="ignore"):
+        starts = [kneser_ney_weights(block.problem) for block in blocks]
+    if not all(np.isfinite(w).all() for w in starts):
+        return
+    for block, w in zip(blocks, starts):
+        # Each tree alone would explain the samples; together they share that.
+        n_outcomes = block.problem.n_classes
+        w[n_outcomes:] /= len(blocks)
+        if not block.root:
+            w[:n_outcomes] = 0.0
+        block.w[:] = block.y[:] = w
+        block.add(w)
+    if not sum(each.penalty() for each in blocks) + blocks[0].gradient() <= at_zero:
+        for block in blocks:
+            block.w[:] = block.y[:] = 0.0
+        blocks[0].scores[:] = 0.0
 
 
 def _settle(block, blocks, last, best):

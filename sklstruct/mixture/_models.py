@@ -264,7 +264,8 @@ class JointModel(Model):
         self.trees = trees
         self.n_outcomes = trees.n_outcomes
         if facts:
-            self.fact_depths = tuple(tree.max_depth for tree in trees.trees)
+            # The other trees tell a gate little more, and each has a score of columns.
+            self.fact_depths = (trees.trees[0].max_depth,)
 
     def locate(self, contexts: Any) -> NDArray:
         return self.trees.find(contexts)
@@ -278,10 +279,9 @@ class JointModel(Model):
     def facts(self, at: Any) -> NDArray:
         if not self.fact_depths:
             return super().facts(at)
-        # An empty path ends at the root of the first tree, at which all samples are.
-        weight = np.log1p(self.trees.node_weight)[np.maximum(at, 0)]
-        facts = np.stack([self.trees.depths(at), weight], axis=2)
-        return facts.reshape(at.shape[0], -1)
+        node = at[:, 0]
+        depth = self.trees.depths(node)
+        return np.column_stack([depth, np.log1p(self.trees.node_weight[node])])
 
 
 class MixtureModel(Model):
