@@ -438,7 +438,7 @@ class DualNodes:
             np.empty((3, n), dtype=np.int32),
             np.zeros(n, dtype=np.int8),
             np.empty(self.weights.lanes, dtype=np.float32),
-            np.empty((2, wide + 1)),
+            np.empty((4, wide + 1)),
             np.empty(n_classes),
             np.empty(Desk.ranked_bytes(n), dtype=np.int8),
         )

@@ -17,10 +17,14 @@ for. An answer looks into further leaves only while their mass could hold it.
 
 Several trees give the mean of their probabilities. Each class has an upper bound, the
 sum over trees of its probability or of the mass of the leaf it is in; the leaves of
-the class with the largest bound are looked into until it is no bound.
+the class with the largest bound are looked into until it is no bound. For the best
+class alone few bounds are needed: a class that a tree has looked at has at most its
+probability there and the largest ones of the other trees, and is left out where that
+is less than the best so far; classes that no tree has looked at have at most the sum
+of the largest masses.
 
 Cost of a sample: the stored weights of its features at the routing nodes and at b
-leaves a tree, and n_classes steps where k > 1 or there are several trees.
+leaves a tree, and n_classes steps where k > 1.
 """
 
 cimport cython
@@ -66,6 +70,12 @@ cdef int larger_first(const void* a, const void* b) noexcept nogil:
     return (x.node > y.node) - (x.node < y.node)
 
 
+cdef inline double least_log(double a, double b) noexcept nogil:
+    """log of the larger one; a little less, for rounding must not decide."""
+    cdef double least = a if a > b else b
+    return log(least) - 1e-9 if least > 0 else -INFINITY
+
+
 @cython.final
 cdef class Desk:
     """Room for one sample; a thread has its own."""
@@ -83,6 +93,8 @@ cdef class Desk:
     cdef double[::1] a
     cdef double[::1] e
     cdef double[::1] bound      # (n_classes,)
+    cdef double[::1] top        # (n_trees,) the largest that a class can have
+    cdef double[::1] rest       # (n_trees,) and one that was not looked at
     cdef int64_t n_dots
 
     def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t n_classes,
@@ -93,6 +105,7 @@ cdef class Desk:
         self.touched, self.queue, self.items = ints[0], ints[1], ints[2]
         self.state, self.z, self.ranked, self.bound = state, z, ranked, bound
         self.a, self.e = evidence[0], evidence[1]
+        self.top, self.rest = evidence[2], evidence[3]
         self.n_touched = 0
 
     @staticmethod
@@ -422,15 +435,21 @@ cdef class Posterior:
                     self.set(desk, v, OPEN)
                 self.challenge(desk, v, &best, &y)
 
+    cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
+        self, Py_ssize_t v
+    ) noexcept nogil:
+        """The nodes of the classes of a leaf: the first, and the one after the last."""
+        if self.role[v] == LEAF:
+            return self.first_child[v], self.first_child[v] + self.n_child[v]
+        return v, v + 1
+
     cdef inline void challenge(
         self, Desk desk, Py_ssize_t v, double* best, int32_t* y
     ) noexcept nogil:
         """The classes of a leaf that was looked into against the best so far."""
-        cdef Py_ssize_t child, first = v, last = v + 1
+        cdef Py_ssize_t child, first, last
         cdef double p
-        if self.role[v] == LEAF:
-            first = self.first_child[v]
-            last = first + self.n_child[v]
+        first, last = self.classes_below(v)
         for child in range(first, last):
             p = desk.mass[v] + desk.value[child]
             if p > best[0] or (p == best[0] and self.node_class[child] < y[0]):
@@ -471,10 +490,7 @@ cdef class Posterior:
                         self.set_bound(desk, other)
                 v = self.reached(desk, t, y)
             self.exact(desk, t, y, n, x, index)
-            first, last = v, v + 1
-            if self.role[v] == LEAF:
-                first = self.first_child[v]
-                last = first + self.n_child[v]
+            first, last = self.classes_below(v)
             for child in range(first, last):
                 other = self.node_class[child]
                 if desk.bound[other] > -INFINITY:  # not answered yet
@@ -486,6 +502,81 @@ cdef class Posterior:
             if desk.state[self.reached(desk, t, y)] != OPEN:
                 return False
         return True
+
+    cdef double probability(
+        self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """Sum of the probabilities of a class by all trees, which look into it."""
+        cdef Py_ssize_t t
+        cdef double total = 0
+        for t in range(self.terminal.shape[0]):
+            total += exp(self.exact(desk, t, y, n, x, index))
+        return total
+
+    cdef int32_t best_of_several(
+        self, Desk desk, Py_ssize_t n, const float* x, const int32_t* index,
+    ) noexcept nogil:
+        """The most probable class of several trees, all open; -1: bounds are too weak.
+
+        Ties to the smallest. Leaves that are looked into on the way keep their bounds:
+        those of all classes can be asked for afterwards.
+        """
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, t, j, v, child
+        cdef Py_ssize_t first, last
+        cdef Py_ssize_t n_open = 0, at, y
+        cdef double best = -INFINITY, p, unseen = 0, others, least
+        cdef double* top = &desk.top[0]
+        cdef double* mass = &desk.rest[0]
+        cdef int32_t top_y = -1
+        for t in range(n_trees):
+            top[t] = mass[t] = -INFINITY
+        t = 0
+        for j in range(desk.n_touched):
+            v = desk.touched[j]
+            while v >= self.tree_ptr[t + 1]:
+                t += 1
+            if desk.state[v] != OPEN:
+                mass[t] = desk.mass[v] if desk.mass[v] > mass[t] else mass[t]
+                continue
+            desk.items[n_open] = <int32_t>v
+            n_open += 1
+            first, last = self.classes_below(v)
+            for child in range(first, last):
+                p = desk.mass[v] + desk.value[child]
+                top[t] = p if p > top[t] else top[t]
+        for t in range(n_trees):
+            mass[t] = exp(mass[t])
+            top[t] = exp(top[t])
+            unseen += mass[t]
+            top[t] = mass[t] if mass[t] > top[t] else top[t]
+        # the favourites of each tree first: they leave little to the others
+        for at in range(2):
+            t = 0
+            for j in range(n_open):
+                v = desk.items[j]
+                while v >= self.tree_ptr[t + 1]:
+                    t += 1
+                others = 0
+                for s in range(n_trees):
+                    others += top[s] if s != t else 0
+                first, last = self.classes_below(v)
+                least = least_log(best - others, top[t] if at == 0 else 0)
+                for child in range(first, last):
+                    if desk.mass[v] + desk.value[child] < least:
+                        continue
+                    y = self.node_class[child]
+                    p = 0
+                    for s in range(n_trees):
+                        p += exp(self.term(desk, s, y))
+                    if p < best:
+                        continue
+                    p = self.probability(desk, y, n, x, index)
+                    if p > best or (p == best and y < top_y):
+                        best = p
+                        top_y = <int32_t>y
+                        least = least_log(best - others, top[t] if at == 0 else 0)
+        return top_y if unseen < best * (1 - 1e-9) else -1
 
     cdef double log_mean(
         self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
@@ -507,14 +598,35 @@ cdef class Posterior:
             total += exp(desk.e[t] - top)
         return top + log(total / n_trees)
 
+    cdef void best_by_bounds(
+        self, Desk desk, int32_t[::1] best, double[::1] log_proba, Py_ssize_t n,
+        const float* x, const int32_t* index,
+    ) noexcept nogil:
+        """The most probable classes, as many as `best` holds; all trees are open."""
+        cdef Py_ssize_t y, k, top_y, n_classes = desk.bound.shape[0]
+        cdef double top
+        for y in range(n_classes):
+            self.set_bound(desk, y)
+        for k in range(best.shape[0]):
+            while True:
+                top, top_y = -INFINITY, 0
+                for y in range(n_classes):
+                    if desk.bound[y] > top:
+                        top, top_y = desk.bound[y], y
+                if self.settled(desk, top_y):
+                    break
+                self.lower(desk, top_y, n, x, index)
+            best[k] = <int32_t>top_y
+            log_proba[k] = self.log_mean(desk, top_y, n, x, index)
+            desk.bound[top_y] = -INFINITY
+
     def search(self, Rows rows, Desk desk, int32_t[:, ::1] best,
                double[:, ::1] log_proba, int64_t[::1] n_dots, int32_t[::1] stop):
         """The k most probable classes of each row, k columns of `best`."""
         cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i, y, k, n, t, top_y, n_classes = desk.bound.shape[0]
+        cdef Py_ssize_t i, n, t, top_y
         cdef const float* x = NULL
         cdef const int32_t* index = NULL
-        cdef double top
         with nogil:
             for i in range(rows.n):
                 n = rows.row(i, &x, &index)
@@ -526,20 +638,14 @@ cdef class Posterior:
                 else:
                     for t in range(self.terminal.shape[0]):
                         self.open_tree(desk, t, n, x, index)
-                    for y in range(n_classes):
-                        self.set_bound(desk, y)
-                    for k in range(best.shape[1]):
-                        while True:
-                            top, top_y = -INFINITY, 0
-                            for y in range(n_classes):
-                                if desk.bound[y] > top:
-                                    top, top_y = desk.bound[y], y
-                            if self.settled(desk, top_y):
-                                break
-                            self.lower(desk, top_y, n, x, index)
-                        best[i, k] = <int32_t>top_y
-                        log_proba[i, k] = self.log_mean(desk, top_y, n, x, index)
-                        desk.bound[top_y] = -INFINITY
+                    top_y = -1
+                    if best.shape[1] == 1:
+                        top_y = self.best_of_several(desk, n, x, index)
+                    if top_y >= 0:
+                        best[i, 0] = <int32_t>top_y
+                        log_proba[i, 0] = self.log_mean(desk, top_y, n, x, index)
+                    else:
+                        self.best_by_bounds(desk, best[i], log_proba[i], n, x, index)
                     n_dots[i] = desk.n_dots
                 if over(&watch, (desk.n_dots + 64) * (n + 8)):
                     break
