@@ -21,7 +21,7 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from importlib import import_module
@@ -68,6 +68,11 @@ def find_client(client: Any) -> Any:
     elif isinstance(client, str):
         found = distributed.get_client(address=client)
     elif client is None:
+        if _inside_a_task(distributed):
+            raise RuntimeError(
+                "client: a task of a cluster cannot train on the workers, one of which "
+                "it keeps busy; use LanguageModel where whole fits are sent to workers"
+            )
         try:
             found = distributed.get_client()
         except ValueError as exc:
@@ -87,8 +92,25 @@ def find_client(client: Any) -> Any:
     return found
 
 
+def _inside_a_task(distributed):
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
+
+
 class SchedulerLost(RuntimeError):
     """The cluster is gone in the middle of a fit."""
+
+
+def _result(future):
+    try:
+        return future.result()
+    except CancelledError as exc:
+        raise SchedulerLost(
+            f"client: the cluster was lost while it counted the text ({exc})"
+        ) from exc
 
 
 class AnswerLog:
@@ -97,13 +119,11 @@ class AnswerLog:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="sklstruct-")  # noqa: SIM115
         self._restart = 0  # where the answers before the first state end
-        self._stored = None
-        self.size = 0
 
     def add(self, value: Any) -> None:
+        """The next answer."""
         self._file.seek(0, os.SEEK_END)
         pickle.dump(value, self._file, protocol=5)
-        self.size += 1
 
     def mark_start(self) -> None:
         """The answers so far are needed whatever state is loaded."""
@@ -125,6 +145,7 @@ class AnswerLog:
             yield value
 
     def close(self) -> None:
+        """The file goes."""
         self._file.close()
 
 
@@ -204,15 +225,17 @@ class Cluster:
     client : distributed.Client
         The way to the cluster.
 
-    parts : iterable
-        Parts of the text, what `read_part` takes, or futures of such.
+    parts : callable
+        Gives the parts of the text, what `read_part` takes or futures of such: called
+        again where they are needed again.
     """
 
-    def __init__(self, client: Any, parts: Iterable) -> None:
+    def __init__(self, client: Any, parts: Callable[[], list]) -> None:
         self.client = client
-        self._parts = list(parts)
+        self._parts = parts
         self._check_workers()
-        self._labels: Labels | None = None
+        self._texts: list | None = None
+        self._counted: list | None = None
 
     def _check_workers(self):
         if not self.client.nthreads():
@@ -241,10 +264,10 @@ class Cluster:
 
     def read(self) -> Iterator[tasks.Words]:
         """Number every part; their words."""
-        self._texts = [self.submit(tasks.read_part, part) for part in self._parts]
+        self._texts = [self.submit(tasks.read_part, part) for part in self._parts()]
         words = [self.submit(tasks.count_words, text) for text in self._texts]
-        for future in words:
-            yield future.result()
+        while words:
+            yield _result(words.pop(0))
 
     def count(
         self,
@@ -254,21 +277,37 @@ class Cluster:
         n_shards: int,
     ) -> None:
         """Count every part, and say where to cut."""
-        given = self.submit(tasks.as_given, labels)
-        self._counted = [
-            self.submit(tasks.count_part, text, given, estimator, max_depth)
-            for text in self._texts
-        ]
+        self._how = labels, estimator, max_depth
         sizes, self.n_levels = np.zeros(labels.n_symbols), 1
-        for future in [self.submit(tasks.measure_part, c) for c in self._counted]:
-            part_sizes, n_levels = future.result()
+        counted = self._count_parts()
+        for future in [self.submit(tasks.measure_part, c) for c in counted]:
+            part_sizes, n_levels = _result(future)
             sizes += part_sizes
             self.n_levels = max(self.n_levels, n_levels)
         self.bounds = shard_bounds(sizes, n_shards)
 
+    def _count_parts(self):
+        if self._counted is None:
+            if self._texts is None:
+                self._texts = [self.submit(tasks.read_part, p) for p in self._parts()]
+            labels, *how = self._how
+            given = self.submit(tasks.as_given, labels)
+            self._counted = [
+                self.submit(tasks.count_part, text, given, *how) for text in self._texts
+            ]
+            self._texts = None  # they go when they are counted
+        return self._counted
+
+    def release(self) -> None:
+        """Forget the counts of the parts; they are counted again for lost shards."""
+        self._counted = None
+
     def shard(self, k: int) -> Any:
         """A future of the counts of a shard, merged two by two."""
-        found = [self.submit(tasks.cut_part, c, self.bounds[k]) for c in self._counted]
+        found = [
+            self.submit(tasks.cut_part, counted, self.bounds[k])
+            for counted in self._count_parts()
+        ]
         while len(found) > 1:
             rest = found[len(found) // 2 * 2 :]
             found = [
@@ -453,6 +492,8 @@ class ShardDriver:
                 tasks.ShardFit, counts[k], self._estimator, k, self._cluster.n_levels,
                 checkpoint, wanted, actor=True, pure=False,
             )  # fmt: skip
+        del counts
+        self._cluster.release()
         for k in which:
             self._actors[k] = self._place(k)
 

@@ -52,7 +52,8 @@ class DaskLanguageModel(LanguageModel):
         :class:`~sklstruct.smoothing.WittenBellLM` or
         :class:`~sklstruct.smoothing.KatzLM`. With `checkpoint` of a log-linear model,
         a file in a folder that all workers and the client see, the shards keep their
-        states beside it, and `fit` goes on from there.
+        states beside it, and `fit` goes on from there. Its `n_jobs` is the number of
+        threads for each shard.
 
     max_depth, min_count, max_vocabulary, unknown, start, end, vocabulary, \
 out_of_vocabulary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
@@ -20,12 +20,15 @@ from ..symbols._text import NumberedText
 _MOST_BYTES = 1 << 25
 _LEAST_BYTES = 1 << 16
 
+# A part of sentences, which is sent: Dask warns of messages above 10 MB.
+_MOST_TOKENS = 1 << 20
+
 # Parts for a thread, so that all are busy to the end.
 _PARTS_PER_THREAD = 2
 
 
-def text_parts(X: Any, client: Any) -> list:
-    """Parts of the sentences X: what `read_part` takes, or futures of it.
+def text_parts(X: Any, client: Any) -> Callable[[], list]:
+    """What gives the parts of a text: what `read_part` takes, or futures of it.
 
     Parameters
     ----------
@@ -37,13 +40,27 @@ def text_parts(X: Any, client: Any) -> list:
     """
     n_parts = _PARTS_PER_THREAD * max(1, sum(client.nthreads().values()))
     if isinstance(X, import_module("dask.bag").Bag):
-        return client.compute(X.to_delayed())
+        partitions = X.to_delayed()
+        return lambda: client.compute(partitions)
     if isinstance(X, TextFile):
         size = sum(os.path.getsize(path) for path in X.paths)
-        return X.split(int(np.clip(size // n_parts + 1, _LEAST_BYTES, _MOST_BYTES)))
+        size = int(np.clip(size // n_parts + 1, _LEAST_BYTES, _MOST_BYTES))
+        state = X.state()
+
+        def split():
+            if X.state() != state:
+                raise RuntimeError(
+                    f"{X!r} changed between two readings; fit again when nothing "
+                    "writes to it"
+                )
+            return X.split(size)
+
+        return split
     text = number_sentences(X)
+    n_parts = max(n_parts, text.tokens.size // _MOST_TOKENS)
     cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
-    return [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
+    parts = [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
+    return lambda: parts
 
 
 def _part(text, first, last):

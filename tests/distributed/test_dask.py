@@ -1,5 +1,6 @@
 """DaskLanguageModel on local clusters."""
 
+import gc
 import io
 import os
 import pickle
@@ -7,6 +8,8 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import joblib
 import numpy as np
@@ -389,10 +392,50 @@ def test_workers_with_other_versions(client, monkeypatch):
         )
 
 
+def fit_inside():
+    DaskLanguageModel(WittenBellLM()).fit(["a"])
+
+
+def test_fits_inside_a_task_are_refused(client):
+    with pytest.raises(RuntimeError, match="client: a task of a cluster cannot train"):
+        client.submit(fit_inside, pure=False).result()
+
+
+def shard_threads():
+    return [t for t in threading.enumerate() if t.name == "sklstruct-shard"]
+
+
+def stored(client):
+    return {key for keys in client.has_what().values() for key in keys}
+
+
+def test_nothing_is_left_on_the_workers(client, monkeypatch):
+    model = DaskLanguageModel(StructuredLogLinearLM(), max_depth=2, n_shards=3)
+    before = stored(client)
+    Chaos(monkeypatch, 9, lose_actor)
+    model.fit(sentences(50))
+    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Halt):
+        Chaos(patch, 9, halt)
+        model.fit(sentences(50))
+    deadline = time.monotonic() + 20
+    while (shard_threads() or stored(client) - before) and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.1)
+    assert not shard_threads()
+    assert not stored(client) - before
+
+
 def test_dask_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'sklstruct\[distributed\]'"):
         DaskLanguageModel().fit(["a"])
+
+
+def test_a_client_by_its_address(client):
+    model = DaskLanguageModel(WittenBellLM(), client=client.scheduler.address)
+    assert clone(model.fit(["a b", "b a"])).client == client.scheduler.address
+    assert pickle.loads(pickle.dumps(model)).client == client.scheduler.address
 
 
 def test_clones_share_the_client_and_pickles_have_none(client):
