@@ -27,9 +27,10 @@ tolerance and by DualLinearClassifier at its default: CPU seconds, the objective
 double precision, and by how much ours is larger (`excess`, relative).
 
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1: every model has one thread.
-Peers (`--peer`): omikuji (one tree and three) and napkinXC (hierarchical softmax).
-omikuji is asked sample by sample, as its Python interface has it. PECOS (libpecos
-1.2.8) installs, but asks for what SciPy 1.17 and NumPy 2 no longer have.
+Peers (`--peer`): omikuji (one tree and three), napkinXC (hierarchical softmax) and
+PECOS (XLinear, libpecos). omikuji is asked sample by sample, as its Python interface
+has it. PECOS 1.2.8 asks for what SciPy 1.17 and NumPy 2 have elsewhere: `Pecos` puts
+that back.
 """
 
 import multiprocessing
@@ -56,7 +57,7 @@ from sklstruct.linear import DualLinearClassifier
 from sklstruct.taxonomy import KMeansSplit, RandomSplit, choose_shape
 
 N_SPLITS = 3
-PEERS = ("omikuji", "napkinxc")
+PEERS = ("omikuji", "napkinxc", "libpecos")
 
 # ------------------------------------------------------------------------- data
 
@@ -185,6 +186,7 @@ MODELS = {
     "omikuji": lambda C: Omikuji(1, C),
     "omikuji, 3 trees": lambda C: Omikuji(3, C),
     "napkinXC": lambda C: Napkinxc(C),
+    "PECOS": lambda C: Pecos(C),
 }
 GRIDS = {
     "tree": HINGE + LOG,
@@ -202,6 +204,7 @@ GRIDS = {
     "omikuji": [0.3, 1.0, 3.0],
     "omikuji, 3 trees": [0.3, 1.0, 3.0],
     "napkinXC": [3.0, 10.0, 30.0],
+    "PECOS": [0.3, 1.0, 3.0],
 }
 # Every which class the settings are compared on, where a fit takes long.
 EVERY = {
@@ -237,7 +240,7 @@ LEFT_OUT = {
 }
 # Sets that a model is for.
 ONLY = {"tree, leaves chosen": ("clinc150", "languages")}
-PEER_OF = {"omikuji": "omikuji", "napkinXC": "napkinxc"}
+PEER_OF = {"omikuji": "omikuji", "napkinXC": "napkinxc", "PECOS": "libpecos"}
 
 
 class Omikuji:
@@ -308,6 +311,53 @@ class Napkinxc:
 
     def n_bytes(self):
         return size_of(self.folder.name)
+
+
+class Pecos:
+    """XLinear along a tree of hierarchical 2-means over its label embeddings."""
+
+    def __init__(self, C):
+        self.C = C
+
+    @staticmethod
+    def mend():
+        """Names and behaviour of older SciPy and NumPy, for PECOS alone."""
+        import pecos.utils.smat_util as util
+        from scipy.sparse import _sputils, sputils
+
+        class OlderNumpy:
+            def __getattr__(self, name):
+                return getattr(np, name)
+
+            @staticmethod
+            def array(*args, copy=True, **kwargs):
+                return np.array(*args, copy=copy or None, **kwargs)
+
+        sputils.get_index_dtype = _sputils.get_index_dtype
+        util.np = OlderNumpy()
+
+    def fit(self, X, y):
+        self.mend()
+        from pecos.xmc import Indexer, LabelEmbeddingFactory
+        from pecos.xmc.xlinear.model import XLinearModel
+
+        shape = y.size, int(y.max()) + 1
+        one = np.ones(y.size, dtype=np.float32)
+        Y = sp.csr_matrix((one, (np.arange(y.size), y)), shape=shape)
+        start = time.process_time()
+        means = LabelEmbeddingFactory.create(Y, X, method="pifa")
+        tree = Indexer.gen(means, indexer_type="hierarchicalkmeans", threads=1)
+        self.model = XLinearModel.train(X, Y, C=tree, Cp=self.C, Cn=self.C, threads=1)
+        self.seconds = time.process_time() - start
+        return self
+
+    def predict(self, X):
+        return self.model.predict(X, only_topk=1, threads=1).indices.astype(int)
+
+    def n_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.save(folder)
+            return size_of(folder)
 
 
 def size_of(folder):
