@@ -231,8 +231,8 @@ def _read(
         raise ValueError(f"{path} has a feature beyond 2^31 - 1")
     if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
         raise ValueError(
-            f"{path} has labels or values that are not finite in {dtype}, line "
-            f"{_first_not_finite(X, y) + 1 + (sizes is not None)}"
+            f"{path} has labels or values that are not finite in {dtype}, first in "
+            f"sample {_first_not_finite(X, y) + 1}"
         )
     if sizes is not None and (
         y.size != sizes[0] or (X.nnz and X.indices.max() >= sizes[1])

@@ -104,10 +104,10 @@ def test_bad_files(tmp_path):
         "1 3:\n": "no sample",
         "1 3:1 2:1\n": "sorted and unique",
         "1 3:1 3:1\n": "sorted and unique",
-        "1 1:1\nnan 2:1\n": "not finite in float32, line 2",
-        "1 1:1\n2 2:inf\n": "not finite.*line 2",
+        "1 1:1\nnan 2:1\n": "not finite in float32, first in sample 2",
+        "1 1:1\n2 2:inf\n": "not finite.*sample 2",
         "1 1:1\n2 2:1e39\n": "not finite",
-        "2 10 4\n1 1:1\n2 2:nan\n": "not finite in float32, line 3",
+        "2 10 4\n1 1:1\n2 2:nan\n": "not finite in float32, first in sample 2",
         "1 2147483648:1\n": "too large|2\\^31",
         "1 99999999999:1\n": "no sample|2\\^31",
     }.items():
