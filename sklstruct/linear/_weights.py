@@ -74,7 +74,7 @@ class Division(NamedTuple):
     def of(
         cls, X: NDArray | sp.csr_matrix, start: int, stop: int, divide: bool = True
     ) -> Division:
-        """Of rows start to stop of X, float32 and int32; else all are shared."""
+        """Of rows start to stop of X, float32 and int32; undivided, all are shared."""
         n, d = stop - start, X.shape[1]
         rows = as_rows(X, start, stop)
         own = np.zeros(n, dtype=np.float32)
