@@ -48,8 +48,8 @@ class JointTrees:
     pairs : list of Pairs
         Of each tree.
 
-    weight : list of ndarray of shape (n_nodes of the tree,)
-        Weight of the training samples at or below each node.
+    weight : ndarray of shape (n_nodes of the first tree,)
+        Weight of the training samples at or below each of its nodes.
 
     beta : ndarray of shape (depth + 1,)
         Weight of the features of each depth.
@@ -59,7 +59,7 @@ class JointTrees:
         self,
         trees: list[ContextTree],
         pairs: list[Pairs],
-        weight: list[np.ndarray],
+        weight: np.ndarray,
         beta: np.ndarray,
     ) -> None:
         self.trees = trees
@@ -83,7 +83,7 @@ class JointTrees:
         self.ptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
         self.target = np.concatenate(target).astype(np.int32)
         self.beta = np.concatenate(scale)
-        self.node_weight = np.concatenate(weight)
+        self.node_weight = weight
         self.w = np.zeros(self.target.size)
 
     def find(self, windows: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -477,8 +477,7 @@ class JointLogLinear(
             terminals.append(terminal)
         deepest = max(tree.max_depth for tree in trees)
         beta = float(self.alpha) ** np.arange(deepest + 1)
-        totals = [here.node_sums(count) for here, count in zip(pairs, counts)]
-        joint = JointTrees(trees, pairs, totals, beta)
+        joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
         check_memory(
             16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
         )

@@ -415,11 +415,14 @@ class FactoredModel(Model):
         for v in np.flatnonzero(tree.n_child).tolist():
             a = tree.first_child[v]
             children = slice(a, a + tree.n_child[v])
-            total[:, children] = total[:, [v]]
-            model = self.models[v]
-            if model is not None:
-                total[:, children] += model.rows(model.locate(self._contexts(at, v)))
-        return total[:, tree.terminal[0]]
+            above, model = total[:, [v]], self.models[v]
+            if model is None:
+                total[:, children] = above
+            else:
+                rows = model.rows(model.locate(self._contexts(at, v)))
+                np.add(above, rows, out=total[:, children])
+        # Several times faster than an index of columns.
+        return np.take(total, tree.terminal[0], axis=1)
 
     def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
         """Best first over the nodes.
