@@ -170,9 +170,9 @@ class Keeper:
         _write(self.path, self.identity, state)
 
 
-def digest(*arrays: np.ndarray | None) -> str:
-    """A short text that tells arrays apart."""
-    found = blake2b(digest_size=8)
+def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
+    """A short text, of so many bytes, that tells arrays apart."""
+    found = blake2b(digest_size=size)
     for array in arrays:
         if array is None:
             found.update(b"None")

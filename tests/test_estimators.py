@@ -50,7 +50,7 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
 )
-from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.language_model import CacheLM, LanguageModel, VariableOrderLM
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import (
     L1,
@@ -78,7 +78,6 @@ from sklstruct.smoothing import (
     JelinekMercerLM,
     KatzLM,
     PrunedKneserNeyLM,
-    VariableOrderLM,
     WittenBellLM,
 )
 from sklstruct.taxonomy import (
@@ -215,6 +214,7 @@ TABLE = [
     smoother(JelinekMercerLM()),
     smoother(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
     smoother(VariableOrderLM(lam=0.1)),
+    smoother(VariableOrderLM(lam=0.1, growth="active_set")),
     smoother(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),

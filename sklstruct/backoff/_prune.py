@@ -22,7 +22,7 @@ from scipy.special import rel_entr
 
 from .._checks import as_floats, check_length
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import Pairs
+from ..context_tree import ContextTree, Histories, Pairs
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel
@@ -366,6 +366,68 @@ def keep_prefixes(pairs: Pairs, ahead: np.ndarray, cheap: np.ndarray) -> np.ndar
         keep[here] |= needed[ahead[here]]
         needed[node[here][keep[here]]] = True
     return keep
+
+
+def add_prefixes(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
+    """The same distribution, with all that leads to the contexts of a model.
+
+    An automaton reads the symbols of a context "h y" from "h" on, and a file of n-grams
+    has its back-off weight beside the n-gram "h y": so "h" becomes a context, and
+    (h, y) a pair, with the probability that backing off gives it.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Over a trie. Where its labels have no symbols nothing is added.
+
+    Returns
+    -------
+    model : BackoffModel
+
+    place : int32 ndarray of shape (n_pairs before,)
+        The number of each pair of the model before.
+    """
+    pairs, old = model.pairs, model.pairs.tree
+    if old.max_depth < 2 or model.labels.symbols is None:
+        return model, np.arange(pairs.n_pairs, dtype=np.int32)
+    shorter = windows = old.windows()
+    rows = [windows]
+    for _ in range(2, old.n_levels):
+        shorter = _without_newest(shorter)
+        rows.append(shorter)
+    histories = Histories.from_windows(np.concatenate(rows), windows.shape[1])
+    tree, terminal = ContextTree.from_histories(histories, old.n_symbols)
+    node = terminal[: old.n_nodes]  # of each that there was
+
+    windows = tree.windows()
+    before = tree.find_windows(_without_newest(windows))
+    newest = model.labels.class_of_symbol[windows[:, -1]]
+    leads = np.flatnonzero((tree.levels() > 1) & (newest >= 0))
+    size = np.int64(pairs.n_classes)
+    key = np.unique(
+        np.concatenate(
+            [
+                node[pairs.nodes()] * size + pairs.target,
+                before[leads] * size + newest[leads],
+            ]
+        )
+    )
+    at, target = np.divmod(key, size)
+    ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
+    np.cumsum(np.bincount(at, minlength=tree.n_nodes), out=ptr[1:])
+    larger = Pairs.of_arrays(tree, ptr, target.astype(np.int32))
+    place = larger.find(node[pairs.nodes()], pairs.target)
+    log_prob = model.log_proba(old.find_windows(windows)[at], target.astype(np.int32))
+    log_prob[place] = model.log_prob
+    log_backoff = np.zeros(tree.n_nodes)
+    log_backoff[node] = model.log_backoff
+    return BackoffModel(larger, log_prob, log_backoff, model.labels), place
+
+
+def _without_newest(windows):
+    shorter = np.full_like(windows, -1)
+    shorter[:, 1:] = windows[:, :-1]
+    return shorter
 
 
 def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:

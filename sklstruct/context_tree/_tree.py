@@ -600,6 +600,23 @@ class ContextTree:
             out.append(np.concatenate(parts) if parts else np.empty(0, np.int32))
         return out
 
+    def windows(self) -> np.ndarray:
+        """The contexts of a trie as rows that `find_windows` takes.
+
+        Returns
+        -------
+        windows : int32 ndarray of shape (n_nodes, max(max_depth, 1))
+            Symbol ids, last column the most recent; -1 where the context has ended.
+        """
+        self.check_trie("windows")
+        width = max(self.n_levels - 1, 1)
+        windows = np.full((self.n_nodes, width), -1, dtype=np.int32)
+        for k in range(1, self.n_levels):
+            here = self.level(k)
+            windows[here] = windows[self.parent[here]]
+            windows[here, width - k] = self.symbol[here]
+        return windows
+
     # ----------------------------------------------------------- object model
 
     def __eq__(self, other):

@@ -3,6 +3,7 @@
 from ._cache import CacheLM
 from ._cache_state import CacheState
 from ._language_model import LanguageModel
+from ._variable_order import VariableOrderLM
 from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
 __all__ = [
@@ -10,5 +11,6 @@ __all__ = [
     "CacheState",
     "ExpectedWindows",
     "LanguageModel",
+    "VariableOrderLM",
     "WeightedAutomaton",
 ]

@@ -490,6 +490,8 @@ class LanguageModel(
             estimator = quality_estimator(self.estimator, self.max_depth, 1000)
         else:
             estimator = clone(self.estimator)
+            if getattr(estimator, "warm_start", False):
+                estimator = self._previous(estimator)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
             estimator, "predict_proba"
         ):
@@ -499,6 +501,13 @@ class LanguageModel(
                 "predict_proba"
             )
         return estimator
+
+    def _previous(self, estimator):
+        """The fitted estimator with these parameters, which starts where it is."""
+        previous = getattr(self, "estimator_", None)
+        if type(previous) is not type(estimator) or self._read_model is not None:
+            return estimator
+        return previous.set_params(**estimator.get_params(deep=False))
 
     def _fit_large(self, estimator, text, X, y, sample_weight, X_val):
         """Count the parts of a text one by one, and fit on the merged counts."""

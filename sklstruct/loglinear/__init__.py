@@ -4,6 +4,7 @@ from .._checkpoint import Checkpoint
 from ._cv import StructuredLogLinearLMCV
 from ._estimator import StructuredLogLinearLM
 from ._joint import JointLogLinear
+from ._memory import FitMemory
 from ._path import LamPath, lam_max, lam_path
 from ._penalties import (
     L1,
@@ -38,6 +39,7 @@ __all__ = [
     "DiagonalSolver",
     "ElasticNet",
     "FistaSolver",
+    "FitMemory",
     "GISSolver",
     "IISSolver",
     "JointLogLinear",

@@ -165,7 +165,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         **{
             name: constraint
             for name, constraint in StructuredLogLinearLM._parameter_constraints.items()
-            if name != "checkpoint"
+            if name not in ("checkpoint", "memory")
         },
         **VALIDATION_CONSTRAINT,
         "search": [list, tuple, None],
@@ -365,8 +365,10 @@ class _Search:
         model = self.model
         problem = model._problem(self.pairs, self.count, settings, self.parallel)
         loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
-        w = model._start(problem, loss, bound) if self.w is None else self.w.copy()
-        if self.w is not None:
+        if self.w is None:
+            w = model._start(problem, loss, bound, settings)
+        else:
+            w = self.w.copy()
             # The scores of the best fit: alpha alone may have changed.
             for k, ratio in enumerate(self.beta / problem.beta_by_depth):
                 if ratio != 1.0:

@@ -25,10 +25,12 @@ from ..backoff._estimator import BackoffClassifier, Report
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._loss import LogLinearLoss
+from ._memory import FitMemory, Solution
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
 from ._solvers import SOLVERS, Solver, make_solver
 from ._start import kneser_ney_weights
+from ._warm import rescaled_weights, warm_weights
 
 # Largest strength and feature weight: squares of products of the two, times a count,
 # stay far inside the range of floating point numbers.
@@ -150,7 +152,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     warm_start : bool, default=False
         Start from the weights of the previous `fit` when the pairs are the same
         (another `lam`, `alpha` or penalty on the same data), as if it were the first
-        fit otherwise.
+        fit otherwise. With a `memory`, the fits of other clones count as previous.
+
+    memory : FitMemory, default=None
+        Where fits of the same samples share the counted tree and, with `warm_start`,
+        their solutions: in a grid search the tree is counted once a fold. See
+        `FitMemory`.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file to which `fit` writes its state every minute, or as often as a
@@ -272,6 +279,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
+        "memory": [FitMemory, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
@@ -293,6 +301,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         max_iter: int = 300,
         warm_start: bool = False,
         checkpoint: str | os.PathLike | Checkpoint | None = None,
+        memory: FitMemory | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -310,6 +319,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.memory = memory
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
@@ -464,6 +474,47 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return super()._counts_so_far()
 
+    def count_tokens(
+        self,
+        tokens: np.ndarray,
+        max_depth: int,
+        labels: Labels,
+        *,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
+    ) -> tuple[Pairs, np.ndarray]:
+        """Pairs and counts, from the memory where they are in it."""
+
+        def count():
+            return super(StructuredLogLinearLM, self).count_tokens(
+                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+            )
+
+        if self.memory is None:
+            return count()
+        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
+        text = digest(tokens, sample_weight, size=32)
+        return self.memory.counted(
+            ("tokens", text, depth, labels.n_symbols, labels.n_classes, skip), count
+        )
+
+    def _count(self, reader, data, keep, target, sample_weight):
+        def count():
+            return super(StructuredLogLinearLM, self)._count(
+                reader, data, keep, target, sample_weight
+            )
+
+        if self.memory is None or not isinstance(data, np.ndarray):
+            return count()
+        text = digest(data, keep, target, sample_weight, size=32)
+        sizes = self.max_depth, reader.symbols.size, self.classes_.size
+        return self.memory.counted(("windows", text, *sizes), count)
+
+    def _fit_labelled(self, pairs, count, max_depth, labels, overwrite):
+        # What is in the memory serves other fits.
+        overwrite = overwrite and self.memory is None
+        return super()._fit_labelled(pairs, count, max_depth, labels, overwrite)
+
     def _continue(self, place):
         self._carried = place(), self.coef_, self._counts.count
 
@@ -535,8 +586,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _fit_tree(self, pairs, count):
         return self._fit_pairs(pairs, count)[1:]
 
-    def _problem(self, pairs, count, settings, parallel):
-        """The problem of some settings, with errors about those that do not fit it."""
+    def _problem(
+        self, pairs, count, settings, parallel, *, node_weight=None, depth=None
+    ):
+        """The problem of some settings, with errors about those that do not fit it.
+
+        `node_weight` and the `depth` of the whole tree are given where only a part of
+        it is made.
+        """
         penalty = settings.penalty
         if pairs.tree.span is not None and not penalty.collapsible:
             raise ValueError(
@@ -544,7 +601,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 "suffixes equal, so it cannot be fitted on a collapsed tree; use "
                 "SuffixTreeVectorizer(collapse=False), or penalty='tree_linf'"
             )
-        depth = pairs.tree.max_depth
+        if depth is None:
+            depth = pairs.tree.max_depth
         beta = _by_depth("alpha", settings.alpha, depth, positive=True)
         depth_weight = _by_depth(
             "depth_weight", settings.depth_weight, depth, positive=False
@@ -555,7 +613,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             depth_weight[0] = 0.0
         problem = Problem(
             pairs, count, beta, settings.lam * depth_weight, positive=self.positive,
-            parallel=parallel,
+            parallel=parallel, node_weight=node_weight,
         )  # fmt: skip
         if not problem.total_weight <= LARGEST**2:
             raise ValueError(
@@ -620,7 +678,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                     lambda: self._identity(problem, settings, solver)
                 )
                 carried = vars(self).pop("_carried", None)  # from the batches before
-                w = self._start(problem, loss, bound, carried)
+                w = self._start(problem, loss, bound, settings, carried)
                 if carried is not None and solver.incremental:
                     place, _, before = carried
                     new = problem.count.copy()
@@ -633,6 +691,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             if trie is not problem:
                 loss = LogLinearLoss(trie)
             log_prob, log_backoff = loss.backoff(w)
+        self._keep_solution(problem, settings, result.w)
         self.coef_ = result.w
         self.n_iter_ = len(result.history)
         self.objective_ = np.array(result.history)
@@ -682,13 +741,33 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
         }
 
-    def _start(self, problem, loss, penalty, carried=None):
+    def _solution(self, problem, settings, w):
+        """Weights, and what they are to minimise."""
+        kind = repr(settings.penalty), problem.positive
+        strength = problem.strength_by_depth / (settings.lam or 1.0)
+        return Solution(kind, problem.beta_by_depth, strength, settings.lam, w)
+
+    def _keep_solution(self, problem, settings, w):
+        if self.memory is not None and self.warm_start:
+            solution = self._solution(problem, settings, w.copy())
+            self.memory.keep(problem.pairs, solution)
+
+    def _start(self, problem, loss, penalty, settings, carried=None):
         """The previous weights where they fit, else those of Kneser-Ney or 0.
 
         They do if their pairs are those of the tree and the loss is finite there: it
-        need not be after a change of `alpha`.
+        need not be after a change of `alpha`. Solutions in the memory come first, those
+        of another `alpha` or penalty only where they are better than Kneser-Ney.
         """
         zero = np.zeros(problem.n_pairs)
+        starts = []
+        if self.memory is not None and self.warm_start:
+            found = self.memory.solutions(problem.pairs)
+            wanted = self._solution(problem, settings, zero)
+            w = warm_weights(loss, penalty, wanted, found)
+            if w is not None:
+                return w
+            starts += rescaled_weights(problem, wanted, found)
         if (
             self.warm_start
             and getattr(self, "coef_", zero[:0]).size == zero.size
@@ -697,12 +776,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             w = np.maximum(self.coef_, 0.0) if self.positive else self.coef_.copy()
             if np.isfinite(loss.value(w)):
                 return w
-        starts = [kneser_ney_weights(problem, penalty.l1_ratio)]
+        starts.append(kneser_ney_weights(problem, penalty.l1_ratio))
         if carried is not None:
             place, before, _ = carried
-            starts.append(starts[0].copy())
+            starts.append(starts[-1].copy())
             stays = place >= 0
-            starts[1][place[stays]] = before[stays]
+            starts[-1][place[stays]] = before[stays]
         values = [loss.value(w) + penalty.value(w) for w in starts]
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))

@@ -168,17 +168,20 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
             lams = largest * np.geomspace(1.0, self.eps, self.n_lams)
         fits, before = [], []
         for lam in lams.tolist():
-            problem = self._problem(pairs, count, settings._replace(lam=lam), parallel)
+            now = settings._replace(lam=lam)
+            problem = self._problem(pairs, count, now, parallel)
             loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
             if lam == largest:
                 result = _unigrams(problem, loss, bound)
             else:
                 result = self._solver().solve(
-                    loss, bound, self._begin(problem, loss, bound, lam, before),
+                    loss, bound, self._begin(loss, bound, now, before),
                     lambda *_: False,
                 )  # fmt: skip
             w = result.w.copy()
-            before = [*before[-1:], (lam, w)]
+            before = [
+                *before[-1:], self._solution(problem, now, w)
+            ]  # fmt: skip
             fits.append(self._fit_of(loss, result, lam))
         self.path_ = LamPath(
             pairs, count, problem.beta_by_depth, Labels(self.classes_, None), fits,
@@ -186,11 +189,13 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
         )  # fmt: skip
         return problem.expand(w)
 
-    def _begin(self, problem, loss, bound, lam, before):
-        if not before:
-            return self._start(problem, loss, bound)
-        w = warm_weights(loss, bound, lam, before)
-        return self._start(problem, loss, bound) if w is None else w
+    def _begin(self, loss, bound, settings, before):
+        problem = loss.problem
+        w = None
+        if before:
+            wanted = self._solution(problem, settings, before[-1].w)
+            w = warm_weights(loss, bound, wanted, before)
+        return self._start(problem, loss, bound, settings) if w is None else w
 
     def _fit_of(self, loss, result, lam):
         fit = {
@@ -324,7 +329,7 @@ def lam_max(
     >>> from sklstruct.datasets import load_python_topics
     >>> from sklstruct.language_model import LanguageModel
     >>> from sklstruct.loglinear import lam_max
-    >>> lm = LanguageModel(StructuredLogLinearLM(), max_depth=2)
+    >>> lm = LanguageModel(StructuredLogLinearLM(tol=1e-5), max_depth=2)
     >>> topics = load_python_topics()[:300]
     >>> largest = lam_max(lm, topics)
     >>> for lam in (1.01 * largest, 0.99 * largest):

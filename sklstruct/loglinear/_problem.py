@@ -130,6 +130,10 @@ class Problem:
     n_shards : int, default=8
         Number of units of parallel work.
 
+    node_weight : ndarray of shape (n_nodes,), default=None
+        Weight of the samples that end at each node. None: as the counts of its pairs
+        say, if the tree has all of them.
+
     Attributes
     ----------
     count : ndarray of shape (n_pairs,)
@@ -181,10 +185,13 @@ class Problem:
         positive: bool = True,
         parallel: ThreadMap | None = None,
         n_shards: int = N_SHARDS,
+        node_weight: np.ndarray | None = None,
     ) -> None:
         tree = pairs.tree
         self.pairs, self.tree = pairs, tree
-        self.count, self.node_weight = count, pairs.terminal_weight(count)
+        if node_weight is None:
+            node_weight = pairs.terminal_weight(count)
+        self.count, self.node_weight = count, node_weight
         self.pair_ptr, self.pair_parent = pairs.ptr, pairs.parent
         self.parent, self.level_ptr = tree.parent, tree.level_ptr
         self.n_nodes, self.n_levels = tree.n_nodes, tree.n_levels

@@ -8,16 +8,18 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ._loss import LogLinearLoss
+    from ._memory import Solution
     from ._penalties import BoundPenalty
+    from ._problem import Problem
 
 
 def warm_weights(
     loss: LogLinearLoss,
     bound: BoundPenalty,
-    lam: float,
-    before: list[tuple[float, np.ndarray]],
+    wanted: Solution,
+    solutions: list[Solution],
 ) -> np.ndarray | None:
-    r"""The best of the start weights that solutions of other strengths give.
+    r"""The best of the starts that solutions with other strengths give.
 
     Between neighbouring strengths most weights are nearly linear in
     :math:`\ln \lambda` (an absolute or squared discount of :math:`\lambda` counts), so
@@ -27,29 +29,39 @@ def warm_weights(
     Parameters
     ----------
     loss, bound : LogLinearLoss, BoundPenalty
-        Of the problem with strength `lam`.
+        Of the problem that is to be solved.
 
-    lam : float
-        Its strength.
+    wanted : Solution
+        What is to be solved; its weights do not matter.
 
-    before : list of (lam, w)
-        One solution or two, the nearest last.
+    solutions : list of Solution
+        Those on the same tree. Only those that differ in `lam` alone are looked at.
 
     Returns
     -------
     w : ndarray of shape (n_pairs,) or None
-        A new array; None where the objective is finite at none of them.
+        A new array; None where there is no such solution, or the objective is not
+        finite.
     """
-    problem = loss.problem
-    last_lam, last = before[-1]
+    lam = wanted.lam
+    near = [
+        s
+        for s in solutions
+        if s.kind == wanted.kind
+        and np.array_equal(s.beta, wanted.beta)
+        and np.allclose(s.strength, wanted.strength, rtol=1e-12, atol=0.0)
+    ]
+    if not near:
+        return None
+    near.sort(key=lambda s: abs(_log(s.lam) - _log(lam)))
+    problem, last = loss.problem, near[0].w
     candidates = [last.copy()]
-    if len(before) > 1 and min(lam, last_lam, before[-2][0]) > 0.0:
-        other_lam, other = before[-2]
-        width = np.log(last_lam / other_lam)
-        if width != 0.0:
-            step = (last - other) * (np.log(lam / last_lam) / width)
-            both = (last != 0.0) & (other != 0.0)
-            candidates += [last + step, last + np.where(both, step, 0.0)]
+    if len(near) > 1 and lam > 0.0 and near[0].lam > 0.0 and near[1].lam > 0.0:
+        other = near[1].w
+        width = _log(near[0].lam) - _log(near[1].lam)
+        step = (last - other) * ((_log(lam) - _log(near[0].lam)) / width)
+        both = (last != 0.0) & (other != 0.0)
+        candidates += [last + step, last + np.where(both, step, 0.0)]
     best, least = None, np.inf
     for w in candidates:
         if problem.positive:
@@ -59,3 +71,26 @@ def warm_weights(
         if objective < least:
             best, least = w, objective
     return best
+
+
+def rescaled_weights(
+    problem: Problem, wanted: Solution, solutions: list[Solution]
+) -> list[np.ndarray]:
+    """The latest solution, with the scores that it had: a list of one, or of none.
+
+    Another `alpha` weighs the features of a depth by another number; what a weight adds
+    to a score is about the same.
+    """
+    if not solutions or problem.tree.span is not None:
+        return []
+    latest = solutions[-1]
+    w = latest.w.copy()
+    for (lo, hi), new, old in zip(problem.levels, wanted.beta, latest.beta):
+        w[lo:hi] *= old / new
+    if problem.positive:
+        np.maximum(w, 0.0, out=w)
+    return [w]
+
+
+def _log(lam):
+    return np.log(max(lam, 1e-300))

@@ -13,7 +13,6 @@ from .ngram import (
     KatzLM,
     KneserNeyLM,
     PrunedKneserNeyLM,
-    VariableOrderLM,
     WittenBellLM,
 )
 from .unigram import (
@@ -36,7 +35,6 @@ __all__ = [
     "KatzLM",
     "KneserNeyLM",
     "PrunedKneserNeyLM",
-    "VariableOrderLM",
     "WittenBellLM",
     "cooccurrence_graph",
     "group_graph",

@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sklstruct.language_model import WeightedAutomaton
-from sklstruct.smoothing import VariableOrderLM
+from sklstruct import StructuredLogLinearLM
+from sklstruct.language_model import VariableOrderLM, WeightedAutomaton
 
 
 def random_automaton(seed, n_states=4, symbols="abc"):
@@ -88,6 +88,24 @@ def test_a_grown_model_meets_a_markov_chain():
     priced = VariableOrderLM(lam=1e-6, discount=0, padding=-1)
     priced.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
     assert priced.backoff_model_.max_depth == 1
+
+
+@pytest.mark.parametrize("penalty", ["tree_l2", "tree_linf", "l1"])
+def test_a_group_lasso_grows_from_an_automaton(penalty):
+    w = WeightedAutomaton(*random_automaton(2)).expected_windows(3)
+    sizes = []
+    for lam in (1e-3, 1e-2, 1e-1):
+        params = {"penalty": penalty, "lam": lam, "tol": 1e-5, "padding": -1}
+        grown = VariableOrderLM(growth="active_set", max_iter=5000, **params)
+        whole = StructuredLogLinearLM(
+            alpha=1.0, depth_weight=1.0, max_iter=5000, **params
+        )
+        for model in (grown, whole):
+            model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+        assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-6)
+        assert grown.n_pairs_built_ <= whole.coef_.size
+        sizes.append(grown.n_grown_)
+    assert sizes[0] > sizes[1] > sizes[2]
 
 
 def test_rare_contexts_are_left_out():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklstruct.language_model import LanguageModel
+from sklstruct.language_model import LanguageModel, VariableOrderLM
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
     AdditiveLM,
@@ -15,7 +15,6 @@ from sklstruct.smoothing import (
     KatzLM,
     KneserNeyLM,
     PrunedKneserNeyLM,
-    VariableOrderLM,
     WittenBellLM,
 )
 
@@ -33,6 +32,7 @@ SMOOTHERS = [
     PrunedKneserNeyLM(),
     PrunedKneserNeyLM(threshold=0.2, base=AdditiveUnigram(0.5)),
     VariableOrderLM(),
+    VariableOrderLM(growth="active_set", lam=0.3),
     WittenBellLM(),
     WittenBellLM(interpolate=False),
 ]

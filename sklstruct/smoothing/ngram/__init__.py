@@ -6,7 +6,6 @@ from ._jelinek_mercer import JelinekMercerLM
 from ._katz import KatzLM
 from ._kneser_ney import KneserNeyLM
 from ._pruned_kneser_ney import PrunedKneserNeyLM
-from ._variable_order import VariableOrderLM
 from ._witten_bell import WittenBellLM
 
 __all__ = [
@@ -16,6 +15,5 @@ __all__ = [
     "KatzLM",
     "KneserNeyLM",
     "PrunedKneserNeyLM",
-    "VariableOrderLM",
     "WittenBellLM",
 ]

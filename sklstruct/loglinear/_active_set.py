@@ -1,0 +1,450 @@
+"""The active-set algorithm: a tree that grows from the root where weights can enter.
+
+Weights that are not built are zero. At an optimum of those that are built, with v =
+what pulls on a weight (see `_screening`), an unbuilt subtree at the pair r is rightly
+zero if R_r <= t_r. Of r itself everything is known once the samples that reach it are
+counted: its count, and its expected count, as all classes have their scores at the
+deepest node that is built. Below r nothing is counted; with p a lower bound of the
+probability of the class there,
+
+    count - expected count <= (1 - p) count,
+
+and the counts of what stands below r sum to at most its own: `subtree_bound` is an
+upper bound of what the subtree can hand up. So
+
+    1. solve on the pairs that are built, from where the last round ended;
+    2. count the children of the pairs whose samples are enough for one to enter;
+    3. build those children that can; where there are none, all that was never built is
+       zero at the optimum of the whole problem, and this is it.
+
+Samples keep the deepest pair and the deepest node on their paths that are built, four
+bytes each; the rest of the tree is never made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from .._parallel import ThreadMap
+from ..context_tree import ContextTree, Histories, Pairs
+from ..context_tree._tree import check_size
+from ._loss import LogLinearLoss
+from ._problem import Problem
+from ._screening import RootProblem, check_screening, pass_on, pull, subtree_bound
+
+if TYPE_CHECKING:
+    from ._estimator import StructuredLogLinearLM
+    from ._solvers import Result
+
+# Rounds that only show where to grow are solved to so many times the tolerance.
+_LOOSE = 10.0
+
+
+class Samples(NamedTuple):
+    """Contexts and what followed them."""
+
+    histories: Histories
+    target: np.ndarray  # (n_samples,) int32
+    weight: np.ndarray  # (n_samples,) float64, positive
+
+    @classmethod
+    def of_tokens(
+        cls,
+        tokens: np.ndarray,
+        max_depth: int,
+        skip: int = -1,
+        weight: np.ndarray | None = None,
+    ) -> Samples:
+        """Every position of a running text; see `count_tokens`."""
+        at = np.flatnonzero((tokens >= 0) & (tokens != skip))
+        histories = Histories.from_tokens(tokens, at, max_depth)
+        weight = np.ones(at.size) if weight is None else weight[at]
+        return cls(histories, tokens[at], weight)
+
+    @classmethod
+    def of_counts(cls, pairs: Pairs, count: np.ndarray) -> Samples:
+        """One sample for all that end at a pair."""
+        terminal = pairs.terminal_counts(count)
+        at = np.flatnonzero(terminal > 0.0)
+        windows = pairs.tree.windows()
+        histories = Histories.from_windows(windows, windows.shape[1])
+        return cls(histories.select(pairs.nodes()[at]), pairs.target[at], terminal[at])
+
+
+class Grown(NamedTuple):
+    """The optimum, on the part of the tree that was built."""
+
+    pairs: Pairs
+    loss: LogLinearLoss
+    result: Result
+    objective: np.ndarray  # after each round
+    n_iter: int  # evaluations of loss and gradient, of all rounds
+    n_pairs_built: int
+    n_nodes_built: int
+
+
+def grow(
+    model: StructuredLogLinearLM,
+    samples: Samples,
+    n_symbols: int,
+    n_classes: int,
+) -> Grown:
+    """Minimise what the model does, without making the whole tree.
+
+    Parameters
+    ----------
+    model : StructuredLogLinearLM
+        Its penalty, strengths, solver and tolerance; weights are non-negative.
+
+    samples : Samples
+        Histories no longer than the deepest context.
+
+    n_symbols, n_classes : int
+        Symbols are below n_symbols, targets below n_classes.
+
+    Returns
+    -------
+    grown : Grown
+    """
+    settings = model._settings()
+    check_screening(settings.penalty, "active set")
+    if getattr(settings.penalty, "count_weight", None) is not None:
+        raise ValueError(
+            "penalty: count_weight needs the adjusted counts of the whole tree, and an "
+            "active set does not count it; use count_weight=None"
+        )
+    solver = model._solver()
+    loose = clone(solver).set_params(tol=_LOOSE * solver.tol)
+    tree = _Growth(samples, n_symbols, n_classes)
+    objectives, n_iter, start = [], 0, None
+    with ThreadMap(model.n_jobs) as parallel:
+        # A tolerance is given to the last rounds only.
+        for tight in (False, True):
+            while True:
+                problem = tree.problem(model, settings, parallel)
+                loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
+                if start is None:
+                    start = np.zeros(n_classes)
+                    if float(np.max(bound.alone(0, n_classes, 0)[0])) <= 0.0:
+                        raise ValueError(
+                            f"penalty={settings.penalty!r} makes no weight exactly "
+                            "zero at this lam, so that nothing would be left out; use "
+                            "one with an absolute term, and a lam above 0"
+                        )
+                    start[:] = RootProblem(problem, bound).weights(1.0)
+                else:
+                    start = _best_start(loss, bound, *start)
+                result = (solver if tight else loose).solve(
+                    loss, bound, start, lambda *_: False
+                )
+                objectives.append(result.objective)
+                n_iter += len(result.history)
+                start = tree.extend(loss, bound, result.w)
+                if start is None:
+                    start = result.w, result.w
+                    break
+    return tree.grown(loss, result, objectives, n_iter)
+
+
+def _best_start(loss, bound, *candidates):
+    """The first of the candidates of least objective, as a new array."""
+    values = []
+    for w in candidates:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values.append(loss.value(w) + bound.value(w))
+    return candidates[int(np.nanargmin(values))].copy()
+
+
+class _Growth:
+    """The part of the tree that is built, and where the samples are in it.
+
+    Pairs and nodes are in the order of `ContextTree` and `Pairs`: level by level.
+    """
+
+    def __init__(self, samples: Samples, n_symbols: int, n_classes: int) -> None:
+        histories, self.target, self.weight = samples
+        histories.check(n_symbols)
+        self.flat, self.offset, self.length = histories
+        self.n_symbols, self.n_classes = max(n_symbols, 1), n_classes
+        self.depth = int(self.length.max(initial=0))
+        # Of the samples: deepest pair and deepest node on the way that are built.
+        self.slot = self.target.astype(np.int32)
+        self.node = np.zeros(self.slot.size, dtype=np.int32)
+        # Of the nodes.
+        self.parent = np.array([-1], dtype=np.int32)
+        self.symbol = np.array([-1], dtype=np.int32)
+        self.level_ptr = np.array([0, 1], dtype=np.int64)
+        # Of the pairs. `rest` is no less than the count of any child that is unbuilt.
+        self.of_node = np.zeros(n_classes, dtype=np.int32)
+        self.of_class = np.arange(n_classes, dtype=np.int32)
+        self.pair_parent = np.full(n_classes, -1, dtype=np.int32)
+        self.count = np.bincount(self.target, self.weight, n_classes)
+        self.rest = self.count.copy()
+
+    # ----------------------------------------------------------------- problem
+
+    def problem(self, model, settings, parallel) -> Problem:
+        n_nodes = self.parent.size
+        tree = ContextTree.of_arrays(
+            self.parent, self.symbol, self.level_ptr, self.n_symbols
+        )
+        ptr = np.zeros(n_nodes + 1, dtype=np.int32)
+        np.cumsum(np.bincount(self.of_node, minlength=n_nodes), out=ptr[1:])
+        pairs = Pairs.of_arrays(tree, ptr, self.of_class, self.pair_parent)
+        weight = np.bincount(self.node, self.weight, n_nodes)
+        return model._problem(
+            pairs, self.count, settings, parallel, node_weight=weight, depth=self.depth
+        )
+
+    def grown(self, loss, result, objectives, n_iter) -> Grown:
+        return Grown(
+            loss.problem.pairs, loss, result, np.array(objectives), n_iter,
+            self.count.size, self.parent.size,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ growth
+
+    def extend(self, loss, bound, w):
+        """Build what may enter; (w with what it could be, w with zeros), or None."""
+        problem = loss.problem
+        gradient = np.empty_like(w)
+        loss.value_and_gradient(w, gradient)
+        _, es, z = loss.value_and_scores(w)
+        deepest = self.depth
+        coupling = float(bound.coupling)
+        beta = problem.beta_by_depth[: deepest + 1]
+        strength = problem.strength_by_depth[: deepest + 1]
+        threshold = strength * (1.0 if coupling else bound.l1_ratio)
+        largest_z, samples_over_z = self._summaries(problem, z)
+
+        found = []  # of every depth: (pair, symbol, count, E, R)
+        for k in range(min(problem.n_levels, deepest)):
+            here = np.arange(*problem.levels[k])
+            n = self.of_node[here]
+            room = self.rest[here] * np.maximum(1.0 - es[here] / largest_z[n], 0.0)
+            reach = subtree_bound(coupling, beta, threshold, k + 1, room)
+            ask = here[reach > threshold[k + 1]]
+            if not ask.size:
+                continue
+            pair, symbol, count = self._children(ask, k)
+            room = count * np.maximum(1.0 - es[pair] / largest_z[self.of_node[pair]], 0)
+            reach = subtree_bound(coupling, beta, threshold, k + 1, room)
+            some = reach > threshold[k + 1]
+            pair, symbol, count = pair[some], symbol[some], count[some]
+            if not pair.size:
+                continue
+            inside, zs = self._below(pair, symbol, k, z, largest_z, samples_over_z)
+            expected = es[pair] * inside
+            R = beta[k + 1] * np.maximum(count - expected, 0.0)
+            if k + 2 <= deepest:
+                room = count * np.maximum(1.0 - es[pair] / zs, 0.0)
+                below = subtree_bound(coupling, beta, threshold, k + 2, room)
+                excess = np.maximum(below - threshold[k + 2], 0.0)
+                if coupling:
+                    R = (R**coupling + excess**coupling) ** (1.0 / coupling)
+                else:
+                    R = np.maximum(R, threshold[k + 1] + excess)
+            over = R > threshold[k + 1]
+            found.append(
+                (k, pair[over], symbol[over], count[over], expected[over],
+                 (R - threshold[k + 1])[over])
+            )  # fmt: skip
+        if coupling:
+            self._absorb(
+                problem, coupling, threshold, w, pull(problem, gradient), found
+            )
+        found = [f for f in found if f[1].size]
+        if not found:
+            return None
+        return self._build(found, w, beta, threshold)
+
+    def _summaries(self, problem, z):
+        """The largest Z at and below each node; the sum of weight / Z over the samples
+        at and below it."""
+        largest, total = z.copy(), problem.node_weight / z
+        for k in range(problem.n_levels - 1, 0, -1):
+            here = problem.tree.level(k)
+            up = self.parent[here]
+            np.maximum.at(largest, up, largest[here])
+            above = problem.tree.level(k - 1)
+            total[above] += np.bincount(
+                up - above.start, total[here], above.stop - above.start
+            )
+        return largest, total
+
+    def _next(self, rows, k):
+        """The symbol that the history of some samples goes on with after k symbols."""
+        return self.flat[self.offset[rows] - (k + 1)].astype(np.int64)
+
+    def _children(self, ask, k):
+        """(pair, symbol, count) of the unbuilt children of some pairs of depth k."""
+        wanted = np.zeros(self.count.size, dtype=bool)
+        wanted[ask] = True
+        rows = np.flatnonzero(wanted[self.slot] & (self.length > k))
+        key = self.slot[rows] * np.int64(self.n_symbols) + self._next(rows, k)
+        keys, at = np.unique(key, return_inverse=True)
+        count = np.bincount(at, self.weight[rows], keys.size)
+        pair, symbol = np.divmod(keys, self.n_symbols)
+        self.rest[ask] = 0.0
+        np.maximum.at(self.rest, pair, count)
+        return pair, symbol, count
+
+    def _find_nodes(self, parent, symbol):
+        """Node of each (parent, symbol), -1 where it is not built."""
+        size = np.int64(self.n_symbols)
+        keys = self.parent[1:] * size + self.symbol[1:]  # rising
+        key = parent * size + symbol
+        at = np.searchsorted(keys, key)
+        inside = at < keys.size
+        inside[inside] = keys[at[inside]] == key[inside]
+        return np.where(inside, at + 1, -1)
+
+    def _below(self, pair, symbol, k, z, largest_z, samples_over_z):
+        """(sum of weight / Z over the samples, largest Z) of children."""
+        up = self.of_node[pair].astype(np.int64)
+        node = self._find_nodes(up, symbol)
+        inside = samples_over_z[np.maximum(node, 0)]
+        zs = largest_z[np.maximum(node, 0)]
+        new = np.flatnonzero(node < 0)
+        if new.size:
+            wanted = np.zeros(self.parent.size, dtype=bool)
+            wanted[up[new]] = True
+            rows = np.flatnonzero(wanted[self.node] & (self.length > k))
+            key = self.node[rows] * np.int64(self.n_symbols) + self._next(rows, k)
+            keys, at = np.unique(key, return_inverse=True)
+            total = np.bincount(at, self.weight[rows], keys.size)
+            place = np.searchsorted(keys, up[new] * self.n_symbols + symbol[new])
+            inside[new] = total[place] / z[up[new]]
+            zs[new] = z[up[new]]
+        return inside, zs
+
+    def _absorb(self, problem, coupling, threshold, w, v, found):
+        """Drop what groups that are zero as a whole still bear."""
+        R, some = v.copy(), w != 0.0
+        by_depth = {k: i for i, (k, *_) in enumerate(found)}
+        for k in range(problem.n_levels - 1, -1, -1):
+            here = slice(*problem.levels[k])
+            if k in by_depth:
+                _, pair, *_, excess = found[by_depth[k]]
+                R[here] = pass_on(coupling, R[here], excess, pair - here.start)
+            if k > 0:
+                up = slice(*problem.levels[k - 1])
+                at = self.pair_parent[here]
+                excess = np.maximum(R[here] - threshold[k], 0.0)
+                R[up] = pass_on(coupling, R[up], excess, at - up.start)
+                some[at[some[here]]] = True
+        held = np.zeros(w.size, dtype=bool)
+        for k in range(problem.n_levels):
+            here = slice(*problem.levels[k])
+            held[here] = ~some[here] & (R[here] <= threshold[k])
+            if k > 0:
+                held[here] |= held[self.pair_parent[here]]
+        for i, (k, pair, *rest) in enumerate(found):
+            free = ~held[pair]
+            found[i] = (k, pair[free], *(a[free] for a in rest))
+
+    def _build(self, found, w, beta, threshold):
+        n_pairs, n_nodes = self.count.size, self.parent.size
+        size = np.int64(self.n_symbols)
+        depth = np.concatenate([np.full(f[1].size, f[0] + 1) for f in found])
+        pair, symbol, count, expected = (
+            np.concatenate([f[i] for f in found]) for i in range(1, 5)
+        )
+        up = self.of_node[pair].astype(np.int64)
+        # New nodes, each once; their keys are those of their parents' old numbers.
+        node = self._find_nodes(up, symbol)
+        new_keys, first, which = np.unique(
+            (up * size + symbol)[node < 0], return_index=True, return_inverse=True
+        )
+        new_depth = depth[node < 0][first]
+        node[node < 0] = n_nodes + which
+        level = np.repeat(np.arange(self.level_ptr.size - 1), np.diff(self.level_ptr))
+        level = np.concatenate([level, new_depth])
+        check_size(level.size, "contexts")
+        check_size(n_pairs + pair.size, "(context, class) pairs")
+        parent = np.concatenate([self.parent, new_keys // size])
+        key = np.concatenate([self.symbol, new_keys % size])
+        order = self._order(level, parent, key)
+        place = np.empty(order.size, dtype=np.int32)
+        place[order] = np.arange(order.size, dtype=np.int32)
+        self._move_nodes(new_keys, new_depth, place, n_nodes)
+        up_again = place[np.maximum(parent, 0)]
+        up_again[0] = -1
+        self.parent = up_again[order].astype(np.int32)
+        self.symbol = key[order].astype(np.int32)
+        self.level_ptr = np.concatenate([[0], np.cumsum(np.bincount(level))])
+
+        of_node = place[np.concatenate([self.of_node, node])]
+        of_class = np.concatenate([self.of_class, self.of_class[pair]])
+        pair_order = np.lexsort((of_class, of_node))
+        pair_place = np.empty(pair_order.size, dtype=np.int32)
+        pair_place[pair_order] = np.arange(pair_order.size, dtype=np.int32)
+        above = pair_place[np.concatenate([np.maximum(self.pair_parent, 0), pair])]
+        above[: self.n_classes] = -1
+        self._move_slots(pair, symbol, depth, n_pairs, pair_place)
+        # A first guess, as if the parent's score did not change.
+        with np.errstate(divide="ignore"):
+            off = threshold[depth] / beta[depth]
+            guess = np.log(np.maximum(count - off, 0.0) / expected) / beta[depth]
+        guess = np.where(np.isfinite(guess), np.maximum(guess, 0.0), 0.0)
+        starts = []
+        for new in (guess, np.zeros_like(guess)):
+            starts.append(np.concatenate([w, new])[pair_order])
+        self.of_node, self.of_class = of_node[pair_order], of_class[pair_order]
+        self.pair_parent = above[pair_order].astype(np.int32)
+        self.count = np.concatenate([self.count, count])[pair_order]
+        self.rest = np.concatenate([self.rest, count])[pair_order]
+        return tuple(starts)
+
+    @staticmethod
+    def _order(level, parent, symbol):
+        """Nodes level by level, in the order of their parents, then of symbols."""
+        place = np.zeros(level.size, dtype=np.int64)
+        parts, done = [], 0
+        for k in range(int(level.max()) + 1):
+            here = np.flatnonzero(level == k)
+            up = place[np.maximum(parent[here], 0)]
+            here = here[np.lexsort((symbol[here], up))]
+            place[here] = done + np.arange(here.size)
+            done += here.size
+            parts.append(here)
+        return np.concatenate(parts)
+
+    def _move_nodes(self, new_keys, new_depth, place, n_nodes):
+        """Samples go on to the new nodes, and all numbers change."""
+        size = np.int64(self.n_symbols)
+        wanted = np.zeros(n_nodes, dtype=bool)
+        wanted[new_keys // size] = True
+        depth = np.zeros(n_nodes, dtype=np.int64)
+        depth[new_keys // size] = new_depth - 1
+        rows = np.flatnonzero(wanted[self.node])
+        k = depth[self.node[rows]]
+        longer = self.length[rows] > k
+        rows, k = rows[longer], k[longer]
+        key = self.node[rows] * size + self.flat[self.offset[rows] - (k + 1)]
+        at = np.minimum(np.searchsorted(new_keys, key), new_keys.size - 1)
+        hit = new_keys[at] == key if new_keys.size else np.zeros(rows.size, dtype=bool)
+        self.node[rows[hit]] = n_nodes + at[hit]
+        self.node = place[self.node]
+
+    def _move_slots(self, pair, symbol, depth, n_pairs, place):
+        size = np.int64(self.n_symbols)
+        new_keys = pair * size + symbol
+        order = np.argsort(new_keys)
+        new_keys = new_keys[order]
+        wanted = np.zeros(n_pairs, dtype=bool)
+        wanted[pair] = True
+        up_depth = np.zeros(n_pairs, dtype=np.int64)
+        up_depth[pair] = depth - 1
+        rows = np.flatnonzero(wanted[self.slot])
+        k = up_depth[self.slot[rows]]
+        longer = self.length[rows] > k
+        rows, k = rows[longer], k[longer]
+        key = self.slot[rows] * size + self.flat[self.offset[rows] - (k + 1)]
+        at = np.minimum(np.searchsorted(new_keys, key), new_keys.size - 1)
+        hit = new_keys[at] == key
+        self.slot[rows[hit]] = n_pairs + order[at[hit]]
+        self.slot = place[self.slot]

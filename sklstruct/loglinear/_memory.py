@@ -1,0 +1,255 @@
+"""What fits of the same samples share: counted trees, and solutions to start from."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock, RLock
+from typing import Any, NamedTuple
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from .._checks import physical_memory
+from ..context_tree import Pairs
+
+# Solutions that are kept for one tree.
+_SOLUTIONS = 4
+
+# Memories that other processes sent here; nobody else holds them between two tasks.
+_HELD = 4
+
+
+class Solution(NamedTuple):
+    """Weights of a fit, and what they minimise beside the strength."""
+
+    kind: tuple  # penalty, signs
+    beta: np.ndarray  # by depth
+    strength: np.ndarray  # by depth, for a lam of 1
+    lam: float
+    w: np.ndarray
+
+
+class _Entry:
+    """A counted tree; `ready` is held while it is counted."""
+
+    def __init__(self) -> None:
+        self.ready = Lock()
+        self.pairs: Pairs | None = None
+        self.count: np.ndarray | None = None
+        self.solutions: list[Solution] = []
+
+    def size(self) -> int:
+        if self.pairs is None:
+            return 0
+        arrays = [*_arrays(self.pairs), self.count, *(s.w for s in self.solutions)]
+        return sum(a.nbytes for a in arrays)
+
+
+class FitMemory:
+    r"""Counted trees and solutions that the fits of a search share.
+
+    Given to the clones of a `StructuredLogLinearLM` as its `memory`, in
+    ``GridSearchCV`` for one, it counts the tree of equal samples once, and not once a
+    candidate; with ``warm_start=True`` fits also start from the nearest solutions on
+    the same tree. Samples are equal if a digest of their ids, weights and numbers of
+    classes and symbols is, so that another fold, another weight or another type of a
+    number is another tree. All clones of an estimator have the same memory, and so have
+    threads. A process that is sent it has one of its own, empty at first, which lasts
+    from task to task. What was used longest ago is dropped first.
+
+    Parameters
+    ----------
+    max_bytes : int, default=None
+        Largest total size of what is kept, at least 0. Larger trees are counted each
+        time. None: a quarter of the machine's memory.
+
+    Attributes
+    ----------
+    n_counted, n_found : int
+        How often, in this process, a tree was counted, and how often it was there.
+
+    Notes
+    -----
+    Without ``warm_start=True`` a fit with a memory is bit by bit the fit without one.
+    With it, the solution that a fit starts from depends on which fits came before, and
+    results agree within `tol`.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklstruct.datasets import load_python_topics
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.loglinear import FitMemory, StructuredLogLinearLM
+    >>> memory = FitMemory()
+    >>> model = StructuredLogLinearLM(penalty="l2", memory=memory, warm_start=True)
+    >>> search = GridSearchCV(
+    ...     LanguageModel(model, max_depth=2),
+    ...     {"estimator__lam": [0.4, 0.2, 0.1], "estimator__alpha": [0.7, 0.8]},
+    ...     cv=3,
+    ... ).fit(load_python_topics()[:200])
+    >>> memory.n_counted  # three folds, and all sentences
+    4
+    >>> memory.n_found
+    15
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        if max_bytes is None:
+            limit = physical_memory() / 4
+        elif isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
+            raise ValueError(f"max_bytes must be an integer or None, got {max_bytes!r}")
+        elif max_bytes < 0:
+            raise ValueError(f"max_bytes must be at least 0, got {max_bytes}")
+        else:
+            limit = max_bytes
+        self.max_bytes = max_bytes
+        self._limit = limit
+        self._begin(uuid4().hex)
+
+    def _begin(self, name):
+        self._name = name
+        self._lock = RLock()
+        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self.n_counted = self.n_found = 0
+        _MEMORIES[name] = self
+
+    # ------------------------------------------------------------------- trees
+
+    def counted(
+        self, key: Any, count: Callable[[], tuple[Pairs, np.ndarray]]
+    ) -> tuple[Pairs, np.ndarray]:
+        """The tree of a key, counted if it is not there.
+
+        Parameters
+        ----------
+        key : hashable
+            Tells samples apart.
+
+        count : callable
+            Counts them.
+
+        Returns
+        -------
+        pairs : Pairs
+            Its arrays are shared and cannot be written.
+
+        count : float64 ndarray of shape (n_pairs,)
+            As well.
+        """
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+        with entry.ready:  # other threads wait for the one that counts
+            if entry.pairs is None:
+                pairs, numbers = count()
+                for array in (*_arrays(pairs), numbers):
+                    array.flags.writeable = False
+                entry.pairs, entry.count = pairs, numbers
+                self.n_counted += 1
+            else:
+                self.n_found += 1
+            result = entry.pairs, entry.count
+        self._drop()
+        return result
+
+    # --------------------------------------------------------------- solutions
+
+    def keep(self, pairs: Pairs, solution: Solution) -> None:
+        """Keep a solution on a tree that `counted` gave; others are not kept."""
+        with self._lock:
+            entry = self._entry_of(pairs)
+            if entry is None:
+                return
+            solution.w.flags.writeable = False
+            same = [s for s in entry.solutions if not _same(s, solution)]
+            entry.solutions = [*same, solution][-_SOLUTIONS:]
+        self._drop()
+
+    def solutions(self, pairs: Pairs) -> list[Solution]:
+        """The solutions on a tree that `counted` gave, the latest last."""
+        with self._lock:
+            entry = self._entry_of(pairs)
+            return [] if entry is None else list(entry.solutions)
+
+    def _entry_of(self, pairs):
+        for entry in self._entries.values():
+            if entry.pairs is pairs:
+                return entry
+        return None
+
+    def _drop(self):
+        with self._lock:
+            total = sum(entry.size() for entry in self._entries.values())
+            for key in list(self._entries):
+                if total <= self._limit:
+                    return
+                entry = self._entries[key]
+                while entry.solutions and total > self._limit:
+                    total -= entry.solutions.pop(0).w.nbytes
+                if total > self._limit and entry.pairs is not None:
+                    total -= entry.size()
+                    del self._entries[key]
+
+    # ------------------------------------------------------------ object model
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+
+    def __sklearn_clone__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return _memory_of, (self._name, self.max_bytes)
+
+    def __repr__(self):
+        given = "" if self.max_bytes is None else f"max_bytes={self.max_bytes}"
+        return f"FitMemory({given})"
+
+
+_MEMORIES: WeakValueDictionary[str, FitMemory] = WeakValueDictionary()
+_SENT: OrderedDict[str, FitMemory] = OrderedDict()
+
+
+def _memory_of(name: str, max_bytes: int | None) -> FitMemory:
+    """This process's memory of that name."""
+    memory = _MEMORIES.get(name)
+    if memory is None:
+        memory = FitMemory(max_bytes)
+        memory._begin(name)
+        _SENT[name] = memory
+        while len(_SENT) > _HELD:
+            _SENT.popitem(last=False)
+    return memory
+
+
+def _forked() -> None:
+    # Another thread of the parent may have held a lock, which nobody here releases.
+    for memory in list(_MEMORIES.values()):
+        memory._begin(memory._name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _arrays(pairs):
+    tree = pairs.tree
+    arrays = [pairs.ptr, pairs.target, pairs.parent]
+    return [*arrays, tree.parent, tree.symbol, tree.child_ptr, tree.level_ptr]
+
+
+def _same(a, b):
+    return (
+        a.kind == b.kind
+        and a.lam == b.lam
+        and np.array_equal(a.beta, b.beta)
+        and np.allclose(a.strength, b.strength, rtol=1e-12, atol=0.0)
+    )
