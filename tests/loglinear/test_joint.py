@@ -10,7 +10,7 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.word_classes import ContextRefiner
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 
 def text(n=400, n_words=6, seed=0):
@@ -249,6 +249,31 @@ def test_weights_of_any_size(scale):
     for lam, weights in ((1e60, weight), (0.4, weight * 1e150)):
         with pytest.raises(ValueError, match="must (be|sum to) at most"):
             JointLogLinear(PATHS, lam=lam, padding=-1).fit(X, y, weights)
+
+
+def test_equal_clusterings_of_the_paths_are_fitted_once(monkeypatch):
+    fits = []
+    plain = ExchangeClustering.fit
+
+    def fit(self, X, y=None):
+        fits.append(self.n_clusters)
+        return plain(self, X, y)
+
+    monkeypatch.setattr(ExchangeClustering, "fit", fit)
+    X, y = text(500)
+    paths = [("a", "c2(1) c3(2)"), ("b", "c3(1) w(1)"), ("c", "c2(2) w(2)")]
+    paths = [(name, ContextRefiner(path, padding=-1)) for name, path in paths]
+    joint = JointLogLinear(paths, padding=-1).fit(X, y)
+    assert sorted(fits) == [2, 3]
+    # Other samples are read anew, in a mixture and in a second fit as well.
+    joint.fit(X[:300], y[:300])
+    assert sorted(fits) == [2, 2, 3, 3]
+    MixtureLM([("one", joint), ("two", joint)], weights=[1, 1]).fit(X, y)
+    assert sorted(fits) == [2, 2, 2, 3, 3, 3]
+    # Alone each refiner learns for itself.
+    for _, refiner in paths:
+        refiner.fit(X, y)
+    assert len(fits) == 10
 
 
 def test_signed_weights_need_lbfgs():
