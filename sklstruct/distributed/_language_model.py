@@ -55,9 +55,11 @@ class DaskLanguageModel(LanguageModel):
         states beside it, and `fit` goes on from there. Its `n_jobs` is the number of
         threads for each shard.
 
-    max_depth, min_count, max_vocabulary, unknown, start, end, vocabulary, \
-out_of_vocabulary
+    max_depth, min_count, max_vocabulary, vocabulary
         As in :class:`~sklstruct.language_model.LanguageModel`.
+
+    unknown, start, end, out_of_vocabulary
+        As there.
 
     client : distributed.Client or str, default=None
         The client of the cluster, or the address of its scheduler. None: the current
