@@ -221,9 +221,10 @@ EVERY = {
     **{("text10000", name): 10 for name in MODELS},
     ("languages", "LogisticRegression"): 5,
     ("next2000", "SGD"): 5,
-    ("next2000", "flat multinomial"): 5,
     **{("next10000", name): 5 for name in MODELS},
 }
+# What another set chose, where even that takes long: next2000.
+CHOSEN = {("next10000", "flat multinomial"): [3.0]}
 # What takes hours, or more memory than the machine has.
 LEFT_OUT = {
     "text1000": ("LogisticRegression",),
@@ -513,7 +514,7 @@ def run(case):
         return compared(case["set"], case["tol"], case["split"])
     section, name = case["section"], case["model"]
     train, valid, (Z, target) = parts_of(section, case["split"])
-    grid = GRIDS[name]
+    grid = CHOSEN.get((section, name), GRIDS[name])
     if section.startswith("growth"):
         grid = {"tree": [("squared_hinge", 1.0)]}.get(name, [1.0])
     setting = grid[0]
