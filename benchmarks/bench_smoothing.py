@@ -7,7 +7,7 @@ with little text: the cases of 100 000 words, which share the vocabulary of the 
 file. KenLM's estimator is not on PyPI, its query engine is: it reads the ARPA file that
 the model is exported to and scores the same test text. The cases "tuned" and "held out"
 choose their discounts and weights on the validation file, "deleted" on the training
-text; nothing else is chosen. The cases with an `order` are fits and perplexities only.
+text; nothing else is chosen. Other orders are in `bench_wikitext.py`.
 """
 
 from __future__ import annotations
@@ -53,14 +53,6 @@ VARIANTS = {
     "Witten-Bell": WittenBellLM(),
     "Witten-Bell, back-off": WittenBellLM(interpolate=False),
 }
-BY_ORDER = (
-    "modified",
-    "tuned",
-    "absolute, modified",
-    "Katz",
-    "Jelinek-Mercer, deleted",
-    "Witten-Bell",
-)
 HELD_OUT = ("tuned", "held out")
 BASES = {
     "none": None,
@@ -79,31 +71,10 @@ def cases():
         for base in BASES
         if not (base == "none" and words == "all")
     ]
-    out += [
-        {"variant": name, "order": order, "slow": True}
-        for name in BY_ORDER
-        for order in range(2, 7)
-    ]
     return out
 
 
-def by_order(case):
-    """Perplexity, seconds and size at one order."""
-    name, choose = case["variant"], {}
-    if name in HELD_OUT:
-        choose["X_val"] = wikitext("valid")
-    lm = LanguageModel(clone(VARIANTS[name]), max_depth=case["order"] - 1)
-    fit = timed(lm.fit, wikitext("train"), **choose, repeats=1)
-    return {
-        "test": lm.perplexity(wikitext("test")),
-        "fit_seconds": fit.cpu,
-        "parameters": lm.backoff_model_.n_pairs,
-    }
-
-
 def run(case):
-    if "order" in case:
-        return by_order(case)
     whole, test = wikitext("train"), wikitext("test")
     n_words = case["words"]
     train = whole if n_words == "all" else first_words(whole, n_words)

@@ -6,14 +6,22 @@ Order 5, V = 33 278 classes. Lines are sentences, empty lines are dropped; end m
 the token of unknown words count like any word. `models`: one fit from sentences, and
 the perplexities. `tune`: lam, alpha and depth_weight of the l2 penalty, judged on the
 validation file. `search`: the coordinate search of `StructuredLogLinearLMCV` on the
-validation file, and what it finds. `query`: tokens a second. How fast fits converge is
+validation file from the defaults of each penalty, what it finds, and its cost in fits
+with the strengths found. `orders`: all smoothers and penalties at orders 2 to 6, with
+their defaults (discounts called tuned and weights called held out are chosen on the
+validation file, by the fit). `query`: tokens a second. How fast fits converge is
 measured by `bench_solvers.py`.
 """
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from _common import fastest, main, timed, wikitext
+from bench_smoothing import HELD_OUT
+from bench_smoothing import VARIANTS as SMOOTHERS
+from sklearn.base import clone
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
@@ -21,34 +29,19 @@ from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV
 
 DEPTH = 4
 
+# Strengths that are not said are the defaults of the penalty.
 MODELS = {
     "interpolated Kneser-Ney": (KneserNeyLM, {"discount": "single"}),
     "modified Kneser-Ney": (KneserNeyLM, {}),
-    "l1": (StructuredLogLinearLM, {"penalty": "l1", "lam": 0.5, "alpha": 0.7}),
-    "l2": (StructuredLogLinearLM, {"penalty": "l2", "lam": 0.1, "alpha": 0.7}),
-    "elastic_net": (
+    "elastic_net": (StructuredLogLinearLM, {}),
+    "elastic_net, count_weight": (
         StructuredLogLinearLM,
-        {"penalty": "elastic_net", "lam": 0.2, "alpha": 0.75},
+        {"penalty": ElasticNet(gamma=0.5, count_weight=[0.8, 1.0]), "lam": 0.24},
     ),
-    "tree_l2": (
-        StructuredLogLinearLM,
-        {"penalty": "tree_l2", "lam": 0.5, "alpha": 0.9},
-    ),
-    "tree_linf": (
-        StructuredLogLinearLM,
-        {"penalty": "tree_linf", "lam": 0.5, "alpha": 0.8},
-    ),
-    # strengths that suit repetitive text as well: more absolute and less squared
-    # discount for long contexts
-    "elastic_net, weighted by depth": (
-        StructuredLogLinearLM,
-        {
-            "penalty": ElasticNet(gamma=0.7),
-            "lam": 0.17,
-            "alpha": 1.0,
-            "depth_weight": 1.33,
-        },
-    ),
+    "l1": (StructuredLogLinearLM, {"penalty": "l1"}),
+    "l2": (StructuredLogLinearLM, {"penalty": "l2"}),
+    "tree_l2": (StructuredLogLinearLM, {"penalty": "tree_l2"}),
+    "tree_linf": (StructuredLogLinearLM, {"penalty": "tree_linf"}),
     # the best of the cases `tune` on the validation file
     "l2, weighted by depth": (
         StructuredLogLinearLM,
@@ -61,6 +54,16 @@ MODELS = {
         },
     ),
 }
+LOGLINEAR = (
+    "elastic_net",
+    "elastic_net, count_weight",
+    "l1",
+    "l2",
+    "tree_l2",
+    "tree_linf",
+)
+ORDERS = range(2, 7)
+
 # What `tune` tries: weights by depth and tol, at lam 0.1 and alpha 0.7; then lam and
 # alpha at the best of them.
 DEPTH_WEIGHTS = [
@@ -78,24 +81,23 @@ DEPTH_WEIGHTS = [
 ]
 
 
-# Where `search` begins, and what it searches.
+# What `search` begins with beside the defaults, and how many fits it may take.
 SEARCHES = {
-    "l2": {"penalty": "l2", "lam": 0.1, "alpha": 0.7, "search": ["alpha", "lam"]},
-    "elastic_net": {
-        "penalty": ElasticNet(gamma=0.7),
-        "lam": 0.17,
-        "alpha": 1.0,
-        "depth_weight": 1.33,
-        "search": ["gamma", "depth_weight", "lam"],
-    },
-    "tree_l2": {
-        "penalty": "tree_l2",
-        "lam": 0.5,
-        "alpha": 0.9,
-        "search": ["alpha", "lam"],
-    },
+    "elastic_net": ({}, 16),
+    "l1": ({"penalty": "l1"}, 16),
+    "l2": ({"penalty": "l2"}, 16),
+    "tree_l2": ({"penalty": "tree_l2"}, 16),
+    "tree_linf": ({"penalty": "tree_linf"}, 16),
+    "elastic_net, by depth": (
+        {
+            "penalty": ElasticNet(gamma=np.full(DEPTH + 1, 0.5)),
+            "lam": 0.2,
+            "depth_weight": 1.33 ** np.arange(DEPTH + 1),
+            "search": ["depth_weight", "gamma"],
+        },
+        40,
+    ),
 }
-MAX_FITS = 16
 
 
 def cases():
@@ -109,6 +111,11 @@ def cases():
         if (lam, alpha) != (0.1, 0.7)
     ]
     out += [{"section": "search", "model": name, "slow": True} for name in SEARCHES]
+    out += [
+        {"section": "orders", "model": name, "order": order, "slow": True}
+        for name in (*SMOOTHERS, *LOGLINEAR)
+        for order in ORDERS
+    ]
     names = ("lam", "alpha", "depth_weight", "tol")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in tried]
     return out
@@ -149,28 +156,59 @@ def tune(case):
 
 
 def search(case):
-    valid = wikitext("valid")
-    model = StructuredLogLinearLMCV(**SEARCHES[case["model"]], max_fits=MAX_FITS)
+    train, valid = wikitext("train"), wikitext("valid")
+    begin, max_fits = SEARCHES[case["model"]]
+    model = StructuredLogLinearLMCV(**begin, max_fits=max_fits)
     lm = LanguageModel(model, max_depth=DEPTH)
-    fit = timed(lm.fit, wikitext("train"), X_val=valid, repeats=1)
+    fit = timed(lm.fit, train, X_val=valid, repeats=1)
     found = fit.result.estimator_
+    single = StructuredLogLinearLM(
+        penalty=found.penalty_,
+        lam=found.lam_,
+        alpha=found.alpha_,
+        depth_weight=found.depth_weight_,
+    )
+    once = timed(LanguageModel(single, max_depth=DEPTH).fit, train, repeats=1)
 
     def show(value):
         return ", ".join(f"{v:.3g}" for v in np.atleast_1d(value))
 
-    first = found.search_results_[0]
+    results = found.search_results_
     return {
         "lam": show(found.lam_),
         "alpha": show(found.alpha_),
         "depth_weight": show(found.depth_weight_),
         "gamma": show(getattr(found.penalty_, "gamma", np.nan)),
-        "begin": float(np.exp(first["held_out_loss"])),
+        "begin": float(np.exp(results[0]["held_out_loss"])),
         "validation": lm.perplexity(valid),
         "test": lm.perplexity(wikitext("test")),
-        "fits": len(found.search_results_),
-        "evaluations_first": first["n_iter"],
-        "evaluations": sum(r["n_iter"] for r in found.search_results_),
+        "fits": len(results),
+        "evaluations_single": once.result.estimator_.n_iter_,
+        "evaluations": sum(r["n_iter"] for r in results),
         "seconds": fit.cpu,
+        "single_seconds": once.cpu,
+        "single_fits": fit.cpu / once.cpu,
+    }
+
+
+def orders(case):
+    name, choose = case["model"], {}
+    if name in SMOOTHERS:
+        estimator = clone(SMOOTHERS[name])
+        if any(word in name for word in HELD_OUT):
+            choose["X_val"] = wikitext("valid")
+    else:
+        estimator = estimator_of(name)
+    lm = LanguageModel(estimator, max_depth=case["order"] - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # discounts of the unigrams
+        fit = timed(lm.fit, wikitext("train"), **choose, repeats=1)
+    fitted = fit.result.estimator_
+    return {
+        "validation": lm.perplexity(wikitext("valid")),
+        "test": lm.perplexity(wikitext("test")),
+        "fit_seconds": fit.cpu,
+        "parameters": int(getattr(fitted, "n_parameters_", lm.backoff_model_.n_pairs)),
     }
 
 
@@ -188,6 +226,7 @@ def run(case):
         "models": models,
         "tune": tune,
         "search": search,
+        "orders": orders,
         "query": query,
     }
     return sections[case["section"]](case)

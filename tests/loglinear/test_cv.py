@@ -135,3 +135,31 @@ def test_held_out_samples_must_be_there(data):
         model.fit(X, y, X_val=X, y_val=y, sample_weight_val=np.zeros(y.size))
     with pytest.raises(ValueError, match="leaves none"):
         model.fit(X[:1], y[:1])
+
+
+@pytest.mark.parametrize(
+    ("penalty", "searched"),
+    [
+        ("elastic_net", {"lam", "depth_weight", "gamma"}),
+        ("l1", {"lam", "alpha"}),
+        ("tree_l2", {"lam", "alpha", "depth_weight"}),
+    ],
+)
+def test_what_is_searched_by_default(data, penalty, searched):
+    X, y, X_val, y_val, classes = data
+    model = StructuredLogLinearLMCV(
+        penalty=penalty, max_fits=12, padding=-1, classes=classes
+    ).fit(X, y, X_val=X_val, y_val=y_val)
+    first = model.search_results_[0]
+    defaults = first["penalty"].defaults
+    assert {name: first[name] for name in defaults} == defaults
+
+    def values(name):
+        return {
+            fit["penalty"].gamma if name == "gamma" else fit[name]
+            for fit in model.search_results_
+            if name != "gamma" or hasattr(fit["penalty"], "gamma")
+        }
+
+    moved = {name for name in (*defaults, "gamma") if len(values(name)) > 1}
+    assert moved == searched

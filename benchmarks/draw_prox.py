@@ -1,0 +1,65 @@
+"""The picture of the tree_linf operator against length and depth of a text.
+
+python benchmarks/draw_prox.py RESULTS.json PICTURE.png
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from _common import read_results
+
+CURVES = {
+    ("trie", "pivot_milliseconds"): ("random pivots (numpy), trie", "C1", "--"),
+    ("collapsed", "pivot_milliseconds"): ("random pivots (numpy), tree", "C1", "-"),
+    ("trie", "milliseconds"): ("sklstruct, trie", "C0", "--"),
+    ("collapsed", "milliseconds"): ("sklstruct, tree", "C0", "-"),
+}
+PANELS = {
+    "length": ("words", "words of the text"),
+    "depth": ("depth", "longest context"),
+}
+
+
+def main():
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    results = read_results(Path(sys.argv[1]))["results"]
+    sections = {result["case"]["section"] for result in results}
+    panels = {name: panel for name, panel in PANELS.items() if name in sections}
+    if not panels:
+        raise SystemExit(f"{sys.argv[1]} has no results of {' or '.join(PANELS)}")
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(5.4 * len(panels), 4.2), sharey=True, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    for axis, (section, (key, label)) in zip(axes[0], panels.items()):
+        for (tree, field), (name, colour, line) in CURVES.items():
+            points = sorted(
+                (result["case"][key], result["figures"][field])
+                for result in results
+                if result["case"]["section"] == section
+                and result["case"]["tree"] == tree
+                and field in result["figures"]
+            )
+            if points:
+                axis.loglog(
+                    *zip(*points), line, marker="o", ms=3, color=colour, label=name
+                )
+        if section == "depth":
+            axis.set_xscale("linear")
+        axis.set_xlabel(label)
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("milliseconds of a proximal step")
+    axes[0, -1].legend(loc="center right")
+    figure.savefig(sys.argv[2], dpi=120)
+
+
+if __name__ == "__main__":
+    main()
