@@ -43,7 +43,7 @@ def main(source, target):
         curves[case["problem"], case["solver"]] = sorted(points)
     problems = sorted({problem for problem, _ in curves}, reverse=True)
     figure, axes = plt.subplots(
-        len(problems), 2, figsize=(9, 3.4 * len(problems)), sharey=True,
+        len(problems), 2, figsize=(10, 3.2 * len(problems)), sharey=True,
         layout="constrained", squeeze=False,
     )  # fmt: skip
     for row, problem in zip(axes, problems):
@@ -63,7 +63,8 @@ def main(source, target):
             ax.set_yscale("log")
             ax.set_ylim(LOWEST, None)
             ax.grid(alpha=0.3)
-    axes[0, 1].legend(fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
     figure.savefig(target, dpi=110)
 
 

@@ -516,7 +516,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return super()._fit_labelled(pairs, count, max_depth, labels, overwrite)
 
     def _continue(self, place):
-        self._carried = place(), self.coef_, self._counts.count
+        before = self._counts
+        weight = float(before.count[: before.pairs.n_classes].sum())
+        self._carried = place(), self.coef_, weight
 
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
@@ -680,10 +682,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 carried = vars(self).pop("_carried", None)  # from the batches before
                 w = self._start(problem, loss, bound, settings, carried)
                 if carried is not None and solver.incremental:
-                    place, _, before = carried
-                    new = problem.count.copy()
-                    new[place] -= before
-                    result = solver.learn(loss, bound, w, report, new)
+                    share = max(1.0 - carried[2] / problem.total_weight, 0.0)
+                    result = solver.learn(loss, bound, w, report, share)
                 else:
                     more = () if keeper is None else (keeper,)
                     result = solver.solve(loss, bound, w, report, *more)

@@ -385,6 +385,34 @@ def test_the_tree_metric_on_random_problems(penalty):
         assert r.objective <= other.objective * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    "lam, penalty, m, seed",
+    [
+        (1e-4, L1(), 3, 0),
+        (1e-6, L1(), 3, 0),
+        (1e-5, L2(), 5, 1),
+        (1e-5, TreeL2(), 5, 1),
+        (1e-3, L2(), 6, 2),
+        (1e-5, ElasticNet(gamma=0.5), 6, 2),
+    ],
+)
+def test_the_tree_metric_does_not_stall_where_penalties_are_weak(lam, penalty, m, seed):
+    # A metric that forgets that it was too soft fails again after a few iterations, and
+    # never has momentum: 1e-3 above the minimum after as many of them.
+    problem = make_problem(m, seed=seed, lam=lam, depth_weight=1.0, n=150)
+    loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+    start = kneser_ney_weights(problem, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        reference = DiagonalSolver(tol=1e-8, max_iter=3000).solve(
+            loss, bound, start.copy(), lambda *_: False
+        )
+        r = TreeMetricSolver(tol=1e-8, max_iter=800).solve(
+            loss, bound, start.copy(), lambda *_: False
+        )
+    assert r.objective <= reference.objective * (1 + 2e-4)
+    assert r.optimality <= 1e-3
+
+
 def test_a_start_that_overflows_is_refused():
     problem = make_problem()
     loss, bound = LogLinearLoss(problem), L2().bind(problem)

@@ -55,8 +55,8 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Whether weights may be negative.
 
     incremental : bool
-        Whether it has ``learn(loss, penalty, w, report, count)``, a pass over the new
-        samples that `count` counts, which is what `partial_fit` then does.
+        Whether it has ``learn(loss, penalty, w, report, share)``: what `partial_fit`
+        does for new samples that have this share in the weight of all of them.
 
     resumable : bool
         Whether `solve` takes a fifth argument, a keeper of checkpoints.

@@ -150,7 +150,7 @@ class StochasticSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        count: np.ndarray,
+        share: float,
     ) -> Result:
         """The steps that new samples are worth, on batches of all of them.
 
@@ -159,8 +159,8 @@ class StochasticSolver(Solver):
         loss, penalty, w, report
             As for `solve`; of all samples.
 
-        count : ndarray of shape (n_pairs,)
-            Of the new samples alone.
+        share : float
+            Of the new samples in the weight of all, from 0 to 1.
 
         Returns
         -------
@@ -175,7 +175,6 @@ class StochasticSolver(Solver):
         stopped = report(0, objective, optimality)
         if not stopped:
             loss.value_and_gradient(w, slope)
-            share = problem.pairs.terminal_counts(count).sum() / problem.total_weight
             n = max(LEAST, round(share * steps.n_batches))
             steps.run(w, n, (before, slope))
             best.update(*_evaluate(loss, penalty, w, g), before)

@@ -34,6 +34,11 @@ SLACK, SLACK_SMOOTHED = 1e-12, 1e-4
 # A step that led upward is taken again, shorter and in a metric stiffer by STIFFER.
 STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
 
+# And softer again by these factors at every step that does not, to the power of 1 /
+# failures. A step along which the loss curved more than the metric, but fell, is a part
+# of a failure.
+SOFTER, LEVENBERG_DECAY, TOO_SOFT = 0.9, 0.5, 0.25
+
 
 # The decrease that a full step promises, over tol^2 times the objective, at which to
 # stop. The metric is above the Hessian: it promises less than there is to gain.
@@ -121,6 +126,7 @@ class TreeMetricSolver(Solver):
         moves = np.empty(w.size if penalty.smoothed else 0)
         slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
         kappa, levenberg, t = 1.0, 0.0, 1.0
+        failures = 1.0  # steps that led upward, and one more
         previous = None  # (f, objective, slope, square) of the step from y_prev to y
         carried = None  # that of the step without momentum, to w, where y is not w
         best = Best()
@@ -128,13 +134,14 @@ class TreeMetricSolver(Solver):
         if state is not None:
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
             kappa, levenberg, t = state["kappa"], state["levenberg"], state["t"]
+            failures = state["failures"]
             previous, carried = state["previous"], state["carried"]
             best = Best.of_state(state)
         for iteration in range(first, self.max_iter):
             if keeper is not None:
                 keeper.save(
                     iteration=iteration, y=y, y_prev=y_prev, w=w,
-                    kappa=kappa, levenberg=levenberg, t=t,
+                    kappa=kappa, levenberg=levenberg, t=t, failures=failures,
                     previous=previous, carried=carried, **best.state(),
                 )  # fmt: skip
             last = iteration == self.max_iter - 1
@@ -174,6 +181,7 @@ class TreeMetricSolver(Solver):
                     _pull_back(problem, part, y, y_prev, w)
                     previous = f_prev, objective_prev, part * slope, part**2 * square
                     kappa, t, carried = min(STIFFER * kappa, STIFFEST), 1.0, None
+                    failures += 1
                     levenberg = max(2.0 * levenberg, LEVENBERG)
                     continue
                 bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
@@ -182,9 +190,15 @@ class TreeMetricSolver(Solver):
                     ratio = bregman / (kappa * allowed) if allowed > 0.0 else 2.0
                     kappa *= 1.05 * min(ratio, 2.0)
                     levenberg = max(2.0 * levenberg, LEVENBERG)
+                    failures += TOO_SOFT
                 else:
-                    kappa = max(0.9 * kappa, 1.0)
-                    levenberg = 0.5 * levenberg if levenberg > 1e-3 else 0.0
+                    # The slower, the more steps have failed, and not to the bottom: or
+                    # a metric that is known to be too soft comes back after the same
+                    # few iterations, and ends the momentum every time.
+                    kappa = max(SOFTER ** (1.0 / failures) * kappa, 1.0)
+                    levenberg *= LEVENBERG_DECAY ** (1.0 / failures)
+                    floor = 0.25 * LEVENBERG * (1.0 - 1.0 / failures)
+                    levenberg = max(levenberg if levenberg > 5e-4 else 0.0, floor)
             momentum, t = next_momentum(t)
             newton, uphill, slope, square = metric.substitute(momentum, g, y, y_prev, w)
             promised = DECREASE * self.tol**2 * abs(objective)
