@@ -210,8 +210,8 @@ class DaskLanguageModel(LanguageModel):
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
         labels = self._find_labels(text, None)
         self._prepare(estimator, labels)
-        # What the workers get tells nobody of its progress and keeps no state itself.
-        silent = {"checkpoint": None, "verbose": 0}
+        # What the workers get tells nobody of its progress and keeps nothing itself.
+        silent = {"checkpoint": None, "memory": None, "verbose": 0}
         given = estimator.get_params(deep=False)
         given |= {name: value for name, value in silent.items() if name in given}
         remote = type(estimator)(**given)
