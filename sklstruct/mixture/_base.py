@@ -201,7 +201,10 @@ class ModelClassifier(
         check_rows(n_samples, self.classes_.size)
         out = np.empty((n_samples, self.classes_.size))
         for rows, at in self._blocks(X):
-            out[rows] = self.model_.rows(at)
+            found = self.model_.rows(at)
+            if len(found) == n_samples:
+                return found
+            out[rows] = found
         return out
 
     def predict_proba(self, X: Any) -> np.ndarray:

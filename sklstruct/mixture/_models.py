@@ -73,6 +73,9 @@ def more_uniform(uniform: NDArray, step: int) -> NDArray:
     return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+# Numbers that a mixture turns from logarithms to their mixture at a time.
+_IN_CACHE = 1 << 15
+
 # Which further number a mixture draws with: none that a path through a tree uses.
 _OF_MIXTURE = 1 << 20
 
@@ -333,15 +336,23 @@ class MixtureModel(Model):
             return np.log(log_prob.sum(axis=1)) + top
 
     def rows(self, at: Any) -> NDArray:
-        weights = np.exp(self.log_weights(at))
-        total = None
-        for k, (model, where) in enumerate(zip(self.models, at)):
-            rows = model.rows(where)
-            np.exp(rows, out=rows)
-            rows *= weights[:, k : k + 1]
-            total = rows if total is None else np.add(total, rows, out=total)
+        rows = [m.rows(where) for m, where in zip(self.models, at)]
+        total = rows[0]
+        shape = (len(total), len(rows))
+        weights = np.broadcast_to(np.exp(self.log_weights(at)), shape)
+        # A few rows at a time stay in the processor's cache from the first step to
+        # the last.
         with np.errstate(divide="ignore"):
-            return np.log(total, out=total)
+            for s in row_blocks(len(total), max(1, _IN_CACHE // self.n_outcomes)):
+                mixed = total[s]
+                for k, of_model in enumerate(rows):
+                    part = of_model[s]
+                    np.exp(part, out=part)
+                    part *= weights[s, k : k + 1]
+                    if k:
+                        mixed += part
+                np.log(mixed, out=mixed)
+        return total
 
     def draw(self, at: Any, uniform: NDArray) -> NDArray:
         """A model by its weight, then an outcome of that model."""
