@@ -14,6 +14,7 @@ from sklstruct.prox import (
 from sklstruct.prox import (
     norm_tree_l2,
     norm_tree_linf,
+    prox_linf,
     prox_tree_l2,
     prox_tree_linf,
 )
@@ -770,3 +771,22 @@ def test_bad_metric_and_flags():
     for prox in PROXES:
         with pytest.raises(ValueError, match="positive must be True or False"):
             prox(v, parents, 0.1, positive="no")
+
+
+@pytest.mark.parametrize("kappa", [1e-3, 0.03, 0.3, 2.0, 40.0])
+def test_many_children_step_by_step(kappa):
+    """Leaves, then the nodes above them, then the root, each by the plain operator."""
+    rng = np.random.default_rng(int(1e3 * kappa))
+    middle = np.repeat([1, 2, 3], [200, 17, 3])
+    parents = np.concatenate([[-1, 0, 0, 0], middle, np.zeros(300, dtype=int)])
+    w = rng.standard_normal(parents.size)
+    w[rng.random(w.size) < 0.2] = 0.25  # ties
+    expected = w.copy()
+    leaves = np.arange(parents.size) > 3
+    expected[leaves] = np.sign(w[leaves]) * np.maximum(np.abs(w[leaves]) - kappa, 0)
+    for q in (1, 2, 3):
+        below_q = np.flatnonzero(parents == q)
+        group = np.concatenate([[q], below_q])
+        expected[group] = prox_linf(expected[group], kappa)
+    expected = prox_linf(expected, kappa)
+    assert_allclose(prox_tree_linf(w, parents, kappa), expected, atol=1e-12)
