@@ -51,6 +51,7 @@ from pathlib import Path
 
 import numpy as np
 from _common import data_folder, main, options, peak_mb, timed, wikitext
+from sklearn.base import clone
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import CountRuns
@@ -366,7 +367,7 @@ def online(case):
         )
     # Closed: with an open one the batches have the classes of the text so far.
     known = sorted({w for sentence in train for w in sentence})
-    whole = LanguageModel(estimator, max_depth=DEPTH, vocabulary=known)
+    whole = LanguageModel(clone(estimator), max_depth=DEPTH, vocabulary=known)
     if case["model"] == "l2, stochastic":  # the batch model is the minimum
         whole.set_params(estimator__solver="auto")
     fit = timed(whole.fit, train, repeats=1)
