@@ -223,16 +223,18 @@ class DaskLanguageModel(LanguageModel):
             remote, labels, self.max_depth, self.n_shards or len(client.nthreads())
         )
         driver = ShardDriver(cluster, remote, checkpoint)
-        try:
-            with inner.propagate_callback_context(estimator):
-                inner.call_on_fit_task_begin(estimator=self, X=X, y=None)
-                with estimator.reporting() as report:
-                    notes = driver.run(report)
-                inner.call_on_fit_task_end(estimator=self, X=X, y=None)
-            sizes = driver.sizes()
-            parts = [driver.model(k) for k in range(driver.n_shards)]
-        finally:
-            driver.close()
+        # Actors talk to their workers through the current client, whichever it is.
+        with client.as_current():
+            try:
+                with inner.propagate_callback_context(estimator):
+                    inner.call_on_fit_task_begin(estimator=self, X=X, y=None)
+                    with estimator.reporting() as report:
+                        notes = driver.run(report)
+                    inner.call_on_fit_task_end(estimator=self, X=X, y=None)
+                sizes = driver.sizes()
+                parts = [driver.model(k) for k in range(driver.n_shards)]
+            finally:
+                driver.close()
         for message, category in notes:
             warnings.warn(message, category, stacklevel=2)
         joined = Joined([pairs for pairs, _ in parts])
