@@ -252,7 +252,7 @@ def test_a_sweep_updates_one_weight_after_the_other(kind, penalty, positive):
     problem, (l1, l2) = dense.problem, penalty.ratios()
     w = 0.2 * np.random.default_rng(3).random(problem.n_pairs) * (problem.count > 0)
     expected = w.copy()
-    order = _Columns(problem, penalty.bind(problem)).order
+    order = _Columns(LogLinearLoss(problem), penalty.bind(problem), False).order
     assert np.array_equal(np.sort(order), np.arange(problem.n_pairs))
     for p in order:
         b, c, s = dense.beta[p], problem.count[p], strength[dense.depth[p]]
@@ -284,7 +284,7 @@ def test_a_sweep_updates_one_weight_after_the_other(kind, penalty, positive):
 def test_contexts_of_a_feature_are_a_range_of_the_walk():
     for collapse in (False, True):
         problem = make_problem(5, seed=3, collapse=collapse)
-        columns = _Columns(problem, L2().bind(problem))
+        columns = _Columns(LogLinearLoss(problem), L2().bind(problem), False)
         node = problem.pairs.nodes()[columns.order]
         for p, (lo, hi) in enumerate(columns.span):
             below = set()
@@ -301,7 +301,7 @@ def test_slices_of_a_sweep_do_not_matter(monkeypatch):
     problem = make_problem(4, n=300)
     whole = solve(SCISSolver(tol=0.0, max_iter=4), problem, L2())
     monkeypatch.setattr(_coordinate, "SLICE", 50)
-    assert len(_Columns(problem, L2().bind(problem)).slices) > 1
+    assert len(_Columns(LogLinearLoss(problem), L2().bind(problem), False).slices) > 1
     cut = solve(SCISSolver(tol=0.0, max_iter=4), problem, L2())
     assert np.array_equal(whole.w, cut.w)
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..._compat import Interval
+from ..._docs import shared_docs
 
 if TYPE_CHECKING:
     from ..._checkpoint import Keeper, State
@@ -21,6 +22,24 @@ if TYPE_CHECKING:
 # Called with (iteration, objective, optimality) after each; True stops the fit.
 Report = Callable[[int, float, float], bool]
 
+# Blocks of the docstrings of solvers; see `shared_docs`.
+TOL = """
+tol : float, default=None
+    Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+"""
+EVALUATIONS = """
+max_iter : int, default=None
+    Largest number of evaluations of loss and gradient, at least 1. None:
+    `max_iter` of the model.
+"""
+SWEEPS = """
+max_iter : int, default=None
+    Largest number of sweeps, at least 1. None: `max_iter` of the model.
+"""
+MEMORY = """
+memory : int, default=10
+    Number of past steps that make the metric, at least 1.
+"""
 
 # Factor of the diagonal metric in which the residual is measured, where a solver does
 # not step in that metric itself.
@@ -39,11 +58,19 @@ class Result(NamedTuple):
     status: str
 
 
+@shared_docs(tol=TOL)
 class Solver(BaseEstimator, metaclass=ABCMeta):
     r"""Base of the solvers of `StructuredLogLinearLM`.
 
     A solver of your own is a subclass with `needs` and `solve`; its parameters are
     those of ``__init__``, as for any scikit-learn object.
+
+    Parameters
+    ----------
+    {tol}
+
+    max_iter : int, default=None
+        Largest number of iterations, at least 1. None: `max_iter` of the model.
 
     Attributes
     ----------
@@ -75,6 +102,10 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
     }
+
+    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
 
     @abstractmethod
     def solve(

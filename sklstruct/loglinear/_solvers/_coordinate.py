@@ -6,82 +6,42 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ..._docs import shared_docs
 from .. import _updates_fast as _fast
-from ._base import (
-    DIAGONAL,
-    Best,
-    Report,
-    Result,
-    Solver,
-    relative_residual,
-    resume,
-)
+from ._base import SWEEPS, TOL
+from ._descent import DescentSolver, Moves
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
-    from .._problem import Problem
 
 # Contexts that the updates between two looks at signals pass over.
 SLICE = 1 << 25
 
 
-class _CoordinateSolver(Solver):
-    """The loop of both: evaluate, then update every weight once, class by class."""
+class _CoordinateSolver(DescentSolver):
+    """Each weight to the minimum of a bound, or by a Newton step."""
 
-    needs = ("step", "separable")
-    resumable = True
     newton: ClassVar[bool]
 
-    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: Keeper | None = None,
-    ) -> Result:
-        problem = loss.problem
-        columns = _Columns(problem, penalty)
-        g, before = np.empty_like(w), w.copy()
-        best = Best()
-        start, state = resume(keeper, self.max_iter)
-        if state is not None:
-            w[:], before, best = state["w"], state["before"], Best.of_state(state)
-        for iteration in range(start, self.max_iter):
-            if keeper is not None:
-                keeper.save(iteration=iteration, w=w, before=before, **best.state())
-            # Anew in every sweep: Z and scores that are only ever updated drift.
-            f = loss.value_and_gradient(w, g)
-            squared, value = penalty.step(DIAGONAL, w, g, g)
-            objective, optimality = f + value, relative_residual(squared, problem)
-            best.update(objective, optimality, before)
-            stop = report(iteration, best.objective, optimality)
-            if optimality <= self.tol:
-                best.history[-1] = objective
-                return Result(w, best.history, objective, optimality, "converged")
-            if stop:
-                return best.result(w, "stopped")
-            if iteration < self.max_iter - 1:
-                before[:] = w
-                columns.sweep(loss, w, self.newton)
-        return best.result(w, "max_iter")
+    def moves(self, loss: LogLinearLoss, penalty: BoundPenalty) -> Moves:
+        return _Columns(loss, penalty, self.newton)
 
 
-class _Columns:
+class _Columns(Moves):
     """The pairs of each class in the order of a depth-first walk over the contexts.
 
     In this order the contexts at or below a node that samples end in are a range, and
     the only contexts whose normaliser a pair of the node is part of.
+
+    A move updates every weight once, class by class.
     """
 
-    def __init__(self, problem: Problem, penalty: BoundPenalty) -> None:
-        self.problem = problem
+    def __init__(
+        self, loss: LogLinearLoss, penalty: BoundPenalty, newton: bool
+    ) -> None:
+        self.loss, self.newton = loss, newton
+        self.problem = problem = loss.problem
         tree, pairs = problem.tree, problem.pairs
         first, size = _walk(problem)
         self.ends = np.flatnonzero(problem.node_weight > 0.0)
@@ -116,13 +76,16 @@ class _Columns:
         cuts = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
         self.slices = list(zip(cuts[:-1].tolist(), cuts[1:].tolist()))
 
-    def sweep(self, loss: LogLinearLoss, w: np.ndarray, newton: bool) -> None:
-        """One update of every weight."""
-        _, es, z = loss.value_and_scores(w)
+    def look(self, g: np.ndarray) -> None:
+        """A sweep makes the expected counts itself."""
+
+    def move(self, w: np.ndarray) -> None:
+        # Anew in every sweep: Z and scores that are only ever updated drift.
+        _, es, z = self.loss.value_and_scores(w)
         es, z, own = es[self.order], z[self.ends], w[self.order]
         for first, last in self.slices:
             _fast.sweep_columns(
-                first, last, newton, self.problem.positive, self.column, self.span,
+                first, last, self.newton, self.problem.positive, self.column, self.span,
                 self.terms, es, self.weight, own, z, self.scores,
             )  # fmt: skip
         w[self.order] = own
@@ -149,6 +112,7 @@ def _walk(problem):
     return first, size
 
 
+@shared_docs(tol=TOL, sweeps=SWEEPS)
 class SCISSolver(_CoordinateSolver):
     r"""Sequential conditional (generalised) iterative scaling, with penalties.
 
@@ -173,11 +137,9 @@ class SCISSolver(_CoordinateSolver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of sweeps, at least 1. None: `max_iter` of the model.
+    {sweeps}
 
     References
     ----------
@@ -195,6 +157,7 @@ class SCISSolver(_CoordinateSolver):
     newton = False
 
 
+@shared_docs(tol=TOL, sweeps=SWEEPS)
 class CoordinateDescentSolver(_CoordinateSolver):
     r"""Cyclic coordinate descent, a guarded Newton step for each weight.
 
@@ -217,11 +180,9 @@ class CoordinateDescentSolver(_CoordinateSolver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of sweeps, at least 1. None: `max_iter` of the model.
+    {sweeps}
 
     References
     ----------

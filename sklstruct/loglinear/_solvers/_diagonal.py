@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..._compat import Interval
+from ..._docs import shared_docs
 from .. import _solver_fast as _fast
 from ._base import (
+    EVALUATIONS,
+    TOL,
     Best,
     Report,
     Result,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 EPSILON, EPSILON_DECAY, EPSILON_MIN = 0.3, 0.7, 1e-5
 
 
+@shared_docs(tol=TOL, evaluations=EVALUATIONS)
 class DiagonalSolver(Solver):
     r"""FISTA in the diagonal metric kappa * scale * count, with restarts.
 
@@ -54,12 +58,9 @@ class DiagonalSolver(Solver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of evaluations of loss and gradient, at least 1. None:
-        `max_iter` of the model.
+    {evaluations}
 
     kappa : float, default=0.6
         Start of the metric's factor, positive. Below about 0.5 the first steps may
@@ -90,8 +91,7 @@ class DiagonalSolver(Solver):
         max_iter: int | None = None,
         kappa: float = 0.6,
     ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
+        super().__init__(tol, max_iter)
         self.kappa = kappa
 
     def solve(

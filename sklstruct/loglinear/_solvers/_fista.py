@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._docs import shared_docs
 from .._penalties import proximal_step
 from ._base import (
+    TOL,
     Best,
     Report,
     Result,
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
     from .._penalties import BoundPenalty
 
 
+@shared_docs(tol=TOL)
 class FistaSolver(Solver):
     r"""FISTA in the metric L * identity, with L found by backtracking [1]_.
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
     max_iter : int, default=None
         Largest number of iterations, at least 1; each evaluates the loss at least
@@ -54,10 +56,6 @@ class FistaSolver(Solver):
     needs = ("value", "prox")
     resumable = True
     sharded = True
-
-    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
 
     def solve(
         self,

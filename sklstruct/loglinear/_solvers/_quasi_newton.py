@@ -10,8 +10,19 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from ..._compat import Interval
+from ..._docs import shared_docs
 from ..._parallel import single_blas_thread
-from ._base import DIAGONAL, Best, Report, Result, Solver, relative_residual
+from ._base import (
+    DIAGONAL,
+    EVALUATIONS,
+    MEMORY,
+    TOL,
+    Best,
+    Report,
+    Result,
+    Solver,
+    relative_residual,
+)
 
 if TYPE_CHECKING:
     from .._loss import LogLinearLoss
@@ -30,12 +41,8 @@ class _Evaluations:
     solver is the identity: pairs of any count curve about as much."""
 
     def __init__(self, solver, loss, penalty, w, report):
-        self.solver, self.loss, self.penalty, self.report = (
-            solver,
-            loss,
-            penalty,
-            report,
-        )
+        self.solver, self.report = solver, report
+        self.loss, self.penalty = loss, penalty
         self.scale = 1.0 / np.sqrt(loss.problem.metric(1.0))
         self.w, self._before, self.g = w, w.copy(), np.empty_like(w)
         self.best, self.status = Best(), ""
@@ -83,11 +90,11 @@ class _QuasiNewtonSolver(Solver):
     def __init__(
         self, tol: float | None = None, max_iter: int | None = None, memory: int = 10
     ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
+        super().__init__(tol, max_iter)
         self.memory = memory
 
 
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, memory=MEMORY)
 class LBFGSSolver(_QuasiNewtonSolver):
     r"""L-BFGS-B of scipy, for penalties with a gradient.
 
@@ -103,15 +110,11 @@ class LBFGSSolver(_QuasiNewtonSolver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of evaluations of loss and gradient, at least 1. None:
-        `max_iter` of the model.
+    {evaluations}
 
-    memory : int, default=10
-        Number of past steps that make the metric, at least 1.
+    {memory}
 
     References
     ----------
@@ -173,6 +176,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
         return evaluate.result()
 
 
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, memory=MEMORY)
 class OWLQNSolver(_QuasiNewtonSolver):
     r"""Orthant-wise limited-memory quasi-Newton, for penalties with an l1 term.
 
@@ -190,15 +194,11 @@ class OWLQNSolver(_QuasiNewtonSolver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of evaluations of loss and gradient, at least 1. None:
-        `max_iter` of the model.
+    {evaluations}
 
-    memory : int, default=10
-        Number of past steps that make the metric, at least 1.
+    {memory}
 
     References
     ----------

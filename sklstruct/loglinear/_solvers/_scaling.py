@@ -7,113 +7,71 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._docs import shared_docs
 from .. import _updates_fast as _fast
-from ._base import (
-    DIAGONAL,
-    Best,
-    Report,
-    Result,
-    Solver,
-    relative_residual,
-    resume,
-)
+from ._base import EVALUATIONS, TOL
+from ._descent import DescentSolver, Moves
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
     from .._problem import Problem
 
 
-class _ScalingSolver(Solver):
-    """The loop of both: evaluate, then move every weight to the minimum of its bound.
-
-    The objective falls at every iteration, so there is nothing to search for, to
-    restart or to choose.
-    """
-
-    needs = ("step", "separable")
-    resumable = True
-
-    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
+class _ScalingSolver(DescentSolver):
+    """All weights at once, each to the minimum of its part of a bound."""
 
     @abstractmethod
     def _rates(self, problem: Problem) -> np.ndarray:
         """What active features sum to at most, at each of the levels that E is split
         by."""
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: Keeper | None = None,
-    ) -> Result:
-        problem = loss.problem
-        l1, l2 = penalty.separable()
-        rates = self._rates(problem)
-        shares = np.empty((problem.n_pairs, rates.size))
-        g, before = np.empty_like(w), w.copy()
-        best = Best()
-        start, state = resume(keeper, self.max_iter)
-        if state is not None:
-            w[:], before, best = state["w"], state["before"], Best.of_state(state)
-
-        def move(k, lo, hi):
-            _fast.scale_pairs(
-                lo, hi, k if rates.size > 1 else 0, problem.positive, rates, shares,
-                problem.beta.at(k), l1(k), l2(k), problem.count, w,
-            )  # fmt: skip
-
-        for iteration in range(start, self.max_iter):
-            if keeper is not None:
-                keeper.save(iteration=iteration, w=w, before=before, **best.state())
-            f = loss.value_and_gradient(w, g)
-            # Without the step that it computes: g holds the step's place.
-            _split(problem, g, shares)
-            squared, value = penalty.step(DIAGONAL, w, g, g)
-            objective, optimality = f + value, relative_residual(squared, problem)
-            best.update(objective, optimality, before)
-            stop = report(iteration, best.objective, optimality)
-            if optimality <= self.tol:
-                best.history[-1] = objective
-                return Result(w, best.history, objective, optimality, "converged")
-            if stop:
-                return best.result(w, "stopped")
-            if iteration < self.max_iter - 1:
-                before[:] = w
-                problem.sum_over(move)
-        return best.result(w, "max_iter")
+    def moves(self, loss: LogLinearLoss, penalty: BoundPenalty) -> Moves:
+        return _Scaling(loss.problem, penalty, self._rates(loss.problem))
 
 
-def _split(problem, g, shares):
-    """E of every pair, by the level of the deepest pair if shares has such columns."""
-    if shares.shape[1] == 1:
+class _Scaling(Moves):
+    """Every weight goes to the minimum of its bound."""
 
-        def split(k, lo, hi):
+    def __init__(
+        self, problem: Problem, penalty: BoundPenalty, rates: np.ndarray
+    ) -> None:
+        self.problem, self.rates = problem, rates
+        self.separable = penalty.separable()
+        self.shares = np.empty((problem.n_pairs, rates.size))
+
+    def look(self, g: np.ndarray) -> None:
+        """Splits E, which the gradient tells, by the levels of the deepest pairs."""
+        problem, by_level = self.problem, self.rates.size > 1
+
+        def split(k, lo, hi, pushes=False):
             _fast.split_expected(
-                lo, hi, 0, False, problem.pair_parent, problem.beta.at(k),
-                problem.count, g, shares,
+                lo, hi, k if by_level else 0, pushes, problem.pair_parent,
+                problem.beta.at(k), problem.count, g, self.shares,
             )  # fmt: skip
 
-        problem.sum_over(split)
-        return
+        def push(lo, hi):
+            _fast.push_shares(lo, hi, problem.pair_parent, self.shares)
 
-    def up(k, lo, hi, push):
-        _fast.split_expected(
-            lo, hi, k, push, problem.pair_parent, problem.beta.at(k), problem.count, g,
-            shares,
-        )  # fmt: skip
+        if by_level:
+            problem.upward(split, push, clear=self.shares)
+        else:
+            problem.sum_over(split)
 
-    def push(lo, hi):
-        _fast.push_shares(lo, hi, problem.pair_parent, shares)
+    def move(self, w: np.ndarray) -> None:
+        problem, rates = self.problem, self.rates
+        l1, l2 = self.separable
 
-    problem.upward(up, push, clear=shares)
+        def scale(k, lo, hi):
+            _fast.scale_pairs(
+                lo, hi, k if rates.size > 1 else 0, problem.positive, rates,
+                self.shares, problem.beta.at(k), l1(k), l2(k), problem.count, w,
+            )  # fmt: skip
+
+        problem.sum_over(scale)
 
 
+@shared_docs(tol=TOL, evaluations=EVALUATIONS)
 class GISSolver(_ScalingSolver):
     r"""Generalised iterative scaling, with penalties.
 
@@ -141,12 +99,9 @@ class GISSolver(_ScalingSolver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of evaluations of loss and gradient, at least 1. None:
-        `max_iter` of the model.
+    {evaluations}
 
     References
     ----------
@@ -165,6 +120,7 @@ class GISSolver(_ScalingSolver):
         return np.array([problem.beta_sum])
 
 
+@shared_docs(tol=TOL, evaluations=EVALUATIONS)
 class IISSolver(_ScalingSolver):
     r"""Improved iterative scaling, with penalties.
 
@@ -190,12 +146,9 @@ class IISSolver(_ScalingSolver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
-    max_iter : int, default=None
-        Largest number of evaluations of loss and gradient, at least 1. None:
-        `max_iter` of the model.
+    {evaluations}
 
     References
     ----------

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._compat import Interval
+from ..._docs import shared_docs
 from .. import _loss_fast as _fast
 from .._loss import LogLinearLoss
-from ._base import DIAGONAL, Best, Report, Result, Solver, relative_residual
+from ._base import DIAGONAL, TOL, Best, Report, Result, Solver, relative_residual
 from ._diagonal import DiagonalSolver
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ WORTH = 0.5
 LEAST = 4
 
 
+@shared_docs(tol=TOL)
 class StochasticSolver(Solver):
     r"""Accelerated proximal gradient on mini-batches (SAGE).
 
@@ -62,8 +64,7 @@ class StochasticSolver(Solver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+    {tol}
 
     max_iter : int, default=None
         Largest number of passes over the samples, at least 1. None: `max_iter` of the
@@ -106,8 +107,7 @@ class StochasticSolver(Solver):
         n_batches: int = 20,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
+        super().__init__(tol, max_iter)
         self.n_batches = n_batches
         self.random_state = random_state
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._docs import shared_docs
 from .. import _tree_metric_fast as _fast
 from ._base import (
     DIAGONAL,
+    EVALUATIONS,
     Best,
     Report,
     Result,
@@ -45,6 +47,7 @@ SOFTER, LEVENBERG_DECAY, TOO_SOFT = 0.9, 0.5, 0.25
 DECREASE = 0.1
 
 
+@shared_docs(evaluations=EVALUATIONS)
 class TreeMetricSolver(Solver):
     r"""Proximal Newton steps in a metric in which a path is one coordinate.
 
@@ -87,9 +90,7 @@ class TreeMetricSolver(Solver):
     tol : float, default=None
         Tolerance, at least 0. None: `tol` of the model.
 
-    max_iter : int, default=None
-        Largest number of evaluations of loss and gradient, at least 1. None:
-        `max_iter` of the model.
+    {evaluations}
 
     References
     ----------
@@ -106,10 +107,6 @@ class TreeMetricSolver(Solver):
     sharded = True
     signed = False
     resumable = True
-
-    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
 
     def solve(
         self,

@@ -1,0 +1,83 @@
+"""The loop of the methods that descend at every iteration: evaluate, then move."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._base import (
+    DIAGONAL,
+    Best,
+    Report,
+    Result,
+    Solver,
+    relative_residual,
+    resume,
+)
+
+if TYPE_CHECKING:
+    from ..._checkpoint import Keeper
+    from .._loss import LogLinearLoss
+    from .._penalties import BoundPenalty
+
+
+class Moves(metaclass=ABCMeta):
+    """How one fit changes its weights in an iteration."""
+
+    @abstractmethod
+    def look(self, g: np.ndarray) -> None:
+        """Told of the gradient at the weights, which does not last."""
+
+    @abstractmethod
+    def move(self, w: np.ndarray) -> None:
+        """Change the weights, which are those of the last gradient."""
+
+
+class DescentSolver(Solver):
+    """Base of the solvers whose moves lower the objective, whatever the point.
+
+    There is nothing to search for, to restart or to choose.
+    """
+
+    needs = ("step", "separable")
+    resumable = True
+
+    @abstractmethod
+    def moves(self, loss: LogLinearLoss, penalty: BoundPenalty) -> Moves:
+        """Those of one fit."""
+
+    def solve(
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+        keeper: Keeper | None = None,
+    ) -> Result:
+        problem, moves = loss.problem, self.moves(loss, penalty)
+        g, before = np.empty_like(w), w.copy()
+        best = Best()
+        first, state = resume(keeper, self.max_iter)
+        if state is not None:
+            w[:], before, best = state["w"], state["before"], Best.of_state(state)
+        for iteration in range(first, self.max_iter):
+            if keeper is not None:
+                keeper.save(iteration=iteration, w=w, before=before, **best.state())
+            f = loss.value_and_gradient(w, g)
+            moves.look(g)
+            # For the residual alone: its step takes the place of the gradient.
+            squared, value = penalty.step(DIAGONAL, w, g, g)
+            objective, optimality = f + value, relative_residual(squared, problem)
+            best.update(objective, optimality, before)
+            stop = report(iteration, best.objective, optimality)
+            if optimality <= self.tol:
+                best.history[-1] = objective
+                return Result(w, best.history, objective, optimality, "converged")
+            if stop:
+                return best.result(w, "stopped")
+            if iteration < self.max_iter - 1:
+                before[:] = w
+                moves.move(w)
+        return best.result(w, "max_iter")
