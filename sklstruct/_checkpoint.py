@@ -104,7 +104,7 @@ class Keeper:
     def __init__(self, checkpoint: Checkpoint, identity: dict[str, Any]) -> None:
         self.path = os.fspath(checkpoint.path)
         self.interval = float(checkpoint.interval)
-        self.identity = json.loads(_dumps(identity))
+        self.identity = _plain_of(identity)
         self._written = time.monotonic()
 
     def load(self) -> State | None:
@@ -118,7 +118,7 @@ class Keeper:
         if not os.path.exists(self.path):
             return None
         try:
-            header, arrays = _read(self.path, self._check_identity)
+            header, arrays = _read(self.path, self._check_header)
         except (DamagedData, EOFError, KeyError, TypeError, UnicodeDecodeError) as exc:
             raise self._unreadable(exc) from exc
         return {**header["state"], **arrays}
@@ -129,16 +129,28 @@ class Keeper:
             f"package, or is damaged ({exc}); remove the file to fit anew"
         )
 
-    def _check_identity(self, header):
-        there = header["identity"]
+    def _check_header(self, header):
+        self._compare(header["identity"], self.identity)
+
+    def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
+        """ValueError where a later part of the fit belongs to something else.
+
+        Parameters
+        ----------
+        there, here : dict of str to str or number
+            What the state in the file says of that part, and what it is.
+        """
+        self._compare(there, _plain_of(here))
+
+    def _compare(self, there, here):
         differ = [
             name
-            for name in sorted({*there, *self.identity})
-            if there.get(name) != self.identity.get(name)
+            for name in sorted({*there, *here})
+            if there.get(name) != here.get(name)
         ]
         if differ:
             what = "; ".join(
-                f"{name}: {there.get(name)!r} there, {self.identity.get(name)!r} here"
+                f"{name}: {there.get(name)!r} there, {here.get(name)!r} here"
                 for name in differ
             )
             raise ValueError(
@@ -184,6 +196,11 @@ def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
 
 def _dumps(value):
     return json.dumps(value, default=_plain)
+
+
+def _plain_of(identity):
+    """As it is read from a file."""
+    return json.loads(_dumps(identity))
 
 
 def _plain(value):

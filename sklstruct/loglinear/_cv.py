@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 
+from .._checkpoint import Checkpoint, Keeper, State, digest
 from .._compat import Interval
 from .._docs import shared_docs
 from .._parallel import ThreadMap
@@ -34,6 +36,10 @@ POWERS = {"lam": 1.0, "gamma": 1.0, "alpha": 0.25, "depth_weight": 0.5}
 
 # The factor is halved (in its logarithm) once where no coordinate helps any more.
 N_SCALES = 2
+
+
+# Names of the state of a running fit, among those of the search.
+_RUNNING = "running "
 
 
 class _Coordinate(NamedTuple):
@@ -116,6 +122,13 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     {validation_fraction}
 
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        A file to which `fit` writes what it has found, the weights of the best fit and
+        the state of the running one, every minute, or as often as a `Checkpoint` says.
+        After the process was ended the same fit goes on from it: fits that are done are
+        not made again. A file of other data or settings is refused, and other `tol`,
+        `max_iter` or `max_fits` are other settings here.
+
     Attributes
     ----------
     lam_, alpha_, depth_weight_ : float or ndarray
@@ -165,7 +178,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         **{
             name: constraint
             for name, constraint in StructuredLogLinearLM._parameter_constraints.items()
-            if name not in ("checkpoint", "memory")
+            if name != "memory"
         },
         **VALIDATION_CONSTRAINT,
         "search": [list, tuple, None],
@@ -185,6 +198,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         factor: float = 1.4,
         max_fits: int = 30,
         validation_fraction: float = 0.1,
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
         positive: bool = True,
         penalize_root: bool = True,
         solver: str | Solver = "auto",
@@ -208,6 +222,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             tol=tol,
             max_iter=max_iter,
             warm_start=warm_start,
+            checkpoint=checkpoint,
             padding=padding,
             classes=classes,
             n_jobs=n_jobs,
@@ -308,6 +323,67 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             best = search.run(settings)
         self.penalty_, self.lam_, self.alpha_, self.depth_weight_ = best
         self.held_out_loss_, self.search_results_ = search.loss, search.results
+        self._record = search.record
+
+    def _keeper(self, identity):
+        """That of the last fit, whose checkpoints hold the search as well."""
+        record = vars(self).pop("_record", None)
+        if record is None or record.keeper is None:
+            return None
+        return record.last(identity())
+
+
+class _Record:
+    """What a search has found so far, and where its running fit is.
+
+    It stands in the place of that fit's keeper. A search that goes on makes the same
+    moves again: from the losses that are here, as far as they go.
+
+    Parameters
+    ----------
+    keeper : Keeper or None
+        Of the checkpoints, if there are any.
+    """
+
+    def __init__(self, keeper: Keeper | None) -> None:
+        self.keeper = keeper
+        state = None if keeper is None else keeper.load()
+        state = {} if state is None else state
+        self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
+        self.best: State = {
+            name: state[name] for name in ("w", "beta") if name in state
+        }
+        self.of_last: dict | None = state.get("of_last")
+        self.running: State = {
+            name.removeprefix(_RUNNING): value
+            for name, value in state.items()
+            if name.startswith(_RUNNING)
+        }
+
+    def add(self, loss: float, n_iter: int, best: State) -> None:
+        """A fit is done; `best`: weights of the best one, and their beta by depth."""
+        self.fits.append([loss, n_iter])
+        self.best = best
+        if self.keeper is not None:
+            self.save()
+
+    def last(self, identity: dict[str, Any]) -> _Record:
+        """The search is done; what the last fit belongs to."""
+        if self.of_last is None:
+            self.of_last, self.best, self.running = identity, {}, {}
+        else:
+            self.keeper.check(self.of_last, identity)
+        return self
+
+    def load(self) -> State | None:
+        """The state of the running fit, once."""
+        state, self.running = self.running, {}
+        return state or None
+
+    def save(self, **running: Any) -> None:
+        """With that of the running fit, where there is one."""
+        running = {_RUNNING + name: value for name, value in running.items()}
+        self.keeper.save(fits=self.fits, of_last=self.of_last, **self.best, **running)
 
 
 class _Search:
@@ -320,33 +396,64 @@ class _Search:
         self.node = held_out.pairs.nodes()[ends]
         self.target = held_out.pairs.target[ends]
         self.weight = held_out.weight[ends]
-        self.w, self.beta, self.loss, self.results = None, None, np.inf, []
+        self.loss, self.results = np.inf, []
+
+    def _keeper(self, problem, settings, coordinates):
+        model = self.model
+        checkpoint = Checkpoint.of(model.checkpoint)
+        if checkpoint is None:
+            return None
+        solver = model._solver()
+        return Keeper(
+            checkpoint,
+            {
+                **model._identity(problem, settings, solver),
+                "solver": repr(solver),  # with tol and max_iter
+                "held_out": digest(self.node, self.target, self.weight),
+                "search": [str(coordinate) for coordinate in coordinates],
+                "factor": model.factor,
+                "max_fits": model.max_fits,
+            },
+        )
 
     def run(self, settings: Settings) -> Settings:
         """The best settings."""
-        model = self.model
-        self.try_out(settings)
+        # Errors about arrays that do not fit the depth come first.
+        problem = self.model._problem(self.pairs, self.count, settings, self.parallel)
         coordinates = self.coordinates(settings)
-        factor = float(model.factor)
+        self.record = _Record(self._keeper(problem, settings, coordinates))
+        del problem
+        self.try_out(settings)
+        factor = float(self.model.factor)
         for _ in range(N_SCALES):
             helped = True
             while helped and coordinates:
                 helped = False
                 for coordinate in coordinates:
-                    for step in (factor, 1.0 / factor):
-                        moved = False
-                        while len(self.results) < model.max_fits:
-                            other = coordinate.scaled(settings, step)
-                            if not self.try_out(other):
-                                break
-                            settings, moved = other, True
-                        if moved:
-                            helped = True
-                            break
-                if len(self.results) >= model.max_fits:
+                    settings, moved = self.move(coordinate, settings, factor)
+                    helped |= moved
+                if self.is_over():
                     return settings
             factor = np.sqrt(factor)
         return settings
+
+    def is_over(self) -> bool:
+        return len(self.results) >= self.model.max_fits
+
+    def move(
+        self, coordinate: _Coordinate, settings: Settings, factor: float
+    ) -> tuple[Settings, bool]:
+        """(settings, whether they are better): up, or else down, while that helps."""
+        for step in (factor, 1.0 / factor):
+            moved = False
+            while not self.is_over():
+                other = coordinate.scaled(settings, step)
+                if not self.try_out(other):
+                    break
+                settings, moved = other, True
+            if moved:
+                return settings, True
+        return settings, False
 
     def coordinates(self, settings):
         depths = range(self.pairs.tree.n_levels)
@@ -361,41 +468,52 @@ class _Search:
         return out
 
     def try_out(self, settings) -> bool:
-        """Fit; whether that is the best so far, whose weights are then kept."""
-        model = self.model
+        """Fit, unless that was done; whether it is the best so far."""
+        record, number = self.record, len(self.results)
+        if number == len(record.fits):
+            self._fit(settings)
+        loss, n_iter = record.fits[number]
+        self.results.append(
+            {
+                **{name: getattr(settings, name) for name in Settings._fields},
+                "held_out_loss": loss,
+                "n_iter": n_iter,
+            }
+        )
+        if self.model.verbose > 0:
+            print(
+                f"[{type(self.model).__name__}] fit {len(self.results)}: held-out loss "
+                f"{loss:.5f}, lam={settings.lam:.4g}",
+                flush=True,
+            )
+        if not loss < self.loss:
+            return False
+        self.loss = loss
+        return True
+
+    def _fit(self, settings):
+        """Fit from the best weights so far; the record keeps the better ones."""
+        model, record = self.model, self.record
         problem = model._problem(self.pairs, self.count, settings, self.parallel)
         loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
-        if self.w is None:
-            w = model._start(problem, loss, bound, settings)
-        else:
-            w = self.w.copy()
+        if record.best:
+            w = record.best["w"].copy()
             # The scores of the best fit: alpha alone may have changed.
-            for k, ratio in enumerate(self.beta / problem.beta_by_depth):
+            for k, ratio in enumerate(record.best["beta"] / problem.beta_by_depth):
                 if ratio != 1.0:
                     w[self.pairs.level(k)] *= ratio
-        result = model._solver().solve(loss, bound, w, lambda *_: False)
+        else:
+            w = model._start(problem, loss, bound, settings)
+        keeper = () if record.keeper is None else (record,)
+        result = model._solver().solve(loss, bound, w, lambda *_: False, *keeper)
         log_prob, log_backoff = loss.backoff(result.w)
         fitted = BackoffModel(self.pairs, log_prob, log_backoff)
         log_proba = fitted.log_proba(self.node, self.target)
         held_out_loss = float(-(self.weight @ log_proba) / self.weight.sum())
-        self.results.append(
-            {
-                **{name: getattr(settings, name) for name in Settings._fields},
-                "held_out_loss": held_out_loss,
-                "n_iter": len(result.history),
-            }
-        )
-        if model.verbose > 0:
-            print(
-                f"[{type(model).__name__}] fit {len(self.results)}: held-out loss "
-                f"{held_out_loss:.5f}, lam={settings.lam:.4g}",
-                flush=True,
-            )
-        if not held_out_loss < self.loss:
-            return False
-        self.w, self.beta = result.w.copy(), problem.beta_by_depth
-        self.loss = held_out_loss
-        return True
+        best = record.best
+        if held_out_loss < self.loss:
+            best = {"w": result.w.copy(), "beta": problem.beta_by_depth}
+        record.add(held_out_loss, len(result.history), best)
 
 
 def _value(given):

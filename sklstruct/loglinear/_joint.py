@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 import warnings
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._checkpoint import Checkpoint, Keeper, digest
 from .._checks import check_memory, check_rows
 from .._compat import Interval, StrOptions, _BaseComposition, _fit_context
 from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
@@ -188,6 +190,12 @@ class JointLogLinear(
         Largest number of passes over all trees, or iterations of L-BFGS; at least 1. A
         ConvergenceWarning when it is reached.
 
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        As in `StructuredLogLinearLM`, for ``"tree_metric"``: a file to which `fit`
+        writes its state every minute, and from which it goes on after the process was
+        ended. It holds the scores, 4 bytes for each sample and class, and 16 for each
+        weight.
+
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
         have their own, and give -1.
@@ -269,6 +277,7 @@ class JointLogLinear(
         "solver": [StrOptions({"auto", "tree_metric", "lbfgs"})],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
@@ -285,6 +294,7 @@ class JointLogLinear(
         solver: str = "auto",
         tol: float = 2e-2,
         max_iter: int = 100,
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -297,6 +307,7 @@ class JointLogLinear(
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.checkpoint = checkpoint
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
@@ -364,6 +375,7 @@ class JointLogLinear(
     @_fit_context(prefer_skip_nested_validation=False)
     def _fit(self, X, y, sample_weight):
         require_targets(self, y)
+        self._check_params()
         steps = self.read_paths()
         # Column names and counts of X itself, whatever the paths read.
         ids, self._symbols = read_windows(self, X, self.padding, reset=True)
@@ -457,8 +469,7 @@ class JointLogLinear(
         return self._fit_windows(windows, n_symbols, outcome, n_outcomes, sample_weight)
 
     def _fit_windows(self, windows, n_symbols, outcome, n_outcomes, sample_weight):
-        if self.lam > LARGEST:
-            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
+        solver, checkpoint = self._check_params()
         outcome = np.ascontiguousarray(outcome, dtype=np.int32)
         weight = np.ones(outcome.size) if sample_weight is None else sample_weight
         if not weight.sum() <= LARGEST**2:
@@ -466,17 +477,15 @@ class JointLogLinear(
                 f"sample_weight must sum to at most {LARGEST**2:g}, got "
                 f"{weight.sum():g}"
             )
-        trees, pairs, counts, terminals = [], [], [], []
+        paths = []
         for ids, size in zip(windows, n_symbols):
             histories = Histories.from_windows(ids, ids.shape[1])
             tree, terminal = ContextTree.from_histories(histories, size)
-            here, count = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
-            trees.append(tree)
-            pairs.append(here)
-            counts.append(count)
-            terminals.append(terminal)
-        deepest = max(tree.max_depth for tree in trees)
-        beta = float(self.alpha) ** np.arange(deepest + 1)
+            counted = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
+            paths.append((*counted, terminal))
+        pairs, counts, _ = zip(*paths)
+        trees = [here.tree for here in pairs]
+        beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
         joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
         check_memory(
             16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
@@ -489,19 +498,13 @@ class JointLogLinear(
                     f"{optimality:.2g}"
                 )
 
-            if self._solver() == "tree_metric":
-                with ThreadMap(self.n_jobs) as parallel:
-                    result = solve_joint(
-                        list(zip(pairs, counts, terminals)), outcome, weight, beta,
-                        float(self.lam), self.tol, self.max_iter, parallel, report,
-                    )  # fmt: skip
-                # Of the roots of the others, to which no path leads, nothing is kept.
-                kept = [w[n_outcomes * (t > 0) :] for t, w in enumerate(result.w)]
-                joint.w = np.concatenate(kept)
+            # Of the roots of the others, to which no path leads, nothing is kept.
+            own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
+            if solver == "tree_metric":
+                result = self._newton(paths, outcome, weight, beta, checkpoint, report)
+                joint.w = np.concatenate([w[kept] for w, kept in zip(result.w, own)])
             else:
-                count = np.concatenate(
-                    [c[n_outcomes * (t > 0) :] for t, c in enumerate(counts)]
-                )
+                count = np.concatenate([c[kept] for c, kept in zip(counts, own)])
                 nodes = joint.find(windows)
                 result = self._lbfgs(joint, nodes, outcome, weight, count, report)
         self.joint_ = joint
@@ -520,15 +523,45 @@ class JointLogLinear(
             )
         return self
 
-    def _solver(self):
-        if self.solver == "auto":
-            return "tree_metric" if self.positive else "lbfgs"
-        if self.solver == "tree_metric" and not self.positive:
+    def _check_params(self):
+        """(name of the solver, the checkpoint or None), and errors that scikit-learn's
+        declarations cannot express."""
+        if self.lam > LARGEST:
+            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
+        solver = self.solver
+        if solver == "auto":
+            solver = "tree_metric" if self.positive else "lbfgs"
+        if solver == "tree_metric" and not self.positive:
             raise ValueError(
                 "solver='tree_metric' needs positive=True; use 'lbfgs' for signed "
                 "weights"
             )
-        return self.solver
+        checkpoint = Checkpoint.of(self.checkpoint)
+        if checkpoint is not None and solver != "tree_metric":
+            raise ValueError(
+                f"checkpoint: solver={self.solver!r} with positive={self.positive!r} "
+                "cannot go on from a checkpoint; use solver='tree_metric', which needs "
+                "positive=True"
+            )
+        return solver, checkpoint
+
+    def _newton(self, paths, outcome, weight, beta, checkpoint, report):
+        keeper = None
+        if checkpoint is not None:
+            trees = [pairs.tree for pairs, *_ in paths]
+            identity = {
+                "contexts": digest(*(a for t in trees for a in (t.parent, t.symbol))),
+                "samples": digest(*(path[2] for path in paths), outcome, weight),
+                "classes": paths[0][0].n_classes,
+                "lam": float(self.lam),
+                "alpha": beta,
+            }
+            keeper = Keeper(checkpoint, identity)
+        with ThreadMap(self.n_jobs) as parallel:
+            return solve_joint(
+                paths, outcome, weight, beta, float(self.lam), self.tol, self.max_iter,
+                parallel, report, keeper,
+            )  # fmt: skip
 
     def _lbfgs(self, joint, nodes, outcome, weight, count, report):
         history, total = [], float(weight.sum())

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._checkpoint import Keeper, State
 from .._checks import check_memory
 from .._parallel import ThreadMap
 from ..context_tree import Pairs
@@ -27,7 +28,7 @@ from . import _joint_sweep_fast as _fast
 from ._loss_fast import dot
 from ._penalties import L2
 from ._problem import Problem
-from ._solvers import TreeMetric, next_momentum, relative_residual
+from ._solvers import TreeMetric, next_momentum, relative_residual, resume
 from ._start import kneser_ney_weights
 
 # A step that led upward is halved, and the next ones of that tree are shorter.
@@ -35,6 +36,9 @@ STIFFER, STIFFEST, SLACK = 1.5, 8.0, 1e-9
 
 # Halvings of one step before it is given up.
 HALVINGS = 20
+
+# What `JointBlock.state` has.
+OF_BLOCK = ("y", "w", "numbers")
 
 # Arrays of the pairs that last for a step only: the metric's three, the gradient.
 N_SHARED = 4
@@ -171,6 +175,15 @@ class JointBlock:
         first = 0 if self.root else self.problem.n_classes
         return 0.5 * lam * dot(self.y[first:], self.y[first:])
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What the steps to come depend on, beside the scores."""
+        return {"y": self.y, "w": self.w, "numbers": np.array([self.t, self.kappa])}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """As it was when `state` was asked."""
+        self.y[:], self.w[:] = state["y"], state["w"]
+        self.t, self.kappa = state["numbers"].tolist()
+
     def add(self, change: np.ndarray) -> None:
         """Add to the scores what a change of the weights of this tree makes."""
         problem = self.problem
@@ -199,6 +212,7 @@ def solve_joint(
     max_iter: int,
     parallel: ThreadMap,
     report: Callable[[int, float, float], object],
+    keeper: Keeper | None = None,
 ) -> JointResult:
     """Minimise the joint objective over non-negative weights.
 
@@ -231,6 +245,10 @@ def solve_joint(
     report : callable
         Told of (pass, objective, residual); a true answer stops.
 
+    keeper : Keeper, default=None
+        Of checkpoints. The scores are part of the state, as they were summed: from the
+        weights anew they would differ by rounding, and so would all that follows.
+
     Returns
     -------
     result : JointResult
@@ -249,7 +267,11 @@ def solve_joint(
     # Rows in the order of the first tree: others that begin alike are near it.
     order = np.argsort(paths[0][2], kind="stable")
     outcome, weight = outcome[order], weight[order]
-    scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
+    first, state = resume(keeper, max_iter)
+    if state is None:
+        scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
+    else:
+        scores = state["scores"]
     shared, before = np.empty(N_SHARED * largest), np.empty(largest)
     blocks = [
         JointBlock(
@@ -257,67 +279,120 @@ def solve_joint(
         )
         for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
     ]
-    _start(blocks, float(weight.sum()) * float(np.log(n_outcomes)))
-    history: list[float] = []
+    passes = _Passes(blocks, scores)
+    if state is None:
+        passes.start(float(weight.sum()) * float(np.log(n_outcomes)))
+    else:
+        passes.restore(state)
+        del state
     status, optimality = "max_iter", np.inf
-    best, last = np.inf, None  # the objective, the block of the last step
-    for iteration in range(max_iter):
-        squared = 0.0
-        for block in blocks:
-            best = _settle(block, blocks, last, best)
-            if block.root:
-                history.append(best)
-            squared += block.step()
-            block.add(block.before)
-            last = block, block.before
-        optimality = relative_residual(squared, problems[0])
-        if report(iteration, best, optimality):
+    for iteration in range(first, max_iter):
+        if keeper is not None:
+            keeper.save(iteration=iteration, **passes.state())
+        optimality = relative_residual(passes.run(), problems[0])
+        if report(iteration, passes.objective, optimality):
             status = "stopped"
             break
         if optimality <= tol:
             status = "converged"
             break
-    history.append(_settle(blocks[0], blocks, last, best))
+    history = [*passes.history, passes.settle(blocks[0])]
     return JointResult([block.y for block in blocks], history, optimality, status)
 
 
-def _start(blocks, at_zero):
-    """Kneser-Ney's weights, or 0 where the objective is lower or they are not finite:
-    counts can be too large for its discounts."""
-    with np.errstate(all="ignore"):
-        starts = [kneser_ney_weights(block.problem) for block in blocks]
-    if not all(np.isfinite(w).all() for w in starts):
-        return
-    for block, w in zip(blocks, starts):
-        # Each tree alone would explain the samples; together they share that.
-        n_outcomes = block.problem.n_classes
-        w[n_outcomes:] /= len(blocks)
-        if not block.root:
-            w[:n_outcomes] = 0.0
-        block.w[:] = block.y[:] = w
-        block.add(w)
-    if not sum(each.penalty() for each in blocks) + blocks[0].gradient() <= at_zero:
-        for block in blocks:
-            block.w[:] = block.y[:] = 0.0
-        blocks[0].scores[:] = 0.0
+class _Passes:
+    """Steps of one tree after the other.
 
+    Parameters
+    ----------
+    blocks : list of JointBlock
+        The trees, at weights of 0.
 
-def _settle(block, blocks, last, best):
-    """The objective, with the gradient of `block`; the last step is cut where it led
-    upward from `best`."""
-    for _ in range(HALVINGS):
-        value = block.gradient() + sum(each.penalty() for each in blocks)
-        if last is None or value <= best + SLACK * abs(best):
-            if last is not None:
-                last[0].kappa = max(0.9 * last[0].kappa, 1.0)
-            return value
-        stepped, change = last
-        stepped.kappa = min(STIFFER * stepped.kappa, STIFFEST)
-        for each in blocks:
-            each.t = 1.0
-        change = -0.5 * change
-        stepped.y += change
-        stepped.w[:] = stepped.y
-        stepped.add(change)
-        last = stepped, -change
-    return value
+    scores : float32 ndarray of shape (n_samples, n_outcomes)
+        Those that the blocks share.
+    """
+
+    def __init__(self, blocks: list[JointBlock], scores: np.ndarray) -> None:
+        self.blocks, self.scores = blocks, scores
+        self.objective = np.inf
+        self.history: list[float] = []  # the objective before each pass
+        # Whose `before` is the last step, which may have led upward.
+        self.moved: JointBlock | None = None
+
+    def start(self, at_zero: float) -> None:
+        """Kneser-Ney's weights, or 0 where the objective, which is given there, is
+        lower or they are not finite: counts can be too large for its discounts."""
+        blocks = self.blocks
+        with np.errstate(all="ignore"):
+            starts = [kneser_ney_weights(block.problem) for block in blocks]
+        if not all(np.isfinite(w).all() for w in starts):
+            return
+        for block, w in zip(blocks, starts):
+            # Each tree alone would explain the samples; together they share that.
+            n_outcomes = block.problem.n_classes
+            w[n_outcomes:] /= len(blocks)
+            if not block.root:
+                w[:n_outcomes] = 0.0
+            block.w[:] = block.y[:] = w
+            block.add(w)
+        if not self._objective(blocks[0]) <= at_zero:
+            for block in blocks:
+                block.w[:] = block.y[:] = 0.0
+            self.scores[:] = 0.0
+
+    def run(self) -> float:
+        """A step of each tree; the squared residual before them."""
+        squared = 0.0
+        for block in self.blocks:
+            self.settle(block)
+            if block.root:
+                self.history.append(self.objective)
+            squared += block.step()
+            block.add(block.before)
+            self.moved = block
+        return squared
+
+    def settle(self, block: JointBlock) -> float:
+        """The objective, with the gradient of `block`; the last step is cut where it
+        led upward."""
+        moved = self.moved
+        change = None if moved is None else moved.before
+        for _ in range(HALVINGS):
+            value = self._objective(block)
+            if moved is None:
+                break
+            if value <= self.objective + SLACK * abs(self.objective):
+                moved.kappa = max(0.9 * moved.kappa, 1.0)
+                break
+            moved.kappa = min(STIFFER * moved.kappa, STIFFEST)
+            for each in self.blocks:
+                each.t = 1.0
+            change = 0.5 * change
+            moved.y -= change
+            moved.w[:] = moved.y
+            moved.add(-change)
+        self.objective = value
+        return value
+
+    def _objective(self, block):
+        return block.gradient() + sum(each.penalty() for each in self.blocks)
+
+    def state(self) -> State:
+        """What the passes to come depend on."""
+        state: State = {
+            "scores": self.scores, "objective": self.objective, "history": self.history,
+        }  # fmt: skip
+        if self.moved is not None:
+            state["change"] = self.moved.before
+        for t, block in enumerate(self.blocks):
+            state |= {f"{name}{t}": value for name, value in block.state().items()}
+        return state
+
+    def restore(self, state: State) -> None:
+        """As it was when `state` was asked, whose scores are those of the blocks."""
+        self.objective, self.history = state["objective"], state["history"]
+        for t, block in enumerate(self.blocks):
+            block.restore({name: state[f"{name}{t}"] for name in OF_BLOCK})
+        if "change" in state:
+            self.moved = self.blocks[-1]
+            self.moved.before[:] = state["change"]

@@ -8,6 +8,8 @@ import textwrap
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct._checkpoint import Keeper
@@ -16,7 +18,9 @@ from sklstruct.loglinear import (
     Checkpoint,
     DiagonalSolver,
     FistaSolver,
+    JointLogLinear,
     Solver,
+    StructuredLogLinearLMCV,
     TreeMetricSolver,
 )
 
@@ -201,20 +205,216 @@ def test_refused_before_any_work(tmp_path):
         assert solver.resumable
 
 
+# ----------------------------------------------------------------- several trees
+
+
+def joint(**settings):
+    """Two paths, the second from the older symbol on."""
+    paths = [("new", "passthrough"), ("old", FunctionTransformer(backwards))]
+    return JointLogLinear(paths, **{"lam": 0.4, "tol": 1e-2, "padding": -1, **settings})
+
+
+def backwards(X):
+    return np.asarray(X)[:, ::-1]
+
+
+@pytest.mark.parametrize("lam", [0.4, 1e-3])
+def test_joint_goes_on_bit_by_bit(lam, tmp_path, monkeypatch):
+    settings = {"lam": lam, "tol": 1e-2}
+    whole = joint(**settings).fit(*data())
+    assert whole.n_iter_ > 7
+    for n_saves in (1, 2, 7):
+        checkpoint = Checkpoint(tmp_path / str(n_saves), interval=0)
+        model = joint(**settings, checkpoint=checkpoint)
+        with monkeypatch.context() as patch:
+            kill_after(patch, n_saves)
+            with pytest.raises(Killed):
+                model.fit(*data())
+        model.fit(*data())
+        assert np.array_equal(model.coef_, whole.coef_)
+        assert np.array_equal(model.objective_, whole.objective_)
+        assert model.optimality_ == whole.optimality_
+    model.fit(*data())
+    assert np.array_equal(model.coef_, whole.coef_)
+
+
+def test_joint_other_tol_and_max_iter_go_on(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    model = joint(checkpoint=checkpoint, tol=0.05).fit(*data())
+    longer = joint(checkpoint=checkpoint).fit(*data())
+    whole = joint().fit(*data())
+    assert model.n_iter_ < longer.n_iter_ == whole.n_iter_
+    assert np.array_equal(longer.coef_, whole.coef_)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        short = joint(checkpoint=checkpoint, tol=0, max_iter=1).fit(*data())
+    assert np.isfinite(short.optimality_)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lam": 0.7}, "lam: 0.4 there, 0.7 here"),
+        ({"alpha": 0.5}, "alpha: "),
+        ({"paths": [("new", "passthrough")]}, r"another fit \(contexts: "),
+        ({"classes": np.arange(12)}, "classes: 9 there, 12 here"),
+    ],
+)
+def test_joint_other_settings_are_refused(change, message, tmp_path):
+    path = tmp_path / "fit"
+    model = joint(checkpoint=Checkpoint(path, interval=0)).fit(*data())
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**change).fit(*data())
+    assert path.read_bytes() == content
+
+
+def test_joint_other_data_is_refused(tmp_path):
+    model = joint(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    X, y = data()
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=r"another fit \(samples: "):
+        model.fit(X, y, sample_weight=np.full(y.size, 2.0))
+    with pytest.raises(ValueError, match=r"another fit \(samples: "):
+        model.fit(X, np.roll(y, 1))
+    with pytest.raises(ValueError, match=r"another fit \(contexts: .*samples: "):
+        model.fit(*data(seed=1))
+    structured = estimator(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    with pytest.raises(ValueError, match="another fit"):
+        structured.fit(X, y)
+
+
+@pytest.mark.parametrize("settings", [{"solver": "lbfgs"}, {"positive": False}])
+def test_joint_refused_before_any_work(settings, tmp_path):
+    with pytest.raises(ValueError, match="checkpoint: .*use solver='tree_metric'"):
+        joint(checkpoint=tmp_path / "fit", **settings).fit(*data())
+    with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
+        joint(checkpoint=tmp_path / "no" / "fit").fit(*data())
+    with pytest.raises(ValueError, match="checkpoint"):
+        joint(checkpoint=3).fit(*data())
+
+
+# ----------------------------------------------------------------------- a search
+
+
+def search(**settings):
+    return StructuredLogLinearLMCV(
+        **{"penalty": "l2", "lam": 0.05, "alpha": 0.9, "max_fits": 7, **settings}
+    )
+
+
+def same_search(a, b):
+    assert len(a.search_results_) == len(b.search_results_)
+    for one, other in zip(a.search_results_, b.search_results_):
+        assert one["held_out_loss"] == other["held_out_loss"]
+        assert one["n_iter"] == other["n_iter"]
+        assert (one["lam"], one["alpha"]) == (other["lam"], other["alpha"])
+    assert a.held_out_loss_ == b.held_out_loss_
+    assert np.array_equal(a.coef_, b.coef_)
+    assert np.array_equal(a.objective_, b.objective_)
+
+
+def test_search_goes_on_bit_by_bit(tmp_path, monkeypatch):
+    X, y = data()
+    whole = search().fit(X, y)
+    n_saves = sum(fit["n_iter"] + 1 for fit in whole.search_results_) + whole.n_iter_
+    for n in (1, 5, n_saves // 3, n_saves // 2, n_saves - whole.n_iter_, n_saves - 1):
+        checkpoint = Checkpoint(tmp_path / str(n), interval=0)
+        model = search(checkpoint=checkpoint)
+        with monkeypatch.context() as patch:
+            kill_after(patch, n)
+            with pytest.raises(Killed):
+                model.fit(X, y)
+        same_search(model.fit(X, y), whole)
+    same_search(model.fit(X, y), whole)
+
+
+def test_search_makes_no_fit_twice(tmp_path, monkeypatch):
+    X, y = data()
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    model = search(checkpoint=checkpoint)
+    with monkeypatch.context() as patch:
+        kill_after(patch, 30)
+        with pytest.raises(Killed):
+            model.fit(X, y)
+    solves, solve = [], TreeMetricSolver.solve
+
+    def counting(self, *args):
+        result = solve(self, *args)
+        solves.append(len(result.history))
+        return result
+
+    monkeypatch.setattr(TreeMetricSolver, "solve", counting)
+    model.fit(X, y)
+    n_before = model.max_fits + 1 - len(solves)
+    # Those that were done before the 30th save, one each iteration and each fit.
+    done = np.cumsum([fit["n_iter"] + 1 for fit in model.search_results_])
+    assert n_before == (done < 30).sum() > 0
+    solves.clear()
+    model.fit(X, y)
+    assert len(solves) == 1  # on all samples, from its last checkpoint on
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lam": 0.07}, "lam: 0.05 there, 0.07 here"),
+        ({"factor": 1.5}, "factor: 1.4 there, 1.5 here"),
+        ({"max_fits": 8}, "max_fits: 7 there, 8 here"),
+        ({"search": ["lam"]}, "search: "),
+        ({"tol": 1e-3}, r"solver: 'TreeMetricSolver\(.*tol=0.01"),
+        ({"validation_fraction": 0.2}, r"another fit \(.*held_out: "),
+    ],
+)
+def test_search_other_settings_are_refused(change, message, tmp_path):
+    model = search(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model.fit(*data())
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**change).fit(*data())
+
+
+def test_search_other_data_is_refused(tmp_path):
+    X, y = data()
+    X = X.copy()
+    X[-1] = 1, 2, 50
+    model = search(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=r"another fit \(.*counts: "):
+        model.fit(X[:-1], y[:-1])
+    with pytest.raises(ValueError, match=r"another fit \(held_out: "):
+        model.fit(X, np.append(y[:-1], y[-1] % 9 + 1))
+    # The search knows nothing of a newest symbol that only held-out samples have; the
+    # last fit does.
+    X[-1] = 2, 1, 50
+    with pytest.raises(ValueError, match=r"another fit \(contexts: [^;]*\)"):
+        model.fit(X, y)
+
+
+# --------------------------------------------------------------------- processes
+
+
 KILLS = """
     import os, random, signal, sys, time
     import numpy as np
     from sklstruct import StructuredLogLinearLM
-    from sklstruct.loglinear import Checkpoint
+    from sklstruct.loglinear import (
+        Checkpoint, JointLogLinear, StructuredLogLinearLMCV
+    )
 
-    path, seed = sys.argv[1], int(sys.argv[2])
+    path, seed, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     tokens = np.random.default_rng(0).zipf(1.6, 20000).clip(max=50)
     X, y = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
 
     def fit(checkpoint):
-        model = StructuredLogLinearLM(
-            penalty="tree_l2", lam=0.5, alpha=0.9, tol=1e-4, checkpoint=checkpoint
-        )
+        if kind == "joint":
+            model = JointLogLinear(lam=0.1, tol=1e-3, checkpoint=checkpoint)
+        elif kind == "search":
+            model = StructuredLogLinearLMCV(
+                lam=0.1, tol=1e-3, max_fits=8, checkpoint=checkpoint
+            )
+        else:
+            model = StructuredLogLinearLM(
+                penalty="tree_l2", lam=0.5, alpha=0.9, tol=1e-4, checkpoint=checkpoint
+            )
         return model.fit(X, y)
 
     begin = time.perf_counter()
@@ -247,10 +447,11 @@ KILLS = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_killed_at_any_moment(tmp_path):
+@pytest.mark.parametrize("kind", ["structured", "joint", "search"])
+def test_killed_at_any_moment(kind, tmp_path):
     """Children are killed (-9) at random moments; the last ends as if none had been."""
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KILLS), tmp_path / "fit", "0"],
+        [sys.executable, "-c", textwrap.dedent(KILLS), tmp_path / "fit", "0", kind],
         capture_output=True,
         text=True,
         timeout=300,

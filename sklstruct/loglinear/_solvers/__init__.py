@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._base import Result, Solver, next_momentum, relative_residual
+from ._base import Result, Solver, next_momentum, relative_residual, resume
 from ._coordinate import CoordinateDescentSolver, SCISSolver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
@@ -61,4 +61,5 @@ __all__ = [
     "make_solver",
     "next_momentum",
     "relative_residual",
+    "resume",
 ]
