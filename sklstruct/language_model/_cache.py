@@ -94,8 +94,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         model within a class.
 
     length : int, default=None
-        Words that are remembered, at least 0; None: all since the last reset. With 0
-        the model is its base.
+        Words that are remembered, at least 0; None: all since the last reset. Those
+        outside of a closed vocabulary are among them, though they are not counted.
+        With 0 the model is its base.
 
     weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
         - "logistic": a multinomial logistic gate on the counts, of largest likelihood

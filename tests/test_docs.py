@@ -1,0 +1,58 @@
+"""The examples of the pages, of the docstrings and of the README do what they say."""
+
+import doctest
+import re
+import warnings
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+import sklstruct
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*sorted(ROOT.glob("docs/*.rst")), *sorted(ROOT.glob("docs/*/*.rst"))]
+PAGES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+MODULES = sorted(
+    module.name
+    for module in walk_packages(sklstruct.__path__, "sklstruct.")
+    if not module.name.endswith("_fast")
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_of_page(page):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        failed, tried = doctest.testfile(
+            str(page), module_relative=False, optionflags=doctest.ELLIPSIS
+        )
+    assert tried > 0 and failed == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings(name):
+    try:
+        module = import_module(name)
+    except ImportError as exc:  # of an extra
+        pytest.skip(str(exc))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def test_code_of_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names = {
+        "sentences": ["as soon as they can", "as soon as the dog ran", "the dog"] * 20,
+        "held_out": ["as soon as the cat ran"],
+    }
+    assert blocks
+    for block in blocks:
+        exec(block, names)
+    assert (tmp_path / "model.arpa").stat().st_size > 0
+    assert names["search"].best_params_
