@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from .._checks import check_total
 from .._compat import _check_sample_weight
 from ..symbols import Labels
 from ..symbols._encoding import encode_labels
@@ -49,6 +50,7 @@ def read_sample_weight(
     sample_weight = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
+    check_total(sample_weight)
     keep = sample_weight > 0
     if not keep.any():
         raise ValueError(

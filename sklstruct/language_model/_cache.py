@@ -359,6 +359,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 raise ValueError("X_val is empty: there is no text to fit weights on")
         elif frozen:
             held = train = sentences
+            if not held.n_sentences:
+                raise ValueError("X is empty: there is no text to fit weights on")
         else:
             n_sentences = sentences.n_sentences
             n = int(np.ceil(self.validation_fraction * n_sentences))

@@ -104,7 +104,7 @@ class LanguageModel(
         of this package have it.
 
     max_depth : int, default=4
-        Longest context m, in symbols, at least 1; the order of the n-gram model
+        Longest context m, in symbols, from 1 to 2^24; the order of the n-gram model
         is m + 1. Where the estimator has a `max_depth` of its own, the smaller
         counts.
 
@@ -184,7 +184,7 @@ class LanguageModel(
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
-        "max_depth": [Interval(numbers.Integral, 1, None, closed="left")],
+        "max_depth": [Interval(numbers.Integral, 1, 1 << 24, closed="both")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "max_vocabulary": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "unknown": "no_validation",

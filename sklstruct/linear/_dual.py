@@ -94,8 +94,8 @@ default="squared_hinge"
         Whether there are intercepts.
 
     intercept_scaling : float, default=1.0
-        Value a > 0 of the feature whose weight is the intercept. Intercepts are
-        penalised, the less the larger it is.
+        Value a of the feature whose weight is the intercept, from 1e-15 to 1e15.
+        Intercepts are penalised, the less the larger it is.
 
     calibration : {"fold", None}, default="fold"
         How w is chosen. "fold": a tenth of the samples (at most 2000, and a larger
@@ -206,7 +206,7 @@ default="squared_hinge"
         "loss": [StrOptions({*LOSSES, "auto"})],
         "C": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "intercept_scaling": [Interval(Real, 1e-15, 1e15, closed="both")],
         "calibration": [StrOptions({"fold"}), None],
         "weight_threshold": [Interval(Real, 0, 1, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],

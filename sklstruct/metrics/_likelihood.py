@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from .._checks import check_total
 from .._compat import _check_sample_weight
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
@@ -78,6 +79,7 @@ def _total(estimator, X, y, sample_weight, unknown):
             dtype=np.float64,
             ensure_non_negative=True,
         )
+        check_total(weight)
     missing = np.isnan(log_prob) & (weight > 0)
     known = np.where(np.isnan(log_prob), 0.0, weight)
     counts = TargetCounts(float(known.sum()), float(weight[missing].sum()))

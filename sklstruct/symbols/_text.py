@@ -7,9 +7,11 @@ the order of appearance. Strings and files take the compiled way, block by block
 from __future__ import annotations
 
 import copy
+import errno
 import glob
 import numbers
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -271,6 +273,8 @@ class TextFile:
     ------
     FileNotFoundError
         If a file does not exist, or nothing matches a pattern.
+    OSError
+        If a path is a folder or a pipe, or `folder` is none.
     ValueError
         If there is no path. When the files are read, with the name of the file and
         the number of the line: if they are no UTF-8, hold NUL bytes (binary files), a
@@ -341,6 +345,10 @@ class TextFile:
             raise ValueError(f"memory must be a positive number of bytes, got {memory}")
         self.memory = memory
         self.folder = None if folder is None else os.fspath(folder)
+        if self.folder is not None and not os.path.isdir(self.folder):
+            raise NotADirectoryError(
+                errno.ENOTDIR, "folder is no existing folder", self.folder
+            )
         self.paths: list[str] = []
         for path in path_or_paths:
             self.paths += _files_of(path)
@@ -612,13 +620,24 @@ def _files_of(path):
     if os.path.exists(path):
         if os.path.isdir(path):
             raise IsADirectoryError(
-                21, "is a folder; give its files, for example by a pattern", path
+                errno.EISDIR,
+                "is a folder; give its files, for example by a pattern",
+                path,
+            )
+        mode = os.stat(path).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            raise OSError(
+                errno.ESPIPE,
+                "is a pipe, and a text may be read more than once; write it to a file",
+                path,
             )
         return [path]
     found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
     found = [name for name in found if os.path.isfile(name)]
     if not found:
-        raise FileNotFoundError(2, "no such file, and no file matches it", path)
+        raise FileNotFoundError(
+            errno.ENOENT, "no such file, and no file matches it", path
+        )
     return found
 
 

@@ -453,6 +453,8 @@ def test_bad_input():
         CacheLM(clone(BASE)).fit([["a"]])
     with pytest.raises(ValueError, match="X_val is empty"):
         CacheLM(clone(BASE)).fit(TRAIN, X_val=[])
+    with pytest.raises(ValueError, match="X is empty"):
+        CacheLM(FrozenEstimator(cached().base_)).fit([])
     model = cached()
     with pytest.raises(TypeError, match="state must be a CacheState"):
         model.score_stream(HELD, state=3)

@@ -399,9 +399,12 @@ def test_rare_things():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_extreme_strengths_are_finite(loss, C):
     X, y = text()
+    model = DualLinearClassifier(
+        loss, C=C, intercept_scaling=C, random_state=0, max_iter=20
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = DualLinearClassifier(loss, C=C, random_state=0, max_iter=20).fit(X, y)
+        model.fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.predict_log_proba(X)).all()
 
@@ -414,6 +417,8 @@ def test_bad_input(monkeypatch):
         DualLinearClassifier().fit(X, y, np.zeros(len(y)))
     with pytest.raises(ValueError, match="sample_weight"):
         DualLinearClassifier().fit(X, y, np.full(len(y), 1e30))
+    with pytest.raises(ValueError, match="intercept_scaling"):
+        DualLinearClassifier(intercept_scaling=1e300).fit(X, y)
     with pytest.raises(ValueError, match="class_weight"):
         DualLinearClassifier(class_weight={0: -1.0}).fit(X, y)
     for bad in (np.nan, np.inf):

@@ -373,6 +373,8 @@ def test_bad_input():
         perplexity(model, X)
     with pytest.raises(ValueError, match="sample_weight"):
         perplexity(model, X, y, sample_weight=-np.ones(20))
+    with pytest.raises(ValueError, match="sample_weight sums to inf"):
+        perplexity(model, X, y, sample_weight=np.full(20, 1e308))
     with pytest.raises(ValueError, match="inconsistent numbers"):
         perplexity(model, X, y[:5])
     dummy = DummyClassifier().fit(X, y)

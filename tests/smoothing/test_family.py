@@ -104,3 +104,5 @@ def test_vanishing_weights_stay_finite(smoother):
             proba = smoother.fit(X, y, sample_weight=weight).predict_proba([[0], [1]])
         assert (proba > 0).all()
         np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+    with pytest.raises(ValueError, match="sample_weight sums to inf"):
+        smoother.fit(X, y, sample_weight=np.full(4, 1e308))

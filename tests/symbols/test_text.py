@@ -253,6 +253,15 @@ def test_paths_are_checked(tmp_path):
         TextFile(path, max_line_bytes=0)
     with pytest.raises(TypeError, match="max_line_bytes"):
         TextFile(path, max_line_bytes=1.5)
+    with pytest.raises(NotADirectoryError, match="folder is no"):
+        TextFile(path, folder=tmp_path / "none")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="is a pipe"):
+        TextFile(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n \n\t\n", b"\xef\xbb\xbf"])
