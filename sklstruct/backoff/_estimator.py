@@ -35,6 +35,7 @@ from ._online import (
     join_batches,
     join_counts,
     join_parts,
+    place_in,
     small_counts,
 )
 from ._readers import Reader, WindowReader, reader_of
@@ -220,12 +221,15 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             *Pairs.count(tree, terminal, target, found.size, sample_weight),
             symbols, found, closed,
         )  # fmt: skip
+        weight = float(counts.count[: found.size].sum())
         if window is not None:
             kept = () if before is None else before.keep(window)
             counts = join_batches((*kept, counts))
+            if before is not None:
+                self._continue(lambda: before.place_in(counts), weight)
         elif before is not None:
             counts, place = before.join(counts, decay)
-            self._continue(place)
+            self._continue(place, weight)
         return self._fit_grown(counts)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -251,8 +255,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
         old_ids : tuple of two int32 ndarrays, default=None
             The ids in `labels` of the classes and of the symbols of the batches
-            before, both rising; None in the first. With a window a list of such, one
-            for each batch that stays, with -1 for what occurs in none of them.
+            before, both rising; None in the first. With a window a list of such, those
+            of the batches before and then one for each batch that stays, with -1 for
+            what occurs in none of these.
 
         decay, window : float, int, default=None
             As in `partial_fit`.
@@ -275,6 +280,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         def numbering(ids):
             return ids[0], sizes[0], ids[1], sizes[1]
 
+        weight = float(count[: labels.n_classes].sum())
         batches = ()
         if window is not None:
             kept = () if before is None else before.keep(window)
@@ -282,15 +288,21 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             pairs, count = join_parts(
                 [
                     (batch.pairs, batch.count, numbering(ids))
-                    for batch, ids in zip(batches, [*(old_ids or []), same])
+                    for batch, ids in zip(batches, [*(old_ids or [None])[1:], same])
                 ]
             )
+            if before is not None:
+                joined = pairs
+                self._continue(
+                    lambda: place_in(before.pairs, numbering(old_ids[0]), joined),
+                    weight,
+                )
         elif before is not None:
             pairs, count, place = join_counts(
                 before.pairs, before.count, numbering(old_ids),
                 pairs, count, numbering(same), decay,
             )  # fmt: skip
-            self._continue(place)
+            self._continue(place, weight)
         self.n_features_in_ = max_depth
         return self._fit_grown(Counts(pairs, count, *named, batches))
 
@@ -305,8 +317,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             )
         return counts
 
-    def _continue(self, place: Callable[[], np.ndarray]) -> None:
-        """For estimators that start where they were; see `Counts.join`."""
+    def _continue(self, place: Callable[[], np.ndarray], weight: float) -> None:
+        """For estimators that start where they were: the new number of each old pair
+        (-1 where it is gone), and the weight of the new samples."""
 
     def _fit_grown(self, counts):
         self.classes_ = counts.classes

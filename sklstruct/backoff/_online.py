@@ -53,6 +53,11 @@ class Counts:
             symbols.size,
         )
 
+    def place_in(self, counts: Counts) -> np.ndarray:
+        """The number of each pair among those of other counts, -1 where it is gone."""
+        ids = self._numbering(counts.classes, counts.symbols)
+        return place_in(self.pairs, ids, counts.pairs)
+
     def keep(self, window: int) -> tuple[Counts, ...]:
         """The batches so far that a window holds with one more."""
         if not self.batches:
@@ -130,6 +135,31 @@ def join_counts(
         return index[at]
 
     return pairs, count, place
+
+
+def place_in(old: Pairs, ids: Numbering, new: Pairs) -> np.ndarray:
+    """The number of each old pair among new ones in another numbering.
+
+    -1 where it is not among them, as where one of its ids is gone.
+    """
+    class_ids, _, symbol_ids, _ = ids
+    tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
+    for k in range(1, tree.n_levels):
+        here = tree.level(k)
+        stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
+    moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
+    moved, place = moved.renumber(*ids)
+    tree, (of_moved, of_new) = ContextTree.merge([moved.tree, new.tree])
+    node = np.full(tree.n_nodes, -1, dtype=np.int32)
+    node[of_new] = np.arange(of_new.size, dtype=np.int32)
+    node = node[of_moved[moved.nodes()]]
+    there = np.flatnonzero(node >= 0)
+    at = np.full(moved.n_pairs, -1, dtype=np.int32)
+    at[there] = new.find(node[there], moved.target[there])
+    stays = place >= 0  # the root has the classes that are gone, too
+    out = np.full(old.n_pairs, -1, dtype=np.int32)
+    out[kept[stays]] = at[place[stays]]
+    return out
 
 
 def check_forgetting(decay: Any, window: Any) -> None:

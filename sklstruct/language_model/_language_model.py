@@ -421,7 +421,7 @@ class LanguageModel(
         elif window is None:
             old_ids = _ids_in(before, labels)
         else:
-            old_ids = [_ids_in(old, labels) for _, old in kept]
+            old_ids = [_ids_in(old, labels) for old in (before, *(o for _, o in kept))]
         ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
         estimator.set_params(classes=ids.classes)
         estimator.partial_fit_tokens(

@@ -26,7 +26,7 @@ from ..context_tree import Pairs
 from ..symbols import Labels
 from ._loss import LogLinearLoss
 from ._memory import FitMemory, Solution
-from ._penalties import PENALTIES, Penalty
+from ._penalties import PENALTIES, Penalty, Separable
 from ._problem import Problem
 from ._solvers import SOLVERS, Solver, make_solver
 from ._start import kneser_ney_weights
@@ -408,8 +408,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
         The counts of the batches merge, and the solver goes on from the weights of the
         batches before: each batch ends within `tol` of the optimum for all samples so
-        far. With ``solver="stochastic"`` only the first does; from the second on the
-        solver passes over the samples of the new batch once.
+        far. For penalties without groups the start is Kneser-Ney smoothing of all
+        samples, and as far from it as the weights before were from that of theirs.
+        With ``solver="stochastic"`` only the first batch ends within `tol`; from the
+        second on the solver makes a few steps.
 
         Parameters
         ----------
@@ -434,9 +436,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             are forgotten; classes stay.
 
         window : int, default=None
-            The model is that of one `fit` on the last `window` batches, this included.
-            To be given from the first batch on, not together with `decay`. The counts
-            of each of these batches are kept, and the solver starts anew.
+            The model is that of one `fit` on the last `window` batches, this included:
+            with the number of the batches of a text, those of a second pass take the
+            places of their first copies. To be given from the first batch on, not
+            together with `decay`. The counts of each of these batches are kept.
 
         Returns
         -------
@@ -515,10 +518,19 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         overwrite = overwrite and self.memory is None
         return super()._fit_labelled(pairs, count, max_depth, labels, overwrite)
 
-    def _continue(self, place):
-        before = self._counts
-        weight = float(before.count[: before.pairs.n_classes].sum())
-        self._carried = place(), self.coef_, weight
+    def _continue(self, place, weight):
+        settings, before = self._settings(), self._counts
+        base = None
+        if isinstance(settings.penalty, Separable):
+            # Of merged samples the weights of Kneser-Ney smoothing are others: a
+            # context that went on in one way may go on in two. How far the optimum is
+            # from them changes less than the optimum, unless it is sparse by groups.
+            with ThreadMap(self.n_jobs) as parallel:
+                count = np.asarray(before.count, dtype=np.float64)
+                problem = self._problem(before.pairs, count, settings, parallel)
+                l1_ratio = settings.penalty.bind(problem).l1_ratio
+                base = kneser_ney_weights(problem, l1_ratio)
+        self._carried = place(), self.coef_, base, weight
 
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
@@ -682,7 +694,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 carried = vars(self).pop("_carried", None)  # from the batches before
                 w = self._start(problem, loss, bound, settings, carried)
                 if carried is not None and solver.incremental:
-                    share = max(1.0 - carried[2] / problem.total_weight, 0.0)
+                    share = min(carried[-1] / problem.total_weight, 1.0)
                     result = solver.learn(loss, bound, w, report, share)
                 else:
                     more = () if keeper is None else (keeper,)
@@ -778,10 +790,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 return w
         starts.append(kneser_ney_weights(problem, penalty.l1_ratio))
         if carried is not None:
-            place, before, _ = carried
-            starts.append(starts[-1].copy())
-            stays = place >= 0
-            starts[-1][place[stays]] = before[stays]
+            place, before, base, _ = carried
+            w, stays = starts[-1].copy(), place >= 0
+            to, before = place[stays], before[stays]
+            w[to] = before if base is None else w[to] + (before - base[stays])
+            if self.positive:
+                np.maximum(w, 0.0, out=w)
+            starts.append(w)
         values = [loss.value(w) + penalty.value(w) for w in starts]
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))

@@ -237,6 +237,68 @@ def test_a_window_is_a_fit_of_its_batches(model):
             same(parts, clone(model).fit(X[inside], y[inside]))
 
 
+def test_a_second_pass_takes_the_place_of_the_first():
+    text = random_text(11, 100)
+    batches = [text[i : i + 20] for i in range(0, 100, 20)]
+    params = {"penalty": "l2", "tol": 1e-7, "max_iter": 3000}
+    for estimator in (KneserNeyLM(discount=0.5), StructuredLogLinearLM(**params)):
+        lm = LanguageModel(estimator, max_depth=3)
+        whole = clone(lm).partial_fit(text)
+        parts = clone(lm)
+        for _ in range(2):
+            for batch in batches:
+                parts.partial_fit(batch, window=len(batches))
+            counts, once = parts.estimator_._counts, whole.estimator_._counts
+            assert counts.pairs == once.pairs
+            np.testing.assert_array_equal(counts.count, once.count)
+            assert parts.vocabulary_.tolist() == whole.vocabulary_.tolist()
+        if isinstance(estimator, KneserNeyLM):
+            same_text_models(parts, whole)
+        else:
+            np.testing.assert_allclose(
+                parts.score_samples(text), whole.score_samples(text), rtol=1e-4
+            )
+
+
+@pytest.mark.parametrize("window", [2, 4])
+def test_old_pairs_are_found_among_those_of_a_window(window, monkeypatch):
+    text = random_text(12, 100)
+    batches = [text[i : i + 20] for i in range(0, 100, 20)]
+    lm = LanguageModel(StructuredLogLinearLM(penalty="l2"), max_depth=3)
+    places, keep = [], StructuredLogLinearLM._continue
+
+    def note(self, place, weight):
+        places.append((place(), weight))
+        keep(self, place, weight)
+
+    monkeypatch.setattr(StructuredLogLinearLM, "_continue", note)
+    seen = []
+    for batch in batches:
+        before = getattr(lm, "backoff_model_", None)
+        lm.partial_fit(batch, window=window)
+        after = lm.backoff_model_
+        if before is not None:
+            place, weight = places.pop()
+            assert not places
+            assert weight == sum(len(line.split()) + 1 for line in batch)
+            assert place.size == before.n_pairs
+            assert named(after, place[place >= 0]) == named(
+                before, np.flatnonzero(place >= 0)
+            )
+            gone = set(named(before, np.flatnonzero(place < 0)))
+            assert not gone & set(named(after, np.arange(after.n_pairs)))
+            seen.append(bool(gone))
+    assert any(seen)
+
+
+def named(model, pairs):
+    """(context, word) of some pairs of a language model."""
+    words = model.labels.classes
+    nodes = model.pairs.nodes()[pairs]
+    contexts = [tuple(model.labels.symbols[c]) for c in model.tree.contexts(nodes)]
+    return list(zip(contexts, words[model.pairs.target[pairs]].tolist()))
+
+
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
 @pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
 def test_decay_is_a_fit_with_weights(model):

@@ -1,7 +1,7 @@
 """Penalties of the log-linear model: one idea a file, objects with `bind`."""
 
 from ._base import BoundPenalty, Penalty, ProximalPenalty, proximal_step
-from ._separable import L1, L2, ElasticNet
+from ._separable import L1, L2, ElasticNet, Separable
 from ._tree_l2 import TreeL2
 from ._tree_linf import TreeLinf
 
@@ -22,6 +22,7 @@ __all__ = [
     "ElasticNet",
     "Penalty",
     "ProximalPenalty",
+    "Separable",
     "TreeL2",
     "TreeLinf",
     "proximal_step",

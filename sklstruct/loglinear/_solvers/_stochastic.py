@@ -15,6 +15,7 @@ from .. import _loss_fast as _fast
 from .._loss import LogLinearLoss
 from ._base import DIAGONAL, TOL, Best, Report, Result, Solver, relative_residual
 from ._diagonal import DiagonalSolver
+from ._tree_metric import TreeMetricSolver
 
 if TYPE_CHECKING:
     from .._penalties import BoundPenalty
@@ -27,8 +28,9 @@ DECAY = 0.02
 # batches did is the last of them.
 WORTH = 0.5
 
-# Steps that a batch of `partial_fit` is worth at least.
-LEAST = 4
+# Steps that a batch of `partial_fit` is worth: at least, on mini-batches; and in the
+# tree metric.
+LEAST, TREE_STEPS = 4, 3
 
 
 @shared_docs(tol=TOL)
@@ -54,11 +56,16 @@ class StochasticSolver(Solver):
 
     A step costs about one evaluation of loss and gradient of all samples, since both
     walk the whole context tree: few large batches suit it. 100 bytes a pair beside the
-    loss. A call of `partial_fit` makes as many steps as the new samples have a share in
-    a pass, and at least four, on batches of all samples so far (their counts are
-    kept). There the gradient of a batch is taken relative to that of the same batch at
-    the start of the call, where the gradient of all samples is known [2]_: a few
-    steps have no noise to average.
+    loss.
+
+    A call of `partial_fit` does not go on to the minimum. Where `TreeMetricSolver` can
+    fit the penalty, it makes three of its steps, with the gradient of all samples so
+    far (their counts are kept): on a context tree that costs no more than the gradient
+    of a batch, and the noise of a batch would cost more steps in that metric than it
+    saves. Otherwise it makes as many steps as the new samples have a share in a pass,
+    and at least four, on batches of all samples so far. There the gradient of a batch
+    is taken relative to that of the same batch at the start of the call, where the
+    gradient of all samples is known [2]_: a few steps have no noise to average.
 
     Every penalty, weights of either sign.
 
@@ -152,7 +159,7 @@ class StochasticSolver(Solver):
         report: Report,
         share: float,
     ) -> Result:
-        """The steps that new samples are worth, on batches of all of them.
+        """The steps that new samples are worth, on all of them or on batches.
 
         Parameters
         ----------
@@ -168,6 +175,14 @@ class StochasticSolver(Solver):
             The better of the start and the end.
         """
         problem = loss.problem
+        exact = TreeMetricSolver(tol=self.tol, max_iter=TREE_STEPS + 1)
+        positive = problem.positive
+        if not (
+            exact.missing(penalty.penalty) or exact.refusal(penalty.penalty, positive)
+        ):
+            result = exact.solve(loss, penalty, w, report)
+            stopped = result.status == "stopped"
+            return result._replace(status="stopped" if stopped else "converged")
         steps = self._steps(problem, penalty)
         g, best, before = np.empty_like(w), Best(), w.copy()
         objective, optimality, slope = *_evaluate(loss, penalty, w, g), np.empty_like(w)
