@@ -9,12 +9,14 @@ the process at any moment leaves the last whole one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import numbers
 import os
 import time
 import warnings
+from abc import ABCMeta, abstractmethod
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -41,11 +43,17 @@ class Checkpoint(BaseEstimator):
     the state up and ends as it would have ended: bit by bit, on the same machine. The
     file stays after the fit; remove it to fit anew.
 
+    Models that hold others fit many, one after the other, and a folder serves them all:
+    each fit has a file of its own there, with a name that is made of its data and
+    settings, and leaves its result when it is done, which is then found and not
+    computed again.
+
     Parameters
     ----------
     path : str or os.PathLike
-        The file. Its folder must exist. Compressed as its suffix says (``.gz``,
-        ``.xz``), which takes longer than it saves.
+        A file, whose folder must exist, or a folder that is there. A file is
+        compressed as its suffix says (``.gz``, ``.xz``), which takes longer than it
+        saves.
 
     interval : float, default=60.0
         Seconds between two checkpoints, at least 0, which is one each iteration.
@@ -82,14 +90,32 @@ class Checkpoint(BaseEstimator):
         if not math.isfinite(checkpoint.interval):
             raise ValueError(f"interval must be finite, got {checkpoint.interval}")
         path = os.path.abspath(os.fspath(checkpoint.path))
-        if os.path.isdir(path):
-            raise IsADirectoryError(21, "checkpoint is a folder; name a file", path)
         if not os.path.isdir(os.path.dirname(path)):
             raise FileNotFoundError(2, "the folder of checkpoint does not exist", path)
         return checkpoint
 
 
-class Keeper:
+class FitKeeper(metaclass=ABCMeta):
+    """What a fit is given to keep its state with."""
+
+    @abstractmethod
+    def load(self) -> State | None:
+        """The state of an earlier run, None where there is none."""
+
+    @abstractmethod
+    def save(self, **state: Any) -> None:
+        """Write the state, if it is time to."""
+
+    def result(self) -> State | None:
+        """What a fit that is done has left, None where there is nothing."""
+        return None
+
+    def finish(self, **result: Any) -> None:
+        """The fit is done."""
+        del result
+
+
+class Keeper(FitKeeper):
     """Reads and writes the checkpoints of one fit.
 
     Parameters
@@ -99,13 +125,33 @@ class Keeper:
 
     identity : dict of str to str or number
         What the state belongs to; a file with another one is refused.
+
+    stop : dict of str to str or number, default=None
+        What decides on the end of the fit alone. A state does not belong to it, a
+        result does.
     """
 
-    def __init__(self, checkpoint: Checkpoint, identity: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        identity: dict[str, Any],
+        stop: dict[str, Any] | None = None,
+    ) -> None:
         self.path = os.fspath(checkpoint.path)
         self.interval = float(checkpoint.interval)
         self.identity = _plain_of(identity)
+        self._result_path = None
+        if os.path.isdir(self.path):
+            self.identity |= _plain_of(stop or {})
+            text = _dumps(self.identity).encode()
+            name = os.path.join(self.path, blake2b(text, digest_size=16).hexdigest())
+            self.path, self._result_path = f"{name}.running", f"{name}.fitted"
         self._written = time.monotonic()
+
+    @property
+    def in_folder(self) -> bool:
+        """Whether other fits have files beside its own."""
+        return self._result_path is not None
 
     def load(self) -> State | None:
         """The state of an earlier run, None where there is no file.
@@ -115,22 +161,22 @@ class Keeper:
         ValueError
             If the file is no checkpoint, or belongs to other data or settings.
         """
-        if not os.path.exists(self.path):
+        return self._state_in(self.path)
+
+    def result(self) -> State | None:
+        return self._state_in(self._result_path) if self.in_folder else None
+
+    def _state_in(self, path):
+        if not os.path.exists(path):
             return None
         try:
-            header, arrays = _read(self.path, self._check_header)
+            header, arrays = _read(path, lambda there: self.check(there, self.identity))
         except (DamagedData, EOFError, KeyError, TypeError, UnicodeDecodeError) as exc:
-            raise self._unreadable(exc) from exc
+            raise ValueError(
+                f"checkpoint: {path!r} is no checkpoint of this version of the "
+                f"package, or is damaged ({exc}); remove the file to fit anew"
+            ) from exc
         return {**header["state"], **arrays}
-
-    def _unreadable(self, exc):
-        return ValueError(
-            f"checkpoint: {self.path!r} is no checkpoint of this version of the "
-            f"package, or is damaged ({exc}); remove the file to fit anew"
-        )
-
-    def _check_header(self, header):
-        self._compare(header["identity"], self.identity)
 
     def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
         """ValueError where a later part of the fit belongs to something else.
@@ -140,9 +186,7 @@ class Keeper:
         there, here : dict of str to str or number
             What the state in the file says of that part, and what it is.
         """
-        self._compare(there, _plain_of(here))
-
-    def _compare(self, there, here):
+        here = _plain_of(here)
         differ = [
             name
             for name in sorted({*there, *here})
@@ -155,7 +199,8 @@ class Keeper:
             )
             raise ValueError(
                 f"checkpoint: {self.path!r} belongs to another fit ({what}). Name "
-                "another file, or remove this one to fit anew"
+                "another file, remove this one to fit anew, or name a folder, where "
+                "each fit has a file of its own"
             )
 
     def save(self, **state: Any) -> None:
@@ -166,16 +211,26 @@ class Keeper:
         """
         if time.monotonic() - self._written < self.interval:
             return
+        self._try_to_write(self.path, state)
+        self._written = time.monotonic()
+
+    def finish(self, **result: Any) -> None:
+        if self.in_folder and self._try_to_write(self._result_path, result):
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+    def _try_to_write(self, path, state):
         try:
-            self.write(**state)
+            _write(path, self.identity, state)
         except OSError as exc:
             warnings.warn(
-                f"checkpoint: {self.path!r} could not be written ({exc}); the fit "
-                "goes on, and the file is as it was before",
+                f"checkpoint: {path!r} could not be written ({exc}); the fit goes on, "
+                "and the file is as it was before",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self._written = time.monotonic()
+            return False
+        return True
 
     def write(self, **state: Any) -> None:
         """Write the state now; OSError where that fails."""
@@ -241,7 +296,7 @@ def _read(path, check):
             header = json.loads(_exactly(file, size))
         except json.JSONDecodeError as exc:
             raise DamagedData(f"its header is no JSON: {exc}") from exc
-        check(header)
+        check(header["identity"])
         arrays = {}
         for name in header["arrays"]:
             try:

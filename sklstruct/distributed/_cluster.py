@@ -163,6 +163,10 @@ class Manifest:
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
         self.path = os.path.abspath(os.fspath(checkpoint.path))
+        if os.path.isdir(self.path):
+            raise IsADirectoryError(
+                21, "checkpoint is a folder; name a file", self.path
+            )
         self._interval = float(checkpoint.interval)
         self._n_shards = n_shards
         self._written = time.monotonic()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checkpoint import Checkpoint, Keeper
+from .._checkpoint import Checkpoint, FitKeeper, Keeper
 from ..backoff._estimator import BackoffClassifier, ShardModel
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
@@ -103,7 +103,7 @@ def state_path(path: str, shard: int, number: int) -> str:
     return f"{path}.shard{shard}.{number % 2}"
 
 
-class ShardKeeper:
+class ShardKeeper(FitKeeper):
     """Keeps the state of one shard; when, the driver says, to all shards alike.
 
     Parameters

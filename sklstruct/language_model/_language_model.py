@@ -19,6 +19,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
+from .._checkpoint import Checkpoint
 from .._checks import physical_memory
 from .._compat import (
     HasMethods,
@@ -134,6 +135,12 @@ class LanguageModel(
         scored: an error that names it, or nothing (the position is not
         counted). It ends the history of what follows.
 
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        A folder, or for an estimator of one fit a file, in which every part of the
+        estimator with a parameter `checkpoint` keeps its state, so that `fit` goes on
+        after the process was ended; see :class:`~sklstruct.loglinear.Checkpoint`. The
+        text is read and counted again.
+
     Attributes
     ----------
     estimator_ : classifier or None
@@ -192,6 +199,7 @@ class LanguageModel(
         "end": "no_validation",
         "vocabulary": "no_validation",
         "out_of_vocabulary": [StrOptions({"error", "exclude"})],
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
     }
 
     def __init__(
@@ -206,6 +214,7 @@ class LanguageModel(
         end: Any = "</s>",
         vocabulary: ArrayLike | None = None,
         out_of_vocabulary: str = "error",
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
     ):
         self.estimator = estimator
         self.max_depth = max_depth
@@ -216,6 +225,7 @@ class LanguageModel(
         self.end = end
         self.vocabulary = vocabulary
         self.out_of_vocabulary = out_of_vocabulary
+        self.checkpoint = checkpoint
 
     # ------------------------------------------------------------- training
 
@@ -290,6 +300,7 @@ class LanguageModel(
             estimator = quality_estimator(
                 self.estimator, self.max_depth, labels.n_classes
             )
+            self._set_checkpoint(estimator)
         self._prepare(estimator, labels)
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -404,6 +415,11 @@ class LanguageModel(
                 f"KneserNeyLM, and {type(estimator).__name__} is none; use fit"
             )
         check_forgetting(decay, window)
+        if self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint is for fit: a batch of partial_fit has other data than the "
+                "one before; set checkpoint=None, and write the model between batches"
+            )
         text, sample_weight = self._read(X, sample_weight)
         kept = []
         if window is not None:
@@ -500,7 +516,29 @@ class LanguageModel(
                 f"{type(self.estimator).__name__} has neither predict_log_proba nor "
                 "predict_proba"
             )
+        self._set_checkpoint(estimator)
         return estimator
+
+    def _set_checkpoint(self, estimator):
+        """Give it to every part that can keep its state, and has none of its own."""
+        checkpoint = Checkpoint.of(self.checkpoint)
+        if checkpoint is None:
+            return
+        holds_many = isinstance(estimator, ModelClassifier)
+        if holds_many and not os.path.isdir(checkpoint.path):
+            raise ValueError(
+                f"checkpoint={os.fspath(checkpoint.path)!r} must be a folder that is "
+                f"there, as {type(estimator).__name__} makes many fits, each of which "
+                "has a file in it"
+            )
+        names = [n for n in _not_frozen(estimator) if n.split("__")[-1] == "checkpoint"]
+        if not names:
+            raise ValueError(
+                f"checkpoint: no part of this {type(estimator).__name__} has a "
+                "parameter checkpoint, as log-linear models do; set checkpoint=None"
+            )
+        given = estimator.get_params(deep=True)
+        estimator.set_params(**{n: checkpoint for n in names if given[n] is None})
 
     def _previous(self, estimator):
         """The fitted estimator with these parameters, which starts where it is."""
@@ -664,14 +702,10 @@ class LanguageModel(
     @staticmethod
     def _prepare(estimator, labels):
         """Tell every part of the estimator that asks what the ids mean."""
-        parts = {"": estimator, **estimator.get_params(deep=True)}
-        # What is fitted already knows its ids.
-        fitted = tuple(
-            f"{name}__" for name, p in parts.items() if isinstance(p, FrozenEstimator)
-        )
         settings = {}
-        for name, part in parts.items():
-            if isinstance(part, type | FrozenEstimator) or name.startswith(fitted):
+        # What is fitted already knows its ids.
+        for name, part in {"": estimator, **_not_frozen(estimator)}.items():
+            if isinstance(part, type | FrozenEstimator):
                 continue
             if hasattr(part, "__sklstruct_ids__"):
                 prefix = f"{name}__" if name else ""
@@ -1194,6 +1228,17 @@ def check_counts(**values: Any) -> None:
             or value < 0
         ):
             raise ValueError(f"{name} must be a non-negative integer: {value!r}")
+
+
+def _not_frozen(estimator):
+    """The parameters of all parts, but those of what is fitted already."""
+    params = estimator.get_params(deep=True)
+    fitted = tuple(
+        f"{name}__"
+        for name, part in params.items()
+        if isinstance(part, FrozenEstimator)
+    )
+    return {k: value for k, value in params.items() if not k.startswith(fitted)}
 
 
 def _of(X):

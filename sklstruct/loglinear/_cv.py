@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 
-from .._checkpoint import Checkpoint, Keeper, State, digest
+from .._checkpoint import Checkpoint, FitKeeper, Keeper, State, digest
 from .._compat import Interval
 from .._docs import shared_docs
 from .._parallel import ThreadMap
@@ -323,17 +323,21 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             best = search.run(settings)
         self.penalty_, self.lam_, self.alpha_, self.depth_weight_ = best
         self.held_out_loss_, self.search_results_ = search.loss, search.results
+        search.record.close()
         self._record = search.record
 
     def _keeper(self, identity):
-        """That of the last fit, whose checkpoints hold the search as well."""
+        """That of the last fit, whose checkpoints hold the search as well, unless they
+        are in a folder."""
         record = vars(self).pop("_record", None)
         if record is None or record.keeper is None:
             return None
+        if record.keeper.in_folder:
+            return super()._keeper(identity)
         return record.last(identity())
 
 
-class _Record:
+class _Record(FitKeeper):
     """What a search has found so far, and where its running fit is.
 
     It stands in the place of that fit's keeper. A search that goes on makes the same
@@ -347,8 +351,9 @@ class _Record:
 
     def __init__(self, keeper: Keeper | None) -> None:
         self.keeper = keeper
-        state = None if keeper is None else keeper.load()
-        state = {} if state is None else state
+        state: State = {}
+        if keeper is not None:
+            state = keeper.result() or keeper.load() or {}
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
         self.best: State = {
             name: state[name] for name in ("w", "beta") if name in state
@@ -367,8 +372,13 @@ class _Record:
         if self.keeper is not None:
             self.save()
 
+    def close(self) -> None:
+        """The search is done."""
+        if self.keeper is not None:
+            self.keeper.finish(fits=self.fits)
+
     def last(self, identity: dict[str, Any]) -> _Record:
-        """The search is done; what the last fit belongs to."""
+        """The keeper of the last fit, which belongs to something else."""
         if self.of_last is None:
             self.of_last, self.best, self.running = identity, {}, {}
         else:

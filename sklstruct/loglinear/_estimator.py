@@ -28,7 +28,7 @@ from ._loss import LogLinearLoss
 from ._memory import FitMemory, Solution
 from ._penalties import PENALTIES, Penalty, Separable
 from ._problem import Problem
-from ._solvers import SOLVERS, Solver, make_solver
+from ._solvers import SOLVERS, Result, Solver, make_solver
 from ._start import kneser_ney_weights
 from ._warm import rescaled_weights, warm_weights
 
@@ -163,7 +163,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         A file to which `fit` writes its state every minute, or as often as a
         `Checkpoint` says, and from which it goes on after the process was ended: a
         file of other data or settings is refused. The file stays after the fit. `tol`
-        and `max_iter` may change in between. Not for `partial_fit`.
+        and `max_iter` may change in between. A folder serves many fits; see
+        `Checkpoint`. Not for `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X; see
@@ -685,20 +686,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         with ThreadMap(self.n_jobs) as parallel:
             problem = self._problem(pairs, count, settings, parallel)
             loss = LogLinearLoss(problem)
+            keeper = (keep or self._keeper)(
+                lambda: self._identity(problem, settings, solver)
+            )
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
-                bound = settings.penalty.bind(problem)
-                keeper = (keep or self._keeper)(
-                    lambda: self._identity(problem, settings, solver)
-                )
-                carried = vars(self).pop("_carried", None)  # from the batches before
-                w = self._start(problem, loss, bound, settings, carried)
-                if carried is not None and solver.incremental:
-                    share = min(carried[-1] / problem.total_weight, 1.0)
-                    result = solver.learn(loss, bound, w, report, share)
+                done = None if keeper is None else keeper.result()
+                if done is None:
+                    result = self._solve(solver, loss, settings, report, keeper)
                 else:
-                    more = () if keeper is None else (keeper,)
-                    result = solver.solve(loss, bound, w, report, *more)
+                    result = Result(**done)
             trie, w = problem.expand(result.w)
             if trie is not problem:
                 loss = LogLinearLoss(trie)
@@ -709,13 +706,33 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_parameters_ = int(np.count_nonzero(result.w))
+        self._warn_of(result, settings)
+        return trie.pairs, log_prob, log_backoff
+
+    def _solve(self, solver, loss, settings, report, keeper):
+        problem = loss.problem
+        bound = settings.penalty.bind(problem)
+        carried = vars(self).pop("_carried", None)  # from the batches before
+        w = self._start(problem, loss, bound, settings, carried)
+        if carried is not None and solver.incremental:
+            share = min(carried[-1] / problem.total_weight, 1.0)
+            return solver.learn(loss, bound, w, report, share)
+        if keeper is None:
+            return solver.solve(loss, bound, w, report)
+        result = solver.solve(loss, bound, w, report, keeper)
+        if result.status != "stopped":  # by a callback, which may not be there again
+            keeper.finish(**result._asdict())
+        return result
+
+    def _warn_of(self, result, settings):
+        """A warning if the fit has not converged."""
         if result.status == "stalled":
             warn(
                 f"the solver stopped after {self.n_iter_} evaluations with an "
                 f"optimality residual of {result.optimality:.2g}, not within tol: "
                 "rounding hides any further descent. Increase tol, or lam",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         if result.status == "max_iter":
             warn(
@@ -725,14 +742,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 + ", or lam: unpenalised weights may have no finite optimum"
                 * (settings.lam == 0),
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
-        return trie.pairs, log_prob, log_backoff
 
     def _keeper(self, identity):
         """What keeps the checkpoints of a fit, and refuses those of others."""
         checkpoint = Checkpoint.of(self.checkpoint)
-        return None if checkpoint is None else Keeper(checkpoint, identity())
+        if checkpoint is None:
+            return None
+        # With tol and max_iter, which are not in the identity.
+        return Keeper(checkpoint, identity(), {"solver": repr(self._solver())})
 
     def _identity(self, problem, settings, solver):
         """What a checkpoint belongs to."""

@@ -562,12 +562,19 @@ class JointLogLinear(
                 "lam": float(self.lam),
                 "alpha": beta,
             }
-            keeper = Keeper(checkpoint, identity)
+            stop = {"tol": float(self.tol), "max_iter": self.max_iter}
+            keeper = Keeper(checkpoint, identity, stop)
+            done = keeper.result()
+            if done is not None:
+                return JointResult.of_state(done)
         with ThreadMap(self.n_jobs) as parallel:
-            return solve_joint(
+            result = solve_joint(
                 paths, outcome, weight, beta, float(self.lam), self.tol, self.max_iter,
                 parallel, report, keeper,
             )  # fmt: skip
+        if keeper is not None and result.status != "stopped":
+            keeper.finish(**result.state())
+        return result
 
     def _lbfgs(self, joint, nodes, outcome, weight, count, report):
         history, total = [], float(weight.sum())

@@ -53,6 +53,17 @@ class JointResult(NamedTuple):
     optimality: float
     status: str
 
+    def state(self) -> State:
+        """What `of_state` takes: arrays and plain values by name."""
+        weights = {f"w{t}": w for t, w in enumerate(self.w)}
+        return self._asdict() | {"w": len(self.w)} | weights
+
+    @classmethod
+    def of_state(cls, state: State) -> JointResult:
+        """The result again."""
+        w = [state[f"w{t}"] for t in range(state["w"])]
+        return cls(w, state["history"], state["optimality"], state["status"])
+
 
 class JointBlock:
     """One tree of the joint model, and the scores that it shares with the others.

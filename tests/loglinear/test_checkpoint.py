@@ -23,6 +23,8 @@ from sklstruct.loglinear import (
     StructuredLogLinearLMCV,
     TreeMetricSolver,
 )
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 
 SETTINGS = {"penalty": "tree_l2", "lam": 0.5, "alpha": 0.9, "depth_weight": 1.0}
 
@@ -194,8 +196,6 @@ def test_refused_before_any_work(tmp_path):
         estimator(solver=OldSolver(), checkpoint=path).fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
         estimator(checkpoint=tmp_path / "no" / "fit").fit(*data())
-    with pytest.raises(IsADirectoryError, match="name a file"):
-        estimator(checkpoint=tmp_path).fit(*data())
     for interval in (-1, np.nan, np.inf, "often"):
         with pytest.raises(ValueError, match="interval"):
             estimator(checkpoint=Checkpoint(path, interval)).fit(*data())
@@ -389,6 +389,109 @@ def test_search_other_data_is_refused(tmp_path):
         model.fit(X, y)
 
 
+# ----------------------------------------------------------------------- a folder
+
+
+def texts():
+    rows = data()[0]
+    return [" ".join("abcdefghij"[i] for i in row) for row in rows]
+
+
+def composite(**settings):
+    """Classes and words in them, each by several models; the text is read twice."""
+    structured = estimator(penalty="l2", padding=-1)
+    factor = MixtureLM([("one", joint()), ("two", structured)], weights="logistic")
+    factored = FactoredLM(np.arange(10) // 4, factor)
+    mixed = MixtureLM([("factored", factored), ("bell", WittenBellLM())])
+    return LanguageModel(mixed, max_depth=2, unknown=None, **settings)
+
+
+def log_proba(model):
+    return np.concatenate(model.token_log_proba(texts()[:50]))
+
+
+@pytest.mark.parametrize("n_saves", [1, 40, 200])
+def test_a_folder_serves_every_fit(n_saves, tmp_path, monkeypatch):
+    whole = composite().fit(texts())
+    model = composite(checkpoint=Checkpoint(tmp_path, interval=0))
+    with monkeypatch.context() as patch:
+        kill_after(patch, n_saves)
+        with pytest.raises(Killed):
+            model.fit(texts())
+    left = {path.name for path in tmp_path.iterdir()}
+    assert len([name for name in left if name.endswith(".running")]) == 1
+    model.fit(texts())
+    assert np.array_equal(log_proba(model), log_proba(whole))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert all(name.endswith(".fitted") for name in names)
+    assert {name for name in left if name.endswith(".fitted")} < names
+
+    # Nothing is left to do.
+    def refuse(*_, **__):
+        raise AssertionError("a fit was made again")
+
+    for name in ("save", "finish"):
+        monkeypatch.setattr(Keeper, name, refuse)
+    model.fit(texts())
+    assert np.array_equal(log_proba(model), log_proba(whole))
+
+
+def test_results_in_a_folder_belong_to_tol_and_max_iter(tmp_path):
+    X, y = data()
+    strict = estimator(tol=1e-4).fit(X, y)
+    for kind in (estimator, search, joint):
+        kind(checkpoint=tmp_path).fit(X, y)
+    for tol in (0.1, 1e-4):
+        model = estimator(tol=tol, checkpoint=tmp_path).fit(X, y)
+        assert model.optimality_ <= tol
+    assert np.array_equal(model.coef_, strict.coef_)
+    assert len(list(tmp_path.glob("*.fitted"))) == 1 + 2 + 1 + 2
+    same_search(search(checkpoint=tmp_path).fit(X, y), search().fit(X, y))
+
+
+def test_damaged_results_are_refused(tmp_path):
+    model = joint(checkpoint=tmp_path).fit(*data())
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    for n in (0, 30, 300, len(content) - 1):
+        path.write_bytes(content[:n])
+        with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
+            model.fit(*data())
+
+
+def test_a_fit_that_was_stopped_is_not_done(tmp_path, monkeypatch):
+    model = estimator(checkpoint=tmp_path, verbose=0)
+    whole = estimator().fit(*data())
+
+    def solve(self, loss, penalty, w, report, keeper=None):
+        return plain(self, loss, penalty, w, lambda *_: True, keeper)
+
+    plain = TreeMetricSolver.solve
+    with monkeypatch.context() as patch:
+        patch.setattr(TreeMetricSolver, "solve", solve)
+        model.fit(*data())
+    assert not list(tmp_path.iterdir())
+    model.fit(*data())
+    assert np.array_equal(model.coef_, whole.coef_)
+
+
+def test_checkpoint_of_a_language_model(tmp_path):
+    text = texts()
+    with pytest.raises(ValueError, match="must be a folder that is there"):
+        composite(checkpoint=tmp_path / "fit").fit(text)
+    with pytest.raises(ValueError, match="no part of this KneserNeyLM"):
+        LanguageModel(KneserNeyLM(), checkpoint=tmp_path).fit(text)
+    with pytest.raises(ValueError, match="checkpoint is for fit"):
+        LanguageModel(checkpoint=tmp_path).partial_fit(text)
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    model = LanguageModel(max_depth=2, checkpoint=checkpoint).fit(text)
+    assert (tmp_path / "fit").exists()
+    assert model.estimator_.checkpoint is checkpoint
+    own = estimator(checkpoint=tmp_path / "own")
+    model = LanguageModel(own, max_depth=2, checkpoint=checkpoint).fit(text)
+    assert model.estimator_.checkpoint == tmp_path / "own"
+
+
 # --------------------------------------------------------------------- processes
 
 
@@ -396,17 +499,24 @@ KILLS = """
     import os, random, signal, sys, time
     import numpy as np
     from sklstruct import StructuredLogLinearLM
+    from sklstruct.mixture import FactoredLM
     from sklstruct.loglinear import (
         Checkpoint, JointLogLinear, StructuredLogLinearLMCV
     )
 
     path, seed, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    folder = path + "s"
+    os.mkdir(folder)
     tokens = np.random.default_rng(0).zipf(1.6, 20000).clip(max=50)
     X, y = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
 
     def fit(checkpoint):
         if kind == "joint":
             model = JointLogLinear(lam=0.1, tol=1e-3, checkpoint=checkpoint)
+        elif kind == "folder":
+            checkpoint = checkpoint and Checkpoint(folder, interval=0)
+            factor = JointLogLinear(lam=0.1, tol=1e-3, checkpoint=checkpoint)
+            model = FactoredLM(np.arange(50) // 10, factor)
         elif kind == "search":
             model = StructuredLogLinearLMCV(
                 lam=0.1, tol=1e-3, max_fits=8, checkpoint=checkpoint
@@ -416,6 +526,9 @@ KILLS = """
                 penalty="tree_l2", lam=0.5, alpha=0.9, tol=1e-4, checkpoint=checkpoint
             )
         return model.fit(X, y)
+
+    def found(model):
+        return model.target_log_proba(X, y) if kind == "folder" else model.coef_
 
     begin = time.perf_counter()
     whole = fit(None)
@@ -428,8 +541,7 @@ KILLS = """
             code = 1
             try:
                 model = fit(Checkpoint(path, interval=0))
-                same = np.array_equal(model.coef_, whole.coef_)
-                code = 0 if same and model.n_iter_ == whole.n_iter_ else 2
+                code = 0 if np.array_equal(found(model), found(whole)) else 2
             finally:
                 os._exit(code)
         if attempt < 12:
@@ -447,7 +559,7 @@ KILLS = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("kind", ["structured", "joint", "search"])
+@pytest.mark.parametrize("kind", ["structured", "joint", "search", "folder"])
 def test_killed_at_any_moment(kind, tmp_path):
     """Children are killed (-9) at random moments; the last ends as if none had been."""
     ran = subprocess.run(
