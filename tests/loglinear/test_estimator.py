@@ -527,7 +527,7 @@ def test_none_is_what_suits_the_penalty(penalty):
 
 
 def test_total_weight_that_overflows():
-    with pytest.raises(ValueError, match="sample_weight must sum"):
+    with pytest.raises(ValueError, match="sample_weight sums to inf"):
         StructuredLogLinearLM().fit([[0], [1], [1]], [0, 1, 0], [1e308, 1e308, 1e308])
 
 
