@@ -453,7 +453,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             Some of the branches, and the way to the others.
 
         count : float64 ndarray of shape (n_pairs,)
-            The counts; those of the root are of the whole tree.
+            The counts, which may be overwritten; those of the root are of the whole
+            tree.
 
         keep : callable
             For fits that take long: called with a function that makes what the state

@@ -163,7 +163,7 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
     start = 0
     for depth in range(1, tree.n_levels):
         nodes = np.arange(tree.level_ptr[depth], tree.level_ptr[depth + 1])
-        flat.append(_contexts(tree, nodes, depth).ravel())
+        flat.append(node_contexts(tree, nodes, depth).ravel())
         ends = start + depth * np.arange(1, nodes.size + 1, dtype=np.int64)
         start += flat[-1].size
         offset.append(ends)
@@ -185,7 +185,7 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
     return closed, index
 
 
-def _contexts(tree: ContextTree, nodes: np.ndarray, depth: int) -> np.ndarray:
+def node_contexts(tree: ContextTree, nodes: np.ndarray, depth: int) -> np.ndarray:
     """(len(nodes), depth) symbols of nodes of one depth, the most recent last."""
     rows = np.empty((nodes.size, depth), dtype=np.int32)
     for j in range(depth):

@@ -268,12 +268,14 @@ class Pairs:
             ptr, target, count,
         )  # fmt: skip
         check_size(n, "(context, class) pairs")
-        parent = empty(n, dtype=np.int32)
-        parent[:] = -1
-        _merge.move_parents(a.parent, place_a, parent)
-        _merge.move_parents(b.parent, place_b, parent)
-        if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
-            parent = None  # a pair of one part may stand below one of the other
+        parent = None  # where neither has them, they are found when they are needed
+        if a.has_parents or b.has_parents:
+            parent = empty(n, dtype=np.int32)
+            parent[:] = -1
+            _merge.move_parents(a.parent, place_a, parent)
+            _merge.move_parents(b.parent, place_b, parent)
+            if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
+                parent = None  # a pair of one part may stand below one of the other
         pairs = cls.of_arrays(tree, ptr, fitted(target, n, empty), parent)
         return pairs, fitted(count, n, empty)
 
@@ -367,6 +369,11 @@ class Pairs:
             parent_pairs(self.tree.parent, self.ptr, self.target, parent)
             self._parent = parent
         return self._parent
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether `parent` is there without being made."""
+        return self._parent is not None
 
     def forget_parents(self) -> None:
         """Free `parent`, which is made again when it is asked for."""

@@ -86,6 +86,17 @@ class PairShard(Pairs):
         adjusted += distinct
         return adjusted
 
+    def adjust_counts(self, count: np.ndarray) -> np.ndarray:
+        self._beside("count", count)
+        if self.total(float(not _fast.are_whole(count))):
+            return self.adjusted_counts(count)
+        root = slice(0, self.n_classes)
+        before = count[root].copy()
+        _fast.adjust_whole(self.parent, count)
+        # What the branches here have changed at the root, all branches have.
+        count[root] = before + self.total(count[root] - before)
+        return count
+
     def __reduce__(self):
         raise TypeError("a shard belongs to the fit that made it and is not pickled")
 
@@ -156,12 +167,10 @@ def _cut(pairs, count, first, last):
     ranges = list(zip(lo, hi))
     pair_ranges = [(int(pairs.ptr[a]), int(pairs.ptr[b])) for a, b in ranges]
     starts = np.concatenate([[0], np.cumsum([b - a for a, b in pair_ranges])])
-    parent, above, ptr = [], [], [np.zeros(1, dtype=np.int32)]
-    for k, ((a, b), (p, q)) in enumerate(zip(ranges, pair_ranges)):
+    parent, ptr = [], [np.zeros(1, dtype=np.int32)]
+    for k, ((a, b), (p, _)) in enumerate(zip(ranges, pair_ranges)):
         up = level_ptr[k - 1] - lo[k - 1] if k else 0
-        pair_up = starts[k - 1] - pair_ranges[k - 1][0] if k else 0
         parent.append(tree.parent[a:b] + np.int32(up))
-        above.append(pairs.parent[p:q] + np.int32(pair_up))
         ptr.append(pairs.ptr[a + 1 : b + 1] + np.int32(starts[k] - p))
     part = ContextTree.of_arrays(
         np.concatenate(parent),
@@ -174,7 +183,6 @@ def _cut(pairs, count, first, last):
             part,
             np.concatenate(ptr),
             np.concatenate([pairs.target[p:q] for p, q in pair_ranges]),
-            np.concatenate(above),
         ),
         np.concatenate([count[p:q] for p, q in pair_ranges]),
     )
@@ -221,23 +229,18 @@ class Joined:
         symbol = np.empty(n_nodes, dtype=np.int32)
         ptr = np.empty(n_nodes + 1, dtype=np.int32)
         target = np.empty(n_pairs, dtype=np.int32)
-        above = np.empty(n_pairs, dtype=np.int32)
         ptr[-1] = n_pairs
         for s, (pairs, tree) in enumerate(zip(shards, trees)):
             for k, here, nodes, slots, into in self._ranges(s):
-                up = pair_up = 0
-                if k > 1:
-                    up = start[k - 1, s] - tree.level_ptr[k - 1]
-                    pair_up = pair_start[k - 1, s] - pairs.level(k - 1).start
+                up = start[k - 1, s] - tree.level_ptr[k - 1] if k > 1 else 0
                 parent[nodes] = tree.parent[here] + np.int32(up)
                 symbol[nodes] = tree.symbol[here]
                 first = pairs.ptr[here.start]
                 ptr[nodes] = pairs.ptr[here] + np.int32(into.start - first)
                 target[into] = pairs.target[slots]
-                above[into] = pairs.parent[slots] + np.int32(pair_up)
         level_ptr = np.concatenate([[0], np.cumsum(sizes.sum(axis=1))])
         whole = ContextTree.of_arrays(parent, symbol, level_ptr, trees[0].n_symbols)
-        self.pairs = Pairs.of_arrays(whole, ptr, target, above)
+        self.pairs = Pairs.of_arrays(whole, ptr, target)
 
     def _ranges(self, s):
         """(level, nodes of shard s, their place, its pairs, their place); the root of

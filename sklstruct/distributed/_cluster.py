@@ -31,12 +31,11 @@ import numpy as np
 
 from .._checkpoint import Checkpoint
 from .._files import open_write
-from ..backoff._estimator import BackoffClassifier, ShardModel
-from ..context_tree import Pairs
+from ..backoff._estimator import BackoffClassifier
 from ..context_tree._shards import shard_bounds
 from ..symbols import Labels
 from . import _tasks as tasks
-from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, answer
+from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
 
 # Seconds between two looks at whether a worker that has not answered is still there.
 _PATIENCE = 1.0
@@ -47,6 +46,9 @@ _WORKERS_BACK = 60.0
 # A shard that is lost more often than this without an answer in between does not fit
 # the workers.
 _MOST_LOSSES = 3
+
+# What a call to a shard gives whose worker is gone.
+_LOST = Request("lost")
 
 
 def import_distributed() -> Any:
@@ -111,6 +113,25 @@ def _result(future):
         raise SchedulerLost(
             f"client: the cluster was lost while it counted the text ({exc})"
         ) from exc
+    except _killed_worker() as exc:
+        raise RuntimeError(
+            "client: one worker after the other was lost while it counted a part of "
+            "the text; their memory may be too small. Give the workers more"
+        ) from exc
+
+
+def _killed_worker():
+    return import_distributed().scheduler.KilledWorker
+
+
+def _is_loss(error):
+    """Whether the error of a task says that its workers were lost."""
+    if isinstance(error, _killed_worker()):
+        return True
+    # Dask has no class of its own for this.
+    return isinstance(error, RuntimeError) and str(error).startswith(
+        "Worker holding Actor was lost"
+    )
 
 
 class AnswerLog:
@@ -337,6 +358,12 @@ class ShardDriver:
 
     Attributes
     ----------
+    client : distributed.Client
+        To be the current one where methods are called.
+
+    bounds : list of (int, int)
+        The newest symbols of the contexts of each shard.
+
     n_exchanges : int
         Number of times that all shards met.
 
@@ -354,7 +381,10 @@ class ShardDriver:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self._cluster, self._estimator = cluster, estimator
-        self._client = cluster.client
+        # Actors talk to their workers through the current client, whichever it is: it
+        # has to be this one where shards are asked.
+        self.client = cluster.client
+        self.bounds = cluster.bounds
         self.n_shards = len(cluster.bounds)
         self._manifest = None
         if checkpoint is not None:
@@ -410,19 +440,83 @@ class ShardDriver:
         self._log.add(reply)
         return reply
 
-    def _call(self, k, method, *arguments):
-        """Begin a call to a shard, None if it is known to be lost."""
-        try:
-            return getattr(self._actors[k], method)(*arguments)
-        except Exception:
+    def begin(self, k: int, method: str, *arguments: Any) -> Any:
+        """Begin a call to a shard, for `ask`; None if its worker is known to be lost.
+
+        Whatever else goes wrong is the caller's to know.
+        """
+        if self._actors[k] is None or not self._held(k):
             return None
+        try:
+            return self._actors[k].do(method, *arguments)
+        except RuntimeError:
+            # Dask's, if it comes to know of a loss just now.
+            if self._held(k):
+                raise
+            return None
+
+    def _held(self, k):
+        """Whether Dask knows of a worker that holds the shard."""
+        return self._futures[k].status in ("finished", "pending")
+
+    def _wait(self, k, call):
+        """The result of a call to a shard, _LOST if its worker is lost."""
+        while call is not None:
+            try:
+                done = call.result(timeout=_PATIENCE)
+            except TimeoutError:
+                if not self._alive(k):
+                    return _LOST
+            except (OSError, CancelledError):
+                # The network's: errors of the program are values.
+                return _LOST
+            else:
+                if done.kind == ERROR:
+                    raise done.value
+                return done.value
+        return _LOST
+
+    def ask(
+        self, k: int, method: str, *arguments: Any, call: Any = None,
+        again: Callable[[int], None] | None = None,
+    ) -> Any:  # fmt: skip
+        """The result of a method of a shard, which is made again where it is lost.
+
+        Parameters
+        ----------
+        k, method, arguments
+            What is asked; see `tasks.ShardFit`.
+
+        call : object, default=None
+            What `begin` gave for the same.
+
+        again : callable, default=None
+            Called with k after the shard was made again and before it is asked again.
+        """
+        if call is None:
+            call = self.begin(k, method, *arguments)
+        found = self._wait(k, call)
+        while found is _LOST:
+            self._lose([k])
+            self._make([k])
+            if self._replay(k) is not _LOST:
+                if again is not None:
+                    again(k)
+                found = self._wait(k, self.begin(k, method, *arguments))
+        self._losses[k] = 0
+        return found
+
+    def ask_all(self, method: str, *arguments: Any) -> list:
+        """The results of a method of all shards, at once."""
+        calls = [self.begin(k, method, *arguments) for k in range(self.n_shards)]
+        return [self.ask(k, method, *arguments, call=c) for k, c in enumerate(calls)]
 
     def _round(self, answers):
         """The requests of all shards after the answers, with lost ones made again."""
-        calls = [self._call(k, "advance", answers) for k in range(self.n_shards)]
+        calls = [self.begin(k, "advance", answers) for k in range(self.n_shards)]
         requests = [self._wait(k, call) for k, call in enumerate(calls)]
-        while any(request is None for request in requests):
-            lost = [k for k, request in enumerate(requests) if request is None]
+        while any(request is _LOST for request in requests):
+            lost = [k for k, request in enumerate(requests) if request is _LOST]
             self._lose(lost)
             self._make(lost)
             for k in lost:
@@ -430,37 +524,25 @@ class ShardDriver:
         return requests
 
     def _replay(self, k):
-        """The request of a new shard after all answers so far; None if it is lost."""
-        request = None
+        """The request of a new shard after all answers so far; _LOST if it is lost."""
+        request = _LOST
         for reply in self._log:
-            request = self._wait(k, self._call(k, "advance", [reply]))
-            if request is None:
-                return None
+            request = self._wait(k, self.begin(k, "advance", [reply]))
+            if request is _LOST:
+                break
         return request
 
-    def _wait(self, k, call):
-        """The result of a call to a shard, None if its worker is lost."""
-        if call is None:
-            return None
-        while True:
-            try:
-                return call.result(timeout=_PATIENCE)
-            except TimeoutError:
-                if not self._alive(k):
-                    return None
-            except Exception:
-                # The fit's own errors are values; what is raised is the network's.
-                return None
-
     def _alive(self, k):
-        return self._addresses[k] in self._workers()
+        """Whether the worker of a shard is there and still has it."""
+        workers = self._workers()
+        return self._addresses[k] in workers and self._held(k)
 
     def _workers(self):
-        if self._client.status != "running":
+        if self.client.status != "running":
             raise self._gone()
         try:
-            return self._client.nthreads()
-        except Exception as exc:
+            return self.client.nthreads()
+        except (OSError, CancelledError) as exc:
             raise self._gone() from exc
 
     def _gone(self):
@@ -492,7 +574,7 @@ class ShardDriver:
         wanted = tasks.versions()
         counts = {k: self._cluster.shard(k) for k in which}
         for k in which:
-            self._futures[k] = self._client.submit(
+            self._futures[k] = self.client.submit(
                 tasks.ShardFit, counts[k], self._estimator, k, self._cluster.n_levels,
                 checkpoint, wanted, actor=True, pure=False,
             )  # fmt: skip
@@ -506,7 +588,7 @@ class ShardDriver:
         while True:
             try:
                 actor = self._futures[k].result(timeout=_PATIENCE)
-                where = self._client.who_has([self._futures[k]])
+                where = self.client.who_has([self._futures[k]])
                 self._addresses[k] = next(iter(where[self._futures[k].key]), None)
                 return actor
             except TimeoutError:
@@ -517,28 +599,20 @@ class ShardDriver:
                         "client: the cluster has had no worker for "
                         f"{_WORKERS_BACK:g} seconds"
                     ) from None
-            except (CancelledError, OSError):
+            except Exception as exc:
+                if self._futures[k].status == "error":
+                    if not _is_loss(exc):
+                        raise  # of counting, or of making the shard
+                elif not isinstance(exc, OSError | CancelledError):
+                    raise
                 self._workers()
                 return None
-
-    def sizes(self) -> list[tuple[str, int, int]]:
-        """(process, nodes, pairs) of every shard."""
-        return [self._wait(k, self._call(k, "describe")) for k in range(self.n_shards)]
-
-    def model(self, k: int) -> tuple[Pairs, ShardModel]:
-        """What a shard has fitted."""
-        found = self._wait(k, self._call(k, "model"))
-        while found is None:
-            self._lose([k])
-            self._make([k])
-            if self._replay(k) is not None:
-                found = self._wait(k, self._call(k, "model"))
-        return found
 
     def close(self) -> None:
         """Leave the workers."""
         self._actors = [None] * self.n_shards
-        with suppress(Exception):
-            self._client.cancel([f for f in self._futures if f is not None])
+        # The cluster may be gone.
+        with suppress(OSError, CancelledError, RuntimeError):
+            self.client.cancel([f for f in self._futures if f is not None])
         self._futures = [None] * self.n_shards
         self._log.close()

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import numbers
+import os
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
 
 from .._checkpoint import Checkpoint
 from .._compat import Interval, _fit_context
+from .._files import open_write
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree._shards import Joined
+from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
 from ..symbols import Labels
+from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
 from ._parts import Vocabulary, text_parts
+
+
+class Remote(NamedTuple):
+    """A fitted model that is on its workers."""
+
+    driver: ShardDriver
+    estimator: BackoffClassifier  # to be fitted, here
+    n_levels: int
 
 
 class DaskLanguageModel(LanguageModel):
@@ -39,7 +52,9 @@ class DaskLanguageModel(LanguageModel):
     n-gram discounts exactly, log-linear weights up to rounding), whatever the number of
     workers is.
 
-    After `fit` the model is here, in one piece, and behaves like any `LanguageModel`.
+    After `fit` the model is here, in one piece, and behaves like any `LanguageModel`;
+    or, with ``gather=False``, stays on the workers, where it may be larger than the
+    memory of any one machine, and is written from there by `to_arpa`.
 
     Parameters
     ----------
@@ -69,6 +84,11 @@ class DaskLanguageModel(LanguageModel):
         Number of shards, at least 1; more than the workers' is possible. The same
         number gives the same model, bit by bit, on any number of workers. None: as many
         as there are workers when `fit` is called.
+
+    gather : bool, default=True
+        Whether `fit` brings the model here. False: its shards stay on the workers until
+        this object is fitted again or deleted; `to_arpa` writes them, `compute` brings
+        them here, and there are no `estimator_` and `backoff_model_` before.
 
     Attributes
     ----------
@@ -131,6 +151,7 @@ class DaskLanguageModel(LanguageModel):
         **LanguageModel._parameter_constraints,
         "client": "no_validation",
         "n_shards": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "gather": ["boolean"],
     }
 
     def __init__(
@@ -147,6 +168,7 @@ class DaskLanguageModel(LanguageModel):
         out_of_vocabulary: str = "error",
         client: Any = None,
         n_shards: int | None = None,
+        gather: bool = True,
     ):
         super().__init__(
             estimator,
@@ -161,6 +183,7 @@ class DaskLanguageModel(LanguageModel):
         )
         self.client = client
         self.n_shards = n_shards
+        self.gather = gather
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
@@ -193,6 +216,7 @@ class DaskLanguageModel(LanguageModel):
             If workers have other versions of the package, there are none, or the
             scheduler is lost.
         """
+        self._drop_remote()
         client = find_client(self.client)
         estimator = self._check_parameters()
         if not isinstance(estimator, BackoffClassifier):
@@ -223,30 +247,121 @@ class DaskLanguageModel(LanguageModel):
             remote, labels, self.max_depth, self.n_shards or len(client.nthreads())
         )
         driver = ShardDriver(cluster, remote, checkpoint)
-        # Actors talk to their workers through the current client, whichever it is.
-        with client.as_current():
-            try:
+        try:
+            with driver.client.as_current():
                 with inner.propagate_callback_context(estimator):
                     inner.call_on_fit_task_begin(estimator=self, X=X, y=None)
                     with estimator.reporting() as report:
                         notes = driver.run(report)
                     inner.call_on_fit_task_end(estimator=self, X=X, y=None)
-                sizes = driver.sizes()
-                parts = [driver.model(k) for k in range(driver.n_shards)]
-            finally:
-                driver.close()
+                sizes = driver.ask_all("describe")
+        except BaseException:
+            driver.close()
+            raise
         for message, category in notes:
             warnings.warn(message, category, stacklevel=2)
-        joined = Joined([pairs for pairs, _ in parts])
-        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-        estimator.set_shards(joined, [model for _, model in parts], self.max_depth, ids)
-        self._set_fitted(estimator, labels)
+        self._set_fitted(None, labels)
+        del self.estimator_
+        self._remote = Remote(driver, estimator, cluster.n_levels)
         self.shard_sizes_ = sizes
+        if self.gather:
+            self.compute()
         self.n_exchanges_ = driver.n_exchanges
         self.n_bytes_exchanged_ = driver.n_bytes
         self.n_lost_shards_ = driver.n_losses
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
+
+    def _set_fitted(self, estimator, labels, model=None):
+        super()._set_fitted(estimator, labels, model)
+        self._remote = None
+
+    def _drop_remote(self):
+        remote = self.__dict__.pop("_remote", None)
+        if remote is not None:
+            remote.driver.close()
+
+    @property
+    def predictor(self) -> Any:
+        if self._on_workers():
+            raise AttributeError(
+                "gather=False: the model is on the workers of the cluster; compute() "
+                "brings it here, and to_arpa writes it from there"
+            )
+        return super().predictor
+
+    def _on_workers(self):
+        return self.__dict__.get("_remote") is not None
+
+    def compute(self) -> DaskLanguageModel:
+        """Bring a model here that ``gather=False`` has left on the workers.
+
+        Returns
+        -------
+        self : DaskLanguageModel
+            With `estimator_` and `backoff_model_`; the workers are free. Nothing
+            happens where the model is here.
+
+        Raises
+        ------
+        ValueError
+            If it has more than :math:`2^{31} - 1` pairs.
+        SchedulerLost
+            If the cluster is gone.
+        """
+        check_is_fitted(self)
+        if not self._on_workers():
+            return self
+        driver, estimator, _ = self._remote
+        labels = self._labels
+        with driver.client.as_current():
+            parts = driver.ask_all("model")
+        joined = Joined([pairs for pairs, _ in parts])
+        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+        estimator.set_shards(joined, [model for _, model in parts], self.max_depth, ids)
+        self._set_fitted(estimator, labels)
+        driver.close()
+        return self
+
+    def to_arpa(
+        self, path: str | os.PathLike, *, precision: int = 7, method: str = "exact"
+    ) -> None:
+        """Write the model as an ARPA file, from the workers where it is there.
+
+        The file is that of the gathered model, byte by byte. The shards give each other
+        the back-off weights that belong into lines of another, 8 bytes and the ids of
+        its symbols for each context, and then their lines, a few MB at a time; a worker
+        that is lost is made again as in `fit`.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            As in `LanguageModel`: the file takes its name when it is complete.
+
+        precision : int, default=7
+            Decimals of the log10 values, 1 to 15.
+
+        method : {"exact", "union"}, default="exact"
+            As in `LanguageModel`; "union" is for models that are here.
+
+        Raises
+        ------
+        ValueError
+            If a symbol cannot be written (empty, or with white space in it).
+        SchedulerLost
+            If the model is on the workers, and the cluster is gone.
+        """
+        check_is_fitted(self)
+        if not self._on_workers() or method != "exact":
+            super().to_arpa(path, precision=precision, method=method)
+            return
+        driver, _, n_levels = self._remote
+        plan = ArpaPlan(self._labels, driver.bounds, n_levels, precision)
+        with driver.client.as_current():
+            writer = ArpaWriter(driver, plan)
+            with open_write(path) as file:
+                writer.put(file)
+            driver.ask_all("end_arpa")
 
     def __sklearn_clone__(self):
         # A client is a connection: copies share it.
@@ -258,6 +373,11 @@ class DaskLanguageModel(LanguageModel):
         return copy.set_params(client=client)
 
     def __getstate__(self):
+        if self._on_workers():
+            raise TypeError(
+                "gather=False: the model is on the workers of the cluster and is not "
+                "pickled; compute() brings it here"
+            )
         state = super().__getstate__()
         if not isinstance(self.client, str):
             state["client"] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,14 +18,11 @@ from ..symbols._text import NumberedText
 
 # A part of a text file: small enough for many to be in the memory of a worker with
 # their counts, large enough for the counts to be fewer than the tokens.
-_MOST_BYTES = 1 << 25
+_MOST_BYTES = 1 << 26
 _LEAST_BYTES = 1 << 16
 
 # A part of sentences, which is sent: Dask warns of messages above 10 MB.
 _MOST_TOKENS = 1 << 20
-
-# Parts for a thread, so that all are busy to the end.
-_PARTS_PER_THREAD = 2
 
 
 def text_parts(X: Any, client: Any) -> Callable[[], list]:
@@ -38,13 +36,15 @@ def text_parts(X: Any, client: Any) -> Callable[[], list]:
     client : distributed.Client
         Where they are to be read.
     """
-    n_parts = _PARTS_PER_THREAD * max(1, sum(client.nthreads().values()))
+    # As few as keep all threads busy: what is counted apart has to be merged.
+    n_threads = max(1, sum(client.nthreads().values()))
     if isinstance(X, import_module("dask.bag").Bag):
         partitions = X.to_delayed()
         return lambda: client.compute(partitions)
     if isinstance(X, TextFile):
         size = sum(os.path.getsize(path) for path in X.paths)
-        size = int(np.clip(size // n_parts + 1, _LEAST_BYTES, _MOST_BYTES))
+        n_parts = _round_up(size / _MOST_BYTES, n_threads)
+        size = max(size // n_parts + 1, _LEAST_BYTES)
         state = X.state()
 
         def split():
@@ -57,10 +57,15 @@ def text_parts(X: Any, client: Any) -> Callable[[], list]:
 
         return split
     text = number_sentences(X)
-    n_parts = max(n_parts, text.tokens.size // _MOST_TOKENS)
+    n_parts = _round_up(text.tokens.size / _MOST_TOKENS, n_threads)
     cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
     parts = [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
     return lambda: parts
+
+
+def _round_up(x, step):
+    """The least positive multiple of `step` that is not below x."""
+    return max(1, math.ceil(x / step)) * step
 
 
 def _part(text, first, last):

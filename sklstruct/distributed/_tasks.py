@@ -7,7 +7,9 @@ is lost, and one stateful object for each shard.
 from __future__ import annotations
 
 import os
+import pickle
 import platform
+import traceback
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from .._checkpoint import Checkpoint, FitKeeper, Keeper
 from ..backoff._estimator import BackoffClassifier, ShardModel
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
+from ..exchange._arpa_shards import ArpaPlan, ArpaShard
 from ..symbols import Labels
 from ..symbols._sentences import SentenceEncoder, check_symbols, number_sentences
 from ..symbols._text import NumberedText
@@ -85,14 +88,18 @@ def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
 
 
 def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
-    """What a part of the text has of a shard."""
+    """What a part of the text has of a shard.
+
+    Without the parents of its pairs: they are found again once the parts are merged.
+    """
     return cut_pairs(*counted, [symbols])[0]
 
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
-    """The counts of both."""
+    """The counts of both; see `cut_part`."""
     tree, (of_a, of_b) = ContextTree.merge([a[0].tree, b[0].tree])
-    return Pairs.merge(tree, [(*a, of_a), (*b, of_b)])
+    pairs, count = Pairs.merge_two(tree, (*a, of_a), (*b, of_b))
+    return pairs, count
 
 
 # -------------------------------------------------------------------- fitting
@@ -199,9 +206,13 @@ class ShardFit:
         here = versions()
         if here != wanted:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
-        self._pairs, count = counted
+        pairs, count = counted
+        self._pairs = pairs
+        self._shard = shard
         self._model: ShardModel | None = None
-        pairs = self._pairs
+        self._arpa: ArpaShard | None = None
+        if not count.flags.writeable:  # it came over the network
+            count = count.copy()
 
         # Nothing of what runs in the thread may hold this object, whose end ends it.
         def run(meeting):
@@ -224,6 +235,16 @@ class ShardFit:
             self._pairs.n_pairs,
         )
 
+    def do(self, method: str, *arguments: Any) -> Request:
+        """The result of a method.
+
+        What it raises is a value too: the errors of a call are those of the network.
+        """
+        try:
+            return Request(DONE, getattr(self, method)(*arguments))
+        except Exception as exc:
+            return Request(ERROR, portable(exc))
+
     def advance(self, answers: list) -> Request:
         """Go on with one answer after the other; what is asked after the last."""
         for answer in answers:
@@ -232,12 +253,43 @@ class ShardFit:
             self._model, notes = request.value
             return Request(DONE, notes)
         if request.kind == ERROR:
-            return Request(ERROR, request.value)
+            return Request(ERROR, portable(request.value))
         return request
 
     def model(self) -> tuple[Pairs, ShardModel]:
-        """What has been fitted."""
-        return self._pairs, self._model
+        """What has been fitted, without the parents of the pairs."""
+        pairs = self._pairs
+        return Pairs.of_arrays(pairs.tree, pairs.ptr, pairs.target), self._model
+
+    def begin_arpa(self, plan: ArpaPlan) -> tuple[list[int], np.ndarray]:
+        """Make ready for the lines of a file; `ArpaShard.sizes`."""
+        model = self._model
+        self._arpa = ArpaShard(
+            plan, self._shard, self._pairs, model.log_prob, model.log_backoff
+        )
+        return self._arpa.sizes()
+
+    def end_arpa(self) -> None:
+        """The file is written."""
+        self._arpa = None
+
+    def arpa(self, method: str, *arguments: Any) -> Any:
+        """A method of `ArpaShard`."""
+        return getattr(self._arpa, method)(*arguments)
+
+
+def portable(error: BaseException) -> BaseException:
+    """The error with where it comes from, as it can be sent.
+
+    Causes and tracebacks are not pickled, and some errors cannot be made again.
+    """
+    trace = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(f"On the worker of a shard:\n{trace}")
+    return error
 
 
 def version_error(wanted: dict[str, str], found: dict[str, Any]) -> str:

@@ -2,12 +2,12 @@
 
 First the model is closed: every n-gram's context and suffix is in it. Then its pairs
 and nodes become the rows of one section for each order, which a kernel formats block by
-block.
+block. `_arpa_shards` writes the same file from the shards of a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy as np
 from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
 from ..context_tree._links import extend_pairs, newest_symbols
+from ..symbols import Labels
 from . import _arpa_fast
-from ._parts import take_apart
+from ._parts import Parts, take_apart
 from ._words import Words
 
 _LN10 = np.log(10.0)
@@ -32,35 +33,63 @@ def write_arpa(
     precision: int,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    if (
-        isinstance(precision, bool)
-        or not isinstance(precision, (int, np.integer))
-        or not 1 <= precision <= 15
-    ):
-        raise ValueError(f"precision must be an integer in 1..15, got {precision!r}")
+    check_precision(precision)
     parts = take_apart(model)
     if parts.symbols is None and parts.tree.n_nodes > 1:
         raise ValueError(
             "model does not know its context symbols (symbols=None), so it cannot be "
             "written as an ARPA file; give symbols to BackoffModel"
         )
-    if (parts.log_backoff > 900 * _LN10).any():
-        raise ValueError("model has a back-off weight above 10^900 in log_backoff")
-    words = Words(
-        parts,
-        {"start": (start, "<s>"), "end": (end, "</s>"), "unknown": (unknown, "<unk>")},
-    )
-    sections = _sections(close_model(model, _class_of_symbol(words)), words)
+    check_backoffs(parts.log_backoff)
+    words = words_of(parts, start, end, unknown)
+    sections = _sections(close_model(model, class_of_symbol(words)), words)
     return lambda file: _put(sections, words, int(precision), file)
 
 
-def _class_of_symbol(words: Words) -> np.ndarray:
+def check_precision(precision: int) -> None:
+    """ValueError if numbers cannot have so many decimals."""
+    if (
+        isinstance(precision, bool)
+        or not isinstance(precision, (int, np.integer))
+        or not 1 <= precision <= 15
+    ):
+        raise ValueError(f"precision must be an integer in 1..15, got {precision!r}")
+
+
+def check_backoffs(log_backoff: np.ndarray) -> None:
+    """ValueError if a weight is beyond what a file can hold."""
+    if (log_backoff > 900 * _LN10).any():
+        raise ValueError("model has a back-off weight above 10^900 in log_backoff")
+
+
+def words_of(
+    parts: Parts | Labels, start: Hashable, end: Hashable, unknown: Hashable
+) -> Words:
+    """How the labels of a model are spelt; what is None is as the labels say."""
+    return Words(
+        parts,
+        {"start": (start, "<s>"), "end": (end, "</s>"), "unknown": (unknown, "<unk>")},
+    )
+
+
+def class_of_symbol(words: Words) -> np.ndarray:
+    """(n_symbols,) int32: -1 for a symbol that is never predicted."""
     return np.where(words.of_symbol < words.n_classes, words.of_symbol, -1).astype(
         np.int32
     )
 
 
-class _Rows(NamedTuple):
+def log10_probs(log_prob: np.ndarray) -> np.ndarray:
+    """The first column of a file."""
+    return np.clip(log_prob / _LN10, _ZERO, 0.0)
+
+
+def log10_backoffs(log_backoff: np.ndarray) -> np.ndarray:
+    """The last column of a file."""
+    return np.clip(log_backoff / _LN10, _ZERO, None)
+
+
+class Rows(NamedTuple):
     """n-grams: the words of a node, then a last word."""
 
     node: np.ndarray  # int32
@@ -72,7 +101,7 @@ class _Rows(NamedTuple):
 class _Sections(NamedTuple):
     """The rows of each order, and the tree that spells their contexts."""
 
-    rows: list[list[_Rows]]
+    rows: list[list[Rows]]
     parent: np.ndarray
     word_of_node: np.ndarray
     order: int
@@ -87,9 +116,9 @@ def _sections(closed: ClosedModel, words: Words) -> _Sections:
         word_of_node[1:] = words.of_symbol[tree.symbol[1:]]
         last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
     extension = extend_pairs(
-        tree, link, closed.pair_ptr, closed.target, _class_of_symbol(words)
+        tree, link, closed.pair_ptr, closed.target, class_of_symbol(words)
     )
-    log_backoff = np.clip(closed.log_backoff / _LN10, _ZERO, None)
+    log_backoff = log10_backoffs(closed.log_backoff)
     depth = tree.levels()
     never = np.flatnonzero(last_word >= words.n_classes).astype(np.int32)
 
@@ -111,53 +140,84 @@ def _sections(closed: ClosedModel, words: Words) -> _Sections:
         weight = np.full(len(node), none)
         context = extension[pairs]
         weight[context >= 0] = log_backoff[context[context >= 0]]
-        log_prob = np.clip(closed.log_prob[pairs] / _LN10, _ZERO, 0.0)
+        log_prob = log10_probs(closed.log_prob[pairs])
         here = never[depth[never] == k + 1]
         rows.append(
             [
-                _Rows(node, closed.target[pairs], log_prob, weight),
-                _never_predicted(link[here], last_word[here], log_backoff[here]),
+                Rows(node, closed.target[pairs], log_prob, weight),
+                never_predicted(link[here], last_word[here], log_backoff[here]),
             ]
         )
-    listed = {*range(words.n_classes), *rows[0][1].last.tolist()}
-    extra = np.array(
-        [w for w in words.special.values() if w not in listed], dtype=np.int32
-    )
-    root = np.zeros(len(extra), dtype=np.int32)
-    rows[0].append(_never_predicted(root, extra, np.zeros(len(extra))))
+    rows[0].append(marks_left(words, rows[0][1].last))
     rows += [[] for _ in range(order - len(rows))]
     return _Sections(rows, tree.parent, word_of_node, order)
 
 
-def _never_predicted(
+def never_predicted(
     node: np.ndarray, last: np.ndarray, log_backoff: np.ndarray
-) -> _Rows:
-    return _Rows(node, last, np.full(len(node), _ZERO), log_backoff)
+) -> Rows:
+    """n-grams that are there for their back-off weight."""
+    return Rows(node, last, np.full(len(node), _ZERO), log_backoff)
+
+
+def marks_left(words: Words, listed: np.ndarray) -> Rows:
+    """Unigrams of the special words that are neither classes nor in `listed`."""
+    listed = {*range(words.n_classes), *listed.tolist()}
+    extra = np.array(
+        [w for w in words.special.values() if w not in listed], dtype=np.int32
+    )
+    root = np.zeros(len(extra), dtype=np.int32)
+    return never_predicted(root, extra, np.zeros(len(extra)))
 
 
 def _put(sections: _Sections, words: Words, precision: int, file: Any) -> None:
     counts = [sum(len(part.node) for part in rows) for rows in sections.rows]
-    header = ["\\data\\", *(f"ngram {k}={c}" for k, c in enumerate(counts, 1)), "", ""]
-    file.write("\n".join(header).encode())
-    # Words and blanks, two numbers with sign, point and up to three digits before it.
-    longest = (words.longest + 1) * sections.order + 2 * (precision + 8) + 2
-    buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
+    file.write(header(counts))
     for order, rows in enumerate(sections.rows, 1):
-        file.write(f"\\{order}-grams:\n".encode())
+        file.write(section_header(order))
         for part in rows:
-            at = 0
-            while at < len(part.node):
-                at, size = _arpa_fast.format_block(
-                    words.text,
-                    words.ptr,
-                    sections.parent,
-                    sections.word_of_node,
-                    *part,
-                    precision,
-                    longest,
-                    at,
-                    buffer,
-                )
-                file.write(memoryview(buffer)[:size])
+            for block in format_rows(
+                part, words, sections.parent, sections.word_of_node, sections.order,
+                precision,
+            ):  # fmt: skip
+                file.write(block)
         file.write(b"\n")
-    file.write(b"\\end\\\n")
+    file.write(END)
+
+
+END = b"\\end\\\n"
+
+
+def header(counts: list[int]) -> bytes:
+    """What a file begins with: the number of n-grams of each order."""
+    lines = ["\\data\\", *(f"ngram {k}={c}" for k, c in enumerate(counts, 1)), "", ""]
+    return "\n".join(lines).encode()
+
+
+def section_header(order: int) -> bytes:
+    """What the n-grams of an order begin with; they end with an empty line."""
+    return f"\\{order}-grams:\n".encode()
+
+
+def format_rows(
+    rows: Rows,
+    words: Words,
+    parent: np.ndarray,
+    word_of_node: np.ndarray,
+    order: int,
+    precision: int,
+) -> Iterator[memoryview]:
+    """The lines of some n-grams, in blocks that share their memory.
+
+    order: the highest of the file; the nodes of the rows are those of `parent`.
+    """
+    # Words and blanks, two numbers with sign, point and up to three digits before it.
+    longest = (words.longest + 1) * order + 2 * (precision + 8) + 2
+    buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
+    at = 0
+    while at < len(rows.node):
+        at, size = _arpa_fast.format_block(
+            words.text, words.ptr, parent, word_of_node, *rows, precision, longest, at,
+            buffer,
+        )  # fmt: skip
+        yield memoryview(buffer)[:size]

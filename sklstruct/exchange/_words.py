@@ -7,6 +7,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from ..symbols import Labels
 from ._parts import Parts
 
 # What separates fields in the programs that read such files (and NUL).
@@ -31,7 +32,9 @@ class Words:
         Sizes; `longest` is the number of bytes of the longest word.
     """
 
-    def __init__(self, parts: Parts, marks: dict[str, tuple[Hashable, str]]) -> None:
+    def __init__(
+        self, parts: Parts | Labels, marks: dict[str, tuple[Hashable, str]]
+    ) -> None:
         """marks: parameter -> (its value, or None; how the word is spelt)."""
         classes = parts.classes.tolist()
         symbols = [] if parts.symbols is None else parts.symbols.tolist()

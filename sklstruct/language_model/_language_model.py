@@ -403,12 +403,12 @@ class LanguageModel(
             )
         before = None
         if self.__sklearn_is_fitted__():
-            before, estimator = self._labels, self.estimator_
             if not getattr(self, "_grows", False):
                 raise ValueError(
                     "this model was fitted by fit or read from a file, and keeps no "
                     "counts; partial_fit continues only what partial_fit has begun"
                 )
+            before, estimator = self._labels, self.estimator_
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
                 f"estimator: partial_fit needs a model over contexts, such as "

@@ -28,7 +28,7 @@ from sklstruct import (
 )
 from sklstruct.distributed import DaskLanguageModel, SchedulerLost
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import Checkpoint
+from sklstruct.loglinear import Checkpoint, FitMemory
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
@@ -178,6 +178,18 @@ def test_warnings_reach_the_caller(client):
         ).fit(sentences(50))
 
 
+def test_a_memory_of_fits_stays_here(client, tmp_path):
+    """`memory` says where fits of this machine are kept, and no worker is told."""
+    text = sentences(60)
+    estimator = StructuredLogLinearLM(penalty="l2", memory=FitMemory())
+    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2).fit(text)
+    want = StructuredLogLinearLM(penalty="l2")
+    want = DaskLanguageModel(want, max_depth=2, n_shards=2).fit(text)
+    np.testing.assert_array_equal(model.estimator_.coef_, want.estimator_.coef_)
+    assert model.estimator_.memory is not None
+    assert model.estimator is estimator
+
+
 def test_verbose_prints_here(client, capsys):
     model = StructuredLogLinearLM(penalty="l2", verbose=1)
     DaskLanguageModel(model, max_depth=2, n_shards=2).fit(sentences(50))
@@ -263,6 +275,258 @@ def test_a_shard_that_is_lost_again_and_again(client, monkeypatch):
     )
     with pytest.raises(RuntimeError, match="the worker of shard 1 was lost 4 times"):
         DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+
+
+# ----------------------------------------------------- errors that are not losses
+
+
+def break_method(patch, name, error):
+    """A method of the shards raises."""
+    from sklstruct.distributed._tasks import ShardFit
+
+    def broken(self, *arguments):
+        raise type(error)(*error.args)
+
+    patch.setattr(ShardFit, name, broken)
+
+
+class Unsendable(Exception):
+    """Pickles, and cannot be made again."""
+
+    def __init__(self, a, b):
+        super().__init__(a)
+
+
+@pytest.mark.parametrize("name", ["advance", "describe", "model"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        AttributeError("no such thing"),
+        ValueError("bad value"),
+        MemoryError("too much"),
+        OSError(28, "no space left"),
+        RuntimeError("The program's own"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_the_program_reach_the_caller(client, monkeypatch, name, error):
+    from sklstruct.distributed._cluster import ShardDriver
+
+    def lose(self, lost):
+        raise AssertionError("taken for the loss of a worker")
+
+    monkeypatch.setattr(ShardDriver, "_lose", lose)
+    break_method(monkeypatch, name, error)
+    with pytest.raises(type(error), match=str(error.args[-1])[:9]) as info:
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+    # With where it comes from.
+    note = "".join(info.value.__notes__)
+    assert "On the worker of a shard" in note
+    assert "in broken" in note
+
+
+def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
+    """On one shard only, in the thread of the fit, with a cause; and odd ones."""
+
+    def fit_shard(self, shard, count, keep, report):
+        shard.total(np.zeros(2))
+        if shard.tree.symbol[-1:].max() > 0:
+            try:
+                np.zeros(2)[3]
+            except IndexError as exc:
+                raise MemoryError("not enough for the shard") from exc
+        shard.total(np.zeros(2))
+
+    monkeypatch.setattr(WittenBellLM, "fit_shard", fit_shard)
+    model = DaskLanguageModel(WittenBellLM(), n_shards=2)
+    with pytest.raises(MemoryError, match="not enough for the shard") as info:
+        model.fit(["a b", "b a"])
+    assert "IndexError" in "".join(info.value.__notes__)
+
+    def odd(self, shard, count, keep, report):
+        raise Unsendable("cannot be sent", 1)
+
+    monkeypatch.setattr(WittenBellLM, "fit_shard", odd)
+    with pytest.raises(RuntimeError, match="Unsendable: cannot be sent"):
+        model.fit(["a b", "b a"])
+
+
+def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path):
+    """A shard is lost, and the text to count it from is gone: no loss of a worker."""
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(s for s in sentences(50) if s))
+
+    def lose_text_and_actor(driver):
+        path.rename(tmp_path / "elsewhere.txt")
+        lose_actor(driver)
+
+    Chaos(monkeypatch, 1, lose_text_and_actor)
+    with pytest.raises(FileNotFoundError, match=r"text\.txt"):
+        DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(TextFile(path))
+
+
+def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
+    from sklstruct.distributed._cluster import ShardDriver
+
+    def broken(driver):
+        driver._actors[0] = object()  # without the methods of an actor
+
+    Chaos(monkeypatch, 1, broken)
+    with pytest.raises(AttributeError, match="do"):
+        DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
+    monkeypatch.undo()
+
+    def refuse(*_):
+        raise ValueError("odd")
+
+    monkeypatch.setattr(client, "nthreads", lambda: {"there": 1})
+    monkeypatch.setattr(ShardDriver, "_place", refuse)
+    with pytest.raises(ValueError, match="odd"):
+        DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
+
+
+# ------------------------------------------------------------------ ARPA by shard
+
+
+def arpa(model, **options):
+    model.to_arpa(file := io.BytesIO(), **options)
+    return file.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
+@pytest.mark.parametrize("n_shards", [1, 2, 5])
+def test_arpa_from_the_workers(client, estimator, exact, n_shards, monkeypatch):
+    """The file of the gathered model, byte by byte."""
+    from sklstruct.distributed import _arpa
+
+    monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 23)
+    monkeypatch.setattr(_arpa, "_MOST_LINES", 17)
+    text = sentences(150)
+    model = DaskLanguageModel(
+        estimator, max_depth=3, n_shards=n_shards, min_count=2, gather=False
+    ).fit(text)
+    assert not hasattr(model, "estimator_")
+    got = arpa(model), arpa(model, precision=15)
+    model.compute()
+    assert got == (arpa(model), arpa(model, precision=15))
+    assert len(got[0].splitlines()) > 400
+    if exact:
+        one = LanguageModel(estimator, max_depth=3, min_count=2).fit(text)
+        assert got[0] == arpa(one)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"max_depth": 1},
+        {"start": None},
+        {"end": None, "unknown": None},
+        {"vocabulary": ["w1", "w2", "never"]},
+        {"n_shards": 90, "max_depth": 5},
+    ],
+    ids=str,
+)
+def test_arpa_of_other_vocabularies(client, params):
+    params = {"max_depth": 2, "n_shards": 3, "gather": False} | params
+    model = DaskLanguageModel(WittenBellLM(), **params).fit(sentences(40))
+    got = arpa(model)
+    assert got == arpa(model.compute())
+
+
+def test_a_model_on_its_workers(client, tmp_path):
+    before = stored(client)
+    text = sentences(60)
+    model = DaskLanguageModel(WittenBellLM(), n_shards=2, gather=False).fit(text)
+    assert stored(client) - before
+    for use in (
+        lambda model: model.perplexity(text),
+        lambda model: model.sample(3),
+        lambda model: model.backoff_model_,
+    ):
+        with pytest.raises(
+            AttributeError, match=r"gather=False: .* compute\(\) brings"
+        ):
+            use(model)
+    with pytest.raises(TypeError, match="is not pickled"):
+        pickle.dumps(model)
+    with pytest.raises(ValueError, match="continues only what partial_fit has begun"):
+        model.partial_fit(text)
+    with pytest.raises(ValueError, match="precision must be an integer in 1..15"):
+        model.to_arpa(tmp_path / "bad.arpa", precision=16)
+    with pytest.raises(FileNotFoundError):
+        model.to_arpa(tmp_path / "no" / "model.arpa")
+    assert clone(model).gather is False
+    model.to_arpa(tmp_path / "model.arpa.gz")
+    again = LanguageModel.from_arpa(tmp_path / "model.arpa.gz")
+    one = LanguageModel(WittenBellLM()).fit(text)
+    assert again.perplexity(text) == pytest.approx(one.perplexity(text), rel=1e-6)
+    assert model.compute() is model
+    same_model(model, one, exact=True)
+    assert model.compute() is model
+    model.fit(text)
+    del model
+    deadline = time.monotonic() + 20
+    while stored(client) - before and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.1)
+    assert not stored(client) - before
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+@pytest.mark.parametrize(
+    "method, at", [("begin_arpa", 0), ("take_own", 1), ("weights_for", 2), ("take", 3)]
+    + [("lines", 0), ("lines", 5), ("lines_never_predicted", 0)]
+)  # fmt: skip
+def test_arpa_while_a_shard_is_lost(client, monkeypatch, shard, method, at):
+    from sklstruct.distributed import _arpa
+    from sklstruct.distributed._cluster import ShardDriver
+
+    monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 50)
+    monkeypatch.setattr(_arpa, "_MOST_LINES", 40)
+    model = DaskLanguageModel(
+        WittenBellLM(), max_depth=3, n_shards=3, gather=False
+    ).fit(sentences(60))
+    want = arpa(model)
+    begin, seen = ShardDriver.begin, []
+
+    def losing(driver, k, *question):
+        if method in question[:2]:
+            seen.append(k)
+            if len(seen) == at + 1:
+                driver._actors[shard] = None
+        return begin(driver, k, *question)
+
+    monkeypatch.setattr(ShardDriver, "begin", losing)
+    assert arpa(model) == want
+    assert len(seen) > at
+    assert model._remote.driver.n_losses == 1
+
+
+def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch):
+    from sklstruct.distributed._arpa import ArpaWriter
+
+    path = tmp_path / "model.arpa"
+    path.write_text("old")
+    model = DaskLanguageModel(WittenBellLM(), n_shards=2, gather=False).fit(["a b"])
+    lines = ArpaWriter._lines
+
+    def failing(self, order):
+        if order == 2:
+            raise OSError(28, "no space left")
+        return lines(self, order)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+        patch.setattr(ArpaWriter, "_lines", failing)
+        model.to_arpa(path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.arpa"]
+    model.to_arpa(path)
+    assert path.read_bytes() == arpa(model.compute())
+
+
+# ------------------------------------------------------------------- checkpoints
 
 
 class Halt(Exception):
@@ -495,7 +759,7 @@ def test_scoring_on_the_cluster(client):
 
 def kill_a_worker(driver):
     """SIGKILL the process of a shard."""
-    pid = driver._client.run(os.getpid, workers=[driver._addresses[1]])
+    pid = driver.client.run(os.getpid, workers=[driver._addresses[1]])
     os.kill(pid[driver._addresses[1]], signal.SIGKILL)
 
 

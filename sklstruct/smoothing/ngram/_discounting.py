@@ -183,6 +183,9 @@ class DiscountingSmoother(HeldOutSmoother):
         count = self._use_counts(pairs, count)
         return pairs, *self._smooth(pairs, count, overwrite=True)
 
+    def _fit_shard(self, shard, count, keep, report):
+        return self._fit_in_place(shard, count)[1:]
+
     def _use_counts(self, pairs, count):
         """`_used_counts`, in their place where that can be."""
         return count
