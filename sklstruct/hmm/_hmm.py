@@ -14,6 +14,7 @@ from .._compat import HasMethods, Interval, StrOptions, _fit_context
 from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
 from ..symbols import Labels, context_windows
+from ..symbols._sentences import DEEPEST
 from ._candidates import make_candidates
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
 from ._inference import SequenceInference
@@ -44,7 +45,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     Parameters
     ----------
     order : int, default=3
-        n, at least 2: labels are predicted from the n - 1 before them.
+        n, from 2 to 2^24: labels are predicted from the n - 1 before them.
 
     smoothing : estimator or BackoffModel, default=None
         What learns the transitions: any estimator of this package over context windows
@@ -123,7 +124,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "order": [Interval(Integral, 2, None, closed="left")],
+        "order": [Interval(Integral, 2, DEEPEST + 1, closed="both")],
         "smoothing": [None, HasMethods(["fit"]), BackoffModel],
         "emission": [StrOptions({"suffix", "mle"}), HasMethods(["fit"])],
         **SOLVER_CONSTRAINTS,

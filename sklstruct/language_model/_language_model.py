@@ -40,6 +40,7 @@ from ..mixture import MixtureLM, ModelClassifier
 from ..symbols import Labels, TextFile
 from ..symbols._encoding import encode, object_array
 from ..symbols._sentences import (
+    DEEPEST,
     SentenceEncoder,
     check_marks,
     check_symbols,
@@ -191,7 +192,7 @@ class LanguageModel(
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
-        "max_depth": [Interval(numbers.Integral, 1, 1 << 24, closed="both")],
+        "max_depth": [Interval(numbers.Integral, 1, DEEPEST, closed="both")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "max_vocabulary": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "unknown": "no_validation",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from ._text import (
     number_strings,
     number_symbols,
 )
+
+# The longest context: as many marks stand before a text, for its first symbols.
+DEEPEST = 1 << 24
 
 
 class ContextWindows(NamedTuple):
@@ -305,7 +309,7 @@ def context_windows(
         :math:`\langle s\rangle \to \langle /s\rangle`.
 
     max_depth : int, default=4
-        Number of columns of `contexts`, at least 1.
+        Number of columns of `contexts`, from 1 to 2^24.
 
     start, end : object or None, default="<s>", "</s>"
         The marks around each sentence; None leaves the mark out. They must not
@@ -340,8 +344,10 @@ def context_windows(
     . <s> -> b
     <s> b -> </s>
     """
-    if max_depth < 1:
-        raise ValueError(f"max_depth must be at least 1, got {max_depth}")
+    if not isinstance(max_depth, numbers.Integral) or not 1 <= max_depth <= DEEPEST:
+        raise ValueError(
+            f"max_depth must be an integer from 1 to {DEEPEST}, got {max_depth!r}"
+        )
     text = number_sentences(sentences, "sentences")
     if not text.n_sentences:
         raise ValueError("sentences is empty: there is nothing to learn from")

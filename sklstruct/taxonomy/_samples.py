@@ -27,7 +27,9 @@ def check_samples(
     if y is None:
         raise ValueError("y is None; a taxonomy needs the label of every sample")
     check_sparse(X)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X = check_array(
+        X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X"
+    )
     check_consistent_length(X, y)
     weight = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +42,8 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
             that was not seen in `fit`; -1 for a missing one (None, NaN, `padding`).
         """
         check_is_fitted(self)
+        if not isinstance(X, Iterable) or isinstance(X, str):
+            raise TypeError(f"X must be an array of symbols, got {type(X).__name__}")
         array = label_array(X)
         if array.dtype == object and array.size == 0:
             return np.empty(array.shape, dtype=np.int32)

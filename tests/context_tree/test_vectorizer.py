@@ -228,5 +228,6 @@ def test_marks_are_optional(start, end):
 def test_bad_sentences(sentences, error, words):
     with pytest.raises(error, match=words):
         context_windows(sentences)
-    with pytest.raises(ValueError, match="max_depth"):
-        context_windows(["a"], max_depth=0)
+    for depth in (0, 1.5, 10**9):
+        with pytest.raises(ValueError, match="max_depth must be"):
+            context_windows(["a"], max_depth=depth)

@@ -153,7 +153,17 @@ def test_damaged_files_are_refused(tmp_path):
     model.fit(*data())
     content = path.read_bytes()
     cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]
-    for damaged in [*(content[:n] for n in cuts), b"x" * 500, b"\x1f\x8b" + content]:
+    flipped = []
+    for at in np.linspace(0, len(content) - 1, 60).astype(int):
+        flipped.append(bytearray(content))
+        flipped[-1][at] ^= 1
+    for damaged in [
+        *(content[:n] for n in cuts),
+        *map(bytes, flipped),
+        content + b"x",
+        b"x" * 500,
+        b"\x1f\x8b" + content,
+    ]:
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
             model.fit(*data())

@@ -166,6 +166,8 @@ def test_bad_input(params, X, y, message):
 def test_bad_types():
     with pytest.raises(TypeError, match="not one string"):
         ExchangeClustering(1).fit("a b c")
+    with pytest.raises(TypeError, match="X must be an array of symbols"):
+        ExchangeClustering(1).fit(["a b c"]).predict(None)
     with pytest.raises(TypeError, match="y: with a negative offset"):
         ExchangeClustering(1, offsets=(-1, 1)).fit(np.array([["a"], ["b"]]), [1, 2])
     # Targets that are only features may be of another kind.
