@@ -307,9 +307,37 @@ def check_memory(
         )
 
 
+def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
+    """`value` as n numbers that say how much of each there is, not yet divided by their
+    sum; `what`: what they must be, for the message."""
+    try:
+        shares = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"{name} must be {what}: {exc}") from exc
+    if shares.shape != (n,):
+        raise ValueError(f"{name} must be {what}, got shape {shares.shape}")
+    with np.errstate(over="ignore"):
+        total = shares.sum()
+    if not (shares >= 0.0).all() or not 0.0 < total < np.inf:
+        raise ValueError(
+            f"{name} must be non-negative, finite and not all zero, got "
+            f"{shares.tolist()}"
+        )
+    return shares
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """An integer of at least so many, as an int; ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"{name} must be an integer of at least {least}, got {value!r}"
+        )
+    return int(value)
+
+
 def check_top_k(k: Any, n_classes: int) -> int:
     """A number of classes from 1 to all, as an int; ValueError for any other `k`."""
-    if isinstance(k, Integral) and 1 <= k <= n_classes:
+    if isinstance(k, Integral) and not isinstance(k, bool) and 1 <= k <= n_classes:
         return int(k)
     raise ValueError(f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}")
 

@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._compat import _fit_context
+from .._docs import shared_docs
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, expand_pairs
 from ..context_tree._shards import Joined, PairShard
@@ -46,6 +47,47 @@ from ._targets import (
     require_targets,
     target_column,
 )
+
+# Blocks of the docstrings of `fit` and `partial_fit`; see `shared_docs`.
+SAMPLES = """
+X : array-like or CSR matrix of shape (n_samples, n_features)
+    Dense: context windows, one symbol a column, the last column the most
+    recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
+
+y : array-like of shape (n_samples,)
+    The symbol that followed each context.
+
+sample_weight : array-like of shape (n_samples,), default=None
+    Non-negative weights, fractional or not; weight 0 is as if absent, weight
+    2 as a repetition.
+"""
+BATCH = """
+X : array-like of shape (n_samples, n_features)
+    Context windows, as wide as in the first batch.
+
+y : array-like of shape (n_samples,)
+    The symbol that followed each context.
+
+classes : array-like of shape (n_classes,), default=None
+    In the first batch: all classes that there can be, as in scikit-learn.
+    None: those of the parameter `classes`, and if that is None too, the
+    classes that are seen, batch by batch.
+
+sample_weight : array-like of shape (n_samples,), default=None
+    Non-negative weights.
+
+decay : float, default=None
+    Factor of all counts so far, above 0 and at most 1: the model is that of one
+    `fit` in which the samples of the batch before this weigh `decay`, of the
+    one before that ``decay ** 2`` and so on. Pairs of less than 1e-9 samples
+    are forgotten; classes stay.
+
+window : int, default=None
+    The model is that of one `fit` on the last `window` batches, this included:
+    with the number of the batches of a text, those of a second pass take the
+    places of their first copies. To be given from the first batch on, not
+    together with `decay`. The counts of each of these batches are kept.
+"""
 
 # Called with (iteration, objective, optimality); True stops the fit.
 Report = Callable[[int, float, float], bool]
@@ -94,21 +136,13 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         """`_fit_pairs` on a trie, where the counts may be overwritten."""
         return self._fit_pairs(pairs, count)
 
+    @shared_docs(samples=SAMPLES)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Dense: context windows, one symbol a column, the last column the most
-            recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
-
-        y : array-like of shape (n_samples,)
-            The symbol that followed each context.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, fractional or not; weight 0 is as if absent, weight
-            2 as a repetition.
+        {samples}
 
         Returns
         -------
@@ -136,6 +170,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         )
         return self._fit_samples(reader, data, keep, target, sample_weight, *more)
 
+    @shared_docs(batch=BATCH)
     def partial_fit(
         self,
         X: Any,
@@ -155,30 +190,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Context windows, as wide as in the first batch.
-
-        y : array-like of shape (n_samples,)
-            The symbol that followed each context.
-
-        classes : array-like of shape (n_classes,), default=None
-            In the first batch: all classes that there can be, as in scikit-learn.
-            None: those of the parameter `classes`, and if that is None too, the
-            classes that are seen, batch by batch.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        decay : float, default=None
-            Factor of all counts so far, above 0 and at most 1: the model is that of one
-            `fit` in which the samples of the batch before this weigh `decay`, of the
-            one before that ``decay ** 2`` and so on. Pairs of less than 1e-9 samples
-            are forgotten; classes stay.
-
-        window : int, default=None
-            The model is that of one `fit` on the last `window` batches, this included.
-            To be given from the first batch on, not together with `decay`. The counts
-            of each of these batches are kept.
+        {batch}
 
         Returns
         -------
@@ -190,6 +202,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         ValueError
             As `fit`; if X is a path matrix, whose columns are those of one tree; or if
             the model was fitted on one.
+        AttributeError
+            If the parameters ask for more than counts, such as numbers that are chosen
+            on held-out samples.
         """
         return self._partial_fit(X, y, classes, sample_weight, decay, window)
 
@@ -381,11 +396,14 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         """The pairs and counts that `fit_tokens` would learn from."""
         self._validate_params()
         self._check_params()
-        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
         return count_tokens(
-            tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
-            weight=sample_weight,
+            tokens, self._depth_of(max_depth), labels.n_symbols, labels.n_classes,
+            skip=skip, weight=sample_weight,
         )  # fmt: skip
+
+    def _depth_of(self, n_columns: int) -> int:
+        """Longest context of windows of so many columns."""
+        return n_columns if self.max_depth is None else min(n_columns, self.max_depth)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_counts(

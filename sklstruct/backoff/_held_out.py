@@ -12,10 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from .._compat import Interval, _check_sample_weight
+from .._docs import shared_docs
 from ..context_tree import Pairs, expand_pairs
 from ..symbols import Labels
 from ..symbols._encoding import encode
-from ._estimator import BackoffClassifier
+from ._estimator import SAMPLES, BackoffClassifier
+from ._model import BackoffModel
 
 VALIDATION_FRACTION = """
 validation_fraction : float, default=0.1
@@ -55,6 +57,16 @@ class HeldOut(NamedTuple):
         known = np.where(self.slot >= 0, count[np.maximum(self.slot, 0)], 0.0)
         return known / total[self.pairs.nodes()]
 
+    def samples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(node, class, weight) of the samples, equal ones as one."""
+        ends = np.flatnonzero(self.weight)
+        return self.pairs.nodes()[ends], self.pairs.target[ends], self.weight[ends]
+
+    def log_loss(self, model: BackoffModel) -> float:
+        """Mean log-loss of the samples, in nats; the model is over the same tree."""
+        node, target, weight = self.samples()
+        return float(-(weight @ model.log_proba(node, target)) / weight.sum())
+
 
 class _Validation(NamedTuple):
     """Held-out samples as `fit` gets them."""
@@ -90,6 +102,7 @@ class HeldOutClassifier(BackoffClassifier):
     def _tune(self, pairs: Pairs, count: np.ndarray, held_out: HeldOut) -> None:
         """Choose the numbers, in fitted attributes which the fit then reads."""
 
+    @shared_docs(samples=SAMPLES)
     def fit(
         self,
         X: Any,
@@ -103,16 +116,7 @@ class HeldOutClassifier(BackoffClassifier):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Dense: context windows, one symbol a column, the last column the most
-            recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
-
-        y : array-like of shape (n_samples,)
-            The symbol that followed each context.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, fractional or not; weight 0 is as if absent, weight
-            2 as a repetition.
+        {samples}
 
         X_val, y_val : as X and y, default=None
             Held-out samples for the numbers that the parameters leave to them. None:
@@ -180,39 +184,8 @@ class HeldOutClassifier(BackoffClassifier):
             weight *= sample_weight[max_depth:]
         return self._fit_ids(windows, target, labels, weight, validation)
 
-    @available_if(_is_online)
-    def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        decay: float | None = None,
-        window: int | None = None,
-    ) -> Self:
-        """Learn from more samples; see `AdditiveLM.partial_fit`.
-
-        Only where no number is chosen on held-out samples, which batches do not have.
-
-        Parameters
-        ----------
-        X, y, classes, sample_weight, decay, window
-            As in `AdditiveLM.partial_fit`.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        return super().partial_fit(
-            X, y, classes, sample_weight, decay=decay, window=window
-        )
-
-    @available_if(_is_online)
-    def partial_fit_tokens(self, *args: Any, **kwargs: Any) -> Self:
-        """Learn from more running text; see `BackoffClassifier.partial_fit_tokens`."""
-        return super().partial_fit_tokens(*args, **kwargs)
+    partial_fit = available_if(_is_online)(BackoffClassifier.partial_fit)
+    partial_fit_tokens = available_if(_is_online)(BackoffClassifier.partial_fit_tokens)
 
     def _fit_samples(self, reader, data, keep, target, sample_weight, validation=None):
         if not self._uses_held_out():

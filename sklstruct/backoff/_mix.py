@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import as_shares
 from ..context_tree import ContextTree, Pairs
 from . import _backoff_fast
 from ._model import BackoffModel
@@ -37,8 +38,8 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     Raises
     ------
     ValueError
-        If models and weights differ in number, a weight is negative or all are 0, or
-        classes or symbols differ.
+        If there is no model, models and weights differ in number, a weight is negative
+        or all are 0, or classes or symbols differ.
 
     Notes
     -----
@@ -57,17 +58,10 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     >>> mixed.check_normalized() < 1e-12
     True
     """
-    weights = np.asarray(weights, dtype=np.float64)
-    if not models or weights.shape != (len(models),):
-        raise ValueError(
-            f"weights must be one number for each of the {len(models)} models (at "
-            f"least 1), got shape {weights.shape}"
-        )
-    if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-        raise ValueError(
-            "weights must be non-negative, finite and not all zero, got "
-            f"{weights.tolist()}"
-        )
+    if not models:
+        raise ValueError("models is empty: there is nothing to mix")
+    what = f"one number for each of the {len(models)} models"
+    weights = as_shares("weights", weights, len(models), what)
     first = models[0]
     for k, model in enumerate(models):
         if model.labels != first.labels or model.n_symbols != first.n_symbols:

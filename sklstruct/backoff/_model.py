@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._checks import as_floats, as_ids, check_ids, check_length, check_rows
+from .._checks import (
+    as_floats,
+    as_ids,
+    check_ids,
+    check_length,
+    check_rows,
+    check_top_k,
+)
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._links import drop_newest
@@ -500,10 +507,7 @@ class BackoffModel:
             If `k` or a node is out of range.
         """
         nodes = self._check_nodes(nodes)
-        if isinstance(k, bool) or not isinstance(k, int | np.integer):
-            raise ValueError(f"k must be an integer, got {k!r}")
-        if not 1 <= k <= self.n_classes:
-            raise ValueError(f"k={k} must be in 1..{self.n_classes} (classes)")
+        k = check_top_k(k, self.n_classes)
         order = self._cached(
             "root_order",
             lambda: np.argsort(-self.log_prob[: self.n_classes], kind="stable").astype(

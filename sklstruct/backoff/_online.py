@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, check_count
 from ..context_tree import ContextTree, Pairs
 from ..symbols._encoding import encode, learn_symbols
 
@@ -168,10 +168,8 @@ def check_forgetting(decay: Any, window: Any) -> None:
         raise ValueError("decay and window both forget: give one of them")
     if decay is not None and not (isinstance(decay, Real) and 0.0 < decay <= 1.0):
         raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
-    if window is not None and not (
-        isinstance(window, Integral) and not isinstance(window, bool) and window >= 1
-    ):
-        raise ValueError(f"window must be an integer of at least 1, got {window!r}")
+    if window is not None:
+        check_count("window", window, 1)
 
 
 def small_counts(count: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from .._compat import Interval, StrOptions
 from ..context_tree import expand_pairs
-from ..context_tree._tokens import count_tokens
 from ..symbols import Labels
 from ._estimator import BackoffClassifier
 from ._prune import METHODS, check_threshold, choose, selected_nodes, without_pairs
@@ -171,43 +170,15 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         self.classes_ = labels.classes
         counted = None
         if self._needs_counts():
-            depth = max_depth
-            if self.max_depth is not None:
-                depth = min(max_depth, self.max_depth)
-            counted = count_tokens(
-                tokens, depth, labels.n_symbols, labels.n_classes, skip=skip,
-                weight=sample_weight,
-            )  # fmt: skip
+            counted = self.count_tokens(
+                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
+            )
         return self._prune(inner, counted)
 
-    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))
-    def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        decay: float | None = None,
-        window: int | None = None,
-    ) -> Self:
-        """Learn from more samples, and prune the model of all of them.
-
-        Only where the estimator has `partial_fit`.
-
-        Parameters
-        ----------
-        X, y, classes, sample_weight, decay, window
-            As in `partial_fit` of the estimator.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        return super().partial_fit(
-            X, y, classes, sample_weight, decay=decay, window=window
-        )
+    # Where the estimator learns from counts alone.
+    partial_fit = available_if(lambda self: hasattr(self.estimator, "partial_fit"))(
+        BackoffClassifier.partial_fit
+    )
 
     def _fit_counts(self, reader, pairs, count, overwrite=False):
         inner = clone(self.estimator)

@@ -12,7 +12,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, check_count
 from .._compat import Interval, StrOptions, _fit_context
 from .._parallel import ThreadMap
 from .._progress import Progress
@@ -621,8 +621,8 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         samples : list of lists of ndarray of shape (n_variables,)
             For each instance its samples.
         """
-        _check_count("n_samples", n_samples, 1)
-        _check_count("thin", thin, 1)
+        check_count("n_samples", n_samples, 1)
+        check_count("thin", thin, 1)
 
         def draw(
             infer: BlockInference, seed: np.ndarray, state: np.ndarray
@@ -681,7 +681,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
             For each variable of each instance the share of sweeps of each candidate;
             each sums to 1.
         """
-        _check_count("n_sweeps", n_sweeps, 1)
+        check_count("n_sweeps", n_sweeps, 1)
 
         def watch(
             infer: BlockInference, seed: np.ndarray, state: np.ndarray
@@ -705,7 +705,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         random_state: Any,
     ) -> tuple[list[FactorGraph], Packed, list]:
         check_is_fitted(self)
-        _check_count("burn_in", burn_in, 0)
+        check_count("burn_in", burn_in, 0)
         if not (isinstance(temperature, numbers.Real) and 0 < temperature < np.inf):
             raise ValueError(
                 f"temperature must be positive and finite, got {temperature!r}"
@@ -754,10 +754,3 @@ def _gibbs(
         count=count,
         largest_pair=LARGEST_PAIR,
     )
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(
-            f"{name} must be an integer of at least {least}, got {value!r}"
-        )

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import as_shares, check_count
 from .._compat import HasMethods, Interval, Options, StrOptions, _fit_context
 from .._likelihood import weighted_sum
 from .._parallel import single_blas_thread
@@ -21,7 +22,7 @@ from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef
 from ..symbols._sentences import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, matched_order
-from ._language_model import LanguageModel, check_counts
+from ._language_model import LanguageModel
 
 # Held-out positions that the overall weights count as, in the weights of an order.
 _PRIOR_POSITIONS = 20.0
@@ -325,20 +326,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _given_weights(self, parts):
         if isinstance(self.weights, str):
             return None
-        try:
-            weights = np.asarray(self.weights, dtype=np.float64)
-        except (TypeError, ValueError) as exc:
-            raise ValueError(f"weights must be numbers: {exc}") from exc
-        if weights.shape != (len(parts),):
-            raise ValueError(
-                f"weights must be {len(parts)} numbers, for {', '.join(parts)}; got "
-                f"shape {weights.shape}"
-            )
-        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-            raise ValueError(
-                "weights must be non-negative, finite and not all zero, got "
-                f"{weights.tolist()}"
-            )
+        what = f"{len(parts)} numbers, for {', '.join(parts)}"
+        weights = as_shares("weights", self.weights, len(parts), what)
         if weights[0] == 0:
             raise ValueError(
                 "weights must be positive for the base, which alone speaks after an "
@@ -739,7 +728,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             unknown word has a probability.
         """
         check_is_fitted(self)
-        check_counts(n_sentences=n_sentences, max_length=max_length)
+        check_count("n_sentences", n_sentences, 0)
+        check_count("max_length", max_length, 0)
         rng = check_random_state(random_state)
         state = self._check_state(state).copy()
         encoder = self.base_.predictor.encoder
@@ -789,10 +779,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         symbols : list of (symbol, probability)
             Most probable first.
         """
-        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        k = check_count("k", k, 1)
         proba = self.next_proba(context, state=state)
-        best = np.argsort(-proba, kind="stable")[: int(k)]
+        best = np.argsort(-proba, kind="stable")[:k]
         return list(zip(self.vocabulary_[best].tolist(), proba[best].tolist()))
 
     def __sklearn_tags__(self):

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint
-from .._checks import physical_memory
+from .._checks import check_count, physical_memory
 from .._compat import (
     HasMethods,
     Interval,
@@ -1025,9 +1025,7 @@ class LanguageModel(
             Most probable first; the end mark and `unknown` may be among them.
         """
         check_is_fitted(self)
-        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        k = min(int(k), self.vocabulary_.size)
+        k = min(check_count("k", k, 1), self.vocabulary_.size)
         predictor = self.predictor
         history = predictor.encoder.encode_history(context)
         best, proba = predictor.best(history, k)
@@ -1073,7 +1071,8 @@ class LanguageModel(
             If a number is negative, or nothing but `unknown` has a probability.
         """
         check_is_fitted(self)
-        check_counts(n_sentences=n_sentences, max_length=max_length)
+        check_count("n_sentences", n_sentences, 0)
+        check_count("max_length", max_length, 0)
         rng = check_random_state(random_state)
         predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
@@ -1218,17 +1217,6 @@ class LanguageModel(
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
-
-
-def check_counts(**values: Any) -> None:
-    """ValueError for a number that is no integer of at least 0."""
-    for name, value in values.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, numbers.Integral)
-            or value < 0
-        ):
-            raise ValueError(f"{name} must be a non-negative integer: {value!r}")
 
 
 def _not_frozen(estimator):

@@ -88,7 +88,7 @@ class VariableOrderLM(BackoffClassifier):
         cost of an n-gram, where ``inf`` gives the unigrams; of "active_set" the
         strength of the penalty, finite and above 0.
 
-    growth : {{"greedy", "active_set"}}, default="greedy"
+    growth : {"greedy", "active_set"}, default="greedy"
         How the model is found: in closed form, by one pass over a tree of all contexts;
         or by the penalty, without that tree.
 
@@ -266,46 +266,13 @@ class VariableOrderLM(BackoffClassifier):
             )
         self._validate_params()
         self._check_params()
-        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
+        depth = self._depth_of(max_depth)
         samples = Samples.of_tokens(tokens, depth, skip, sample_weight)
-        self.n_features_in_ = max_depth
-        self.classes_ = labels.classes
-        reader = WindowReader(self.padding, labels.symbols)
+        reader = self._read_labelled(max_depth, labels)
         return self._grow(reader, samples, labels.n_symbols)
 
-    @available_if(_is_online)
-    def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        decay: float | None = None,
-        window: int | None = None,
-    ) -> VariableOrderLM:
-        """Learn from more samples; see `AdditiveLM.partial_fit`.
-
-        With ``growth="greedy"``.
-
-        Parameters
-        ----------
-        X, y, classes, sample_weight, decay, window
-            As in `AdditiveLM.partial_fit`.
-
-        Returns
-        -------
-        self : VariableOrderLM
-            Fitted estimator.
-        """
-        return super().partial_fit(
-            X, y, classes, sample_weight, decay=decay, window=window
-        )
-
-    @available_if(_is_online)
-    def partial_fit_tokens(self, *args: Any, **kwargs: Any) -> VariableOrderLM:
-        """Learn from more running text; see `BackoffClassifier.partial_fit_tokens`."""
-        return super().partial_fit_tokens(*args, **kwargs)
+    partial_fit = available_if(_is_online)(BackoffClassifier.partial_fit)
+    partial_fit_tokens = available_if(_is_online)(BackoffClassifier.partial_fit_tokens)
 
     def _fit_samples(self, reader: Reader, data, keep, target, sample_weight):
         if self.growth == "greedy" or not isinstance(reader, WindowReader):

@@ -18,6 +18,7 @@ from .._compat import Interval
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
+from ..backoff._estimator import SAMPLES
 from ..backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
@@ -234,6 +235,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         self.validation_fraction = validation_fraction
 
     @with_callbacks
+    @shared_docs(samples=SAMPLES)
     def fit(
         self,
         X: ArrayLike | sp.spmatrix,
@@ -247,16 +249,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Dense: context windows, one symbol a column, the last column the most
-            recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
-
-        y : array-like of shape (n_samples,)
-            The symbol that followed each context.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, fractional or not; weight 0 is as if absent, weight
-            2 as a repetition.
+        {samples}
 
         X_val, y_val : as X and y, default=None
             Held-out samples. None: the last `validation_fraction` of the samples.
@@ -401,11 +394,7 @@ class _Search:
 
     def __init__(self, model, pairs, count, held_out, parallel):
         self.model, self.parallel = model, parallel
-        self.pairs, self.count = pairs, count
-        ends = np.flatnonzero(held_out.weight)
-        self.node = held_out.pairs.nodes()[ends]
-        self.target = held_out.pairs.target[ends]
-        self.weight = held_out.weight[ends]
+        self.pairs, self.count, self.held_out = pairs, count, held_out
         self.loss, self.results = np.inf, []
 
     def _keeper(self, problem, settings, coordinates):
@@ -419,7 +408,7 @@ class _Search:
             {
                 **model._identity(problem, settings, solver),
                 "solver": repr(solver),  # with tol and max_iter
-                "held_out": digest(self.node, self.target, self.weight),
+                "held_out": digest(*self.held_out.samples()),
                 "search": [str(coordinate) for coordinate in coordinates],
                 "factor": model.factor,
                 "max_fits": model.max_fits,
@@ -518,8 +507,7 @@ class _Search:
         result = model._solver().solve(loss, bound, w, lambda *_: False, *keeper)
         log_prob, log_backoff = loss.backoff(result.w)
         fitted = BackoffModel(self.pairs, log_prob, log_backoff)
-        log_proba = fitted.log_proba(self.node, self.target)
-        held_out_loss = float(-(self.weight @ log_proba) / self.weight.sum())
+        held_out_loss = self.held_out.log_loss(fitted)
         best = record.best
         if held_out_loss < self.loss:
             best = {"w": result.w.copy(), "beta": problem.beta_by_depth}

@@ -18,10 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._checkpoint import Checkpoint, Keeper, digest
 from .._compat import Interval, StrOptions
+from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from .._warnings import warn
-from ..backoff._estimator import BackoffClassifier, Report
+from ..backoff._estimator import BATCH, SAMPLES, BackoffClassifier, Report
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._loss import LogLinearLoss
@@ -327,6 +328,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.verbose = verbose
 
     @with_callbacks
+    @shared_docs(samples=SAMPLES)
     def fit(
         self,
         X: ArrayLike | sp.spmatrix,
@@ -337,16 +339,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Dense: context windows, one symbol a column, the last column the most
-            recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
-
-        y : array-like of shape (n_samples,)
-            The symbol that followed each context.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, fractional or not; weight 0 is as if absent, weight
-            2 as a repetition.
+        {samples}
 
         Returns
         -------
@@ -395,6 +388,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return super().fit_counts(pairs, count, max_depth, labels, overwrite=overwrite)
 
     @with_callbacks
+    @shared_docs(batch=BATCH)
     def partial_fit(
         self,
         X: ArrayLike,
@@ -416,31 +410,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Context windows, as wide as in the first batch.
-
-        y : array-like of shape (n_samples,)
-            The symbol that followed each context.
-
-        classes : array-like of shape (n_classes,), default=None
-            In the first batch: all classes that there can be. None: those of the
-            parameter `classes`, and if that is None too, the classes that are seen,
-            batch by batch.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        decay : float, default=None
-            Factor of all counts so far, above 0 and at most 1: the model is that of one
-            `fit` in which the samples of the batch before this weigh `decay`, of the
-            one before that ``decay ** 2`` and so on. Pairs of less than 1e-9 samples
-            are forgotten; classes stay.
-
-        window : int, default=None
-            The model is that of one `fit` on the last `window` batches, this included:
-            with the number of the batches of a text, those of a second pass take the
-            places of their first copies. To be given from the first batch on, not
-            together with `decay`. The counts of each of these batches are kept.
+        {batch}
 
         Returns
         -------
@@ -496,7 +466,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
         if self.memory is None:
             return count()
-        depth = max_depth if self.max_depth is None else min(max_depth, self.max_depth)
+        depth = self._depth_of(max_depth)
         text = digest(tokens, sample_weight, size=32)
         return self.memory.counted(
             ("tokens", text, depth, labels.n_symbols, labels.n_classes, skip), count

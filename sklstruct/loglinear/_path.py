@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from .._checks import as_floats
 from .._compat import Interval, validate_params
+from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..backoff._held_out import HeldOut, HeldOutClassifier
@@ -25,6 +26,24 @@ from ._screening import RootProblem, check_screening, smallest_lam
 from ._solvers import Result
 from ._solvers._base import relative_residual
 from ._warm import warm_weights
+
+# Blocks of the docstrings of `lam_max` and `lam_path`; see `shared_docs`.
+_SHARED = {
+    "samples": """
+estimator : StructuredLogLinearLM, or an estimator that holds one
+    Its parameters but `lam`. A `LanguageModel` takes sentences.
+
+X : array-like, CSR matrix, or sentences
+    As `fit` of the estimator takes it.
+
+y : array-like of shape (n_samples,), default=None
+    As `fit` of the estimator takes it.
+""",
+    "sample_weight": """
+sample_weight : array-like of shape (n_samples,), default=None
+    As `fit` of the estimator takes it.
+""",
+}
 
 
 class LamPath:
@@ -206,14 +225,8 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
             "optimality": result.optimality,
         }
         if self._held_out is not None:
-            held = self._held_out
-            ends = np.flatnonzero(held.weight)
-            weight = held.weight[ends]
             fitted = BackoffModel(loss.problem.pairs, *loss.backoff(result.w))
-            log_proba = fitted.log_proba(
-                held.pairs.nodes()[ends], held.pairs.target[ends]
-            )
-            fit["held_out_loss"] = float(-(weight @ log_proba) / weight.sum())
+            fit["held_out_loss"] = self._held_out.log_loss(fitted)
         if self.verbose > 0:
             print(
                 f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
@@ -267,6 +280,7 @@ def _arguments(X, y, sample_weight):
     return ((X,) if y is None else (X, y)), given
 
 
+@shared_docs(**_SHARED)
 def lam_max(
     estimator: BaseEstimator,
     X: Any,
@@ -296,17 +310,9 @@ def lam_max(
 
     Parameters
     ----------
-    estimator : StructuredLogLinearLM, or an estimator that holds one
-        Its parameters but `lam`. A `LanguageModel` takes sentences.
+    {samples}
 
-    X : array-like, CSR matrix, or sentences
-        As `fit` of the estimator takes it.
-
-    y : array-like of shape (n_samples,), default=None
-        As `fit` of the estimator takes it.
-
-    sample_weight : array-like of shape (n_samples,), default=None
-        As `fit` of the estimator takes it.
+    {sample_weight}
 
     Returns
     -------
@@ -346,6 +352,7 @@ def lam_max(
     return fitter.lam_max_
 
 
+@shared_docs(**_SHARED)
 @validate_params(
     {
         "n_lams": [Interval(Integral, 1, None, closed="left")],
@@ -376,14 +383,7 @@ def lam_path(
 
     Parameters
     ----------
-    estimator : StructuredLogLinearLM, or an estimator that holds one
-        Its parameters but `lam`. A `LanguageModel` takes sentences.
-
-    X : array-like, CSR matrix, or sentences
-        As `fit` of the estimator takes it.
-
-    y : array-like of shape (n_samples,), default=None
-        As `fit` of the estimator takes it.
+    {samples}
 
     lams : array-like of shape (n_lams,), default=None
         Strengths, in any order, finite and not negative. None: `n_lams` of them in
@@ -395,8 +395,7 @@ def lam_path(
     eps : float, default=1e-2
         The smallest strength over the largest, between 0 and 1, where `lams` is None.
 
-    sample_weight : array-like of shape (n_samples,), default=None
-        As `fit` of the estimator takes it.
+    {sample_weight}
 
     X_val, y_val : as X and y, default=None
         Held-out samples, for `held_out_loss`.

@@ -239,16 +239,8 @@ class RootProblem:
 
 
 class _Sieve:
-    """The condition that all weights below the root are zero, for any lam.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the strengths of a `lam` of 1.
-
-    bound : BoundPenalty
-        Bound to it.
-    """
+    """The condition that all weights below the root are zero, for any lam; the problem
+    has the strengths of a `lam` of 1."""
 
     def __init__(self, problem: Problem, bound: BoundPenalty) -> None:
         self.problem, self.coupling = problem, float(bound.coupling)

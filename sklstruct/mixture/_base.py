@@ -20,6 +20,7 @@ from .._checks import (
     check_length,
     check_rows,
     check_sparse,
+    check_top_k,
 )
 from .._compat import _check_sample_weight, _fit_context
 from .._parallel import row_blocks, rows_per_block
@@ -258,11 +259,8 @@ class ModelClassifier(
             Natural logarithms of their probabilities.
         """
         check_is_fitted(self)
-        if isinstance(k, bool) or not isinstance(k, int | np.integer):
-            raise ValueError(f"k must be an integer, got {k!r}")
-        if not 1 <= k <= self.classes_.size:
-            raise ValueError(f"k={k} must be in 1..{self.classes_.size} (classes)")
-        found = [self.model_.best(at, int(k)) for _, at in self._blocks(X)]
+        k = check_top_k(k, self.classes_.size)
+        found = [self.model_.best(at, k) for _, at in self._blocks(X)]
         if not found:
             return self.classes_[:0].reshape(0, 1).repeat(k, 1), np.empty((0, k))
         best, log_proba = (np.concatenate(part) for part in zip(*found))

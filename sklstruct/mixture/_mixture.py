@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import as_shares
 from .._compat import Interval, StrOptions, _BaseComposition
 from ..backoff import BackoffModel, mix
 from ..context_tree import Pairs
@@ -357,17 +358,9 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         return names
 
     def _check_weights(self):
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.shape != (len(self.models),):
-            raise ValueError(
-                f"weights must be a name or one number for each of the "
-                f"{len(self.models)} models, got shape {weights.shape}"
-            )
-        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-            raise ValueError(
-                "weights must be non-negative, finite and not all zero, got "
-                f"{weights.tolist()}"
-            )
+        n = len(self.models)
+        what = f"a name or one number for each of the {n} models"
+        weights = as_shares("weights", self.weights, n, what)
         return weights / weights.sum()
 
     def _fitted(self):

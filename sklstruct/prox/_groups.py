@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, check_count
 from . import _overlapping_fast as kernels
 from ._arguments import (
     check_flag,
@@ -497,10 +497,7 @@ def prox_overlapping_groups(
     tol = check_number(tol, "tol")
     if tol < 1e-12:
         raise ValueError(f"tol must be at least 1e-12, which is rounding, got {tol:g}")
-    if isinstance(max_iter, bool) or not (
-        isinstance(max_iter, int | np.integer) and max_iter >= 1
-    ):
-        raise ValueError(f"max_iter must be an integer of at least 1, got {max_iter!r}")
+    max_iter = check_count("max_iter", max_iter, 1)
     if check_flag(positive, "positive"):
         np.maximum(w, 0.0, out=w)
     unit = np.abs(w).max(initial=0.0)

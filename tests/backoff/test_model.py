@@ -658,8 +658,11 @@ BAD_QUERIES = {
         lambda m: m.log_proba([0], [0], unknown_log_prob=np.nan),
         "unknown_log_prob",
     ),
-    "k zero": (lambda m: m.top_k([0], 0), "k=0"),
-    "k large": (lambda m: m.top_k([0], 8), "k=8"),
+    "k zero": (lambda m: m.top_k([0], 0), "k must be an integer from 1"),
+    "k large": (
+        lambda m: m.top_k([0], 8),
+        "k must be an integer from 1 to n_classes=7",
+    ),
     "k float": (lambda m: m.top_k([0], 1.5), "k must be an integer"),
     "out shape": (lambda m: m.predict_log_proba([0], np.empty((2, 7))), "out must be"),
     "out dtype": (
