@@ -92,7 +92,7 @@ class Curves:
         return depths, dots.mean(axis=1), value.mean(axis=1), value.std(axis=1)
 
 
-def panels(n_rows, n_columns, width=7.2, height=2.3):
+def panels(n_rows, n_columns, sharey=False, width=7.2, height=2.3):
     figure, axes = plt.subplots(
         n_rows,
         n_columns,
@@ -100,6 +100,7 @@ def panels(n_rows, n_columns, width=7.2, height=2.3):
         layout="constrained",
         squeeze=False,
         sharex=True,
+        sharey=sharey,
     )
     for ax in axes.flat:
         ax.grid(alpha=0.3)
@@ -108,7 +109,8 @@ def panels(n_rows, n_columns, width=7.2, height=2.3):
 
 def draw_section(curves, section, folder):
     fields = list(TITLES)
-    figure, axes = panels(len(FAMILIES), len(fields))
+    # one scale a column, so that the rows can be compared
+    figure, axes = panels(len(FAMILIES), len(fields), sharey="col")
     for row, (family, members) in zip(axes, FAMILIES.items()):
         for ax, field in zip(row, fields):
             _, _, flat, _ = curves.curve("depths", section, "flat", "", field)
@@ -137,9 +139,6 @@ def draw_section(curves, section, folder):
             ax.xaxis.set_major_formatter("{x:g}")
             ax.xaxis.set_minor_formatter(NullFormatter())
             ax.set_title(f"{family}: {TITLES[field]}", size=9)
-        for ax in row:
-            # one scale a column, so that the rows can be compared
-            ax.sharey(axes[0, list(row).index(ax)])
         row[0].legend(fontsize=8, loc="lower right")
     for ax in axes[-1]:
         ax.set_xlabel("products per sample")
@@ -150,12 +149,11 @@ def draw_section(curves, section, folder):
 def draw_options(curves, figure_name, builders, options, labels, folder, title):
     """Accuracy by depth; a row of panels a data set, a column a builder."""
     sections = ("po50", "ws50")
-    figure, axes = panels(len(sections), len(builders))
+    figure, axes = panels(len(sections), len(builders), sharey="row")
     for row, section in zip(axes, sections):
         for ax, builder in zip(row, builders):
             by_depth(ax, curves, figure_name, section, builder, options, labels)
             ax.set_title(f"{section}, {builder}", size=9)
-            ax.sharey(row[0])
         row[0].set_ylabel("accuracy")
     axes[0, 0].legend(fontsize=8)
     for ax in axes[-1]:

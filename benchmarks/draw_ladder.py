@@ -29,17 +29,21 @@ def main(source, target):
             lowest = figures["test"]
             front.append((figures["fit_seconds"], lowest))
             on_front.add(name)
+    crowded = 1.7  # seconds apart by less than this factor: one name on either side
+    last = 0.0
     for name, figures in points:
         x, y = figures["fit_seconds"], figures["test"]
+        below = name in on_front and x > crowded * last
+        last = x if below else last
         peer = name.startswith("KenLM")
         colour = "tab:grey" if peer else "tab:blue"
         ax.plot(x, y, "s" if peer else "o", color=colour)
-        # names below the front, which falls, and above the others
+        # names below the front, which falls, or above it, and above the others
         ax.annotate(
             name,
             (x, y),
-            xytext=(-6, -9) if name in on_front else (5, 5),
-            ha="right" if name in on_front else "left",
+            xytext=(-6, -9) if below else (5, 5),
+            ha="right" if below else "left",
             textcoords="offset points",
             fontsize=8,
             color=colour,

@@ -97,4 +97,5 @@ for (title, path), (top, bottom) in zip(paths.items(), axes.T):
         ax.grid(alpha=0.3)
 axes[0, 0].set_ylabel("weight")
 axes[1, 0].set_ylabel("weights that are not zero")
-axes[1, 0].legend(loc="upper left", fontsize="small")
+# Above, where there is room; the colours are the same.
+axes[0, 0].legend(*axes[1, 0].get_legend_handles_labels(), loc="upper left")

@@ -89,6 +89,7 @@ for name, (seconds, _, perplexity) in result.items():
     ax.annotate(name, (seconds, perplexity), xytext=(6, 4), textcoords="offset points")
 ax.set_xscale("log")
 ax.set_xlim(right=30 * max(seconds for seconds, *_ in result.values()))
+ax.margins(y=0.1)
 ax.set_xlabel("seconds of training")
 _ = ax.set_ylabel("test perplexity")
 

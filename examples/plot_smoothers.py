@@ -123,7 +123,7 @@ for name, model in models.items():
     held = np.exp(backoff.log_backoff[model.find_nodes(context[:, None])])
     ax.semilogx(
         np.bincount(group, seen[context]) / size, np.bincount(group, held) / size,
-        "o-", ms=4, label=name,
+        "o-", ms=4, lw=5 if name == "Kneser-Ney" else 1.5, label=name,
     )  # fmt: skip
 ax.set(xlabel="occurrences of the context", ylabel="share left to the shorter context")
 ax.set_ylim(0, 1)

@@ -126,14 +126,16 @@ def make_model(
 # ---------------------------------------------------------------- word classes
 
 
-def following_text(seed, n_words=8, n_sentences=60):
-    """Sentences over two hidden kinds of words, which follow each other."""
+def following_text(
+    seed, n_words=8, n_sentences=60, *, spread=0.5, shortest=1, longest=8
+):
+    """Sentences of words that follow one another with shares drawn at random."""
     rng = np.random.default_rng(seed)
-    follow = rng.dirichlet(np.full(n_words, 0.5), size=n_words)
+    follow = rng.dirichlet(np.full(n_words, spread), size=n_words)
     text = []
     for _ in range(n_sentences):
         word, sentence = rng.integers(n_words), []
-        for _ in range(rng.integers(1, 9)):
+        for _ in range(rng.integers(shortest, longest + 1)):
             sentence.append(f"w{word}")
             word = rng.choice(n_words, p=follow[word])
         text.append(sentence)
@@ -168,3 +170,18 @@ def class_log_likelihood(counts, class_of):
         for w, features in counts.items()
         for f, n in features.items()
     )
+
+
+# ------------------------------------------------------------------- sampling
+
+
+def check_draws(model, window, skip, seed, n=40_000):
+    """Draws of `sample_at` follow the row, also without one class (-1: with all)."""
+    uniform = np.random.RandomState(seed).random_sample(n)
+    drawn = model.sample_at(np.tile(window, (n, 1)), uniform, skip)
+    proba = model.predict_proba(window[None])[0]
+    if skip >= 0:
+        proba[skip] = 0.0
+        proba /= proba.sum()
+    share = np.bincount(drawn, minlength=proba.size) / n
+    assert (np.abs(share - proba) < 5 * np.sqrt(proba * (1 - proba) / n) + 1e-9).all()

@@ -9,6 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _callbacks import StopAfter
 from _oracles import toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -591,27 +592,7 @@ def test_n_jobs_never_changes_results(estimator):
 def test_callbacks(estimator, capsys):
     X, y = toy()
 
-    class Stop:
-        """Counts iterations and stops the fit at the third."""
-
-        seen = 0
-
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
-
-        def on_fit_task_end(self, estimator, context):
-            if context.task_name == "iteration":
-                self.seen += 1
-                return self.seen == 3
-            return False
-
-    stop = Stop()
+    stop = StopAfter("iteration", 3)
     fitted = clone(estimator).set_params(tol=0.0).set_callbacks(stop).fit(X, y)
     assert stop.seen == 3 and fitted.n_iter_ == 3
     np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)

@@ -149,6 +149,7 @@ class LatticeDisplay:
         ax.plot(log_q, label="bound: log q of its best path", **kwargs)
         ax.plot(log_p[: len(log_q)], label="best path found: log p", **kwargs)
         ax.set_xlabel("iteration")
+        ax.locator_params(axis="x", integer=True)
         ax.set_ylabel("log-probability")
         ax.legend()
         self.ax_ = ax

@@ -244,6 +244,6 @@ class ReliabilityDisplay:
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         ax.set_xlabel("probability of the predicted class")
         ax.set_ylabel("share of right answers")
-        ax.legend(loc="upper left")
+        ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -1,10 +1,11 @@
 """Pruning against the definition, SRILM's rules in kaldingram, and its invariants."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
-from _oracles import make_model, random_corpus
+from _oracles import following_text, make_model, random_corpus
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import PrunedLM, prune
@@ -21,17 +22,9 @@ from sklstruct.smoothing import (
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
-def random_text(seed, n_sentences=120, n_words=12):
-    rng = np.random.default_rng(seed)
-    share = rng.dirichlet(np.full(n_words, 0.3), size=n_words)
-    text = []
-    for _ in range(n_sentences):
-        at, sentence = rng.integers(n_words), []
-        for _ in range(rng.integers(1, 10)):
-            at = rng.choice(n_words, p=share[at])
-            sentence.append(f"w{at}")
-        text.append(sentence)
-    return text
+random_text = partial(
+    following_text, n_words=12, n_sentences=120, spread=0.3, longest=9
+)
 
 
 def fitted(estimator=None, seed=0, max_depth=2, **params):
@@ -228,7 +221,7 @@ def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp
         model.start()  # would tell of a context that no reading leads to
         path = tmp_path / "pruned.arpa"
         lm.to_arpa(path, precision=12)
-        test = random_text(5, 20)
+        test = random_text(5, n_sentences=20)
         np.testing.assert_allclose(
             LanguageModel.from_arpa(path).score_samples(test),
             lm.score_samples(test),

@@ -14,6 +14,7 @@ import time
 import joblib
 import numpy as np
 import pytest
+from _callbacks import StopAfter
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -199,24 +200,11 @@ def test_verbose_prints_here(client, capsys):
 
 
 def test_a_callback_stops_the_fit(client):
-    class Stop:
-        max_propagation_depth = None
-
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
-
-        def on_fit_task_end(self, estimator, context):
-            return context.task_name == "iteration" and context.task_id >= 1
-
+    stop = StopAfter("iteration", 2)
+    stop.max_propagation_depth = None
     estimator = StructuredLogLinearLM(penalty="l2", tol=1e-12)
     model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
-    model.set_callbacks(Stop())
+    model.set_callbacks(stop)
     model.fit(sentences(50))
     assert model.estimator_.n_iter_ <= 3
 

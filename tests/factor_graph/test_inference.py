@@ -29,14 +29,7 @@ def fitted(tools, rng, graphs, **params):
 @pytest.mark.parametrize("shape", ["chain", "tree", "loopy"])
 def test_joint_score_is_the_formula(tools, shape, constraints):
     rng = np.random.default_rng(0)
-    graphs = [
-        g
-        for g in (
-            solvable(tools, rng, shape=shape, constraints=constraints)
-            for _ in range(10)
-        )
-        if g
-    ]
+    graphs = solvable_graphs(tools, rng, 10, shape=shape, constraints=constraints)
     model = fitted(tools, rng, graphs)
     for graph in graphs:
         for state in list(tools.states(graph))[:10]:
@@ -53,18 +46,16 @@ def solvable(tools, rng, **kwargs):
         return None
 
 
+def solvable_graphs(tools, rng, n_draws, **kwargs):
+    drawn = [solvable(tools, rng, **kwargs) for _ in range(n_draws)]
+    return [graph for graph in drawn if graph]
+
+
 @pytest.mark.parametrize("constraints", [False, True])
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 def test_exact_inference_is_enumeration(tools, shape, constraints):
     rng = np.random.default_rng(1)
-    graphs = [
-        g
-        for g in (
-            solvable(tools, rng, shape=shape, constraints=constraints)
-            for _ in range(60)
-        )
-        if g
-    ]
+    graphs = solvable_graphs(tools, rng, 60, shape=shape, constraints=constraints)
     assert len(graphs) > 20
     model = fitted(tools, rng, graphs, inference="exact")
     found = model.joint_score(graphs, model.predict(graphs))

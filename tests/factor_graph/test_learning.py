@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _callbacks import StopAfter
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -444,26 +445,11 @@ def test_views_of_the_weights():
 
 def test_callbacks_and_verbose(capsys):
     X, y = noisy_chains(7)
-
-    class Stop:
-        seen = 0
-
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
-
-        def on_fit_task_end(self, estimator, context):
-            if context.task_name == "iteration":
-                self.seen += 1
-                return self.seen == 3
-            return False
-
-    model = SampleRankClassifier(random_state=0).set_callbacks(Stop()).fit(X, y)
+    model = (
+        SampleRankClassifier(random_state=0)
+        .set_callbacks(StopAfter("iteration", 3))
+        .fit(X, y)
+    )
     assert model.n_iter_ == 3 and model.n_updates_.shape == (3,)
     three = SampleRankClassifier(random_state=0, epochs=3).fit(X, y)
     assert np.array_equal(model.coef_, three.coef_)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _callbacks import StopAfter
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.datasets import load_digits, make_classification
@@ -251,25 +252,6 @@ def test_verbose_counts_iterations_of_folds(train, capsys):
 
 
 # --------------------------------------------------------------------- callbacks
-
-
-class StopAfter:
-    """Asks to stop at the end of every task of this name."""
-
-    def __init__(self, name):
-        self.name, self.tasks = name, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        self.tasks.append(context.task_name)
-
-    def on_fit_task_end(self, estimator, context):
-        return context.task_name == self.name
 
 
 @pytest.mark.parametrize(

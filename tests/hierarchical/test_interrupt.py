@@ -1,6 +1,5 @@
 """Ctrl-C in the middle of one kernel call: it ends there and not behind the call."""
 
-import signal
 import threading
 
 import numpy as np
@@ -13,19 +12,6 @@ from sklstruct.hierarchical._forest_fast import ForestArrays, Model, SampleRows
 from sklstruct.hierarchical._problems import NodeProblems, interruptible
 from sklstruct.hierarchical._search_fast import follow, search, targets
 from sklstruct.hierarchical._walks_fast import narrow_rows, walk
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(signal, "setitimer"), reason="the system has no timers that signal"
-)
-
-
-@pytest.fixture
-def interrupt():
-    """interrupt(): KeyboardInterrupt soon, as Ctrl-C raises it."""
-    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.1)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, old)
 
 
 def long_problems(kind, n_nodes):

@@ -1,7 +1,5 @@
 """Ctrl-C in the middle of one sentence ends there, not behind it."""
 
-import signal
-
 import numpy as np
 import pytest
 from _hmm_problems import random_model
@@ -11,21 +9,7 @@ from sklstruct.hmm._candidates import make_candidates
 from sklstruct.hmm._lattice import LatticeSolver
 from sklstruct.hmm._refinement import RefinementSolver
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning"),
-    pytest.mark.skipif(
-        not hasattr(signal, "setitimer"), reason="the system has no timers that signal"
-    ),
-]
-
-
-@pytest.fixture
-def interrupt():
-    """interrupt(): KeyboardInterrupt soon, as Ctrl-C raises it."""
-    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.1)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, old)
+pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
 def problem(length):

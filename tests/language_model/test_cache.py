@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _oracles import following_text
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
@@ -18,17 +19,8 @@ from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
-def random_text(seed, n=60, n_words=9):
-    rng = np.random.default_rng(seed)
-    follow = rng.dirichlet(np.full(n_words, 0.3), size=n_words)
-    text = []
-    for _ in range(n):
-        word, s = rng.integers(n_words), []
-        for _ in range(rng.integers(0, 9)):
-            s.append(f"w{word}")
-            word = rng.choice(n_words, p=follow[word])
-        text.append(s)
-    return text
+def random_text(seed, n_sentences):
+    return following_text(seed, 9, n_sentences, spread=0.3, shortest=0)
 
 
 TRAIN, HELD = random_text(0, 120), random_text(1, 40)

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from _oracles import histories, random_corpus
+from _oracles import following_text, histories, random_corpus
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.context_tree import SuffixTreeVectorizer
@@ -132,15 +132,7 @@ def test_expected_counts_without_discount_meet_their_distribution():
 
 @pytest.mark.parametrize("growth", ["greedy", "active_set"])
 def test_sentences_walk_and_go_to_arpa(growth, tmp_path):
-    rng = np.random.default_rng(1)
-    share = rng.dirichlet(np.full(20, 0.2), size=20)
-    text = []
-    for _ in range(200):
-        at, sentence = rng.integers(20), []
-        for _ in range(6):
-            at = rng.choice(20, p=share[at])
-            sentence.append(f"w{at}")
-        text.append(sentence)
+    text = following_text(1, 20, 200, spread=0.2, shortest=6, longest=6)
     model = VariableOrderLM(lam=1, growth=growth)
     lm = LanguageModel(model, max_depth=3).fit(text[:150])
     unigram = LanguageModel(VariableOrderLM(lam=np.inf), max_depth=3).fit(text[:150])

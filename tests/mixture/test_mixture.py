@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _oracles import check_draws
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -219,19 +220,8 @@ def test_models_that_give_zero_are_mixed(data):
 
 def test_draws_follow_the_row(data):
     model = MixtureLM(parts(), weights="by_depth").fit(*data)
-    n = 40_000
     for skip in (-1, 2):
-        X = np.tile(data[0][11], (n, 1))
-        uniform = np.random.RandomState(3).random_sample(n)
-        drawn = model.sample_at(X, uniform, skip)
-        proba = model.predict_proba(X[:1])[0]
-        if skip >= 0:
-            proba[skip] = 0.0
-            proba /= proba.sum()
-        share = np.bincount(drawn, minlength=N_WORDS) / n
-        assert (
-            np.abs(share - proba) < 5 * np.sqrt(proba * (1 - proba) / n) + 1e-9
-        ).all()
+        check_draws(model, data[0][11], skip, seed=3)
 
 
 def test_nothing_but_the_skipped_class():

@@ -18,16 +18,6 @@ TRAIN = ["a b c", "b a", "a a b", "c a b", "", "b", "a b a b"]
 TEST = ["a b", "c zebra a", "b a b c", ""]
 
 
-@pytest.fixture
-def pyplot():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    yield plt
-    plt.close("all")
-
-
 def fitted(estimator, **params):
     return LanguageModel(estimator, max_depth=2, **params).fit(TRAIN)
 

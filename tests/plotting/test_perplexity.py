@@ -11,16 +11,6 @@ from sklstruct.smoothing import AdditiveLM, KneserNeyLM
 TEXT = ["a b c", "b a", "a a b", "c a b", "", "b"]
 
 
-@pytest.fixture
-def pyplot():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    yield plt
-    plt.close("all")
-
-
 def test_from_language_models(pyplot):
     models = {
         "additive": [

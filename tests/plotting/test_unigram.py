@@ -10,17 +10,7 @@ from sklstruct.smoothing import AdditiveUnigram, GraphDiffusionUnigram
 COUNTS = [9, 4, 3, 2, 2, 1, 1, 1, 0, 0, 0, 0]
 
 
-@pytest.fixture
-def plt():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    yield plt
-    plt.close("all")
-
-
-def test_curves_are_the_probabilities(plt):
+def test_curves_are_the_probabilities(pyplot):
     models = {
         "add": AdditiveUnigram().from_counts(COUNTS),
         "diffusion": GraphDiffusionUnigram().from_counts(COUNTS),
@@ -41,8 +31,8 @@ def test_curves_are_the_probabilities(plt):
     display.figure_.canvas.draw()
 
 
-def test_axes_are_reused_and_counts_cut(plt):
-    _, ax = plt.subplots()
+def test_axes_are_reused_and_counts_cut(pyplot):
+    _, ax = pyplot.subplots()
     model = AdditiveUnigram().from_counts(COUNTS)
     display = UnigramDiffusionDisplay.from_estimator(model, ax=ax, max_count=3)
     assert display.ax_ is ax
@@ -51,7 +41,7 @@ def test_axes_are_reused_and_counts_cut(plt):
     assert again.ax_ is not ax
 
 
-def test_names_of_a_list(plt):
+def test_names_of_a_list(pyplot):
     models = [
         AdditiveUnigram().from_counts(COUNTS),
         AdditiveUnigram(0.1).from_counts(COUNTS),
@@ -65,7 +55,7 @@ def test_names_of_a_list(plt):
     ]
 
 
-def test_mean_where_equal_counts_differ(plt):
+def test_mean_where_equal_counts_differ(pyplot):
     display = UnigramDiffusionDisplay.from_predictions([1, 1, 2], [0.2, 0.4, 0.4])
     value, proba = display.curves["smoothed"]
     np.testing.assert_allclose(value, [1, 2])

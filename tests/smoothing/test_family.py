@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _oracles import following_text
 from sklearn.base import clone
 
 from sklstruct.language_model import LanguageModel, VariableOrderLM
@@ -40,17 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
 def random_text(seed, n_sentences=200):
-    rng = np.random.default_rng(seed)
-    words = np.array([f"w{i}" for i in range(30)])
-    share = rng.dirichlet(np.full(30, 0.3), size=30)
-    text = []
-    for _ in range(n_sentences):
-        at, sentence = rng.integers(30), []
-        for _ in range(rng.integers(1, 12)):
-            at = rng.choice(30, p=share[at])
-            sentence.append(str(words[at]))
-        text.append(sentence)
-    return text
+    return following_text(seed, 30, n_sentences, spread=0.3, longest=11)
 
 
 @pytest.fixture(params=SMOOTHERS, ids=repr)

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from _oracles import histories, random_corpus
+from _oracles import following_text, histories, random_corpus
 
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AbsoluteDiscountLM, KneserNeyLM, PrunedKneserNeyLM
@@ -107,15 +107,7 @@ def test_everything_removed_is_the_unigram_model_of_the_text():
 
 
 def test_smaller_as_the_threshold_rises():
-    rng = np.random.default_rng(0)
-    share = rng.dirichlet(np.full(30, 0.15), size=30)
-    text = []
-    for _ in range(400):
-        at, sentence = rng.integers(30), []
-        for _ in range(8):
-            at = rng.choice(30, p=share[at])
-            sentence.append(f"w{at}")
-        text.append(sentence)
+    text = following_text(0, 30, 400, spread=0.15, shortest=8)
     sizes = []
     for threshold in (0.0, 0.1, 0.5, 2.0, 8.0):
         lm = LanguageModel(PrunedKneserNeyLM(threshold=threshold), max_depth=2)
