@@ -13,6 +13,12 @@ peak memory of ours is that of the process, Python and the libraries included.
 Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
 by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
 
+Case "beyond 2^31": a text of more than 2^31 - 1 words that the program writes into a
+temporary folder (5 GB, where TMPDIR says), one letter a word, one block of lines again
+and again: the counts of its n-grams are those of the block, times how often it stands
+there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of 4 GB
+into a Witten-Bell model of order 2; "exact" says that every count is the known one.
+
 Cases "log-linear": the large text, order 5, two threads, from the file to the model.
 
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
@@ -58,6 +64,7 @@ from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import CountRuns
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import TextFile
 
 DEPTH = 4
@@ -67,6 +74,9 @@ WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
 # Context, class, count of a pair that is sent from where it was counted to its shard.
 SENT_BYTES = 16
 INT32_MAX = 2**31 - 1
+# The text of "beyond 2^31".
+BEYOND_WORDS, MOST_FREQUENT = 2_600_000_000, 0.85
+BLOCK_WORDS, LINE_WORDS = 1 << 23, 32
 # The strengths of the pages of language models; l2 has one for each depth.
 PENALTIES = {
     "l2": {"lam": 0.1, "alpha": 1.0, "depth_weight": [1.0, 1.5, 2.5, 4.0, 6.0]},
@@ -79,6 +89,7 @@ TEXTS = ("WikiText-2", "1 M words", "large")
 def cases():
     out = [{"part": "file", "text": text} for text in TEXTS]
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
+    out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
     out += [
@@ -273,6 +284,63 @@ def memory(case):
     }
 
 
+class KeptCounts(WittenBellLM):
+    """Keeps a copy of what it was fitted on."""
+
+    def fit_counts(self, pairs, count, max_depth, labels, *, overwrite=False):
+        self.counted = pairs, count.copy()
+        return super().fit_counts(pairs, count, max_depth, labels, overwrite=overwrite)
+
+
+def beyond(case):
+    rng = np.random.default_rng(0)
+    share = np.r_[MOST_FREQUENT, np.full(7, (1.0 - MOST_FREQUENT) / 7)]
+    lines = rng.choice(8, size=(BLOCK_WORDS // LINE_WORDS, LINE_WORDS), p=share)
+    text = np.full((len(lines), 2 * LINE_WORDS), ord(" "), dtype=np.uint8)
+    text[:, ::2] = ord("a") + lines
+    text[:, -1] = ord("\n")
+    n_blocks = -(-BEYOND_WORDS // BLOCK_WORDS)
+    # Letters, then the mark at the start (before) or at the end (after).
+    known = np.zeros((9, 9), dtype=np.int64)
+    np.add.at(known, (lines[:, :-1], lines[:, 1:]), n_blocks)
+    np.add.at(known, (8, lines[:, 0]), n_blocks)
+    np.add.at(known, (lines[:, -1], 8), n_blocks)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "text.txt")
+        with open(path, "wb") as file:
+            for _ in range(n_blocks):
+                file.write(text)
+        size = path.stat().st_size
+        lm = LanguageModel(KeptCounts(), max_depth=1)
+        reader = TextFile(path, memory=case["memory_gb"] * 2**30, folder=folder)
+        with OwnMemory() as watch:
+            before = watch.now_mb()
+            fit = timed(lm.fit, reader, repeats=1)
+    pairs, count = lm.estimator_.counted
+    labels = lm.backoff_model_.labels
+    place = {chr(ord("a") + i): i for i in range(8)} | {"<s>": 8, "</s>": 8}
+    after = np.array([place.get(c, -1) for c in labels.classes])
+    found, totals = np.zeros_like(known), np.zeros(9, dtype=np.int64)
+    for node, y, c in zip(pairs.nodes(), pairs.target, count):
+        if node == 0:
+            if after[y] >= 0:
+                totals[after[y]] = c
+        else:
+            symbol = labels.symbols[pairs.tree.symbol[node]]
+            found[place[symbol], after[y]] = c
+    exact = (found == known).all() and (totals == known.sum(axis=0)).all()
+    exact = exact and count[: pairs.n_classes].sum() == known.sum()
+    return {
+        "words": n_blocks * BLOCK_WORDS,
+        "bytes": size,
+        "largest": int(count.max()),
+        "exact": "yes" if exact else "no",
+        "fit_seconds": fit.cpu,
+        "wall_seconds": fit.wall,
+        "own_peak_mb": watch.peak_mb - before,
+    }
+
+
 def log_linear(case):
     estimator = StructuredLogLinearLM(
         penalty=case["penalty"], n_jobs=2, **PENALTIES[case["penalty"]]
@@ -407,6 +475,7 @@ def online(case):
 PARTS = {
     "file": from_file,
     "memory": memory,
+    "beyond 2^31": beyond,
     "log-linear": log_linear,
     "paper": paper,
     "online": online,

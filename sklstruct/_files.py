@@ -8,6 +8,7 @@ compression by the first bytes of the file, whatever its name.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import secrets
@@ -57,6 +58,12 @@ _REFUSED_SUFFIXES = frozenset(
     + (".tgz", ".txz", ".z", ".zip", ".zstd")
 )
 _MAGIC_SIZE = 6
+# A full disk, a quota, a limit of the process, a disk that fails.
+_NO_ROOM = {
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO")
+    if hasattr(errno, name)
+}
 
 
 class DamagedData(ValueError):
@@ -150,7 +157,8 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         If `path_or_file` is neither, is open as text, or has the suffix of a
         compression that is not supported.
     OSError
-        If the bytes cannot be stored. An old file at the path is then as it was.
+        If the bytes cannot be stored; it names the path. An old file there is then as
+        it was.
     """
     if hasattr(path_or_file, "write"):
         yield _Whole(path_or_file, name)
@@ -217,9 +225,12 @@ def _write_aside(path: str) -> Iterator[Any]:
                     os.chown(aside, old.st_uid, old.st_gid)
             os.chmod(aside, stat.S_IMODE(old.st_mode))
         os.replace(aside, path)
-    except BaseException:
+    except BaseException as exc:
         with suppress(OSError):
             os.unlink(aside)
+        # What a full disk says knows only the handle.
+        if isinstance(exc, OSError) and exc.errno in _NO_ROOM and not exc.filename:
+            exc.filename = path
         raise
     # The new name is on the disk when its folder is; Windows cannot open one, and
     # some file systems cannot sync one.

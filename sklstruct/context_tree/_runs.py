@@ -39,13 +39,21 @@ class _Folder:
         name = os.path.join(self.path, secrets.token_hex(8))
         with open(name, "x+b") as file:
             # A mapped page that the disk has no room for would end the process.
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, n_bytes)
-            else:
-                block = bytes(1 << 20)
-                for at in range(0, n_bytes, len(block)):
-                    file.write(block[: n_bytes - at])
-                file.flush()
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, n_bytes)
+                else:
+                    block = bytes(1 << 20)
+                    for at in range(0, n_bytes, len(block)):
+                        file.write(block[: n_bytes - at])
+                    file.flush()
+            except OSError as exc:
+                raise OSError(
+                    exc.errno,
+                    f"{exc.strerror}: no room for {n_bytes} bytes of the counts of the "
+                    "text; free some, or give TextFile another folder",
+                    name,
+                ) from exc
             pages = mmap.mmap(file.fileno(), n_bytes)
         with suppress(OSError):  # POSIX keeps the bytes as long as they are mapped
             os.unlink(name)

@@ -57,9 +57,10 @@ from ._predictors import (
 )
 from ._quality import QUALITIES, quality_estimator
 
-# What counting takes, about: for a token, the pairs that it becomes and what is needed
-# on the way; for a distinct word, its entries in tables and dictionaries.
-_BYTES_PER_TOKEN = 256
+# What counting takes, at most, where nearly every context is new: for a token, its
+# numbers and what sorting needs, and at each depth a node and a pair; for a distinct
+# word, its entries in tables and dictionaries.
+_BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
 _BYTES_PER_WORD = 300
 
 
@@ -576,7 +577,7 @@ class LanguageModel(
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
         with CountRuns(text.file.folder) as runs:
-            for part in text.parts(int(memory / 2) // _BYTES_PER_TOKEN):
+            for part in text.parts(int(memory / 2) // self._bytes_per_token()):
                 tokens = encoder.encode(part, front=self.max_depth - 1)
                 self._check_lost(tokens, encoder, part)
                 runs.add(
@@ -594,10 +595,13 @@ class LanguageModel(
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
+    def _bytes_per_token(self):
+        return _BYTES_PER_TOKEN + _BYTES_PER_DEPTH * self.max_depth
+
     def _read(self, X, sample_weight, may_be_large=False):
         """The sentences of positive weight, and their weights."""
         if isinstance(X, TextFile) and may_be_large:
-            text = X.number_or_count(_BYTES_PER_TOKEN)
+            text = X.number_or_count(self._bytes_per_token())
             if isinstance(text, LargeText):
                 return text, sample_weight
         else:

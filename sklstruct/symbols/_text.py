@@ -252,7 +252,9 @@ class TextFile:
 
     max_line_bytes : int, default=16777216
         A longer line is an error, at least 1: such a file has no line for each
-        sentence.
+        sentence. No more than that and a block of a megabyte is held of a line before
+        it is refused; one within the limit is held whole, and numbering it takes up to
+        eight times its bytes.
 
     memory : int, default=None
         Bytes that reading and counting may take in `LanguageModel.fit`, besides the

@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -300,6 +301,35 @@ def test_a_file_that_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(TextFile, "_blocks", cut)
     with pytest.raises(RuntimeError, match="changed while it was read"):
         TextFile(path).number()
+
+
+def test_a_long_line_within_the_limit_is_read(tmp_path):
+    path = write(tmp_path / "text", "a b\n" + "word " * (1 << 22) + "\na\n")
+    with pytest.raises(ValueError, match=r"text, line 2: .*max_line_bytes"):
+        TextFile(path).number()
+    text = TextFile(path, max_line_bytes=5 << 22).number()
+    assert text.lengths.tolist() == [2, 1 << 22, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_of_a_gigabyte(tmp_path, packed):
+    path = tmp_path / "text"
+    block = b"word " * (1 << 18)
+    with gzip.open(path, "wb", 1) if packed else open(path, "wb") as file:
+        file.write(b"first line\n")
+        for _ in range((1 << 30) // len(block) + 1):
+            file.write(block)
+    tracemalloc.start()
+    try:
+        for text in (TextFile(path), TextFile(path, memory=1 << 24)):
+            with pytest.raises(ValueError, match=r"text, line 2: .*max_line_bytes"):
+                LanguageModel().fit(text)
+            with pytest.raises(ValueError, match=r"text, line 2: .*max_line_bytes"):
+                list(text)
+        assert tracemalloc.get_traced_memory()[1] < 80 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_marks_and_unknown_words_are_named_by_line(tmp_path):

@@ -1,0 +1,112 @@
+"""A disk without room: an error that names the file, and nothing lost or left behind.
+
+The limit on the size of a file, which is one of the process, stands for the disk: it is
+set in a child, and every write beyond it fails.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sklstruct.exchange import read
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
+
+CHILD = """
+import resource, sys, warnings
+from pathlib import Path
+import numpy as np
+from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.exchange import write
+from sklstruct.hmm import write_max_arpa
+from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import Checkpoint
+from sklstruct.symbols import TextFile
+
+kind, folder = sys.argv[1], Path(sys.argv[2])
+rng = np.random.default_rng(0)
+words = [f"w{i}" for i in range(400)]
+text = [" ".join(rng.choice(words, 12)) for _ in range(1500)]
+small = LanguageModel(KneserNeyLM(discount=0.5), max_depth=1).fit(text[:2])
+large = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2).fit(text)
+path = folder / f"old{kind}"
+(folder / "text").write_text("\\n".join(text * 4))
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+
+def full(call):
+    try:
+        call()
+    except OSError as exc:
+        print(exc.errno, exc.filename, exc)
+    else:
+        print("nothing was raised")
+
+
+if kind.startswith(".arpa"):
+    write(small.backoff_model_, path)
+    limit()
+    full(lambda: write(large.backoff_model_, path))
+elif kind == ".max":
+    write_max_arpa(small.backoff_model_, path)
+    limit()
+    full(lambda: write_max_arpa(large.backoff_model_, path))
+elif kind == ".checkpoint":
+    model = StructuredLogLinearLM(
+        penalty="l2", max_iter=3, checkpoint=Checkpoint(path, interval=0)
+    )
+    lm = LanguageModel(model, max_depth=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lm.fit(text)
+    print(path.read_bytes().hex()[:2000], path.stat().st_size)
+    limit()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = lm.set_params(estimator__max_iter=300).fit(text)
+    print(*{str(w.message) for w in caught if w.category is RuntimeWarning})
+    print(path.read_bytes().hex()[:2000], path.stat().st_size)
+    print(fitted.estimator_.optimality_)
+elif kind == ".runs":
+    limit()
+    reader = TextFile(folder / "text", memory=400_000, folder=folder)
+    full(lambda: LanguageModel(KneserNeyLM(), max_depth=4).fit(reader))
+"""
+
+
+def child(kind, folder):
+    command = [sys.executable, "-P", "-c", CHILD, kind, folder]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("kind", [".arpa", ".arpa.gz", ".max"])
+def test_models(kind, tmp_path):
+    path = tmp_path / f"old{kind}"
+    (said,) = child(kind, tmp_path)
+    assert str(path) in said, said
+    assert sorted(os.listdir(tmp_path)) == [path.name, "text"]
+    if kind != ".max":
+        assert len(read(path).labels.classes) < 40  # the old model, whole
+    else:
+        assert path.read_text().rstrip().endswith("\\end\\")
+
+
+def test_checkpoints(tmp_path):
+    before, warned, after, optimality = child(".checkpoint", tmp_path)
+    assert "the fit goes on" in warned and str(tmp_path / "old.checkpoint") in warned
+    assert after == before
+    assert float(optimality) <= 1e-2
+    assert sorted(os.listdir(tmp_path)) == ["old.checkpoint", "text"]
+
+
+def test_runs(tmp_path):
+    (said,) = child(".runs", tmp_path)
+    assert "no room for" in said and str(tmp_path) in said, said
+    assert os.listdir(tmp_path) == ["text"]
