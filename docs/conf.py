@@ -82,6 +82,7 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
         (
             "perplexity",
             "grid_search",
+            "lam_path",
             "language",
             "pruning",
             "models_differ",
@@ -93,7 +94,7 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     "smoothing": (
         "Smoothing",
         "Probabilities from counts.",
-        ("smoothing", "unigram"),
+        ("smooth", "unigram"),
     ),
     "taxonomies": (
         "Many classes",
