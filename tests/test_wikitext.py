@@ -1,6 +1,9 @@
 """Language models on real text: perplexity, optimality, normalisation."""
 
 import os
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -56,3 +59,57 @@ def test_ids_of_a_file_are_those_of_lists(split):
     assert file.symbols == by_lists.symbols == by_strings.symbols
     np.testing.assert_array_equal(file.tokens, by_lists.tokens)
     np.testing.assert_array_equal(by_strings.tokens, by_lists.tokens)
+
+
+BEST = """
+    import os, signal, sys, time
+    import numpy as np
+    from sklstruct.language_model import LanguageModel
+    from sklstruct.loglinear import Checkpoint
+    from sklstruct.symbols import TextFile
+
+    data, folder = sys.argv[1:]
+    lines = list(TextFile(os.path.join(data, "wikitext-2", "train.txt.gz")))[:3000]
+    test = lines[2700:]
+
+    def log_proba(checkpoint):
+        model = LanguageModel("best", max_depth=6, checkpoint=checkpoint)
+        return np.concatenate(model.fit(lines[:2700]).token_log_proba(test))
+
+    begin = time.perf_counter()
+    whole = log_proba(None)
+    seconds = time.perf_counter() - begin
+    for share in (0.3, 0.5, 0.5, None):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                begin = time.perf_counter()
+                here = log_proba(Checkpoint(folder, interval=1))
+                took = time.perf_counter() - begin
+                print(f"whole {seconds:.1f} s, the last run {took:.1f} s", flush=True)
+                code = 0 if np.array_equal(here, whole) and took < seconds else 2
+            finally:
+                os._exit(code)
+        if share is not None:
+            time.sleep(share * seconds)
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) == (share is not None), status
+    assert os.WEXITSTATUS(status) == 0, status
+    print(len(os.listdir(folder)), "files")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_the_best_model_goes_on_after_kills(tmp_path):
+    """Killed (-9) three times, it is bit by bit the model that was not."""
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BEST), DATA, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    print(ran.stdout)

@@ -251,14 +251,19 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are no held-out sentences, `weights` or half-lives are none, or
-            the base has no classes for "base".
+            If there are no held-out sentences, or some that nothing is chosen on,
+            `weights` or half-lives are none, or the base has no classes for "base".
         TypeError
             If `base` is no LanguageModel.
         """
         half_lives = self._half_lives()
         parts, of_parts = self._name_parts(half_lives)
         given = self._given_weights(parts)
+        if given is not None and X_val is not None:
+            raise ValueError(
+                "X_val: weights are given, and nothing is chosen on held-out "
+                "sentences; leave it out"
+            )
         base = _melted(self.base)
         if not isinstance(base, LanguageModel):
             raise TypeError(
@@ -274,11 +279,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             train = sentences
         self.base_ = base if frozen else clone(base).fit(train)
         check_is_fitted(self.base_)
-        self.half_lives_, self.part_names_, self._order_of_part = (
-            half_lives,
-            parts,
-            of_parts,
-        )
+        self.half_lives_, self.part_names_ = half_lives, parts
+        self._order_of_part = of_parts
         self._clustering = self._fit_classes(sentences)
         self.class_of_ = self._classes_of_vocabulary()
         self.weights_ = self.gate_coef_ = None

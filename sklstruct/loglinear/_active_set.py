@@ -144,7 +144,7 @@ def grow(
                 n_iter += len(result.history)
                 start = tree.extend(loss, bound, result.w)
                 if start is None:
-                    start = result.w, result.w
+                    start = (result.w,)
                     break
     return tree.grown(loss, result, objectives, n_iter)
 

@@ -50,10 +50,11 @@ class _Coordinate(NamedTuple):
     depth: int | None
 
     def of(self, settings: Settings) -> float:
-        value = self._holder(settings)
+        value = self.held_by(settings)
         return float(value if self.depth is None else value[self.depth])
 
-    def _holder(self, settings):
+    def held_by(self, settings: Settings) -> Any:
+        """The parameter, a number or one a depth."""
         if self.name == "gamma":
             return settings.penalty.gamma
         return getattr(settings, self.name)
@@ -61,9 +62,9 @@ class _Coordinate(NamedTuple):
     def scaled(self, settings: Settings, factor: float) -> Settings:
         """The settings with this number times the factor, to its power."""
         if self.depth is None:
-            value = self._holder(settings) * factor ** POWERS[self.name]
+            value = self.held_by(settings) * factor ** POWERS[self.name]
         else:
-            value = np.array(self._holder(settings), dtype=np.float64)
+            value = np.array(self.held_by(settings), dtype=np.float64)
             value[self.depth] *= factor
         if self.name == "gamma":
             return settings._replace(
@@ -459,7 +460,7 @@ class _Search:
         out = []
         for name in self.model._searched():
             one = _Coordinate(name, None)
-            value = one._holder(settings)
+            value = one.held_by(settings)
             split = (
                 [one] if np.ndim(value) == 0 else [_Coordinate(name, k) for k in depths]
             )

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .._checks import physical_memory
+from .._checks import check_count, physical_memory
 from ..context_tree import Pairs
 
 # Solutions that are kept for one tree.
@@ -30,6 +30,14 @@ class Solution(NamedTuple):
     strength: np.ndarray  # by depth, for a lam of 1
     lam: float
     w: np.ndarray
+
+    def differs_in_lam(self, other: Solution) -> bool:
+        """Whether only `lam` and the weights may be others."""
+        return (
+            self.kind == other.kind
+            and np.array_equal(self.beta, other.beta)
+            and np.allclose(self.strength, other.strength, rtol=1e-12, atol=0.0)
+        )
 
 
 class _Entry:
@@ -98,15 +106,10 @@ class FitMemory:
 
     def __init__(self, max_bytes: int | None = None) -> None:
         if max_bytes is None:
-            limit = physical_memory() / 4
-        elif isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
-            raise ValueError(f"max_bytes must be an integer or None, got {max_bytes!r}")
-        elif max_bytes < 0:
-            raise ValueError(f"max_bytes must be at least 0, got {max_bytes}")
+            self._limit = physical_memory() / 4
         else:
-            limit = max_bytes
+            self._limit = check_count("max_bytes", max_bytes, 0)
         self.max_bytes = max_bytes
-        self._limit = limit
         self._begin(uuid4().hex)
 
     def _begin(self, name):
@@ -164,8 +167,12 @@ class FitMemory:
             if entry is None:
                 return
             solution.w.flags.writeable = False
-            same = [s for s in entry.solutions if not _same(s, solution)]
-            entry.solutions = [*same, solution][-_SOLUTIONS:]
+            others = [
+                s
+                for s in entry.solutions
+                if s.lam != solution.lam or not s.differs_in_lam(solution)
+            ]
+            entry.solutions = [*others, solution][-_SOLUTIONS:]
         self._drop()
 
     def solutions(self, pairs: Pairs) -> list[Solution]:
@@ -244,12 +251,3 @@ def _arrays(pairs):
     tree = pairs.tree
     arrays = [pairs.ptr, pairs.target, pairs.parent]
     return [*arrays, tree.parent, tree.symbol, tree.child_ptr, tree.level_ptr]
-
-
-def _same(a, b):
-    return (
-        a.kind == b.kind
-        and a.lam == b.lam
-        and np.array_equal(a.beta, b.beta)
-        and np.allclose(a.strength, b.strength, rtol=1e-12, atol=0.0)
-    )

@@ -198,9 +198,7 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
                     lambda *_: False,
                 )  # fmt: skip
             w = result.w.copy()
-            before = [
-                *before[-1:], self._solution(problem, now, w)
-            ]  # fmt: skip
+            before = [*before[-1:], self._solution(problem, now, w)]
             fits.append(self._fit_of(loss, result, lam))
         self.path_ = LamPath(
             pairs, count, problem.beta_by_depth, Labels(self.classes_, None), fits,
@@ -249,7 +247,8 @@ def _unigrams(problem, loss, bound):
 def _fitter(estimator):
     """(a clone whose log-linear model is a fitter, the fitter)."""
     if isinstance(estimator, StructuredLogLinearLM):
-        return (fitter := _PathFitter(**_parameters(estimator))), fitter
+        fitter = _PathFitter(**_parameters(estimator))
+        return fitter, fitter
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(
             "estimator must be a StructuredLogLinearLM, or hold one, as a "

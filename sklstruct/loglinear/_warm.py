@@ -44,13 +44,7 @@ def warm_weights(
         finite.
     """
     lam = wanted.lam
-    near = [
-        s
-        for s in solutions
-        if s.kind == wanted.kind
-        and np.array_equal(s.beta, wanted.beta)
-        and np.allclose(s.strength, wanted.strength, rtol=1e-12, atol=0.0)
-    ]
+    near = [s for s in solutions if s.differs_in_lam(wanted)]
     if not near:
         return None
     near.sort(key=lambda s: abs(_log(s.lam) - _log(lam)))

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -67,14 +68,12 @@ def kill_after(monkeypatch, n_saves):
     monkeypatch.setattr(Keeper, "save", killing)
 
 
-@pytest.mark.parametrize("fit", FITS)
-def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
-    settings = {"tol": 1e-2, **FITS[fit]}
-    whole = estimator(**settings).fit(*data())
+def goes_on(make, tmp_path, monkeypatch):
+    """Fits that are ended early, of the model that `make` gives, go on bit by bit."""
+    whole = make().fit(*data())
     assert whole.n_iter_ > 7
     for n_saves in (1, 2, 7):
-        checkpoint = Checkpoint(tmp_path / str(n_saves), interval=0)
-        model = estimator(**settings, checkpoint=checkpoint)
+        model = make(checkpoint=Checkpoint(tmp_path / str(n_saves), interval=0))
         with monkeypatch.context() as patch:
             kill_after(patch, n_saves)
             with pytest.raises(Killed):
@@ -86,6 +85,12 @@ def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
     # Again from the last checkpoint, an iteration or two from the end.
     model.fit(*data())
     assert np.array_equal(model.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
+    settings = {"tol": 1e-2, **FITS[fit]}
+    goes_on(partial(estimator, **settings), tmp_path, monkeypatch)
 
 
 def test_other_tol_and_max_iter_go_on(tmp_path):
@@ -230,22 +235,7 @@ def backwards(X):
 
 @pytest.mark.parametrize("lam", [0.4, 1e-3])
 def test_joint_goes_on_bit_by_bit(lam, tmp_path, monkeypatch):
-    settings = {"lam": lam, "tol": 1e-2}
-    whole = joint(**settings).fit(*data())
-    assert whole.n_iter_ > 7
-    for n_saves in (1, 2, 7):
-        checkpoint = Checkpoint(tmp_path / str(n_saves), interval=0)
-        model = joint(**settings, checkpoint=checkpoint)
-        with monkeypatch.context() as patch:
-            kill_after(patch, n_saves)
-            with pytest.raises(Killed):
-                model.fit(*data())
-        model.fit(*data())
-        assert np.array_equal(model.coef_, whole.coef_)
-        assert np.array_equal(model.objective_, whole.objective_)
-        assert model.optimality_ == whole.optimality_
-    model.fit(*data())
-    assert np.array_equal(model.coef_, whole.coef_)
+    goes_on(partial(joint, lam=lam), tmp_path, monkeypatch)
 
 
 def test_joint_other_tol_and_max_iter_go_on(tmp_path):
