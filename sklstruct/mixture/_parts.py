@@ -185,6 +185,23 @@ class Part(ABC):
     ) -> list[Model]:
         """A model for each group."""
 
+    def _fit_groups(
+        self, fit_group: Callable[[Samples, int], Model], samples: Samples, sizes
+    ) -> list[Model]:
+        """A model for each group, in threads; uniform where it has no samples."""
+        models: list[Model] = [UniformModel(int(n)) for n in sizes]
+
+        def one(item):
+            g, rows = item
+            models[g] = fit_group(samples.select(rows), int(sizes[g]))
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with ThreadMap(self.n_jobs) as parallel:
+                parallel(one, list(by_group(samples.group, sizes.size)))
+        _warn_once(caught, int(sizes.size))
+        return models
+
 
 class EstimatorPart(Part):
     """Any classifier, at the end of a pipeline or alone.
@@ -223,18 +240,7 @@ class EstimatorPart(Part):
         held_out: Samples | None = None,
         like: list[Model] | None = None,
     ) -> list[Model]:
-        models: list[Model] = [UniformModel(int(n)) for n in sizes]
-
-        def one(item):
-            g, rows = item
-            here = samples.select(rows)
-            models[g] = self._fit_group(here, int(sizes[g]))
-
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with ThreadMap(self.n_jobs) as parallel:
-                parallel(one, list(by_group(samples.group, sizes.size)))
-        _warn_once(caught, int(sizes.size))
+        models = self._fit_groups(self._fit_group, samples, sizes)
         if self.facts:
             # One gate serves all groups.
             depths = max((m.fact_depths for m in models), default=())
@@ -298,25 +304,18 @@ class JointPart(Part):
         held_out: Samples | None = None,
         like: list[Model] | None = None,
     ) -> list[Model]:
-        models: list[Model] = [UniformModel(int(n)) for n in sizes]
         # Threads go over the models, or over the shards of the only one.
         estimator = clone(self.estimator)
         if sizes.size == 1 and estimator.n_jobs is None:
             estimator.set_params(n_jobs=self.n_jobs)
 
-        def one(item):
-            g, rows = item
-            here = samples.select(rows)
+        def fit_group(here, n_outcomes):
             fitted = clone(estimator).fit_ids(
-                here.contexts, here.outcome, self.n_symbols, int(sizes[g]), here.weight
+                here.contexts, here.outcome, self.n_symbols, n_outcomes, here.weight
             )
-            models[g] = JointModel(fitted.joint_, self.facts)
+            return JointModel(fitted.joint_, self.facts)
 
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with ThreadMap(self.n_jobs) as parallel:
-                parallel(one, list(by_group(samples.group, sizes.size)))
-        _warn_once(caught, int(sizes.size))
+        models = self._fit_groups(fit_group, samples, sizes)
         if self.facts:
             depths = [m.fact_depths for m in models if isinstance(m, JointModel)]
             depths = tuple(np.max(depths, axis=0).tolist())
@@ -442,4 +441,4 @@ def _warn_once(caught, n_groups):
         text = str(some[0].message)
         if len(some) > 1:
             text = f"{len(some)} warnings in {n_groups} models, the first: {text}"
-        warnings.warn(text, category, stacklevel=3)
+        warnings.warn(text, category, stacklevel=4)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX, physical_memory
+from .._checks import INT32_MAX, check_count, physical_memory
 from .._files import COMPRESSIONS, DamagedData, open_read
 from . import _text_fast as _fast
 
@@ -477,8 +477,7 @@ class TextFile:
             Every line is in one of them; those of a part begin within a range of bytes
             of one file. Messages count lines from there.
         """
-        if n_bytes < 1:
-            raise ValueError(f"n_bytes must be at least 1, got {n_bytes}")
+        n_bytes = check_count("n_bytes", n_bytes, 1)
         parts = []
         for path in self.paths:
             with open(path, "rb") as file:
