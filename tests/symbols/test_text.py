@@ -383,7 +383,7 @@ def test_split_files_have_every_line_once(tmp_path, n_bytes, end):
         assert [list(part) for part in again] == [list(part) for part in parts]
     if n_bytes < 10**6:
         assert len(parts) > 3
-    with pytest.raises(ValueError, match="n_bytes must be at least 1"):
+    with pytest.raises(ValueError, match="n_bytes must be an integer of at least 1"):
         whole.split(0)
 
 
