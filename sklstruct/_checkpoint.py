@@ -97,6 +97,8 @@ class Checkpoint(BaseEstimator):
         checkpoint._validate_params()
         if not math.isfinite(checkpoint.interval):
             raise ValueError(f"interval must be finite, got {checkpoint.interval}")
+        if not os.fspath(checkpoint.path):
+            raise ValueError("checkpoint is an empty path; name a file or a folder")
         path = os.path.abspath(os.fspath(checkpoint.path))
         if not os.path.isdir(os.path.dirname(path)):
             raise FileNotFoundError(2, "the folder of checkpoint does not exist", path)

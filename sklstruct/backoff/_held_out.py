@@ -15,7 +15,7 @@ from .._compat import Interval, _check_sample_weight
 from .._docs import shared_docs
 from ..context_tree import Pairs, expand_pairs
 from ..symbols import Labels
-from ..symbols._encoding import encode
+from ..symbols._encoding import encode, plain
 from ._estimator import SAMPLES, BackoffClassifier
 from ._model import BackoffModel
 
@@ -247,8 +247,9 @@ class HeldOutClassifier(BackoffClassifier):
             if (target < 0).any():
                 i = int(np.argmax(target < 0))
                 raise ValueError(
-                    f"y_val[{i}] = {y[i]!r} is not among the {self.classes_.size} "
-                    "classes of y; add it to classes, or leave such samples out"
+                    f"y_val[{i}] = {plain(y[i])!r} is not among the "
+                    f"{self.classes_.size} classes of y; add it to classes, or "
+                    "leave such samples out"
                 )
             if weight is not None:
                 weight = _check_sample_weight(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from .._checks import check_total
 from .._compat import _check_sample_weight
 from ..symbols import Labels
-from ..symbols._encoding import encode_labels
+from ..symbols._encoding import encode_labels, plain
 
 
 class BackoffMixin(ClassifierMixin):
@@ -102,7 +102,7 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     if (target < 0).any():
         i = int(np.argmax(target < 0))
         raise ValueError(
-            f"y[{i}] = {y[i]!r} is not among the {found.size} symbols of the "
+            f"y[{i}] = {plain(y[i])!r} is not among the {found.size} symbols of the "
             "parameter classes; add it, or map such targets to an unknown-word symbol "
             "first"
         )

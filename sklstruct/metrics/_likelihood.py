@@ -18,6 +18,7 @@ from .._checks import check_total
 from .._compat import _check_sample_weight
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
+from ..symbols._encoding import plain
 
 
 class TargetCounts(NamedTuple):
@@ -89,7 +90,9 @@ def _total(estimator, X, y, sample_weight, unknown):
     if unknown == "error":
         if counts.unknown:
             i = int(np.argmax(missing))
-            what = "" if y is None else f", the first is y[{i}] = {np.asarray(y)[i]!r}"
+            what = ""
+            if y is not None:
+                what = f", the first is y[{i}] = {plain(np.asarray(y)[i])!r}"
             raise ValueError(
                 f"{int(missing.sum())} targets are unknown to the estimator{what}. Fix "
                 "its classes (parameter classes or vocabulary), or choose "

@@ -45,6 +45,11 @@ def label_array(values: Any) -> np.ndarray:
     return array
 
 
+def plain(symbol: Any) -> Any:
+    """A symbol as Python writes it: 7 and not np.int64(7)."""
+    return symbol.item() if isinstance(symbol, np.generic) else symbol
+
+
 def sliding_base(windows: np.ndarray) -> np.ndarray | None:
     """The 1-D array below a sliding-window view, or None.
 

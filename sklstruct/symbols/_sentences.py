@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _text_fast as _fast
-from ._encoding import object_array
+from ._encoding import object_array, plain
 from ._labels import Labels
 from ._text import (
     NumberedText,
@@ -281,7 +281,7 @@ class SentenceEncoder:
         found = words[lost[words]]
         if not found.size:
             return None
-        return text.where_is(found[0]), text.symbols[found[0]]
+        return text.where_is(found[0]), plain(text.symbols[found[0]])
 
     def __getstate__(self):
         return {k: v for k, v in self.__dict__.items() if k != "_code"}

@@ -86,7 +86,7 @@ def test_closed_classes(how):
     whole = KneserNeyLM(discount=0.6, classes=classes).fit(X, y)
     model.partial_fit(X[:50], y[:50], **given)
     assert model.classes_.tolist() == classes.tolist()
-    with pytest.raises(ValueError, match="not among the"):
+    with pytest.raises(ValueError, match=r"^y\[0\] = '?\w+'? is not among the"):
         model.partial_fit(X[:1], ["new"])
     with pytest.raises(ValueError, match="classes must be those of the first call"):
         model.partial_fit(X[:1], y[:1], classes=["a", "b"])

@@ -211,6 +211,8 @@ def test_refused_before_any_work(tmp_path):
         estimator(solver=OldSolver(), checkpoint=path).fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
         estimator(checkpoint=tmp_path / "no" / "fit").fit(*data())
+    with pytest.raises(ValueError, match="checkpoint is an empty path"):
+        estimator(checkpoint="").fit(*data())
     for interval in (-1, np.nan, np.inf, "often"):
         with pytest.raises(ValueError, match="interval"):
             estimator(checkpoint=Checkpoint(path, interval)).fit(*data())
