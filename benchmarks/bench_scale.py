@@ -30,9 +30,14 @@ has 8 cores, 64 GB and a network of 1 GB a second; a pair of the log-linear mode
 
 Cases "cluster": a text on two workers of a Dask cluster on this machine, processes of
 one thread, and then in one process of one thread. Seconds are those of a clock, from
-the file to the model at the client; memory is the peak of the client and of the larger
-worker. Bytes are those of the arrays that shards and client exchange in an iteration
-(or, for models of counts, in all); differences those of the two models.
+the file to the model at the client, which reaches the workers directly; the workers
+have started and imported the package before. Memory is the peak of the client and of
+the larger worker. Bytes are those of the arrays that shards and client exchange in an
+iteration (or, for models of counts, in all); differences those of the two models.
+
+Cases "shards": modified Kneser-Ney that stays on the two workers and is written from
+them as an ARPA file; also for `SKLSTRUCT_SAMPLED`. The scheduler is a thread of the
+client's process. For the smaller texts the file is compared with that of one process.
 
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all; log-linear models with the solver that is the default and
@@ -43,6 +48,8 @@ the test text.
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import functools
 import gzip
 import os
@@ -53,6 +60,7 @@ import sys
 import tempfile
 import threading
 import time
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -97,6 +105,10 @@ def cases():
         for name in ("modified Kneser-Ney", "l2", "l2, stochastic")
     ]
     out += [
+        {"part": "shards", "text": text} | ({"slow": True} if text != TEXTS[0] else {})
+        for text in ("WikiText-2", "large", "sampled")
+    ]
+    out += [
         {"part": "cluster", "text": text, "model": model}
         | ({"slow": True} if text == "large" else {})
         for text in ("WikiText-2", "large")
@@ -131,25 +143,86 @@ def run(case):
     return PARTS[case["part"]](case)
 
 
-def on_cluster(case):
+@contextlib.contextmanager
+def two_workers(folder):
+    """The client of a cluster of two processes that have imported the package."""
     import distributed
 
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            memory_limit=0,
+            dashboard_address=":0",
+            local_directory=folder,
+        ) as cluster,
+        distributed.Client(cluster, direct_to_workers=True) as client,
+    ):
+        client.run(peak_mb)
+        client.run(import_module, DaskLanguageModel.__module__)
+        yield client
+
+
+def sent_bytes(dask_worker):
+    return dask_worker.transfer_outgoing_bytes_total
+
+
+def shards(case):
+    with tempfile.TemporaryDirectory() as folder:
+        if case["text"] == "sampled":
+            path, n_words = sampled_text(), None
+        else:
+            path, n_words = text_file(case["text"], folder)
+        arpa = Path(folder, "model.arpa")
+        before = peak_mb()
+        with two_workers(folder) as client:
+            lm = DaskLanguageModel(KneserNeyLM(), max_depth=DEPTH, gather=False)
+            fit = timed(lm.fit, TextFile(path), repeats=1)
+            fit_mb = max(client.run(peak_mb).values())
+            moved = sum(client.run(sent_bytes).values())
+            write = timed(lambda: lm.to_arpa(arpa), repeats=1)
+            worker_mb = max(client.run(peak_mb).values())
+            figures = {
+                "words": n_words,
+                "pairs": sum(n for _, _, n in lm.shard_sizes_) - lm.vocabulary_.size,
+                "larger_shard": max(n for _, _, n in lm.shard_sizes_),
+                "fit_seconds": fit.wall,
+                "arpa_seconds": write.wall,
+                "arpa_gb": arpa.stat().st_size / 1e9,
+                "client_before_mb": before,
+                "client_mb": peak_mb(),
+                "worker_fit_mb": fit_mb,
+                "worker_mb": worker_mb,
+                "moved_mb": moved / 1e6,
+                "exchanged_mb": lm.n_bytes_exchanged_ / 1e6,
+            }
+        if case["text"] != "sampled":
+            one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
+            figures["one_seconds"] = timed(one.fit, TextFile(path), repeats=1).wall
+            whole = Path(folder, "one.arpa")
+            figures["one_arpa_seconds"] = timed(
+                lambda: one.to_arpa(whole), repeats=1
+            ).wall
+            same = filecmp.cmp(arpa, whole, shallow=False)
+            figures["equal"] = "yes" if same else "no"
+    return figures
+
+
+def sampled_text():
+    source = os.environ.get("SKLSTRUCT_SAMPLED")
+    if not source:
+        sys.exit("set SKLSTRUCT_SAMPLED to a text made by _sampled_text.py to run this")
+    return source
+
+
+def on_cluster(case):
     estimator = KneserNeyLM()
     if case["model"] in PENALTIES:
         name = case["model"]
         estimator = StructuredLogLinearLM(penalty=name, **PENALTIES[name])
     with tempfile.TemporaryDirectory() as folder:
         path, n_words = text_file(case["text"], folder)
-        with (
-            distributed.LocalCluster(
-                n_workers=2,
-                threads_per_worker=1,
-                memory_limit=0,
-                dashboard_address=":0",
-                local_directory=folder,
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with two_workers(folder) as client:
             many = DaskLanguageModel(estimator, max_depth=DEPTH)
             fit = timed(many.fit, TextFile(path), repeats=1)
             worker_mb = max(client.run(peak_mb).values())
@@ -253,9 +326,7 @@ class OwnMemory(threading.Thread):
 
 
 def memory(case):
-    source = os.environ.get("SKLSTRUCT_SAMPLED")
-    if not source:
-        sys.exit("set SKLSTRUCT_SAMPLED to a text made by _sampled_text.py to run this")
+    source = sampled_text()
     lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
     text = TextFile(source, memory=case["memory_gb"] * 2**30)
     counted = []
@@ -480,6 +551,7 @@ PARTS = {
     "paper": paper,
     "online": online,
     "cluster": on_cluster,
+    "shards": shards,
 }
 
 if __name__ == "__main__":

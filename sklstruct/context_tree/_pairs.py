@@ -500,6 +500,12 @@ class Pairs:
 
     __hash__ = None
 
+    def __sizeof__(self):
+        # What a cluster plans with.
+        size = object.__sizeof__(self) + self.tree.__sizeof__()
+        size += self.ptr.nbytes + self.target.nbytes
+        return size + (self.parent.nbytes if self.has_parents else 0)
+
     def __repr__(self):
         return (
             f"<Pairs: {self.n_pairs} pairs of {self.tree.n_nodes} contexts and "

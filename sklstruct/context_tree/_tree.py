@@ -634,6 +634,11 @@ class ContextTree:
     def __getstate__(self):
         return {**self.__dict__, "_cache": {}}
 
+    def __sizeof__(self):
+        # What a cluster plans with.
+        arrays = [x for x in vars(self).values() if isinstance(x, np.ndarray)]
+        return object.__sizeof__(self) + sum(x.nbytes for x in arrays)
+
     def __repr__(self):
         kind = "trie" if self.span is None else "collapsed tree"
         return (

@@ -55,6 +55,10 @@ class NumberedText:
     ) -> None:
         self.tokens, self.symbols, self.where = tokens, symbols, where
 
+    def __sizeof__(self) -> int:
+        # What a cluster plans with; a symbol is some 60 bytes.
+        return object.__sizeof__(self) + self.tokens.nbytes + 60 * len(self.symbols)
+
     @cached_property
     def starts(self) -> np.ndarray:
         """(n_sentences,) position before each sentence."""

@@ -1,5 +1,6 @@
 """DaskLanguageModel on local clusters."""
 
+import filecmp
 import gc
 import io
 import os
@@ -15,6 +16,7 @@ import joblib
 import numpy as np
 import pytest
 from _callbacks import StopAfter
+from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -138,7 +140,9 @@ def test_the_number_of_workers_does_not_matter(client):
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
         ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as other,
+        distributed.Client(
+            cluster, set_as_default=False, direct_to_workers=True
+        ) as other,
     ):
         again = model.set_params(client=other).fit(text).estimator_.coef_
     assert worker.status.name == "running"
@@ -690,6 +694,17 @@ def test_a_client_by_its_address(client):
     assert pickle.loads(pickle.dumps(model)).client == client.scheduler.address
 
 
+def test_dask_knows_how_large_counts_are():
+    """The scheduler moves and spills by it."""
+    from dask.sizeof import sizeof
+
+    counted = WittenBellLM().count_tokens(
+        np.arange(-1, 999, dtype=np.int32), 3, Labels.of_ids(999, 999)
+    )
+    size = len(pickle.dumps(counted, protocol=5))
+    assert 0.8 * size < sizeof(counted) < 1.2 * size
+
+
 def test_clones_share_the_client_and_pickles_have_none(client):
     model = DaskLanguageModel(WittenBellLM(), client=client, n_shards=2)
     assert clone(model).client is client
@@ -769,6 +784,63 @@ def test_a_worker_process_that_is_killed(monkeypatch):
         got = model.fit(text)
         assert got.n_lost_shards_ >= 1
         np.testing.assert_array_equal(got.estimator_.coef_, want.coef_)
+
+
+@pytest.mark.slow
+def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
+    from sklstruct.distributed import _arpa
+    from sklstruct.distributed._cluster import ShardDriver
+
+    monkeypatch.setattr(_arpa, "_MOST_LINES", 100)
+    path, begin, seen = tmp_path / "model.arpa", ShardDriver.begin, []
+
+    def killing(driver, k, *question):
+        if question[:2] == ("arpa", "lines"):
+            seen.append(k)
+            if len(seen) == 9:
+                kill_a_worker(driver)
+        return begin(driver, k, *question)
+
+    monkeypatch.setattr(ShardDriver, "begin", killing)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        model = DaskLanguageModel(
+            WittenBellLM(), max_depth=3, client=client, n_shards=2, gather=False
+        ).fit(sentences())
+        model.to_arpa(path)
+        assert model._remote.driver.n_losses >= 1
+    one = LanguageModel(WittenBellLM(), max_depth=3).fit(sentences())
+    assert path.read_bytes() == arpa(one)
+
+
+@pytest.mark.slow
+def test_wikitext_on_two_processes(tmp_path):
+    """A model of counts is equal bit by bit, and its file; an objective to 1e-8."""
+    text = wikitext("train")
+    l2 = StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        counted = DaskLanguageModel(KneserNeyLM(), client=client, gather=False)
+        counted.fit(text).to_arpa(tmp_path / "shards.arpa")
+        counted.compute()
+        many = DaskLanguageModel(l2, client=client).fit(text)
+    one = LanguageModel(KneserNeyLM()).fit(text)
+    same_model(one, counted, exact=True)
+    one.to_arpa(tmp_path / "one.arpa")
+    assert filecmp.cmp(tmp_path / "shards.arpa", tmp_path / "one.arpa", shallow=False)
+    one = LanguageModel(l2).fit(text)
+    np.testing.assert_allclose(
+        many.estimator_.objective_, one.estimator_.objective_, rtol=1e-8
+    )
+    same_model(one, many, exact=False)
 
 
 CLUSTER = """
