@@ -80,4 +80,7 @@ def draw_fold(code: NDArray, rng: RandomState) -> NDArray:
     _, kept = np.unique(code[shuffled], return_index=True)
     free = np.ones(n, dtype=bool)
     free[kept] = False
-    return np.sort(shuffled[free][:size]).astype(np.int32)
+    # the last ones: the first that are free are the second samples of their classes,
+    # which says that the class is frequent
+    drawn = shuffled[free]
+    return np.sort(drawn[max(drawn.size - size, 0) :]).astype(np.int32)

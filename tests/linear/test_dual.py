@@ -188,6 +188,18 @@ def test_fold_leaves_a_sample_of_every_class():
         assert (np.diff(held) > 0).all()
 
 
+def test_fold_has_its_share_of_rare_classes():
+    # a third of the samples are of one class, the others of 1 000 classes with two
+    code = np.repeat(np.arange(1001), [1000] + [2] * 1000)
+    rare = np.concatenate(
+        [code[draw_fold(code, np.random.RandomState(seed))] > 0 for seed in range(20)]
+    )
+    assert rare.size == 20 * 300
+    # a rare sample of the fold needs its twin outside: 0.95 of the chance of others
+    expected = 2 * 0.95 / (2 * 0.95 + 1)
+    assert abs(rare.mean() - expected) < 4 * np.sqrt(expected / 3 / rare.size)
+
+
 def test_scale_minimises_the_log_loss():
     rng = np.random.default_rng(0)
     g, target = rng.normal(size=(500, 4)), rng.integers(0, 4, 500)
