@@ -30,6 +30,7 @@ enum { SKLSTRUCT_STRIDE = 16 };
  * adds the running sums of a product up one by one, or keeps them in memory: two to
  * four times the time of what is here. */
 #define SKLSTRUCT_VECTORS
+typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #endif

@@ -291,10 +291,15 @@ class DualNodes:
         """What the members of the fold meet in tree t: `Evidence`."""
         forest, role = self.forest, self.role
         _, X, code, weight = self._fold
-        width = int(np.diff(forest.tree_ptr)[t])
-        n = min(code.size, max(200, _FOLD_SIZE // width))
+        root, end = forest.tree_ptr[t : t + 2].tolist()
+        # columns are for leaves and what is above them, not for thousands of classes
+        kept = root + np.flatnonzero(role[root:end] != ROLES["class"])
+        width = kept.size
+        column_of = np.full(end - root, -1)
+        column_of[kept - root] = np.arange(width)
+        wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
+        n = min(code.size, max(200, _FOLD_SIZE // max(width, n_leaves * wide)))
         X, code, weight = X[:n], code[:n], weight[:n]
-        root = int(forest.tree_ptr[t])
         of_node = {int(v): i for i, v in enumerate(models)}
         beam = _BEAM * n_leaves
 
@@ -320,7 +325,7 @@ class DualNodes:
         pending = np.zeros((n, width), dtype=bool)
         level = [root] if role[root] == ROLES["route"] else []
         while level:
-            columns = np.array(level) - root
+            columns = column_of[np.array(level) - root]
             chosen = route[:, columns] > -np.inf
             if len(level) > beam:
                 order = np.argsort(-route[:, columns], axis=1, kind="stable")
@@ -338,10 +343,10 @@ class DualNodes:
                     g = inside(v, who)
                     if self.loss == "log_loss":
                         g = g - np.logaddexp.reduce(g, axis=1, keepdims=True)
-                    route[who, a - root : a - root + m] = (
-                        route[who, v - root][:, None] + g
-                    )
-                    route[who, v - root] = -np.inf
+                    # siblings are side by side
+                    first, above = column_of[a - root], column_of[v - root]
+                    route[who, first : first + m] = route[who, above][:, None] + g
+                    route[who, above] = -np.inf
                 below += [
                     u for u in range(a, a + m) if role[u] == ROLES["route"]
                 ]  # fmt: skip
@@ -349,9 +354,9 @@ class DualNodes:
         # leaves and pending nodes are what has a route now
         column = np.flatnonzero((route > -np.inf).any(axis=0))
         route, pending = route[:, column], pending[:, column]
-        place = np.full(width, -1)
-        place[column] = np.arange(column.size)
-        node = column + root
+        node = kept[column]
+        place = np.full(end - root, -1)
+        place[node - root] = np.arange(column.size)
         leaf = (role[node] == ROLES["leaf"]) | (role[node] == ROLES["single"])
         ranked = np.where(leaf[None, :], route, -np.inf)
         b = min(n_leaves, column.size)
@@ -376,7 +381,6 @@ class DualNodes:
                 break
             own[~ok] = forest.parent[own[~ok]]
         own = place[own - root]
-        wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
         g_in = np.full((n, b, wide), -np.inf)
         g_own = np.full((n, wide), -np.inf)
         for v in np.union1d(node[looked[looked >= 0]], mine[several]).tolist():
@@ -434,11 +438,11 @@ class DualNodes:
             n,
             self.weights.lanes,
             n_classes,
-            np.empty((3, n)),
+            np.empty((5, n)),
             np.empty((3, n), dtype=np.int32),
             np.zeros(n, dtype=np.int8),
             np.empty(self.weights.lanes, dtype=np.float32),
-            np.empty((4, wide + 1)),
+            np.empty((5, wide + 1)),
             np.empty(n_classes),
             np.empty(Desk.ranked_bytes(n), dtype=np.int8),
         )

@@ -21,7 +21,11 @@ the class with the largest bound are looked into until it is no bound. For the b
 class alone few bounds are needed: a class that a tree has looked at has at most its
 probability there and the largest ones of the other trees, and is left out where that
 is less than the best so far; classes that no tree has looked at have at most the sum
-of the largest masses.
+of the largest masses of leaves that are left, which are looked into, largest first,
+until that is less too.
+
+A leaf's weights, and those of the next sample at the root, are found and asked for
+before they are needed, while others are added up (`_weights.h`).
 
 Cost of a sample: the stored weights of its features at the routing nodes and at b
 leaves a tree, and n_classes steps where k > 1.
@@ -34,11 +38,19 @@ from libc.stdlib cimport qsort
 
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
-    Nodes, Rows, sklstruct_node_scores, sklstruct_weights)
+    Nodes, Rows, sklstruct_find, sklstruct_met, sklstruct_node_scores,
+    sklstruct_reach, sklstruct_weights)
 
 cdef extern from "_vector.h" nogil:
     double sklstruct_exp_sum(
         Py_ssize_t n, const double* u, double top, double* e) noexcept
+
+cdef extern from "_evidence.h" nogil:
+    void sklstruct_hinge_evidence(
+        Py_ssize_t n, const float* z, double beyond, double* a) noexcept
+    double sklstruct_scaled(Py_ssize_t n, double* a, double w) noexcept
+    void sklstruct_less(
+        Py_ssize_t n, const double* a, double total, double* out) noexcept
 
 cdef enum:
     # What nodes are.
@@ -51,7 +63,10 @@ cdef enum:
     PENDING = 1
     REACHED = 2
     OPEN = 3    # looked into
-    SCALARS = 5  # w_r, w_l, eta, c, c' of a tree
+    ASKED = 4    # leaves whose weights are asked for at once
+    # Leaves of all trees that the best class of several is looked for in, beyond the
+    # first, before bounds of all classes are made.
+    MOST_LOOKS = 64
 
 ROLES = {"route": ROUTE, "leaf": LEAF, "single": SINGLE, "class": CLASS}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
@@ -83,6 +98,8 @@ cdef class Desk:
     cdef double[::1] route      # (n_nodes,) R
     cdef double[::1] mass       # (n_nodes,) log of the probability
     cdef double[::1] value      # (n_nodes,) log P(y | l) at the nodes of classes
+    cdef double[::1] list       # (n_nodes,) masses of the items, and their room
+    cdef double[::1] list_room
     cdef int8_t[::1] state      # (n_nodes,)
     cdef int32_t[::1] touched   # (n_nodes,) nodes whose state is to be reset
     cdef Py_ssize_t n_touched
@@ -95,18 +112,30 @@ cdef class Desk:
     cdef double[::1] bound      # (n_classes,)
     cdef double[::1] top        # (n_trees,) the largest that a class can have
     cdef double[::1] rest       # (n_trees,) and one that was not looked at
+    cdef double[::1] known      # (n_trees,) and one that was
     cdef int64_t n_dots
+    # What the sample met in the first leaves that it looks into, and what the next
+    # sample, of next_n entries, met in the root `asked`; -1: nothing.
+    cdef sklstruct_met[ASKED] leaf_met
+    cdef sklstruct_met root_met
+    cdef Py_ssize_t asked
+    cdef const float* asked_x
+    cdef Py_ssize_t next_n
+    cdef const float* next_x
+    cdef const int32_t* next_index
 
     def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t n_classes,
                  double[:, ::1] doubles, int32_t[:, ::1] ints, int8_t[::1] state,
                  float[::1] z, double[:, ::1] evidence, double[::1] bound,
                  int8_t[::1] ranked):
         self.route, self.mass, self.value = doubles[0], doubles[1], doubles[2]
+        self.list, self.list_room = doubles[3], doubles[4]
         self.touched, self.queue, self.items = ints[0], ints[1], ints[2]
         self.state, self.z, self.ranked, self.bound = state, z, ranked, bound
         self.a, self.e = evidence[0], evidence[1]
-        self.top, self.rest = evidence[2], evidence[3]
+        self.top, self.rest, self.known = evidence[2], evidence[3], evidence[4]
         self.n_touched = 0
+        self.asked, self.next_n = -1, 0
 
     @staticmethod
     def ranked_bytes(Py_ssize_t n_nodes):
@@ -154,17 +183,33 @@ cdef class Posterior:
         gap = z - 1
         return self.beyond * gap if gap > 0 else -gap * gap
 
+    cdef inline void ask(
+        self, Py_ssize_t v, Py_ssize_t n, const float* x, const int32_t* index,
+        sklstruct_met* met,
+    ) noexcept nogil:
+        """Find what a sample meets in node v, which has a model."""
+        cdef sklstruct_weights node = self.nodes.at(self.model_ptr[v])
+        sklstruct_find(&node, n, x, index, 0, met)
+
+    cdef inline void reach(self, Py_ssize_t v, sklstruct_met* met) noexcept nogil:
+        cdef sklstruct_weights node = self.nodes.at(self.model_ptr[v])
+        sklstruct_reach(&node, met)
+
     cdef void outcomes(
         self, Desk desk, Py_ssize_t v, Py_ssize_t n, const float* x,
-        const int32_t* index,
+        const int32_t* index, sklstruct_met* asked,
     ) noexcept nogil:
-        """desk.a = evidence of all children of node v."""
+        """desk.a = evidence of all children of node v; asked: met there, or NULL."""
         cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width
         cdef sklstruct_weights node
+        cdef sklstruct_met room
         cdef double z
         for piece in range(self.model_ptr[v], self.model_ptr[v + 1]):
             node = self.nodes.at(piece)
-            sklstruct_node_scores(&node, n, x, index, &desk.z[0])
+            if asked != NULL and at == 0:
+                sklstruct_node_scores(&node, n, x, index, &desk.z[0], asked, True)
+            else:
+                sklstruct_node_scores(&node, n, x, index, &desk.z[0], &room, False)
             width = node.M if node.M < m - at else m - at
             if piece + 1 < self.model_ptr[v + 1]:
                 width = node.M  # pieces but the last have no padding
@@ -174,19 +219,19 @@ cdef class Posterior:
                 desk.a[1] = self.evidence(z)
                 desk.n_dots += 1
                 return
-            for j in range(width):
-                desk.a[at + j] = self.evidence(desk.z[j])
+            if self.loss == 0:
+                sklstruct_hinge_evidence(
+                    width, &desk.z[0], self.beyond, &desk.a[at]
+                )
+            else:
+                for j in range(width):
+                    desk.a[at + j] = self.evidence(desk.z[j])
             at += width
         desk.n_dots += m
 
     cdef double log_total(self, Desk desk, Py_ssize_t m, double w) noexcept nogil:
         """a *= w; log of the sum of exp(a)."""
-        cdef Py_ssize_t j
-        cdef double top = -INFINITY
-        for j in range(m):
-            desk.a[j] *= w
-            if desk.a[j] > top:
-                top = desk.a[j]
+        cdef double top = sklstruct_scaled(m, &desk.a[0], w)
         return top + log(sklstruct_exp_sum(m, &desk.a[0], top, &desk.e[0]))
 
     cdef inline void set(self, Desk desk, Py_ssize_t v, int8_t state) noexcept nogil:
@@ -202,10 +247,11 @@ cdef class Posterior:
         """R of the children of a routing node."""
         cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
+        cdef bint asked = desk.asked == v and desk.asked_x == x and n > 0
         if m == 1:
             desk.a[0] = 0
         else:
-            self.outcomes(desk, v, n, x, index)
+            self.outcomes(desk, v, n, x, index, &desk.root_met if asked else NULL)
             if self.loss == 2:
                 total = self.log_total(desk, m, 1)
         for j in range(m):
@@ -213,15 +259,14 @@ cdef class Posterior:
 
     cdef double look(
         self, Desk desk, Py_ssize_t v, double w, Py_ssize_t n, const float* x,
-        const int32_t* index,
+        const int32_t* index, sklstruct_met* asked=NULL,
     ) noexcept nogil:
         """Conditionals of the classes of a leaf; returns E."""
-        cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
+        cdef Py_ssize_t m = self.n_child[v]
         cdef double total
-        self.outcomes(desk, v, n, x, index)
+        self.outcomes(desk, v, n, x, index, asked)
         total = self.log_total(desk, m, w)
-        for j in range(m):
-            desk.value[child + j] = desk.a[j] - total
+        sklstruct_less(m, &desk.a[0], total, &desk.value[self.first_child[v]])
         self.set(desk, v, OPEN)
         return total
 
@@ -231,7 +276,7 @@ cdef class Posterior:
     ) noexcept nogil:
         """Masses of leaves and pending nodes of a tree: desk.items; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
-        cdef Py_ssize_t j, k, v, child, n_best
+        cdef Py_ssize_t j, k, v, child, n_best, first, last, next_root
         cdef double w_r = self.scalars[t, 0], w_l = self.scalars[t, 1]
         cdef double eta = self.scalars[t, 2], c = self.scalars[t, 3]
         cdef double pending = self.scalars[t, 4], top = -INFINITY, total
@@ -309,24 +354,49 @@ cdef class Posterior:
             desk.mass[v] = w_r * desk.route[v] + (
                 pending if desk.state[v] == PENDING else c
             )
-        for j in range(n_best):
-            v = ranked[j].node
-            if self.role[v] == LEAF:
-                total = self.look(desk, v, w_l, n, x, index)
-                desk.mass[v] = w_r * desk.route[v] + eta * total
-            else:
-                desk.value[v] = 0
-                self.set(desk, v, OPEN)
+        first, next_root = 0, -1
+        while first < n_best:
+            last = first + ASKED if first + ASKED < n_best else n_best
+            for j in range(first, last):
+                if self.role[ranked[j].node] == LEAF:
+                    self.ask(ranked[j].node, n, x, index, &desk.leaf_met[j - first])
+            if first == 0:
+                next_root = self.ask_next(desk, t)
+            for j in range(first, last):
+                if self.role[ranked[j].node] == LEAF:
+                    self.reach(ranked[j].node, &desk.leaf_met[j - first])
+            for j in range(first, last):
+                v = ranked[j].node
+                if self.role[v] == LEAF:
+                    total = self.look(
+                        desk, v, w_l, n, x, index, &desk.leaf_met[j - first]
+                    )
+                    desk.mass[v] = w_r * desk.route[v] + eta * total
+                else:
+                    desk.value[v] = 0
+                    self.set(desk, v, OPEN)
+            first = last
+        if next_root >= 0:
+            self.reach(next_root, &desk.root_met)
         for j in range(n_items):
-            if desk.mass[desk.items[j]] > top:
-                top = desk.mass[desk.items[j]]
-        total = 0
-        for j in range(n_items):
-            total += exp(desk.mass[desk.items[j]] - top)
+            desk.list[j] = desk.mass[desk.items[j]]
+            if desk.list[j] > top:
+                top = desk.list[j]
+        total = sklstruct_exp_sum(n_items, &desk.list[0], top, &desk.list_room[0])
         total = top + log(total)
         for j in range(n_items):
             desk.mass[desk.items[j]] -= total
         return n_items
+
+    cdef inline Py_ssize_t ask_next(self, Desk desk, Py_ssize_t t) noexcept nogil:
+        """Find what the next sample meets in the root of tree t; the root or -1."""
+        cdef Py_ssize_t v = self.tree_ptr[t]
+        desk.asked = -1
+        if desk.next_n == 0 or self.n_child[v] < 2 or self.terminal.shape[0] > 1:
+            return -1
+        self.ask(v, desk.next_n, desk.next_x, desk.next_index, &desk.root_met)
+        desk.asked, desk.asked_x = v, desk.next_x
+        return v
 
     cdef Py_ssize_t share_out(
         self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
@@ -449,6 +519,8 @@ cdef class Posterior:
         """The classes of a leaf that was looked into against the best so far."""
         cdef Py_ssize_t child, first, last
         cdef double p
+        if desk.mass[v] < best[0]:  # all classes have less than their leaf
+            return
         first, last = self.classes_below(v)
         for child in range(first, last):
             p = desk.mass[v] + desk.value[child]
@@ -522,61 +594,129 @@ cdef class Posterior:
         Ties to the smallest. Leaves that are looked into on the way keep their bounds:
         those of all classes can be asked for afterwards.
         """
-        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, t, j, v, child
-        cdef Py_ssize_t first, last
-        cdef Py_ssize_t n_open = 0, at, y
-        cdef double best = -INFINITY, p, unseen = 0, others, least
-        cdef double* top = &desk.top[0]
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], n_nodes = desk.n_touched
+        cdef Py_ssize_t t, j, v, child, first, last, n_done = 0, left = MOST_LOOKS
+        cdef int favourites
+        cdef double best = -INFINITY, p, unseen
+        cdef double* known = &desk.known[0]
         cdef double* mass = &desk.rest[0]
         cdef int32_t top_y = -1
+        cdef int32_t* done = &desk.queue[0]
         for t in range(n_trees):
-            top[t] = mass[t] = -INFINITY
+            known[t] = 0
         t = 0
-        for j in range(desk.n_touched):
+        for j in range(n_nodes):
             v = desk.touched[j]
             while v >= self.tree_ptr[t + 1]:
                 t += 1
-            if desk.state[v] != OPEN:
-                mass[t] = desk.mass[v] if desk.mass[v] > mass[t] else mass[t]
-                continue
-            desk.items[n_open] = <int32_t>v
-            n_open += 1
-            first, last = self.classes_below(v)
-            for child in range(first, last):
-                p = desk.mass[v] + desk.value[child]
-                top[t] = p if p > top[t] else top[t]
-        for t in range(n_trees):
-            mass[t] = exp(mass[t])
-            top[t] = exp(top[t])
-            unseen += mass[t]
-            top[t] = mass[t] if mass[t] > top[t] else top[t]
+            done[j] = desk.state[v] == OPEN
+            if desk.state[v] == PENDING:
+                return -1
+            if desk.state[v] == OPEN:
+                desk.items[n_done] = <int32_t>v
+                n_done += 1
+                p = -INFINITY
+                first, last = self.classes_below(v)
+                for child in range(first, last):
+                    p = desk.value[child] if desk.value[child] > p else p
+                p = exp(desk.mass[v] + p)
+                known[t] = p if p > known[t] else known[t]
+        self.largest_left(desk, n_nodes)
         # the favourites of each tree first: they leave little to the others
-        for at in range(2):
+        for favourites in range(1, -1, -1):
             t = 0
-            for j in range(n_open):
+            for j in range(n_done):
                 v = desk.items[j]
                 while v >= self.tree_ptr[t + 1]:
                     t += 1
-                others = 0
-                for s in range(n_trees):
-                    others += top[s] if s != t else 0
-                first, last = self.classes_below(v)
-                least = least_log(best - others, top[t] if at == 0 else 0)
-                for child in range(first, last):
-                    if desk.mass[v] + desk.value[child] < least:
-                        continue
-                    y = self.node_class[child]
-                    p = 0
-                    for s in range(n_trees):
-                        p += exp(self.term(desk, s, y))
-                    if p < best:
-                        continue
-                    p = self.probability(desk, y, n, x, index)
-                    if p > best or (p == best and y < top_y):
-                        best = p
-                        top_y = <int32_t>y
-                        least = least_log(best - others, top[t] if at == 0 else 0)
-        return top_y if unseen < best * (1 - 1e-9) else -1
+                self.challenge_all(
+                    desk, t, v, favourites, &best, &top_y, n, x, index
+                )
+        # then the leaves that may hold a better one, largest first
+        while True:
+            unseen = 0
+            for t in range(n_trees):
+                unseen += mass[t]
+            if unseen < best * (1 - 1e-9):
+                return top_y
+            if left == 0:
+                return -1
+            left -= 1
+            j = self.largest_left(desk, n_nodes)
+            if j < 0:
+                return top_y
+            v, t = desk.touched[j], 0
+            while v >= self.tree_ptr[t + 1]:
+                t += 1
+            if desk.state[v] != OPEN:
+                if self.role[v] == LEAF:
+                    self.look(desk, v, self.scalars[t, 1], n, x, index)
+                else:
+                    desk.value[v] = 0
+                    self.set(desk, v, OPEN)
+            done[j] = True
+            # what no leaf left can have bounds the others; this one has its own say
+            first, last = self.classes_below(v)
+            for child in range(first, last):
+                p = exp(desk.mass[v] + desk.value[child])
+                known[t] = p if p > known[t] else known[t]
+            self.largest_left(desk, n_nodes)
+            self.challenge_all(desk, t, v, False, &best, &top_y, n, x, index)
+
+    cdef Py_ssize_t largest_left(self, Desk desk, Py_ssize_t n_nodes) noexcept nogil:
+        """Of the leaves that are not done: the place of the largest, -1 for none.
+
+        Sets desk.rest, the largest mass of those of each tree, and desk.top, the most
+        that a class can have there.
+        """
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
+        cdef double* mass = &desk.rest[0]
+        cdef double largest = -INFINITY
+        for t in range(n_trees):
+            mass[t] = -INFINITY
+        t = 0
+        for j in range(n_nodes):
+            v = desk.touched[j]
+            while v >= self.tree_ptr[t + 1]:
+                t += 1
+            if desk.queue[j]:
+                continue
+            mass[t] = desk.mass[v] if desk.mass[v] > mass[t] else mass[t]
+            if desk.mass[v] > largest:
+                largest, found = desk.mass[v], j
+        for t in range(n_trees):
+            mass[t] = exp(mass[t])
+            desk.top[t] = mass[t] if mass[t] > desk.known[t] else desk.known[t]
+        return found
+
+    cdef void challenge_all(
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, bint favourites, double* best,
+        int32_t* top_y, Py_ssize_t n, const float* x, const int32_t* index,
+    ) noexcept nogil:
+        """The classes of leaf v of tree t, which is open, against the best so far.
+
+        favourites: only those that the tree thinks most probable.
+        """
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, child, first, last, y
+        cdef double others = 0, least, p
+        for s in range(n_trees):
+            others += desk.top[s] if s != t else 0
+        first, last = self.classes_below(v)
+        least = least_log(best[0] - others, desk.top[t] if favourites else 0)
+        for child in range(first, last):
+            if desk.mass[v] + desk.value[child] < least:
+                continue
+            y = self.node_class[child]
+            p = 0
+            for s in range(n_trees):
+                p += exp(self.term(desk, s, y))
+            if p < best[0]:
+                continue
+            p = self.probability(desk, y, n, x, index)
+            if p > best[0] or (p == best[0] and y < top_y[0]):
+                best[0] = p
+                top_y[0] = <int32_t>y
+                least = least_log(best[0] - others, desk.top[t] if favourites else 0)
 
     cdef double log_mean(
         self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
@@ -627,9 +767,13 @@ cdef class Posterior:
         cdef Py_ssize_t i, n, t, top_y
         cdef const float* x = NULL
         cdef const int32_t* index = NULL
+        desk.asked = -1
         with nogil:
             for i in range(rows.n):
                 n = rows.row(i, &x, &index)
+                desk.next_n = 0
+                if i + 1 < rows.n:
+                    desk.next_n = rows.row(i + 1, &desk.next_x, &desk.next_index)
                 self.clear(desk)
                 if best.shape[1] == 1 and self.terminal.shape[0] == 1:
                     best[i, 0] = self.best(desk, n, x, index)
@@ -649,6 +793,7 @@ cdef class Posterior:
                     n_dots[i] = desk.n_dots
                 if over(&watch, (desk.n_dots + 64) * (n + 8)):
                     break
+        desk.next_n = 0
         propagate()
 
     def targets(self, Rows rows, Desk desk, const int32_t[::1] code, double[::1] out,

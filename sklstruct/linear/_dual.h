@@ -10,10 +10,6 @@
 
 #include "_vector.h"
 
-#ifdef SKLSTRUCT_VECTORS
-typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
-#endif
-
 /* What a step reads of a sample. */
 typedef struct {
     const float *x;       /* (n,) values of the features that others have too */

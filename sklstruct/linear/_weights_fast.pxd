@@ -15,9 +15,16 @@ cdef extern from "_weights.h" nogil:
         const uint64_t* words, const int32_t* rank, int32_t feature) noexcept
     Py_ssize_t sklstruct_above(
         Py_ssize_t n, const float* w, float factor, const float* least) noexcept
+    ctypedef struct sklstruct_met:
+        Py_ssize_t n
+
+    void sklstruct_find(
+        const sklstruct_weights* node, Py_ssize_t n, const float* x,
+        const int32_t* index, Py_ssize_t first, sklstruct_met* met) noexcept
+    void sklstruct_reach(const sklstruct_weights* node, sklstruct_met* met) noexcept
     void sklstruct_node_scores(
         const sklstruct_weights* node, Py_ssize_t n, const float* x,
-        const int32_t* index, float* z) noexcept
+        const int32_t* index, float* z, sklstruct_met* met, bint asked) noexcept
 
 
 cdef class Rows:

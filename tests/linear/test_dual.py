@@ -188,6 +188,29 @@ def test_fold_leaves_a_sample_of_every_class():
         assert (np.diff(held) > 0).all()
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 40, 300])
+def test_scores_of_rows_of_any_length(n_classes):
+    """Rows of 64 features, and 1 024 entries, are the kernel's steps."""
+    rng = np.random.default_rng(n_classes)
+    lengths = np.concatenate([[0, 1, 63, 64, 65, 128, 129], rng.integers(0, 900, 293)])
+    X = sp.csr_matrix((lengths.size, 1000), dtype=np.float32).tolil()
+    for i, length in enumerate(lengths.tolist()):
+        X[i, rng.permutation(1000)[:length]] = rng.normal(size=length) / 30
+    X = X.tocsr().astype(np.float32)
+    y = np.arange(lengths.size) % n_classes
+    for threshold in (0.0, 0.01, 0.2, 0.6):
+        model = DualLinearClassifier(
+            weight_threshold=threshold, calibration=None, max_iter=3
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        W = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
+        expected = X.toarray().astype(float) @ W.T.astype(float) + model.intercept_
+        scores = model.decision_function(X).reshape(expected.shape)
+        np.testing.assert_allclose(scores, expected, atol=2e-5)
+
+
 def test_fold_has_its_share_of_rare_classes():
     # a third of the samples are of one class, the others of 1 000 classes with two
     code = np.repeat(np.arange(1001), [1000] + [2] * 1000)
