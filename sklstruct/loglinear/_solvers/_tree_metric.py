@@ -21,7 +21,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper
+    from ..._checkpoint import Keeper, State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
     from .._problem import Problem
@@ -122,24 +122,22 @@ class TreeMetricSolver(Solver):
         # Where the pairs go that the exact operator moves.
         moves = np.empty(w.size if penalty.smoothed else 0)
         slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
-        kappa, levenberg, t = 1.0, 0.0, 1.0
-        failures = 1.0  # steps that led upward, and one more
+        stiffness, t = _Stiffness(), 1.0
         previous = None  # (f, objective, slope, square) of the step from y_prev to y
         carried = None  # that of the step without momentum, to w, where y is not w
         best = Best()
         first, state = resume(keeper, self.max_iter)
         if state is not None:
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
-            kappa, levenberg, t = state["kappa"], state["levenberg"], state["t"]
-            failures = state["failures"]
+            stiffness, t = _Stiffness.of_state(state), state["t"]
             previous, carried = state["previous"], state["carried"]
             best = Best.of_state(state)
         for iteration in range(first, self.max_iter):
             if keeper is not None:
                 keeper.save(
-                    iteration=iteration, y=y, y_prev=y_prev, w=w,
-                    kappa=kappa, levenberg=levenberg, t=t, failures=failures,
-                    previous=previous, carried=carried, **best.state(),
+                    iteration=iteration, y=y, y_prev=y_prev, w=w, t=t,
+                    previous=previous, carried=carried, **vars(stiffness),
+                    **best.state(),
                 )  # fmt: skip
             last = iteration == self.max_iter - 1
             epsilon = 0.0
@@ -157,13 +155,14 @@ class TreeMetricSolver(Solver):
                 squared, value = 0.0, 0.0
                 if penalty.smoothed:
                     squared, value = penalty.step(DIAGONAL, y, g, moves, epsilon)
-                sums = metric.eliminate(kappa, levenberg, epsilon, y, y_prev, moves, g)
+                sums = metric.eliminate(
+                    stiffness.kappa, stiffness.levenberg, epsilon, y, y_prev, moves, g
+                )
                 linear = sums[0]
                 squared, value = squared + sums[1], value + sums[2]
                 objective, optimality = f + value, relative_residual(squared, problem)
             best.update(objective, optimality, y_prev)
-            stop = report(iteration, best.objective, optimality)
-            if stop:
+            if report(iteration, best.objective, optimality):
                 return best.result(y, "stopped")
             if previous is not None:
                 f_prev, objective_prev, slope, square = previous
@@ -177,25 +176,11 @@ class TreeMetricSolver(Solver):
                     part = _shorter(objective - objective_prev, slope)
                     _pull_back(problem, part, y, y_prev, w)
                     previous = f_prev, objective_prev, part * slope, part**2 * square
-                    kappa, t, carried = min(STIFFER * kappa, STIFFEST), 1.0, None
-                    failures += 1
-                    levenberg = max(2.0 * levenberg, LEVENBERG)
+                    t, carried = 1.0, None
+                    stiffness.raise_after_failure()
                     continue
                 bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
-                allowed = 0.5 * square
-                if bregman > kappa * allowed:
-                    ratio = bregman / (kappa * allowed) if allowed > 0.0 else 2.0
-                    kappa *= 1.05 * min(ratio, 2.0)
-                    levenberg = max(2.0 * levenberg, LEVENBERG)
-                    failures += TOO_SOFT
-                else:
-                    # The slower, the more steps have failed, and not to the bottom: or
-                    # a metric that is known to be too soft comes back after the same
-                    # few iterations, and ends the momentum every time.
-                    kappa = max(SOFTER ** (1.0 / failures) * kappa, 1.0)
-                    levenberg *= LEVENBERG_DECAY ** (1.0 / failures)
-                    floor = 0.25 * LEVENBERG * (1.0 - 1.0 / failures)
-                    levenberg = max(levenberg if levenberg > 5e-4 else 0.0, floor)
+                stiffness.follow(bregman, 0.5 * square)
             momentum, t = next_momentum(t)
             newton, uphill, slope, square = metric.substitute(momentum, g, y, y_prev, w)
             promised = DECREASE * self.tol**2 * abs(objective)
@@ -212,6 +197,49 @@ class TreeMetricSolver(Solver):
                 if uphill > 0.0:
                     y[:], previous, carried, t = w, carried, None, 1.0
         return best.result(y, "max_iter")
+
+
+class _Stiffness:
+    """The factor and the Levenberg term of the metric, as the steps have shown."""
+
+    def __init__(self) -> None:
+        self.kappa, self.levenberg = 1.0, 0.0
+        self.failures = 1.0  # steps that led upward, and one more
+
+    @classmethod
+    def of_state(cls, state: State) -> _Stiffness:
+        """As it was when its attributes were put into the state."""
+        stiffness = cls()
+        for name in vars(stiffness):
+            setattr(stiffness, name, state[name])
+        return stiffness
+
+    def raise_after_failure(self) -> None:
+        """The step led upward."""
+        self.kappa = min(STIFFER * self.kappa, STIFFEST)
+        self.failures += 1
+        self._raise_levenberg()
+
+    def follow(self, bregman: float, allowed: float) -> None:
+        """The step was a descent, along which the loss curved by `bregman`; the metric
+        for a factor of 1 by `allowed`."""
+        if bregman > self.kappa * allowed:
+            ratio = bregman / (self.kappa * allowed) if allowed > 0.0 else 2.0
+            self.kappa *= 1.05 * min(ratio, 2.0)
+            self.failures += TOO_SOFT
+            self._raise_levenberg()
+            return
+        # The slower, the more steps have failed, and not to the bottom: or a metric
+        # that is known to be too soft comes back after the same few iterations, and
+        # ends the momentum every time.
+        root = 1.0 / self.failures
+        self.kappa = max(SOFTER**root * self.kappa, 1.0)
+        self.levenberg *= LEVENBERG_DECAY**root
+        floor = 0.25 * LEVENBERG * (1.0 - root)
+        self.levenberg = max(self.levenberg if self.levenberg > 5e-4 else 0.0, floor)
+
+    def _raise_levenberg(self):
+        self.levenberg = max(2.0 * self.levenberg, LEVENBERG)
 
 
 class TreeMetric:
