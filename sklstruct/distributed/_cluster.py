@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -342,6 +342,13 @@ class Cluster:
         return found[0]
 
 
+class Call(NamedTuple):
+    """A call to a shard that is under way."""
+
+    actor: Any  # another one where the shard was made again since
+    answer: Any
+
+
 class ShardDriver:
     """The fits of all shards, in lockstep.
 
@@ -440,15 +447,16 @@ class ShardDriver:
         self._log.add(reply)
         return reply
 
-    def begin(self, k: int, method: str, *arguments: Any) -> Any:
+    def begin(self, k: int, method: str, *arguments: Any) -> Call | None:
         """Begin a call to a shard, for `ask`; None if its worker is known to be lost.
 
         Whatever else goes wrong is the caller's to know.
         """
-        if self._actors[k] is None or not self._held(k):
+        actor = self._actors[k]
+        if actor is None or not self._held(k):
             return None
         try:
-            return self._actors[k].do(method, *arguments)
+            return Call(actor, actor.do(method, *arguments))
         except RuntimeError:
             # Dask's, if it comes to know of a loss just now.
             if self._held(k):
@@ -463,7 +471,7 @@ class ShardDriver:
         """The result of a call to a shard, _LOST if its worker is lost."""
         while call is not None:
             try:
-                done = call.result(timeout=_PATIENCE)
+                done = call.answer.result(timeout=_PATIENCE)
             except TimeoutError:
                 if not self._alive(k):
                     return _LOST
@@ -477,7 +485,7 @@ class ShardDriver:
         return _LOST
 
     def ask(
-        self, k: int, method: str, *arguments: Any, call: Any = None,
+        self, k: int, method: str, *arguments: Any, call: Call | None = None,
         again: Callable[[int], None] | None = None,
     ) -> Any:  # fmt: skip
         """The result of a method of a shard, which is made again where it is lost.
@@ -487,13 +495,14 @@ class ShardDriver:
         k, method, arguments
             What is asked; see `tasks.ShardFit`.
 
-        call : object, default=None
-            What `begin` gave for the same.
+        call : Call or None, default=None
+            What `begin` gave for the same; it is begun again if the shard was made
+            again since.
 
         again : callable, default=None
             Called with k after the shard was made again and before it is asked again.
         """
-        if call is None:
+        if call is None or call.actor is not self._actors[k]:
             call = self.begin(k, method, *arguments)
         found = self._wait(k, call)
         while found is _LOST:
@@ -568,6 +577,7 @@ class ShardDriver:
 
     def _make(self, which):
         """Put shards on workers, which the scheduler chooses."""
+        self._workers()  # or there is no cluster any more
         checkpoint = None
         if self._manifest is not None:
             checkpoint = self._manifest.path, self._manifest.number

@@ -216,7 +216,6 @@ class DaskLanguageModel(LanguageModel):
             If workers have other versions of the package, there are none, or the
             scheduler is lost.
         """
-        self._drop_remote()
         client = find_client(self.client)
         estimator = self._check_parameters()
         if not isinstance(estimator, BackoffClassifier):
@@ -227,6 +226,7 @@ class DaskLanguageModel(LanguageModel):
         estimator.check_shards()
         given = estimator.get_params(deep=False)
         checkpoint = Checkpoint.of(given.get("checkpoint"))
+        self._drop_remote()  # the workers have one model at a time
 
         cluster = Cluster(client, text_parts(X, client))
         text = Vocabulary(cluster.read())
@@ -264,11 +264,12 @@ class DaskLanguageModel(LanguageModel):
         del self.estimator_
         self._remote = Remote(driver, estimator, cluster.n_levels)
         self.shard_sizes_ = sizes
-        if self.gather:
-            self.compute()
         self.n_exchanges_ = driver.n_exchanges
         self.n_bytes_exchanged_ = driver.n_bytes
         self.n_lost_shards_ = driver.n_losses
+        if self.gather:
+            self.compute()
+            self.n_lost_shards_ = driver.n_losses
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
@@ -352,6 +353,10 @@ class DaskLanguageModel(LanguageModel):
             If the model is on the workers, and the cluster is gone.
         """
         check_is_fitted(self)
+        if self._on_workers() and method == "union":
+            raise ValueError(
+                "method='union' is for a MixtureLM, and none is fitted on workers"
+            )
         if not self._on_workers() or method != "exact":
             super().to_arpa(path, precision=precision, method=method)
             return

@@ -445,6 +445,10 @@ def test_a_model_on_its_workers(client, tmp_path):
         pickle.dumps(model)
     with pytest.raises(ValueError, match="continues only what partial_fit has begun"):
         model.partial_fit(text)
+    with pytest.raises(ValueError, match="method='union' is for a MixtureLM"):
+        model.to_arpa(tmp_path / "bad.arpa", method="union")
+    with pytest.raises(ValueError, match="method must be 'exact' or 'union'"):
+        model.to_arpa(tmp_path / "bad.arpa", method="other")
     with pytest.raises(ValueError, match="precision must be an integer in 1..15"):
         model.to_arpa(tmp_path / "bad.arpa", precision=16)
     with pytest.raises(FileNotFoundError):
@@ -494,6 +498,51 @@ def test_arpa_while_a_shard_is_lost(client, monkeypatch, shard, method, at):
     assert arpa(model) == want
     assert len(seen) > at
     assert model._remote.driver.n_losses == 1
+
+
+def test_calls_to_a_shard_that_was_made_again(client, monkeypatch):
+    """What was asked of the one before is asked again, and is no second loss."""
+    from sklstruct.distributed import _arpa
+
+    monkeypatch.setattr(_arpa, "_MOST_LINES", 10)
+    model = DaskLanguageModel(WittenBellLM(), n_shards=2, gather=False)
+    model.fit(sentences(60))
+    want = arpa(model)
+    driver = model._remote.driver
+
+    class Never:
+        def result(self, timeout):
+            raise OSError("gone")
+
+    begin, n_begun = driver.begin, []
+
+    def losing(k, *question):
+        call = begin(k, *question)
+        if question[:2] == ("arpa", "lines"):
+            n_begun.append(k)
+            if 3 <= len(n_begun) < 6:
+                call = call._replace(answer=Never())
+        return call
+
+    monkeypatch.setattr(driver, "begin", losing)
+    assert arpa(model) == want
+    assert driver.n_losses == 1
+
+
+def test_a_cluster_that_is_gone_has_no_model():
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        model = DaskLanguageModel(
+            WittenBellLM(), client=client, n_shards=2, gather=False
+        )
+        model.fit(["a b", "b a"])
+    for use in (model.compute, lambda: model.to_arpa(io.BytesIO())):
+        with pytest.raises(SchedulerLost, match="the scheduler of the cluster is gone"):
+            use()
 
 
 def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch):
