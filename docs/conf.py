@@ -137,6 +137,9 @@ for path, text in wanted.items():
     write(path, text)
 for old in {*staged.rglob("*.py"), *staged.rglob("*.rst")} - set(wanted):
     old.unlink()
+for old in (here / "auto_examples").glob("*/plot_*.*"):  # of a page that moved
+    if staged / old.parent.name / f"{old.name.split('.')[0]}.py" not in wanted:
+        old.unlink()
 
 # ------------------------------------------------------------------ hooks
 
