@@ -314,6 +314,20 @@ def docstring_spacing():
                     yield name, at, f"{node.name}: no blank line above {line!r}"
 
 
+def filled_blocks():
+    """No block of a public docstring is left to fill; see `shared_docs`."""
+    for package in public_packages():
+        module = import_module(package)
+        for name in getattr(module, "__all__", ()):
+            documented = getattr(module, name)
+            members = vars(documented) if inspect.isclass(documented) else {}
+            parts = {name: documented, **{f"{name}.{k}": m for k, m in members.items()}}
+            for what, part in parts.items():
+                for line in (getattr(part, "__doc__", None) or "").splitlines():
+                    if re.fullmatch(r" *\{\w+\}", line):
+                        yield package, 0, f"{what}: {line.strip()} stays"
+
+
 def documented_names():
     """(package, name) of docs/api.rst."""
     listed, module = set(), None
@@ -385,6 +399,7 @@ RULES = [
     full_stops,
     annotations,
     docstring_spacing,
+    filled_blocks,
     api_page,
     one_largest_id,
     public_lists,

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import StructuredLogLinearLM
@@ -449,6 +450,23 @@ def test_results_in_a_folder_belong_to_tol_and_max_iter(tmp_path):
     assert np.array_equal(model.coef_, strict.coef_)
     assert len(list(tmp_path.glob("*.fitted"))) == 1 + 2 + 1 + 2
     same_search(search(checkpoint=tmp_path).fit(X, y), search().fit(X, y))
+
+
+def test_a_grid_search_goes_on(tmp_path):
+    X, y = data()
+    grid = {"lam": [0.5, 0.2], "alpha": [0.8, 1.0]}
+    plain = GridSearchCV(estimator(), grid, cv=3).fit(X, y)
+    model = estimator(checkpoint=tmp_path)
+    GridSearchCV(model, {"lam": [0.5], "alpha": [0.8, 1.0]}, cv=3).fit(X, y)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert len(before) == 2 * 3 + 1  # and the best of them on all samples
+    found = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert np.array_equal(
+        found.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
+    )
+    after = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert before.items() <= after.items()
+    assert len(after) - len(before) in (2 * 3, 2 * 3 + 1)
 
 
 def test_damaged_results_are_refused(tmp_path):
