@@ -26,6 +26,11 @@ before). `growth` is `make_sparse_classes` with 10 samples and 10 features a cla
 tolerance and by DualLinearClassifier at its default: CPU seconds, the objectives in
 double precision, and by how much ours is larger (`excess`, relative).
 
+`averaging` says what a mean of three trees gains: `tree` is the mean accuracy of the
+three alone, `averaged` that of their mean, `all_wrong` the part of test samples that
+each of the three gets wrong, with the log-losses; for the made text also `bayes`, the
+accuracy of the classifier that knows how the text was made, and its log-loss.
+
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1: every model has one thread.
 Peers (`--peer`): omikuji (one tree and three), napkinXC (hierarchical softmax) and
 PECOS (XLinear, libpecos). omikuji is asked sample by sample, as its Python interface
@@ -46,6 +51,7 @@ import numpy as np
 import scipy.sparse as sp
 from _common import main, peak_mb
 from _many_classes import clinc150, languages, lines_of
+from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import ComplementNB
@@ -60,6 +66,10 @@ N_SPLITS = 3
 PEERS = ("omikuji", "napkinxc", "libpecos")
 
 # ------------------------------------------------------------------------- data
+
+
+# Classes, features and training samples of the made text.
+TEXT = {"text1000": (1000, 100_000, 40_000), "text10000": (10_000, 200_000, 100_000)}
 
 
 def text(n_classes, n_features, n_samples, n_test=4000):
@@ -125,8 +135,7 @@ def growth(n_classes):
 MOST_GROWN = {"tree": 100_000, "flat hinge": 3000, "omikuji": 10_000}
 GROWTH = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 SECTIONS = {
-    "text1000": text(1000, 100_000, 40_000),
-    "text10000": text(10_000, 200_000, 100_000),
+    **{name: text(*arguments) for name, arguments in TEXT.items()},
     "clinc150": clinc150,
     "languages": languages,
     "next2000": partial(next_word, n_classes=2000),
@@ -205,6 +214,12 @@ GRIDS = {
     "omikuji, 3 trees": [0.3, 1.0, 3.0],
     "napkinXC": [3.0, 10.0, 30.0],
     "PECOS": [0.3, 1.0, 3.0],
+}
+# The settings with which averaging is looked at: those that most splits choose.
+AVERAGED = {
+    "text1000": ("squared_hinge", 3.0),
+    "clinc150": ("squared_hinge", 1.0),
+    "next2000": ("log_loss", 3.0),
 }
 # Every which class the settings are compared on, where a fit takes long.
 EVERY = {
@@ -460,6 +475,52 @@ def objective(X, y, C, W, b):
     return float(total)
 
 
+def bayes(section, split):
+    """(accuracy, log-loss) on the test part given the lists that text was made from."""
+    n_classes, d, n_train = TEXT[section]
+    X, y, groups, own, shared = make_sparse_classes(
+        n_train + 6000, n_classes, d, return_groups=True, return_words=True,
+        random_state=split,
+    )  # fmt: skip
+    X, y = X[n_train + 2000 :].astype(float), y[n_train + 2000 :]
+    # the word that came least often came once in nearly every sample
+    least = np.minimum.reduceat(X.data, X.indptr[:-1])
+    X.data = np.exp(X.data / np.repeat(least, np.diff(X.indptr)) - 1)
+    edges = (np.arange(d + 1) / d) ** (1 / 3)
+    common = 0.7 * np.diff(edges)
+
+    def rates(words, share):
+        n, m = words.shape
+        at = np.repeat(np.arange(n), m), words.ravel()
+        return sp.csr_matrix((np.full(words.size, share / m), at), shape=(n, d))
+
+    rate = (rates(own, 0.12) + rates(shared, 0.18)[groups]).tocsr()
+    rate.data = np.log1p(rate.data / common[rate.indices])
+    score = (X @ rate.T).toarray()
+    loss = logsumexp(score, axis=1) - score[np.arange(y.size), y]
+    return (score.argmax(axis=1) == y).mean(), loss.mean()
+
+
+def averaged(section, split):
+    """What a mean of three trees gains over one of them."""
+    (X, y), _, (Z, target) = parts_of(section, split)
+    setting = AVERAGED[section]
+    mean = MODELS["tree, 3 averaged"](setting).fit(X, y)
+    ones = [MODELS["tree"](setting, taxonomy=t).fit(X, y) for t in mean.taxonomies_]
+    wrong = np.array([one.predict(Z) != target for one in ones])
+    figures = {
+        "setting": " ".join(map(str, setting)),
+        "tree": 1 - wrong.mean(),
+        "averaged": (mean.predict(Z) == target).mean(),
+        "all_wrong": wrong.all(axis=0).mean(),
+        "log_loss_tree": np.mean([log_loss(one, Z, target) for one in ones]),
+        "log_loss_averaged": log_loss(mean, Z, target),
+    }
+    if section in TEXT:
+        figures["bayes"], figures["log_loss_bayes"] = bayes(section, split)
+    return figures
+
+
 def compared(section, tol, split):
     """LinearSVC with a tolerance, DualLinearClassifier with its own: the same sum."""
     (X, y), _, (Z, target) = parts_of(section, split)
@@ -490,6 +551,11 @@ def cases():
         for tol in (1e-4, 1e-2, 1e-1)
         for split in range(N_SPLITS if name == "clinc150" else 1)
     ]
+    found += [
+        {"section": "averaging", "set": name, "split": split, "slow": True}
+        for name in AVERAGED
+        for split in range(N_SPLITS)
+    ]
     for section in SECTIONS:
         grows = section.startswith("growth")
         for name in MODELS:
@@ -512,6 +578,8 @@ def cases():
 def run(case):
     if case["section"] == "objective":
         return compared(case["set"], case["tol"], case["split"])
+    if case["section"] == "averaging":
+        return averaged(case["set"], case["split"])
     section, name = case["section"], case["model"]
     train, valid, (Z, target) = parts_of(section, case["split"])
     grid = CHOSEN.get((section, name), GRIDS[name])

@@ -32,6 +32,7 @@ def make_sparse_classes(
     exponent: float = 3.0,
     dtype: DTypeLike = np.float32,
     return_groups: bool = False,
+    return_words: bool = False,
     random_state: int | RandomState | None = None,
 ) -> tuple[Any, ...]:
     r"""Sparse samples of many classes in groups, like short texts on many subjects.
@@ -87,6 +88,10 @@ def make_sparse_classes(
     return_groups : bool, default=False
         Also return the group of every class, the hierarchy that is there to find.
 
+    return_words : bool, default=False
+        Also return the lists, from which the most accurate classifier that there can
+        be follows.
+
     random_state : int, RandomState or None, default=None
         Seed. More samples of the same classes are not had by another call: draw
         all at once and split them.
@@ -101,6 +106,12 @@ def make_sparse_classes(
 
     groups : int64 ndarray of shape (n_classes,)
         Group of every class. Only with ``return_groups=True``.
+
+    class_words : int32 ndarray of shape (n_classes, n_class_words)
+        List of every class. Only with ``return_words=True``.
+
+    group_words : int32 ndarray of shape (n_groups, n_group_words)
+        List of every group. Only with ``return_words=True``.
 
     Raises
     ------
@@ -204,7 +215,10 @@ def make_sparse_classes(
     shape = n_samples, n_features
     X = sp.csr_matrix((data, indices, indptr), shape=shape)
     X.has_canonical_format = True
-    return (X, y, groups) if return_groups else (X, y)
+    found: tuple[Any, ...] = (X, y)
+    found += (groups,) if return_groups else ()
+    found += (of_class, of_group) if return_words else ()
+    return found
 
 
 def _log_counts(words: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray, NDArray]:

@@ -121,7 +121,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     n_leaves : int, default=None
         Leaves that a `DualLinearClassifier` looks into for each sample, at least 1.
         None: chosen by the fold, the fewest of 2, 3, 5 and 8 whose log-loss is within
-        1.5 % of the best; 2 without a fold.
+        1.5 % of the best; 2 without a fold. Other node models have no use for it, and
+        refuse it.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
         The class that `predict` answers. "joint": the most probable of all classes.
@@ -410,6 +411,12 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self._check_params(fit_params)
         samples, factor = self._read_training(X, y, sample_weight)
         model = self._node_model(samples.X)
+        if self.n_leaves is not None and not isinstance(model, DualLinearClassifier):
+            raise ValueError(
+                f"n_leaves={self.n_leaves} is for nodes that are looked into after "
+                "their leaves were ranked, those of a DualLinearClassifier; this model "
+                "has others: leave it None, or set estimator=DualLinearClassifier()"
+            )
         self._check_size(samples, model)
         rng = check_random_state(self.random_state)
         limits = Limits.of(

@@ -17,7 +17,7 @@ from .._compat import _check_sample_weight
 # C p (1 - p) where the squared hinge has 2 C, so that it wants more.
 AUTO_C = 10.0
 
-# Rows longer than others by more, or shorter than 1, are worth a warning.
+# Rows longer than others, or than 1, by more, or shorter than 1, are worth a warning.
 _UNEVEN = 10.0
 
 
@@ -111,8 +111,11 @@ def warn_uneven(X: NDArray | sp.csr_matrix, stacklevel: int) -> None:
     data = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
     length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
     length = length[length > 0]
+    # dense rows of d standardised features have the length sqrt(d), by intention;
+    # sparse ones that are long are counts that nobody has scaled
+    most = _UNEVEN if sp.issparse(X) else np.inf
     if length.size and not (
-        1 / _UNEVEN < length.min() and length.max() < _UNEVEN * length.min()
+        1 / _UNEVEN < length.min() and length.max() < min(_UNEVEN * length.min(), most)
     ):
         warnings.warn(
             f"X has rows of lengths from {length.min():.2g} to {length.max():.2g}: C "

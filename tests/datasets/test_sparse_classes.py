@@ -32,15 +32,13 @@ def test_rows_are_unit_length_counts_of_the_given_number_of_words():
 def test_words_come_from_their_lists_at_their_rates(shares):
     # far more features than words of the lists: where a word came from is known
     K, d = 12, 10**6
-    X, y, groups = make_sparse_classes(
+    X, y, groups, of_class, of_group = make_sparse_classes(
         6000, K, d, n_groups=4, n_words=10, n_class_words=5, n_group_words=7,
         class_share=shares[0], group_share=shares[1], exponent=1.0,
-        return_groups=True, random_state=3,
+        return_groups=True, return_words=True, random_state=3,
     )  # fmt: skip
-    rng = np.random.RandomState(3)
-    assert_array_equal(groups, rng.permutation(K) % 4)
-    of_class = rng.randint(d, size=(K, 5), dtype=np.int32)
-    of_group = rng.randint(d, size=(4, 7), dtype=np.int32)
+    assert_array_equal(np.bincount(groups), 3)
+    assert of_class.shape == (K, 5) and of_group.shape == (4, 7)
     row = np.repeat(np.arange(6000), np.diff(X.indptr))
     own = (X.indices[:, None] == of_class[y[row]]).any(axis=1)
     group = (X.indices[:, None] == of_group[groups[y[row]]]).any(axis=1)

@@ -574,10 +574,16 @@ def test_bad_input(data, monkeypatch):
         fit(estimator=dual(C=-1))
     with pytest.raises(ValueError, match="n_leaves"):
         fit(estimator=dual(), n_leaves=0)
+    with pytest.raises(ValueError, match="n_leaves=3 is for"):
+        fit(estimator="logistic", n_leaves=3)
+    with pytest.raises(ValueError, match="n_leaves=3 is for"):
+        HierarchicalClassifier(n_leaves=3).fit(X.toarray(), y)
     with pytest.raises(TypeError, match="unexpected"):
         HierarchicalClassifier(estimator=dual()).fit(X, y, check_input=True)
     with pytest.warns(UserWarning, match="rows of lengths"):
         HierarchicalClassifier(ONE_LEVEL).fit(sp.diags(np.arange(1.0, 1501)) @ X, y)
+    with pytest.warns(UserWarning, match="rows of lengths from 20 to 20"):
+        HierarchicalClassifier(ONE_LEVEL).fit(20 * X, y)
     known = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 64}
     model = fit(taxonomy=ONE_LEVEL, estimator=dual())
     monkeypatch.setattr(os, "sysconf", known.get)

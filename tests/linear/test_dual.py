@@ -465,6 +465,8 @@ def test_bad_input(monkeypatch):
         DualLinearClassifier().fit(X * 1e30, y)
     with pytest.warns(UserWarning, match="rows of lengths"):
         DualLinearClassifier().fit(sp.diags(np.arange(1.0, 401)) @ X, y)
+    with pytest.warns(UserWarning, match="rows of lengths from 20 to 20"):
+        DualLinearClassifier().fit(20 * X, y)
     with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
         DualLinearClassifier(max_iter=1, tol=1e-9).fit(X, y)
     model = DualLinearClassifier().fit(X, y)
