@@ -170,9 +170,9 @@ def sent_bytes(dask_worker):
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
         if case["text"] == "sampled":
-            path, n_words = sampled_text(), None
+            path = sampled_text()
         else:
-            path, n_words = text_file(case["text"], folder)
+            path, _ = text_file(case["text"], folder)
         arpa = Path(folder, "model.arpa")
         before = peak_mb()
         with two_workers(folder) as client:
@@ -183,7 +183,7 @@ def shards(case):
             write = timed(lambda: lm.to_arpa(arpa), repeats=1)
             worker_mb = max(client.run(peak_mb).values())
             figures = {
-                "words": n_words,
+                "cores": len(os.sched_getaffinity(0)),
                 "pairs": sum(n for _, _, n in lm.shard_sizes_) - lm.vocabulary_.size,
                 "larger_shard": max(n for _, _, n in lm.shard_sizes_),
                 "fit_seconds": fit.wall,
