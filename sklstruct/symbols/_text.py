@@ -345,10 +345,15 @@ class TextFile:
             )
         if max_line_bytes < 1:
             raise ValueError(f"max_line_bytes must be at least 1, got {max_line_bytes}")
-        if memory is not None and not isinstance(memory, numbers.Real):
+        if memory is not None and (
+            isinstance(memory, bool) or not isinstance(memory, numbers.Real)
+        ):
             raise TypeError(f"memory must be a number of bytes or None: {memory!r}")
-        if memory is not None and not memory >= 1:
-            raise ValueError(f"memory must be a positive number of bytes, got {memory}")
+        if memory is not None and not 1 <= memory < np.inf:
+            raise ValueError(
+                "memory must be a positive and finite number of bytes, got "
+                f"{memory}; None is half of what the machine has"
+            )
         self.memory = memory
         self.folder = None if folder is None else os.fspath(folder)
         if self.folder is not None and not os.path.isdir(self.folder):

@@ -132,10 +132,12 @@ def test_what_is_refused(path, monkeypatch):
         LanguageModel(JelinekMercerLM(weight="held_out")).fit(text)
     with pytest.raises(MemoryError, match=r"distinct words .* need about \d+ bytes"):
         lm.fit(TextFile(path, memory=20_000))
-    with pytest.raises(ValueError, match="memory must be a positive"):
-        TextFile(path, memory=0)
-    with pytest.raises(TypeError, match="memory must be a number"):
-        TextFile(path, memory="4G")
+    for memory in (0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="memory must be a positive and finite"):
+            TextFile(path, memory=memory)
+    for memory in ("4G", True):
+        with pytest.raises(TypeError, match="memory must be a number"):
+            TextFile(path, memory=memory)
     closed = LanguageModel(WittenBellLM(), vocabulary=["w0"], unknown=None)
     with pytest.raises(ValueError, match=r"the word 'w\d+' of line \d+ of .*text"):
         closed.fit(text)
