@@ -503,6 +503,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 base = kneser_ney_weights(problem, l1_ratio)
         self._carried = place(), self.coef_, base, weight
 
+    def _fit_grown(self, counts):
+        try:
+            return super()._fit_grown(counts)
+        finally:  # another fit has other pairs
+            vars(self).pop("_carried", None)
+
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
         return PENALTIES[self.penalty]() if is_name else self.penalty

@@ -348,6 +348,19 @@ def test_log_linear_model_forgets(how):
     )
 
 
+@pytest.mark.parametrize("penalty", ["l2", "tree_l2"])
+def test_a_batch_that_fails_leaves_nothing_for_the_next_fit(penalty):
+    X, y = draw(10)
+    params = {"penalty": penalty, "lam": 0.5, "tol": 1e-6, "max_iter": 3000}
+    model = StructuredLogLinearLM(**params).partial_fit(X, y)
+    model.set_params(alpha=[1.0])
+    with pytest.raises(ValueError, match="alpha must be a number or give one value"):
+        model.partial_fit(X, y)
+    model.set_params(alpha=None).fit(X[:40, 1:], y[:40])
+    whole = StructuredLogLinearLM(**params).fit(X[:40, 1:], y[:40])
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+
+
 def random_text(seed, n):
     rng = np.random.default_rng(seed)
     low = np.arange(n) * 20 // n  # early words are in no later sentence
