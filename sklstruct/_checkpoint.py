@@ -104,6 +104,20 @@ class Checkpoint(BaseEstimator):
             raise FileNotFoundError(2, "the folder of checkpoint does not exist", path)
         return checkpoint
 
+    @classmethod
+    def of_many(
+        cls, given: str | os.PathLike | Checkpoint | None, whose: object
+    ) -> Checkpoint | None:
+        """Of `whose`, which makes many fits: a folder. Or None."""
+        checkpoint = cls.of(given)
+        if checkpoint is not None and not os.path.isdir(checkpoint.path):
+            raise ValueError(
+                f"checkpoint={os.fspath(checkpoint.path)!r} must be a folder that is "
+                f"there, as {type(whose).__name__} makes many fits, each of which "
+                "has a file in it"
+            )
+        return checkpoint
+
 
 class FitKeeper(metaclass=ABCMeta):
     """What a fit is given to keep its state with."""

@@ -523,16 +523,12 @@ class LanguageModel(
 
     def _set_checkpoint(self, estimator):
         """Give it to every part that can keep its state, and has none of its own."""
-        checkpoint = Checkpoint.of(self.checkpoint)
+        if isinstance(estimator, ModelClassifier):
+            checkpoint = Checkpoint.of_many(self.checkpoint, estimator)
+        else:
+            checkpoint = Checkpoint.of(self.checkpoint)
         if checkpoint is None:
             return
-        holds_many = isinstance(estimator, ModelClassifier)
-        if holds_many and not os.path.isdir(checkpoint.path):
-            raise ValueError(
-                f"checkpoint={os.fspath(checkpoint.path)!r} must be a folder that is "
-                f"there, as {type(estimator).__name__} makes many fits, each of which "
-                "has a file in it"
-            )
         names = [n for n in _not_frozen(estimator) if n.split("__")[-1] == "checkpoint"]
         if not names:
             raise ValueError(

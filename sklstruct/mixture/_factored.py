@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
+from .._checkpoint import Checkpoint
 from .._compat import HasMethods
 from ..hierarchical._forest import Forest
 from ..loglinear import StructuredLogLinearLM
@@ -183,6 +185,10 @@ class FactoredLM(ModelClassifier):
         The symbol that marks missing history, for what is made by default; estimators
         that are given have their own.
 
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        A folder that is there, for the fits of the models that are made by default;
+        estimators that are given have their own. See `sklstruct.StructuredLogLinearLM`.
+
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
 
@@ -237,6 +243,7 @@ class FactoredLM(ModelClassifier):
         "class_estimator": [HasMethods(["fit"]), None],
         "word_estimator": [HasMethods(["fit"]), None],
         "padding": "no_validation",
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
         "verbose": ["verbose"],
@@ -249,6 +256,7 @@ class FactoredLM(ModelClassifier):
         word_estimator: BaseEstimator | None = None,
         *,
         padding: Any = None,
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -257,6 +265,7 @@ class FactoredLM(ModelClassifier):
         self.class_estimator = class_estimator
         self.word_estimator = word_estimator
         self.padding = padding
+        self.checkpoint = checkpoint
         self.classes = classes
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -264,7 +273,11 @@ class FactoredLM(ModelClassifier):
     def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
         self._validate_params()
         default = StructuredLogLinearLM(
-            penalty="l2", lam=0.3, alpha=0.87, padding=self.padding
+            penalty="l2",
+            lam=0.3,
+            alpha=0.87,
+            padding=self.padding,
+            checkpoint=Checkpoint.of_many(self.checkpoint, self),
         )
         of_classes = default if self.class_estimator is None else self.class_estimator
         of_words = of_classes if self.word_estimator is None else self.word_estimator

@@ -479,6 +479,18 @@ def test_damaged_results_are_refused(tmp_path):
             model.fit(*data())
 
 
+def test_a_folder_reaches_the_models_that_are_made_by_default(tmp_path):
+    with pytest.raises(ValueError, match="must be a folder that is there"):
+        FactoredLM(np.arange(4) // 2, checkpoint=tmp_path / "fit").fit(*data())
+    factored = FactoredLM([list("abcd"), list("efgh"), ["i", "j", "</s>"]])
+    settings = {"max_depth": 2, "unknown": None}
+    whole = LanguageModel(factored, **settings).fit(texts())
+    kept = LanguageModel(factored, checkpoint=tmp_path, **settings).fit(texts())
+    # The classes, and the words of each of the three.
+    assert len(list(tmp_path.glob("*.fitted"))) == 4
+    assert np.array_equal(log_proba(kept), log_proba(whole))
+
+
 def test_a_fit_that_was_stopped_is_not_done(tmp_path, monkeypatch):
     model = estimator(checkpoint=tmp_path, verbose=0)
     whole = estimator().fit(*data())
