@@ -711,12 +711,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 stacklevel=6,
             )
         if result.status == "max_iter":
+            free = ", or lam: unpenalised weights may have no finite optimum"
             warn(
                 f"the solver stopped at max_iter={self.n_iter_} with an optimality "
                 f"residual of {result.optimality:.2g}, not within tol. Increase "
-                "max_iter or tol"
-                + ", or lam: unpenalised weights may have no finite optimum"
-                * (settings.lam == 0),
+                f"max_iter or tol{free if settings.lam == 0 else ''}",
                 ConvergenceWarning,
                 stacklevel=6,
             )

@@ -216,9 +216,12 @@ def test_verbose_prints_lines(capsys):
 # -------------------------------------------------------------------- bad input
 
 
-def test_convergence_warning_names_the_residual():
-    with pytest.warns(ConvergenceWarning, match="max_iter=3.*residual"):
-        fit(StructuredLogLinearLM(max_iter=3), corpus())
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_convergence_warning_names_the_residual(kind):
+    with pytest.warns(ConvergenceWarning, match="max_iter=3.*residual.*tol$"):
+        fit(StructuredLogLinearLM(max_iter=3, lam=kind(0.2)), corpus())
+    with pytest.warns(ConvergenceWarning, match="max_iter=3.*or lam: unpenalised"):
+        fit(StructuredLogLinearLM(max_iter=3, lam=kind(0.0)), corpus())
 
 
 @pytest.mark.parametrize("positive", [True, False])
