@@ -19,7 +19,15 @@ from ..symbols import Labels
 from ..symbols._encoding import encode
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
-from ._models import MixtureModel, Model, TreeModel, by_group, count_rows, take
+from ._models import (
+    MixtureModel,
+    Model,
+    TreeModel,
+    UniformModel,
+    by_group,
+    count_rows,
+    take,
+)
 from ._parts import Part, Reading, Samples, part_of
 
 
@@ -76,6 +84,9 @@ class MixturePart(Part):
         if not isinstance(self.weights, str):
             gate = ConstantGate(self.weights)
             return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
+        if samples.outcome.size == 0:
+            # The words of classes that do not occur: all models are uniform.
+            return [UniformModel(int(n)) for n in sizes]
         if like is not None:
             gate = next(m.gate for m in like if isinstance(m, MixtureModel))
             return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)

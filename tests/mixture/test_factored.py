@@ -186,6 +186,23 @@ def test_classes_without_samples_are_uniform(data):
     assert (rows > 0).all()
 
 
+@pytest.mark.parametrize("weights", ["em", "logistic"])
+@pytest.mark.parametrize("refit", [True, False])
+def test_no_word_of_any_class_of_several_words_was_seen(data, weights, refit):
+    # A class for each word, but for two words that never occur.
+    X, y = data
+    mixed = MixtureLM(
+        [("smoother", smoother()), ("loglinear", loglinear())],
+        weights=weights,
+        refit=refit,
+    )
+    taxonomy = np.minimum(np.arange(N_WORDS + 2), N_WORDS)
+    model = FactoredLM(taxonomy, loglinear(), mixed, classes=np.arange(N_WORDS + 2))
+    proba = model.fit(X, y).predict_proba(histories())
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(proba[:, -1], proba[:, -2])
+
+
 def test_weights_are_repetitions(data):
     X, y = data[0][:500], data[1][:500]
     weight = np.arange(500) % 3
