@@ -558,7 +558,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             value = getattr(settings, name)
             if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
                 raise ValueError(f"{name} must be finite, got {value!r}")
-        if settings.lam > LARGEST:
+        if float(settings.lam) > LARGEST:
             raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
 
     def _given(self) -> Settings:
