@@ -259,9 +259,9 @@ cdef class Posterior:
 
     cdef double look(
         self, Desk desk, Py_ssize_t v, double w, Py_ssize_t n, const float* x,
-        const int32_t* index, sklstruct_met* asked=NULL,
+        const int32_t* index, sklstruct_met* asked,
     ) noexcept nogil:
-        """Conditionals of the classes of a leaf; returns E."""
+        """Conditionals of the classes of a leaf; returns E. asked: as in `outcomes`."""
         cdef Py_ssize_t m = self.n_child[v]
         cdef double total
         self.outcomes(desk, v, n, x, index, asked)
@@ -269,6 +269,17 @@ cdef class Posterior:
         sklstruct_less(m, &desk.a[0], total, &desk.value[self.first_child[v]])
         self.set(desk, v, OPEN)
         return total
+
+    cdef void open_leaf(
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """Look into a leaf of tree t that is REACHED; its mass stays."""
+        if self.role[v] == LEAF:
+            self.look(desk, v, self.scalars[t, 1], n, x, index, NULL)
+        else:
+            desk.value[v] = 0
+            self.set(desk, v, OPEN)
 
     cdef Py_ssize_t open_tree(
         self, Desk desk, Py_ssize_t t, Py_ssize_t n, const float* x,
@@ -454,11 +465,7 @@ cdef class Posterior:
             self.share_out(desk, t, v, n, x, index)
             v = self.reached(desk, t, y)
         if desk.state[v] != OPEN:
-            if self.role[v] == LEAF:
-                self.look(desk, v, self.scalars[t, 1], n, x, index)
-            else:
-                desk.value[v] = 0
-                self.set(desk, v, OPEN)
+            self.open_leaf(desk, t, v, n, x, index)
         return desk.mass[v] + desk.value[self.terminal[t, y]]
 
     cdef inline void clear(self, Desk desk) noexcept nogil:
@@ -498,11 +505,7 @@ cdef class Posterior:
                     desk.items[n_items] = desk.queue[desk.queue.shape[0] - 1 - j]
                     n_items += 1
             else:
-                if self.role[v] == LEAF:
-                    self.look(desk, v, self.scalars[0, 1], n, x, index)
-                else:
-                    desk.value[v] = 0
-                    self.set(desk, v, OPEN)
+                self.open_leaf(desk, 0, v, n, x, index)
                 self.challenge(desk, v, &best, &y)
 
     cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
@@ -649,11 +652,7 @@ cdef class Posterior:
             while v >= self.tree_ptr[t + 1]:
                 t += 1
             if desk.state[v] != OPEN:
-                if self.role[v] == LEAF:
-                    self.look(desk, v, self.scalars[t, 1], n, x, index)
-                else:
-                    desk.value[v] = 0
-                    self.set(desk, v, OPEN)
+                self.open_leaf(desk, t, v, n, x, index)
             done[j] = True
             # what no leaf left can have bounds the others; this one has its own say
             first, last = self.classes_below(v)

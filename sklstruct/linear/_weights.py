@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from . import _weights_fast as kernels
 
 LANES = 16  # outcomes are padded to a multiple
-# Cells behind the last row that may be read: SKLSTRUCT_SPARE of `_weights.h`.
-_SPARE = 16
 
 # Starts are 32-bit, and lanes 16-bit.
 _MOST_CELLS = int(np.iinfo(np.uint32).max)
@@ -226,7 +224,7 @@ class NodeWeights:
         packed = [p.start for p in pieces if p.start is not None]
         cells = [p.cell for p in pieces]
         if packed:  # the kernels read beyond the last row
-            cells.append(np.zeros(_SPARE, dtype=np.uint32))
+            cells.append(np.zeros(kernels.SPARE, dtype=np.uint32))
         self.cell = _join(cells, np.uint32)
         self.start_ptr = _ptr([s.size for s in packed] or [0] * len(pieces))
         self.start = _join(packed, np.uint32)

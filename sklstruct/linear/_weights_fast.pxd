@@ -2,6 +2,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 
 cdef extern from "_weights.h" nogil:
+    enum:
+        SKLSTRUCT_SPARE
+
     ctypedef struct sklstruct_weights:
         const uint64_t* words
         const int32_t* rank

@@ -9,6 +9,9 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 from .._watch cimport Watch, over, propagate, watch_of
 
+# Cells behind the last row that kernels may read.
+SPARE = SKLSTRUCT_SPARE
+
 
 def mark(const int32_t[::1] index, uint64_t[::1] words):
     """Set the bits of the features in `index`."""
