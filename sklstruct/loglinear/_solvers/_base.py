@@ -191,6 +191,11 @@ class Best:
         """The best point; `last` is that of the last update."""
         return last if self._w is None else self._w
 
+    def converged(self, w: np.ndarray, objective: float, optimality: float) -> Result:
+        """The last point, w, which meets tol: the answer even where one was lower."""
+        self.history[-1] = objective
+        return Result(w, self.history, objective, optimality, "converged")
+
     def result(self, last: np.ndarray, status: str) -> Result:
         w = self.point(last)
         return Result(w, self.history, self.objective, self.optimality, status)

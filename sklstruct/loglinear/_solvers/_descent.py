@@ -73,8 +73,7 @@ class DescentSolver(Solver):
             best.update(objective, optimality, before)
             stop = report(iteration, best.objective, optimality)
             if optimality <= self.tol:
-                best.history[-1] = objective
-                return Result(w, best.history, objective, optimality, "converged")
+                return best.converged(w, objective, optimality)
             if stop:
                 return best.result(w, "stopped")
             if iteration < self.max_iter - 1:

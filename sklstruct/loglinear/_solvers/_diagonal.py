@@ -150,8 +150,7 @@ class DiagonalSolver(Solver):
             small = optimality <= self.tol and epsilon <= EPSILON_MIN
             # Without momentum the residual is that of the answer y itself.
             if small and exact and problem.same(y, w):
-                best.history[-1] = objective
-                return Result(y, best.history, objective, optimality, "converged")
+                return best.converged(y, objective, optimality)
             if stop:
                 return best.result(y, "stopped")
             if iteration == self.max_iter - 1:

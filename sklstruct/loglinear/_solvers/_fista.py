@@ -108,8 +108,7 @@ class FistaSolver(Solver):
                 y, t = best.point(y).copy(), 1.0
                 w[:] = y
             elif optimality <= self.tol and problem.same(y, w):
-                best.history[-1] = objective
-                return Result(y, best.history, objective, optimality, "converged")
+                return best.converged(y, objective, optimality)
             elif stop or iteration == self.max_iter - 1:
                 pass  # y is the point that was evaluated
             elif optimality <= self.tol:
