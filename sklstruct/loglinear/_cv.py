@@ -31,6 +31,7 @@ from ._estimator import Settings, StructuredLogLinearLM
 from ._loss import LogLinearLoss
 from ._penalties import Penalty
 from ._solvers import Solver
+from ._warm import keep_scores
 
 # A number that acts by its power at each depth moves by a power of the factor.
 POWERS = {"lam": 1.0, "gamma": 1.0, "alpha": 0.25, "depth_weight": 0.5}
@@ -498,10 +499,7 @@ class _Search:
         loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
         if record.best:
             w = record.best["w"].copy()
-            # The scores of the best fit: alpha alone may have changed.
-            for k, ratio in enumerate(record.best["beta"] / problem.beta_by_depth):
-                if ratio != 1.0:
-                    w[self.pairs.level(k)] *= ratio
+            keep_scores(problem, w, record.best["beta"])
         else:
             w = model._start(problem, loss, bound, settings)
         keeper = () if record.keeper is None else (record,)

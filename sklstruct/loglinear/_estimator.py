@@ -773,7 +773,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             w = warm_weights(loss, penalty, wanted, found)
             if w is not None:
                 return w
-            starts += rescaled_weights(problem, wanted, found)
+            starts += rescaled_weights(problem, found)
         if (
             self.warm_start
             and getattr(self, "coef_", zero[:0]).size == zero.size

@@ -67,23 +67,26 @@ def warm_weights(
     return best
 
 
-def rescaled_weights(
-    problem: Problem, wanted: Solution, solutions: list[Solution]
-) -> list[np.ndarray]:
-    """The latest solution, with the scores that it had: a list of one, or of none.
-
-    Another `alpha` weighs the features of a depth by another number; what a weight adds
-    to a score is about the same.
-    """
+def rescaled_weights(problem: Problem, solutions: list[Solution]) -> list[np.ndarray]:
+    """The latest solution, with the scores that it had: a list of one, or of none."""
     if not solutions or problem.tree.span is not None:
         return []
     latest = solutions[-1]
     w = latest.w.copy()
-    for (lo, hi), new, old in zip(problem.levels, wanted.beta, latest.beta):
-        w[lo:hi] *= old / new
+    keep_scores(problem, w, latest.beta)
     if problem.positive:
         np.maximum(w, 0.0, out=w)
     return [w]
+
+
+def keep_scores(problem: Problem, w: np.ndarray, beta: np.ndarray) -> None:
+    """Rescale weights, in place, that were found with `beta` by depth.
+
+    Another `alpha` weighs the features of a depth by another number; what a weight adds
+    to a score is about the same.
+    """
+    for (lo, hi), old, new in zip(problem.levels, beta, problem.beta_by_depth):
+        w[lo:hi] *= old / new
 
 
 def _log(lam):
