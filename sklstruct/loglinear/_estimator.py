@@ -259,6 +259,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     """
 
     _of_pairs = ("coef_",)
+    _carried = None  # what the batches before give to the fit that is running
 
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
@@ -688,7 +689,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _solve(self, solver, loss, settings, report, keeper):
         problem = loss.problem
         bound = settings.penalty.bind(problem)
-        carried = vars(self).pop("_carried", None)  # from the batches before
+        carried = self._carried
         w = self._start(problem, loss, bound, settings, carried)
         if carried is not None and solver.incremental:
             share = min(carried[-1] / problem.total_weight, 1.0)
