@@ -266,10 +266,9 @@ class DaskLanguageModel(LanguageModel):
         self.shard_sizes_ = sizes
         self.n_exchanges_ = driver.n_exchanges
         self.n_bytes_exchanged_ = driver.n_bytes
-        self.n_lost_shards_ = driver.n_losses
         if self.gather:
             self.compute()
-            self.n_lost_shards_ = driver.n_losses
+        self.n_lost_shards_ = driver.n_losses  # with those of gathering
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
