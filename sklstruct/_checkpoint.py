@@ -14,6 +14,7 @@ that fell over on a disk would end in another model, and nobody would know.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import numbers
@@ -101,7 +102,9 @@ class Checkpoint(BaseEstimator):
             raise ValueError("checkpoint is an empty path; name a file or a folder")
         path = os.path.abspath(os.fspath(checkpoint.path))
         if not os.path.isdir(os.path.dirname(path)):
-            raise FileNotFoundError(2, "the folder of checkpoint does not exist", path)
+            raise FileNotFoundError(
+                errno.ENOENT, "the folder of checkpoint does not exist", path
+            )
         return checkpoint
 
     @classmethod

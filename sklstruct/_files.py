@@ -200,7 +200,7 @@ def _write_aside(path: str) -> Iterator[Any]:
             yield file
         return
     if old is not None and not os.access(path, os.W_OK):
-        raise PermissionError(13, "the file may not be written", path)
+        raise PermissionError(errno.EACCES, "the file may not be written", path)
     folder = os.path.dirname(path)
     aside = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
     # Mode 666 less the umask, as of any new file.

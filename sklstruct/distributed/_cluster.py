@@ -14,6 +14,7 @@ answers that all shards have had, from the last checkpoint on.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -186,7 +187,7 @@ class Manifest:
         self.path = os.path.abspath(os.fspath(checkpoint.path))
         if os.path.isdir(self.path):
             raise IsADirectoryError(
-                21, "checkpoint is a folder; name a file", self.path
+                errno.EISDIR, "checkpoint is a folder; name a file", self.path
             )
         self._interval = float(checkpoint.interval)
         self._n_shards = n_shards

@@ -6,6 +6,7 @@ is lost, and one stateful object for each shard.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import platform
@@ -153,7 +154,7 @@ class ShardKeeper(FitKeeper):
         state = self._keeper(self._number).load()
         if state is None:
             raise FileNotFoundError(
-                2,
+                errno.ENOENT,
                 "checkpoint: the state of a shard is gone; the folder must be one that "
                 "all workers and the client see",
                 state_path(self._path, self._shard, self._number),
