@@ -70,13 +70,16 @@ PEERS = ("omikuji", "napkinxc", "libpecos")
 
 # Classes, features and training samples of the made text.
 TEXT = {"text1000": (1000, 100_000, 40_000), "text10000": (10_000, 200_000, 100_000)}
+# Where its words come from.
+SOURCES = {"class_share": 0.12, "group_share": 0.18, "exponent": 3.0}
 
 
 def text(n_classes, n_features, n_samples, n_test=4000):
     def load(seed):
         X, y = make_sparse_classes(
-            n_samples + n_test // 2 + n_test, n_classes, n_features, random_state=seed
-        )
+            n_samples + n_test // 2 + n_test, n_classes, n_features, **SOURCES,
+            random_state=seed,
+        )  # fmt: skip
         ends = n_samples, n_samples + n_test // 2, X.shape[0]
         parts = [slice(a, b) for a, b in zip((0, *ends), ends)]
         return [(X[part], y[part]) for part in parts]
@@ -493,22 +496,23 @@ def bayes(section, split):
     """(accuracy, log-loss) on the test part given the lists that text was made from."""
     n_classes, d, n_train = TEXT[section]
     X, y, groups, own, shared = make_sparse_classes(
-        n_train + 6000, n_classes, d, return_groups=True, return_words=True,
-        random_state=split,
+        n_train + 6000, n_classes, d, **SOURCES, return_groups=True,
+        return_words=True, random_state=split,
     )  # fmt: skip
     X, y = X[n_train + 2000 :].astype(float), y[n_train + 2000 :]
     # the word that came least often came once in nearly every sample
     least = np.minimum.reduceat(X.data, X.indptr[:-1])
     X.data = np.exp(X.data / np.repeat(least, np.diff(X.indptr)) - 1)
-    edges = (np.arange(d + 1) / d) ** (1 / 3)
-    common = 0.7 * np.diff(edges)
+    of_class, of_group = SOURCES["class_share"], SOURCES["group_share"]
+    edges = (np.arange(d + 1) / d) ** (1 / SOURCES["exponent"])
+    common = (1 - of_class - of_group) * np.diff(edges)
 
     def rates(words, share):
         n, m = words.shape
         at = np.repeat(np.arange(n), m), words.ravel()
         return sp.csr_matrix((np.full(words.size, share / m), at), shape=(n, d))
 
-    rate = (rates(own, 0.12) + rates(shared, 0.18)[groups]).tocsr()
+    rate = (rates(own, of_class) + rates(shared, of_group)[groups]).tocsr()
     rate.data = np.log1p(rate.data / common[rate.indices])
     score = (X @ rate.T).toarray()
     loss = logsumexp(score, axis=1) - score[np.arange(y.size), y]
