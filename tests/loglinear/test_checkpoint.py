@@ -88,6 +88,16 @@ def goes_on(make, tmp_path, monkeypatch):
     assert np.array_equal(model.coef_, whole.coef_)
 
 
+def refuses(make, change, message, path):
+    """The checkpoint of the model that `make` gives is refused after a change, and
+    stays as it is."""
+    model = make(checkpoint=Checkpoint(path, interval=0)).fit(*data())
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**change).fit(*data())
+    assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize("fit", FITS)
 def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
     settings = {"tol": 1e-2, **FITS[fit]}
@@ -134,13 +144,7 @@ def test_through_a_language_model(tmp_path, monkeypatch):
     ],
 )
 def test_other_settings_are_refused(change, message, tmp_path):
-    path = tmp_path / "fit"
-    model = estimator(checkpoint=Checkpoint(path, interval=0))
-    model.fit(*data())
-    content = path.read_bytes()
-    with pytest.raises(ValueError, match=message):
-        model.set_params(**change).fit(*data())
-    assert path.read_bytes() == content
+    refuses(estimator, change, message, tmp_path / "fit")
 
 
 def test_other_data_is_refused(tmp_path):
@@ -263,12 +267,7 @@ def test_joint_other_tol_and_max_iter_go_on(tmp_path):
     ],
 )
 def test_joint_other_settings_are_refused(change, message, tmp_path):
-    path = tmp_path / "fit"
-    model = joint(checkpoint=Checkpoint(path, interval=0)).fit(*data())
-    content = path.read_bytes()
-    with pytest.raises(ValueError, match=message):
-        model.set_params(**change).fit(*data())
-    assert path.read_bytes() == content
+    refuses(joint, change, message, tmp_path / "fit")
 
 
 def test_joint_other_data_is_refused(tmp_path):
@@ -369,10 +368,7 @@ def test_search_makes_no_fit_twice(tmp_path, monkeypatch):
     ],
 )
 def test_search_other_settings_are_refused(change, message, tmp_path):
-    model = search(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
-    model.fit(*data())
-    with pytest.raises(ValueError, match=message):
-        model.set_params(**change).fit(*data())
+    refuses(search, change, message, tmp_path / "fit")
 
 
 def test_search_other_data_is_refused(tmp_path):
