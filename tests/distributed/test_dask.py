@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import joblib
 import numpy as np
@@ -53,15 +54,24 @@ def sentences(n=400, seed=0):
     return out
 
 
+@contextmanager
+def local_client(n_workers=2, n_threads=1, processes=False, default=False, **settings):
+    """A client of a cluster of its own, of workers that are threads of this process or
+    processes."""
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=n_threads, processes=processes,
+            dashboard_address=":0",
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=default, **settings) as client,
+    ):  # fmt: skip
+        yield client
+
+
 @pytest.fixture(scope="module")
 def client():
     """Two workers that are threads of this process."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with local_client(default=True) as client:
         yield client
 
 
@@ -136,14 +146,7 @@ def test_the_number_of_workers_does_not_matter(client):
     most = 2 * 3 * 8 * (3 * V + 3) * model.n_exchanges_
     assert 0 < model.n_bytes_exchanged_ <= most
     worker = next(iter(client.cluster.workers.values()))
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(
-            cluster, set_as_default=False, direct_to_workers=True
-        ) as other,
-    ):
+    with local_client(1, n_threads=2, direct_to_workers=True) as other:
         again = model.set_params(client=other).fit(text).estimator_.coef_
     assert worker.status.name == "running"
     np.testing.assert_array_equal(first, again)
@@ -530,12 +533,7 @@ def test_calls_to_a_shard_that_was_made_again(client, monkeypatch):
 
 
 def test_a_cluster_that_is_gone_has_no_model():
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with local_client(1) as client:
         model = DaskLanguageModel(
             WittenBellLM(), client=client, n_shards=2, gather=False
         )
@@ -819,12 +817,7 @@ def kill_a_worker(driver):
 def test_a_worker_process_that_is_killed(monkeypatch):
     text = sentences()
     estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with local_client(processes=True) as client:
         model = DaskLanguageModel(estimator, max_depth=3, client=client, n_shards=2)
         want = model.fit(text).estimator_
         one = LanguageModel(estimator, max_depth=3).fit(text)
@@ -851,12 +844,7 @@ def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
         return begin(driver, k, *question)
 
     monkeypatch.setattr(ShardDriver, "begin", killing)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with local_client(processes=True) as client:
         model = DaskLanguageModel(
             WittenBellLM(), max_depth=3, client=client, n_shards=2, gather=False
         ).fit(sentences())
@@ -871,12 +859,7 @@ def test_wikitext_on_two_processes(tmp_path):
     """A model of counts is equal bit by bit, and its file; an objective to 1e-8."""
     text = wikitext("train")
     l2 = StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with local_client(processes=True) as client:
         counted = DaskLanguageModel(KneserNeyLM(), client=client, gather=False)
         counted.fit(text).to_arpa(tmp_path / "shards.arpa")
         counted.compute()
