@@ -49,6 +49,18 @@ def random_corpus(seed, n_symbols, n_samples, width):
     return X, np.array(text)
 
 
+def second_order_text(n, n_words, spread, seed=0):
+    """Windows of two words and the next, which two words leave few choices."""
+    rng = np.random.RandomState(seed)
+    follows = rng.dirichlet(np.full(n_words, spread), size=(n_words, n_words))
+    words = [0, 1]
+    for _ in range(n):
+        words.append(rng.choice(n_words, p=follows[words[-2], words[-1]]))
+    words = np.array(words)
+    windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
+    return windows.copy(), words[2:]
+
+
 def histories(X):
     """The symbols after the last -1 of each row, as tuples."""
     out = []
@@ -56,6 +68,16 @@ def histories(X):
         first = max((i + 1 for i, s in enumerate(row) if s < 0), default=0)
         out.append(tuple(row[first:]))
     return out
+
+
+def pairs_below_the_root(backoff):
+    """{(context, class id)} of a model, contexts as tuples of symbols."""
+    contexts = [tuple(backoff.labels.symbols[c]) for c in backoff.tree.contexts()]
+    return {
+        (contexts[n], int(z))
+        for n, z in zip(backoff.pairs.nodes(), backoff.pairs.target)
+        if n > 0
+    }
 
 
 def random_forest(n, rng, roots=0.2, width=None):

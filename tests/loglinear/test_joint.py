@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _oracles import second_order_text
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
@@ -13,14 +14,8 @@ from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 
-def text(n=400, n_words=6, seed=0):
-    rng = np.random.RandomState(seed)
-    follows = rng.dirichlet(np.full(n_words, 0.3), size=(n_words, n_words))
-    words = [0, 1]
-    for _ in range(n):
-        words.append(rng.choice(n_words, p=follows[words[-2], words[-1]]))
-    words = np.array(words)
-    return np.lib.stride_tricks.sliding_window_view(words, 2)[:-1].copy(), words[2:]
+def text(n=400, n_words=6):
+    return second_order_text(n, n_words, 0.3)
 
 
 def coarse(X):

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from _oracles import check_draws
+from _oracles import check_draws, second_order_text
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import CategoricalNB
@@ -20,18 +20,6 @@ from sklstruct.word_classes import ExchangeClustering
 N_WORDS = 12
 GROUPS = np.array([0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4])
 DEEP = Taxonomy.from_nested([[[0, 1], [2, 3, 4]], [5, [6, 7]], [8, 9, 10], [11]])
-
-
-def text(n=3000, seed=0):
-    """Windows of two words and the next: each word follows few others."""
-    rng = np.random.RandomState(seed)
-    follows = rng.dirichlet(np.full(N_WORDS, 0.2), size=(N_WORDS, N_WORDS))
-    words = [0, 1]
-    for _ in range(n):
-        words.append(rng.choice(N_WORDS, p=follows[words[-2], words[-1]]))
-    words = np.array(words)
-    windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
-    return windows.copy(), words[2:]
 
 
 def histories(n=100, seed=5):
@@ -50,20 +38,25 @@ def smoother(**params):
 
 @pytest.fixture(scope="module")
 def data():
-    return text()
+    return second_order_text(3000, N_WORDS, 0.2)
+
+
+def check_rows(model, rtol):
+    """Rows sum to one, and answers about single words agree with them."""
+    X = histories()
+    rows = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    for y in range(N_WORDS):
+        target = model.target_log_proba(X, np.full(len(X), y))
+        np.testing.assert_allclose(target, rows[:, y], rtol=rtol)
 
 
 @pytest.mark.parametrize("taxonomy", [GROUPS, DEEP], ids=["classes", "tree"])
 @pytest.mark.parametrize("make", [loglinear, smoother])
 def test_rows_sum_to_one_and_agree_with_targets(data, taxonomy, make):
     model = FactoredLM(taxonomy, make()).fit(*data)
-    X = histories()
-    rows = model.predict_log_proba(X)
-    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
-    for y in range(N_WORDS):
-        target = model.target_log_proba(X, np.full(len(X), y))
-        np.testing.assert_allclose(target, rows[:, y], rtol=1e-12)
-    assert np.isnan(model.target_log_proba(X[:1], [99])).all()
+    check_rows(model, rtol=1e-12)
+    assert np.isnan(model.target_log_proba(histories()[:1], [99])).all()
 
 
 def test_is_the_product_of_two_models(data):
@@ -324,9 +317,4 @@ def test_a_mixture_may_be_a_factor(data):
     mixture = MixtureLM([("l2", loglinear()), ("kn", smoother())], weights="logistic")
     model = FactoredLM(GROUPS, mixture, clone(mixture).set_params(weights="em"))
     model.fit(*data)
-    X = histories()
-    rows = model.predict_log_proba(X)
-    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
-    for y in range(N_WORDS):
-        target = model.target_log_proba(X, np.full(len(X), y))
-        np.testing.assert_allclose(target, rows[:, y], rtol=1e-10)
+    check_rows(model, rtol=1e-10)

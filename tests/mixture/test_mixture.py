@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from _oracles import check_draws
+from _oracles import check_draws, second_order_text
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -25,15 +25,8 @@ GROUPS = np.arange(N_WORDS) // 3
 WEIGHTS = ["em", "by_depth", "by_count", "logistic", [0.2, 0.8]]
 
 
-def text(n=4000, seed=0):
-    rng = np.random.RandomState(seed)
-    follows = rng.dirichlet(np.full(N_WORDS, 0.3), size=(N_WORDS, N_WORDS))
-    words = [0, 1]
-    for _ in range(n):
-        words.append(rng.choice(N_WORDS, p=follows[words[-2], words[-1]]))
-    words = np.array(words)
-    windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
-    return windows.copy(), words[2:]
+def text():
+    return second_order_text(4000, N_WORDS, 0.3)
 
 
 @pytest.fixture(scope="module")

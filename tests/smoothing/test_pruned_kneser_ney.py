@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from _oracles import following_text, histories, random_corpus
+from _oracles import following_text, histories, pairs_below_the_root, random_corpus
 
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AbsoluteDiscountLM, KneserNeyLM, PrunedKneserNeyLM
@@ -74,13 +74,7 @@ def test_equals_the_definition(threshold):
     ).fit(X, y)
     kept, row = reference(X, y, threshold, 0.4, 8)
     backoff = model.backoff_model_
-    contexts = [tuple(backoff.labels.symbols[c]) for c in backoff.tree.contexts()]
-    found = {
-        (contexts[n], int(z))
-        for n, z in zip(backoff.pairs.nodes(), backoff.pairs.target)
-        if n > 0
-    }
-    assert found == {(x, z) for x, z in kept if x}
+    assert pairs_below_the_root(backoff) == {(x, z) for x, z in kept if x}
     if threshold:
         assert 0 < model.n_pruned_
     for context, proba in zip(histories(X)[:60], model.predict_proba(X[:60])):

@@ -73,14 +73,19 @@ class Fixed:
 BASES = {"empirical": lambda n: None, "base": Fixed}
 
 
+def base_and_start(name, counts):
+    """(base, the distribution that diffuses)"""
+    base = BASES[name](counts.size)
+    if base is None:
+        return None, counts / counts.sum()
+    return base, base.from_counts(None, None).proba_
+
+
 @counts_of
 @pytest.mark.parametrize("self_weight", [1.0, 0.0, 2.5])
 @pytest.mark.parametrize("base", BASES)
 def test_normalized_count_graph_equals_the_explicit_one(counts, self_weight, base):
-    base = BASES[base](counts.size)
-    start = counts / counts.sum()
-    if base is not None:
-        start = base.from_counts(None, None).proba_
+    base, start = base_and_start(base, counts)
     model = GraphDiffusionUnigram(self_weight=self_weight, base=base)
     expected = normalized(count_graph(counts), start, self_weight)
     np.testing.assert_allclose(
@@ -99,10 +104,7 @@ def test_normalized_count_graph_equals_the_explicit_one(counts, self_weight, bas
 @pytest.mark.parametrize("self_weight", [0.0, 1.0])
 @pytest.mark.parametrize("base", BASES)
 def test_several_steps_are_powers_of_the_matrix(counts, n_steps, self_weight, base):
-    base = BASES[base](counts.size)
-    start = counts / counts.sum()
-    if base is not None:
-        start = base.from_counts(None, None).proba_
+    base, start = base_and_start(base, counts)
     n = counts.size
     graphs = {
         "counts": count_graph(counts),
@@ -184,10 +186,7 @@ def test_closed_form_of_the_paper():
 @pytest.mark.parametrize("t", [None, 0.05, 0.2])
 @pytest.mark.parametrize("base", BASES)
 def test_kernel_equals_dense_expm(counts, t, base):
-    base = BASES[base](counts.size)
-    start = counts / counts.sum()
-    if base is not None:
-        start = base.from_counts(None, None).proba_
+    base, start = base_and_start(base, counts)
     H = laplacian(count_graph(counts))
     time = 1 / counts.size if t is None else t
     for n_terms in ("exact", 3, 20):
