@@ -99,6 +99,21 @@ class _Forest:
             kernel(self.parent, *arrays, lo, min(lo + _STRIDE, self.n))
 
 
+def _read(
+    v: ArrayLike,
+    parents: ArrayLike,
+    name: str,
+    strength: float | ArrayLike,
+    multiplicity: ArrayLike | None,
+) -> tuple[_Forest, NDArray, np.dtype, NDArray, NDArray]:
+    """(forest, v, its type, strengths, multiplicities), checked."""
+    forest = _Forest(parents)
+    w, dtype = check_vector(v, forest.n, "parents")
+    strength = check_per_entry(strength, forest.n, name, positive=False)
+    mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
+    return forest, w, dtype, strength, mult
+
+
 def _safe_unit(v: NDArray, mult: NDArray) -> float:
     """1.0, or a power of two to divide v by so that no square leaves float64."""
     top = max(v.max(), -v.min())
@@ -196,11 +211,8 @@ def prox_tree_l2(
     >>> prox_tree_l2([3.0, -4.0], [-1, -1], 1.0)   # roots only: soft threshold
     array([ 2., -3.])
     """
-    forest = _Forest(parents)
+    forest, w, dtype, kappa, mult = _read(v, parents, "kappa", kappa, multiplicity)
     n = forest.n
-    w, dtype = check_vector(v, n, "parents")
-    kappa = check_per_entry(kappa, n, "kappa", positive=False)
-    mult = check_per_entry(multiplicity, n, "multiplicity", positive=True)
     if check_flag(positive, "positive"):
         np.maximum(w, 0.0, out=w)
     if n == 0:
@@ -315,11 +327,8 @@ def prox_tree_linf(
     ...                multiplicity=[1, 1, 2, 1, 1, 2]).round(2)
     array([3. , 4. , 5.2, 3.2, 4.2, 5.4])
     """
-    forest = _Forest(parents)
+    forest, w, dtype, kappa, mult = _read(v, parents, "kappa", kappa, multiplicity)
     n = forest.n
-    w, dtype = check_vector(v, n, "parents")
-    kappa = check_per_entry(kappa, n, "kappa", positive=False)
-    mult = check_per_entry(multiplicity, n, "multiplicity", positive=True)
     metric = check_per_entry(metric, n, "metric", positive=True)
     if check_flag(positive, "positive"):
         np.maximum(w, 0.0, out=w)
@@ -393,10 +402,7 @@ def norm_tree_l2(
     >>> norm_tree_l2([3.0, 4.0], [-1, 0])   # 5 for the root's group, 4 for the leaf's
     9.0
     """
-    forest = _Forest(parents)
-    v, _ = check_vector(v, forest.n, "parents")
-    weights = check_per_entry(weights, forest.n, "weights", positive=False)
-    mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
+    forest, v, _, weights, mult = _read(v, parents, "weights", weights, multiplicity)
     if forest.n == 0:
         return 0.0
     v, weights, mult = map(forest.arrange, (v, weights, mult))
@@ -461,10 +467,7 @@ def norm_tree_linf(
     >>> norm_tree_linf([3.0, -4.0], [-1, 0])
     8.0
     """
-    forest = _Forest(parents)
-    v, _ = check_vector(v, forest.n, "parents")
-    weights = check_per_entry(weights, forest.n, "weights", positive=False)
-    mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
+    forest, v, _, weights, mult = _read(v, parents, "weights", weights, multiplicity)
     if forest.n == 0:
         return 0.0
     v, weights = map(forest.arrange, (v, weights * mult))
