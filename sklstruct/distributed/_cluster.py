@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import pickle
 import tempfile
@@ -24,8 +25,9 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +49,14 @@ _WORKERS_BACK = 60.0
 # A shard that is lost more often than this without an answer in between does not fit
 # the workers.
 _MOST_LOSSES = 3
+
+# Seconds without an answer after which a shard is asked whether it has given one, which
+# then did not arrive; and after which a call has not arrived that it knows nothing of.
+_DOUBT = 20.0
+_NEVER_ARRIVED = 300.0
+
+# Bytes at a time of an answer that did not arrive in one piece.
+_PIECE = 1 << 22
 
 # What a call to a shard gives whose worker is gone.
 _LOST = Request("lost")
@@ -133,6 +143,16 @@ def _is_loss(error):
     return isinstance(error, RuntimeError) and str(error).startswith(
         "Worker holding Actor was lost"
     )
+
+
+@contextmanager
+def _noted(text):
+    """Errors inside get a note."""
+    try:
+        yield
+    except Exception as exc:
+        exc.add_note(text)
+        raise
 
 
 class AnswerLog:
@@ -347,6 +367,7 @@ class Call(NamedTuple):
     """A call to a shard that is under way."""
 
     actor: Any  # another one where the shard was made again since
+    number: int
     answer: Any
 
 
@@ -401,6 +422,7 @@ class ShardDriver:
         self._actors: list = [None] * self.n_shards
         self._addresses: list = [None] * self.n_shards
         self._losses = [0] * self.n_shards
+        self._numbers = count(1)  # of calls
         self._log = AnswerLog()
         self._log.add(None)  # which starts the fit
         self._started = False  # whether the first state has been asked about
@@ -419,7 +441,7 @@ class ShardDriver:
             kinds = {request.kind for request in requests}
             for request in requests:
                 if request.kind == ERROR:
-                    raise request.value
+                    raise request.value.error()
             if kinds == {DONE}:
                 return requests[0].value
             last = [self._answer(kinds, requests, report)]
@@ -453,11 +475,15 @@ class ShardDriver:
 
         Whatever else goes wrong is the caller's to know.
         """
-        actor = self._actors[k]
+        actor, number = self._actors[k], next(self._numbers)
+        answer = self._begin(k, actor, "do", number, method, *arguments)
+        return None if answer is None else Call(actor, number, answer)
+
+    def _begin(self, k, actor, method, *arguments):
         if actor is None or not self._held(k):
             return None
         try:
-            return Call(actor, actor.do(method, *arguments))
+            return getattr(actor, method)(*arguments)
         except RuntimeError:
             # Dask's, if it comes to know of a loss just now.
             if self._held(k):
@@ -470,20 +496,69 @@ class ShardDriver:
 
     def _wait(self, k, call):
         """The result of a call to a shard, _LOST if its worker is lost."""
-        while call is not None:
+        if call is None:
+            return _LOST
+        since = time.monotonic()
+        done = self._receive(k, call.answer, _DOUBT)
+        while done is None:
+            # Dask waits for ever for an answer that could not be received.
+            answered = self._ask_about(k, call, "has_answered", call.number)
+            if answered is not _LOST:
+                done = self._receive(k, call.answer, _DOUBT)
+            if answered is _LOST or done is _LOST:
+                return _LOST
+            if done is None and answered:
+                done = self._fetch(k, call)
+            elif done is None and time.monotonic() - since > _NEVER_ARRIVED:
+                raise RuntimeError(
+                    f"client: a call to shard {k} did not arrive at its worker "
+                    f"{self._addresses[k]}; the log of the worker or of the client may "
+                    "say why"
+                )
+        if done is not _LOST and done.kind == ERROR:
+            raise done.value.error()
+        return done if done is _LOST else done.value
+
+    def _receive(self, k, answer, limit=math.inf):
+        """What comes from a shard: None if it takes too long, _LOST if it is lost."""
+        since = time.monotonic()
+        while answer is not None:
             try:
-                done = call.answer.result(timeout=_PATIENCE)
+                return answer.result(timeout=min(_PATIENCE, limit))
             except TimeoutError:
                 if not self._alive(k):
                     return _LOST
+                if time.monotonic() - since > limit:
+                    return None
             except (OSError, CancelledError):
                 # The network's: errors of the program are values.
                 return _LOST
-            else:
-                if done.kind == ERROR:
-                    raise done.value
-                return done.value
         return _LOST
+
+    def _ask_about(self, k, call, method, *arguments):
+        """The result of a small question about a call."""
+        return self._receive(k, self._begin(k, call.actor, method, *arguments))
+
+    def _fetch(self, k, call):
+        """The answer to a call that did not arrive, in pieces."""
+        size = self._ask_about(k, call, "pack", call.number)
+        if isinstance(size, tasks.Failure):
+            raise size.error()
+        if size is _LOST:
+            return _LOST
+        note = (
+            f"client: this came of receiving an answer of shard {k}, of {size} bytes, "
+            f"from its worker {self._addresses[k]}"
+        )
+        with _noted(note):
+            packed = bytearray(size)
+        for at in range(0, size, _PIECE):
+            piece = self._ask_about(k, call, "packed", at, at + _PIECE)
+            if piece is _LOST:
+                return _LOST
+            packed[at : at + _PIECE] = piece
+        with _noted(note):
+            return pickle.loads(packed)
 
     def ask(
         self, k: int, method: str, *arguments: Any, call: Call | None = None,

@@ -11,6 +11,7 @@ import os
 import pickle
 import platform
 import traceback
+from collections import OrderedDict
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 
 Counted = tuple[Pairs, np.ndarray]
 
+# Answers of a shard that are kept, for those that the client could not receive: more
+# than it has calls to one shard under way.
+_KEPT_ANSWERS = 4
+
 
 def versions() -> dict[str, str]:
     """What must be the same on all machines for their results to be."""
@@ -43,12 +48,23 @@ def as_given(x: Any) -> Any:
     return x
 
 
+def _process_name():
+    return f"{platform.node()}:{os.getpid()}"
+
+
 # ------------------------------------------------------------------- counting
 
 
 def read_part(part: Any) -> NumberedText:
     """A part of a text, numbered by itself."""
-    return number_sentences(part)
+    try:
+        return number_sentences(part)
+    except FileNotFoundError as exc:
+        exc.add_note(
+            f"On the worker {_process_name()}: files must be there, under the same "
+            "names, for all workers"
+        )
+        raise
 
 
 class Words(NamedTuple):
@@ -104,6 +120,36 @@ def merge_counted(a: Counted, b: Counted) -> Counted:
 
 
 # -------------------------------------------------------------------- fitting
+
+
+class Failure(NamedTuple):
+    """An error, as it can be sent to where its class may be unknown.
+
+    Causes and tracebacks are not pickled, and some errors cannot be made again.
+    """
+
+    text: str
+    trace: str
+    pickled: bytes  # nothing if it cannot be
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Of an error here."""
+        trace = "".join(traceback.format_exception(error))
+        try:
+            pickled = pickle.dumps(error)
+        except Exception:
+            pickled = b""
+        return cls(f"{type(error).__name__}: {error}", trace, pickled)
+
+    def error(self) -> BaseException:
+        """The error, with where it comes from; another one with its text if need be."""
+        try:
+            error = pickle.loads(self.pickled)
+        except Exception:
+            error = RuntimeError(self.text)
+        error.add_note(f"On the worker of a shard:\n{self.trace}")
+        return error
 
 
 def state_path(path: str, shard: int, number: int) -> str:
@@ -227,24 +273,49 @@ class ShardFit:
             return estimator.fit_shard(branches, count, keep, meeting.report)
 
         self._lockstep = Lockstep(run)
+        self._answers: OrderedDict[int, Request] = OrderedDict()
+        self._packed = b""
 
     def describe(self) -> tuple[str, int, int]:
         """(process, numbers of nodes and pairs)."""
         return (
-            f"{platform.node()}:{os.getpid()}",
+            _process_name(),
             self._pairs.tree.n_nodes,
             self._pairs.n_pairs,
         )
 
-    def do(self, method: str, *arguments: Any) -> Request:
-        """The result of a method.
+    def do(self, number: int, method: str, *arguments: Any) -> Request:
+        """The result of a method, for the call of this number.
 
         What it raises is a value too: the errors of a call are those of the network.
         """
         try:
-            return Request(DONE, getattr(self, method)(*arguments))
+            found = Request(DONE, getattr(self, method)(*arguments))
         except Exception as exc:
-            return Request(ERROR, portable(exc))
+            found = Request(ERROR, Failure.of(exc))
+        self._answers[number] = found
+        if len(self._answers) > _KEPT_ANSWERS:
+            self._answers.popitem(last=False)
+        return found
+
+    # The one thread in which a shard is asked answers in order: what `has_answered`
+    # gives comes behind the end of all calls that have arrived before.
+
+    def has_answered(self, number: int) -> bool:
+        """Whether the call of this number has arrived and ended."""
+        return number in self._answers
+
+    def pack(self, number: int) -> int | Failure:
+        """Make the answer to a call ready for `packed`; its size in bytes."""
+        try:
+            self._packed = pickle.dumps(self._answers[number], protocol=5)
+        except Exception as exc:
+            return Failure.of(exc)
+        return len(self._packed)
+
+    def packed(self, start: int, stop: int) -> bytes:
+        """Some of the bytes of that answer."""
+        return self._packed[start:stop]
 
     def advance(self, answers: list) -> Request:
         """Go on with one answer after the other; what is asked after the last."""
@@ -254,7 +325,7 @@ class ShardFit:
             self._model, notes = request.value
             return Request(DONE, notes)
         if request.kind == ERROR:
-            return Request(ERROR, portable(request.value))
+            return Request(ERROR, Failure.of(request.value))
         return request
 
     def model(self) -> tuple[Pairs, ShardModel]:
@@ -277,20 +348,6 @@ class ShardFit:
     def arpa(self, method: str, *arguments: Any) -> Any:
         """A method of `ArpaShard`."""
         return getattr(self._arpa, method)(*arguments)
-
-
-def portable(error: BaseException) -> BaseException:
-    """The error with where it comes from, as it can be sent.
-
-    Causes and tracebacks are not pickled, and some errors cannot be made again.
-    """
-    trace = "".join(traceback.format_exception(error))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        error = RuntimeError(f"{type(error).__name__}: {error}")
-    error.add_note(f"On the worker of a shard:\n{trace}")
-    return error
 
 
 def version_error(wanted: dict[str, str], found: dict[str, Any]) -> str:

@@ -346,6 +346,98 @@ def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
         model.fit(["a b", "b a"])
 
 
+class Never:
+    """An answer that was given and does not arrive."""
+
+    def result(self, timeout):
+        raise TimeoutError
+
+
+def lose_answers(patch, methods, what=lambda answer: Never()):
+    """The answers to some methods of the shards do not arrive at the client."""
+    from sklstruct.distributed import _cluster
+
+    patch.setattr(_cluster, "_DOUBT", 0.01)
+    begin, lost = _cluster.ShardDriver.begin, []
+
+    def losing(driver, k, method, *arguments):
+        call = begin(driver, k, method, *arguments)
+        if method in methods:
+            lost.append(method)
+            call = call._replace(answer=what(call.answer))
+        return call
+
+    patch.setattr(_cluster.ShardDriver, "begin", losing)
+    return lost
+
+
+def test_answers_that_do_not_arrive_are_asked_for_again(client, monkeypatch):
+    from sklstruct.distributed import _cluster
+
+    text = sentences(50)
+    one = LanguageModel(WittenBellLM()).fit(text)
+    monkeypatch.setattr(_cluster, "_PIECE", 100)
+    lost = lose_answers(monkeypatch, {"describe", "model"})
+    many = DaskLanguageModel(WittenBellLM(), n_shards=2).fit(text)
+    same_model(one, many, exact=True)
+    assert sorted(lost) == ["describe"] * 2 + ["model"] * 2
+    assert many.n_lost_shards_ == 0
+
+
+def test_errors_that_do_not_arrive_are_asked_for_again(client, monkeypatch):
+    lose_answers(monkeypatch, {"describe"})
+    break_method(monkeypatch, "describe", MemoryError("too much"))
+    with pytest.raises(MemoryError, match="too much") as info:
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+    assert "in broken" in "".join(info.value.__notes__)
+
+
+def test_answers_that_are_too_large_for_the_client(client, monkeypatch):
+    """The error is there, and not in a log."""
+    from sklstruct.distributed._tasks import ShardFit
+
+    lose_answers(monkeypatch, {"describe"})
+    monkeypatch.setattr(ShardFit, "pack", lambda self, number: 1 << 60)
+    with pytest.raises(MemoryError) as info:
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+    assert "receiving an answer of shard 0" in "".join(info.value.__notes__)
+
+
+def test_calls_that_take_long_are_waited_for(client, monkeypatch):
+    """Questions about a call come behind its end."""
+    from sklstruct.distributed import _cluster
+    from sklstruct.distributed._tasks import ShardFit
+
+    monkeypatch.setattr(_cluster, "_DOUBT", 0.01)
+    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 0.01)
+    describe = ShardFit.describe
+
+    def slow(self):
+        time.sleep(0.3)
+        return describe(self)
+
+    monkeypatch.setattr(ShardFit, "describe", slow)
+    model = DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(50))
+    assert model.n_lost_shards_ == 0
+
+
+def test_calls_that_do_not_arrive(client, monkeypatch):
+    from sklstruct.distributed import _cluster
+    from sklstruct.distributed._tasks import ShardFit
+
+    do = ShardFit.do
+
+    def deaf(self, number, method, *arguments):
+        if method != "describe":
+            return do(self, number, method, *arguments)
+
+    monkeypatch.setattr(ShardFit, "do", deaf)
+    lose_answers(monkeypatch, {"describe"})
+    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 0.2)
+    with pytest.raises(RuntimeError, match="a call to shard 0 did not arrive at its w"):
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+
+
 def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path):
     """A shard is lost, and the text to count it from is gone: no loss of a worker."""
     path = tmp_path / "text.txt"
@@ -358,6 +450,37 @@ def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path
     Chaos(monkeypatch, 1, lose_text_and_actor)
     with pytest.raises(FileNotFoundError, match=r"text\.txt"):
         DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(TextFile(path))
+
+
+def test_a_file_that_a_worker_does_not_have(client, monkeypatch, tmp_path):
+    from sklstruct.distributed import _tasks
+
+    path = tmp_path / "text.txt"
+    path.write_text("a b\n")
+
+    def gone(part):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(_tasks, "number_sentences", gone)
+    with pytest.raises(FileNotFoundError, match=r"text\.txt") as info:
+        DaskLanguageModel(WittenBellLM()).fit(TextFile(path))
+    assert "files must be there, under the same names" in "".join(info.value.__notes__)
+
+
+def test_partitions_that_are_empty(client):
+    text = sentences(80)
+    halves = [text[:30], text[30:]]
+    for estimator, exact in MODELS[:4]:
+        one = LanguageModel(estimator, max_depth=3).fit(text)
+        model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
+        for parts in (
+            [text],  # fewer than there are workers and shards
+            [[], halves[0], [], [], halves[1], []],
+        ):
+            X = bag.from_delayed([dask.delayed(part) for part in parts])
+            same_model(one, model.fit(X), exact)
+        with pytest.raises(ValueError, match="X is empty"):
+            model.fit(bag.from_delayed([dask.delayed([]), dask.delayed([])]))
 
 
 def test_errors_of_the_client_reach_the_caller(client, monkeypatch):

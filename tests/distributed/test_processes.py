@@ -1,0 +1,478 @@
+"""On clusters of real processes: searches, signals, losses, answers, versions."""
+
+import gc
+import os
+import pickle
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from importlib import metadata
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from _oracles import wikitext
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
+from sklstruct.distributed import DaskLanguageModel
+from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import FitMemory
+from sklstruct.smoothing import WittenBellLM
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+bag = pytest.importorskip("dask.bag")
+cloudpickle = pytest.importorskip("cloudpickle")
+
+# Workers cannot import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+pytestmark = pytest.mark.slow
+
+
+def sentences(n=400, seed=0):
+    rng = random.Random(seed)
+    return [
+        " ".join(f"w{rng.choice([1, 2, 3, 5, 8, 13])}" for _ in range(rng.randrange(9)))
+        for _ in range(n)
+    ]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # A LocalCluster gives a worker up that is away a while after it was lost before,
+    # though that is by a loss of its own.
+    patience = {"distributed.deploy.lost-worker-timeout": "1h"}
+    with (
+        dask.config.set(patience),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    """Two workers, each a process, whatever the test before did to them."""
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+def assert_same_search(a, b):
+    assert a.cv_results_.keys() == b.cv_results_.keys()
+    for name, value in a.cv_results_.items():
+        if name == "params":
+            assert value == b.cv_results_[name]
+        elif "time" not in name:
+            np.testing.assert_array_equal(value, b.cv_results_[name], err_msg=name)
+    assert a.best_params_ == b.best_params_
+
+
+def assert_same_model(a, b, rtol=0.0):
+    a, b = a.backoff_model_, b.backoff_model_
+    assert a.pairs == b.pairs
+    for name in ("log_prob", "log_backoff"):
+        np.testing.assert_allclose(
+            getattr(a, name), getattr(b, name), rtol=0.0, atol=10 * rtol, err_msg=name
+        )
+
+
+# ------------------------------------------------------------------ whole fits
+
+LOG_LINEAR = LanguageModel(StructuredLogLinearLM(penalty="tree_l2"), max_depth=3)
+
+
+@pytest.mark.parametrize(
+    "model, grid",
+    [
+        (LOG_LINEAR, {"estimator__lam": [0.1, 1.0], "max_depth": [2, 3]}),
+        (LanguageModel(KneserNeyLM(discount=0.5)), {"max_depth": [2, 3, 4]}),
+    ],
+    ids=["log-linear", "Kneser-Ney"],
+)
+def test_searches(client, model, grid):
+    text = sentences()
+    search = GridSearchCV(model, grid, cv=3, return_train_score=True)
+    before = search.get_params()
+    state = pickle.dumps(before)
+    here = clone(search).fit(text)
+    with joblib.parallel_config("dask"):
+        there = search.fit(text)
+    assert_same_search(here, there)
+    assert_same_model(here.best_estimator_, there.best_estimator_)
+    after = search.get_params()
+    assert all(after[name] is value for name, value in before.items())
+    assert pickle.dumps(after) == state
+
+
+def memories():
+    from sklstruct.loglinear._memory import _MEMORIES
+
+    here = {id(memory): memory for memory in _MEMORIES.values()}
+    return [(memory.n_counted, memory.n_found) for memory in here.values()]
+
+
+def test_each_process_has_a_memory_of_fits_of_its_own(client):
+    text = sentences()
+    memory = FitMemory()
+    model = StructuredLogLinearLM(penalty="l2", memory=memory)
+    search = GridSearchCV(
+        LanguageModel(model, max_depth=3),
+        {"estimator__lam": [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]},
+        cv=2,
+    )
+    plain = clone(search).set_params(estimator__estimator__memory=None).fit(text)
+    with joblib.parallel_config("dask"):
+        there = search.fit(text)
+    assert_same_search(plain, there)
+    # Only the last fit, of all sentences, is here.
+    assert (memory.n_counted, memory.n_found) == (1, 0)
+    assert model.memory is memory
+    for found in client.run(memories).values():
+        ((n_counted, n_found),) = found
+        # Of two folds, and of none again for another strength.
+        assert 1 <= n_counted <= 2
+        assert n_found >= 1
+
+
+@pytest.mark.parametrize(
+    "estimator", [None, LogisticRegression(max_iter=30)], ids=["own", "any estimator"]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_node_models(client, estimator):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500], y[:500]
+    model = HierarchicalClassifier(estimator=estimator, random_state=0)
+    here = clone(model).fit(X, y)
+    before = model.set_params(n_jobs=2).get_params()
+    with joblib.parallel_config("dask", n_jobs=2):
+        there = model.fit(X, y)
+        rows = there.predict_proba(X)
+    np.testing.assert_array_equal(rows, here.predict_proba(X))
+    np.testing.assert_array_equal(there.predict_proba(X), rows)
+    after = model.get_params()
+    assert all(after[name] is value for name, value in before.items())
+
+
+def test_scores_of_sentences(client):
+    text = sentences()
+    model = clone(LOG_LINEAR).fit(text)
+    here = model.score_samples(text)
+    with joblib.parallel_config("dask"):
+        there = joblib.Parallel()(
+            joblib.delayed(model.score_samples)(text[a : a + 80])
+            for a in range(0, 400, 80)
+        )
+        inside = model.score_samples(text)
+    np.testing.assert_array_equal(np.concatenate(there), here)
+    np.testing.assert_array_equal(inside, here)
+
+
+def test_a_worker_that_is_killed_in_a_search(client, tmp_path):
+    """Dask gives its fits to another one, unless it alone had what joblib sent them.
+
+    The search then ends with an error, and another one takes up what was fitted.
+    """
+    text = sentences()
+    flag = str(tmp_path / "killed")
+
+    def score(model, X, y=None):
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return model.score(X)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    fits = tmp_path / "fits"
+    fits.mkdir()
+    model = StructuredLogLinearLM(penalty="tree_l2", checkpoint=fits)
+    search = GridSearchCV(
+        LanguageModel(model, max_depth=3),
+        {"estimator__lam": [0.1, 0.2, 0.4]},
+        cv=3,
+        scoring=score,
+    )
+    with joblib.parallel_config("dask"):
+        try:
+            there = clone(search).fit(text)
+        except distributed.CancelledError:
+            there = clone(search).fit(text)
+    assert os.path.exists(flag)
+    search.set_params(estimator__estimator__checkpoint=None)
+    assert_same_search(search.fit(text), there)
+
+
+# ------------------------------------------------------------------- interrupts
+
+
+def interrupt_when(ready):
+    """Ctrl-C once something is under way."""
+
+    def wait():
+        deadline = time.monotonic() + 60
+        while not ready() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def of_fits(client):
+    """What `DaskLanguageModel` has on the workers."""
+    stored = [key for keys in client.has_what().values() for key in keys]
+    return [key for key in stored if key.startswith(("sklstruct", "ShardFit"))]
+
+
+def assert_usable(client):
+    text = sentences(100)
+    model = LanguageModel(KneserNeyLM(discount=0.5))
+    one = clone(model).fit(text)
+    many = DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(text)
+    assert_same_model(one, many)
+    search = GridSearchCV(model, {"max_depth": [2, 3]}, cv=2)
+    with joblib.parallel_config("dask"):
+        there = clone(search).fit(text)
+    assert_same_search(search.fit(text), there)
+    # joblib leaves results of an interrupted search where they are.
+    deadline = time.monotonic() + 60
+    while of_fits(client) and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.1)
+    assert not of_fits(client)
+
+
+def test_an_interrupted_search(client, tmp_path, interrupts):
+    """Whose fits would go on until a file is there."""
+    begun, end = tmp_path / "begun", tmp_path / "end"
+
+    def score(model, X, y=None):
+        begun.touch()
+        deadline = time.monotonic() + 60
+        while not end.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return 0.0
+
+    search = GridSearchCV(
+        LanguageModel(WittenBellLM()), {"max_depth": [1, 2, 3]}, cv=3, scoring=score
+    )
+    thread = interrupt_when(begun.exists)
+    with pytest.raises(KeyboardInterrupt), joblib.parallel_config("dask"):
+        search.fit(sentences())
+    thread.join()
+    assert not end.exists()
+    end.touch()
+    assert_usable(client)
+
+
+def test_an_interrupted_fit(client, interrupts):
+    """Which would go on for ever."""
+    estimator = StructuredLogLinearLM(penalty="tree_l2", tol=1e-300, max_iter=10**9)
+    thread = interrupt_when(lambda: "ShardFit" in " ".join(of_fits(client)))
+    with pytest.raises(KeyboardInterrupt):
+        DaskLanguageModel(estimator, max_depth=3, n_shards=2).fit(sentences())
+    thread.join()
+    assert_usable(client)
+
+
+# ----------------------------------------------------- answers that do not arrive
+
+
+class Unreadable:
+    """Is sent, and cannot be received."""
+
+    def __reduce__(self):
+        return int, ("unreadable",)
+
+
+def answer_what_cannot_be_read():
+    from sklstruct.distributed._tasks import ShardFit
+
+    class Unreadable:
+        def __reduce__(self):
+            return int, ("unreadable",)
+
+    ShardFit.describe = lambda self: Unreadable()
+
+
+def fail_with_what_cannot_be_read():
+    from sklstruct.distributed._tasks import ShardFit
+
+    class UnreadableError(Exception):
+        def __reduce__(self):
+            return int, ("unreadable",)
+
+    def describe(self):
+        raise UnreadableError("something happened")
+
+    ShardFit.describe = describe
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_answers_that_cannot_be_received(monkeypatch, direct):
+    """Dask's future of a call stays open for ever: it is asked for again."""
+    from sklstruct.distributed import _cluster
+
+    monkeypatch.setattr(_cluster, "_DOUBT", 1.0)
+    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 2.0)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(
+            cluster, set_as_default=False, direct_to_workers=direct
+        ) as client,
+    ):
+        model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
+        client.run(answer_what_cannot_be_read)
+        with pytest.raises(ValueError, match="invalid literal.*unreadable") as info:
+            model.fit(sentences(50))
+        assert "receiving an answer of shard 0" in "".join(info.value.__notes__)
+        client.run(fail_with_what_cannot_be_read)
+        with pytest.raises(RuntimeError, match="UnreadableError: something") as info:
+            model.fit(sentences(50))
+        assert "On the worker of a shard" in "".join(info.value.__notes__)
+        # A call that the worker cannot receive.
+        ask_all = _cluster.ShardDriver.ask_all
+        monkeypatch.setattr(
+            _cluster.ShardDriver,
+            "ask_all",
+            lambda driver, method: ask_all(driver, method, Unreadable()),
+        )
+        with pytest.raises(RuntimeError, match="call to shard 0 did not arrive at its"):
+            model.fit(sentences(50))
+
+
+# --------------------------------------------------------------------- versions
+
+
+def started_worker(address, folder, path):
+    """A worker process of the command line, which finds packages in `path` first."""
+    paths = [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", address]
+        + ["--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)],
+        env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_a_worker_with_another_version(tmp_path):
+    """The metadata of another version, as an installation of it has."""
+    installed = Path(metadata.distribution("sklstruct")._path)
+    other = tmp_path / "other" / installed.name
+    shutil.copytree(installed, other)
+    text = (other / "METADATA").read_text()
+    mine = metadata.version("sklstruct")
+    (other / "METADATA").write_text(
+        text.replace(f"\nVersion: {mine}\n", "\nVersion: 999.1\n")
+    )
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        model = DaskLanguageModel(WittenBellLM(), client=client)
+        model.fit(sentences(50))
+        worker = started_worker(cluster.scheduler_address, tmp_path, other.parent)
+        try:
+            client.wait_for_workers(2, timeout=120)
+
+            def never():
+                raise AssertionError("the text was read")
+
+            with pytest.raises(
+                RuntimeError,
+                match=rf"tcp://[\d.:]+ has sklstruct 999\.1, but the client has "
+                rf"sklstruct {mine}.* Install the same versions on all machines",
+            ):
+                model.fit(bag.from_delayed([dask.delayed(never)()]))
+        finally:
+            worker.terminate()
+            worker.wait()
+
+
+# ----------------------------------------------------------------------- losses
+
+
+def worker_pids(cluster):
+    """Process ids of the workers that run."""
+    processes = [worker.process for worker in cluster.workers.values()]
+    return [p.pid for p in processes if p is not None and p.pid]
+
+
+class Killer(threading.Thread):
+    """Kills one worker after the other, at random moments of a fit."""
+
+    def __init__(self, cluster, moments, seed):
+        super().__init__()
+        self._cluster, self._moments = cluster, moments
+        self._rng = random.Random(seed)
+        self._over = threading.Event()
+        self.killed = []
+
+    def run(self):
+        began = time.monotonic()
+        for moment in self._moments:
+            if self._over.wait(max(0.0, moment - (time.monotonic() - began))):
+                return
+            pids = [p for p in worker_pids(self._cluster) if p not in self.killed]
+            if pids:
+                self.killed.append(self._rng.choice(pids))
+                os.kill(self.killed[-1], signal.SIGKILL)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self.join()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KneserNeyLM(),
+        StructuredLogLinearLM(penalty="elastic_net", lam=0.2),
+        StructuredLogLinearLM(penalty="tree_l2", lam=0.5),
+    ],
+    ids=["Kneser-Ney", "elastic_net", "tree_l2"],
+)
+def test_workers_killed_at_random_moments(cluster, client, estimator):
+    """Also both, one after the other; the result is that without losses."""
+    text = wikitext("train")[:8000]
+    one = LanguageModel(estimator, max_depth=3).fit(text)
+    model = DaskLanguageModel(estimator, max_depth=3, n_shards=2)
+    began = time.monotonic()
+    model.fit(text)
+    took = time.monotonic() - began
+    want = model.backoff_model_
+    assert_same_model(one, model, rtol=1e-8)
+    rng = random.Random(0)
+    n_killed = 0
+    for seed in range(6):
+        moments = sorted(rng.uniform(0.0, took) for _ in range(1 + seed % 2))
+        with Killer(cluster, moments, seed) as killer:
+            model.fit(text)
+        n_killed += len(killer.killed)
+        np.testing.assert_array_equal(model.backoff_model_.log_prob, want.log_prob)
+        if hasattr(one.estimator_, "objective_"):
+            np.testing.assert_allclose(
+                model.estimator_.objective_, one.estimator_.objective_, rtol=1e-8
+            )
+        client.wait_for_workers(2, timeout=60)
+    assert n_killed
