@@ -122,7 +122,8 @@ def _result(future):
         return future.result()
     except CancelledError as exc:
         raise SchedulerLost(
-            f"client: the cluster was lost while it counted the text ({exc})"
+            "client: the cluster, or data of X that it cannot make again, was lost "
+            f"while it counted the text ({exc})"
         ) from exc
     except _killed_worker() as exc:
         raise RuntimeError(
@@ -290,7 +291,7 @@ class Cluster:
                 "client.wait_for_workers(n)"
             )
         try:
-            found = self.client.run(tasks.versions)
+            found = self._versions()
         except ImportError as exc:
             raise RuntimeError(
                 f"client: a worker cannot import sklstruct ({exc}); install the same "
@@ -300,6 +301,21 @@ class Cluster:
         other = {f"worker {k}": v for k, v in found.items() if v != wanted}
         if other:
             raise RuntimeError(tasks.version_error(wanted, other))
+
+    def _versions(self):
+        since = time.monotonic()
+        while True:
+            try:
+                return self.client.run(tasks.versions)
+            except OSError:
+                # A worker is lost, which the scheduler comes to know.
+                if time.monotonic() - since > _WORKERS_BACK:
+                    raise
+                if self.client.status != "running":
+                    raise SchedulerLost(
+                        "client: the scheduler of the cluster is gone"
+                    ) from None
+                time.sleep(_PATIENCE / 10)
 
     def submit(self, function: Callable, *args: Any) -> Any:
         """A task of its own, whose result may be lost and made again."""

@@ -818,6 +818,20 @@ def test_workers_with_other_versions(client, monkeypatch):
         )
 
 
+def test_a_worker_that_is_lost_while_it_is_asked_for_its_versions(client, monkeypatch):
+    run, asked = client.run, []
+
+    def losing(function):
+        asked.append(function)
+        if len(asked) < 3:
+            raise distributed.comm.CommClosedError("stream is closed")
+        return run(function)
+
+    monkeypatch.setattr(client, "run", losing)
+    DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+    assert len(asked) == 3
+
+
 def fit_inside():
     DaskLanguageModel(WittenBellLM()).fit(["a"])
 
