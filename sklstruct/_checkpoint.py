@@ -37,8 +37,11 @@ _MAGIC = b"sklstruct checkpoint 2\n"
 # Bytes that are written or read in one call: signals are heard between calls.
 _BLOCK = 1 << 24
 
-# Numbers, texts, None and lists of these, and arrays, by name.
+# Numbers, texts, None and lists and dicts of these, and arrays, by name.
 State = dict[str, Any]
+
+# Before the names of what belongs to a part of a fit.
+_PART = "part "
 
 
 class Checkpoint(BaseEstimator):
@@ -51,6 +54,11 @@ class Checkpoint(BaseEstimator):
     A fit that finds the file checks that it is about the same data and settings, takes
     the state up and ends as it would have ended: bit by bit, on the same machine. The
     file stays after the fit; remove it to fit anew.
+
+    A state is all that the next iteration reads: points and gradients, the steps that
+    make a quasi-Newton metric, the generator, the order of the mini-batches and the
+    place in it, and where a tree grows, the part that is built. What the data alone
+    say is made anew.
 
     Models that hold others fit many, one after the other, and a folder serves them all:
     each fit has a file of its own there, with a name that is made of its data and
@@ -140,6 +148,43 @@ class FitKeeper(metaclass=ABCMeta):
     def finish(self, **result: Any) -> None:
         """The fit is done."""
         del result
+
+
+class PartKeeper(FitKeeper):
+    """The keeper of a part of a fit, whose state stands beside that of the whole.
+
+    Parameters
+    ----------
+    keeper : FitKeeper
+        Of the whole.
+
+    whole : dict
+        State of the whole, which stays as it is while the part runs.
+
+    part : dict
+        State of the part from an earlier run, empty where it had not begun.
+    """
+
+    def __init__(self, keeper: FitKeeper, whole: State, part: State) -> None:
+        self._keeper, self._whole, self._part = keeper, whole, part
+
+    def load(self) -> State | None:
+        return self._part or None
+
+    def save(self, **state: Any) -> None:
+        self._keeper.save(**join_part(self._whole, state))
+
+
+def join_part(whole: State, part: State) -> State:
+    """The state of a fit with that of a part of it."""
+    return {**whole, **{_PART + name: value for name, value in part.items()}}
+
+
+def split_part(state: State) -> tuple[State, State]:
+    """(whole, part) as they were joined."""
+    part = {k: value for k, value in state.items() if k.startswith(_PART)}
+    whole = {k: value for k, value in state.items() if k not in part}
+    return whole, {k.removeprefix(_PART): value for k, value in part.items()}
 
 
 class Keeper(FitKeeper):
@@ -274,6 +319,12 @@ def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
             found.update(f"{array.dtype.str}{array.shape}".encode())
             found.update(np.ascontiguousarray(array).data.cast("B"))
     return found.hexdigest()
+
+
+def digest_generator(rng: np.random.RandomState) -> str:
+    """A short text that tells the states of generators apart."""
+    text = _dumps(rng.get_state(legacy=False)).encode()
+    return blake2b(text, digest_size=8).hexdigest()
 
 
 def _dumps(value):

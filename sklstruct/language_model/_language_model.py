@@ -529,13 +529,17 @@ class LanguageModel(
             checkpoint = Checkpoint.of(self.checkpoint)
         if checkpoint is None:
             return
-        names = [n for n in _not_frozen(estimator) if n.split("__")[-1] == "checkpoint"]
+        given = estimator.get_params(deep=True)
+        names = []
+        for name in _not_frozen(estimator):
+            of, _, last = name.rpartition("__")
+            if last == "checkpoint" and _is_resumable(given.get(of, estimator)):
+                names.append(name)
         if not names:
             raise ValueError(
-                f"checkpoint: no part of this {type(estimator).__name__} has a "
-                "parameter checkpoint, as log-linear models do; set checkpoint=None"
+                f"checkpoint: no part of this {type(estimator).__name__} has a state "
+                "to keep, as log-linear models do; set checkpoint=None"
             )
-        given = estimator.get_params(deep=True)
         estimator.set_params(**{n: checkpoint for n in names if given[n] is None})
 
     def _previous(self, estimator):
@@ -1217,6 +1221,12 @@ class LanguageModel(
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
+
+
+def _is_resumable(part):
+    """Whether a model with a parameter `checkpoint` makes use of it as it is set."""
+    says = getattr(part, "__sklstruct_resumable__", None)
+    return says is None or says()
 
 
 def _not_frozen(estimator):

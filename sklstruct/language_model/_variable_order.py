@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
+from .._checkpoint import Checkpoint
 from .._compat import Interval, StrOptions
 from .._docs import shared_docs
 from .._warnings import warn
@@ -106,6 +108,11 @@ class VariableOrderLM(BackoffClassifier):
     max_iter : int, default=300
         Of "active_set": largest number of iterations of a round, at least 1.
 
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        Of "active_set": a file to which `fit` writes what is built and the state of the
+        solver, and from which it goes on after the process was ended, or a folder of
+        such files; as in `StructuredLogLinearLM`. "greedy" has no state to keep.
+
     discount : float, default=0.5
         Of "greedy": :math:`\delta`, 0 <= delta < 1, which every taken pair leaves to
         the others. 0 gives relative frequencies: right for expected counts, whose
@@ -201,6 +208,7 @@ class VariableOrderLM(BackoffClassifier):
         "depth_weight": [Interval(Real, 0, None, closed="left"), "array-like", None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
     }
 
     def __init__(
@@ -216,6 +224,7 @@ class VariableOrderLM(BackoffClassifier):
         depth_weight: float | ArrayLike | None = None,
         tol: float = 1e-2,
         max_iter: int = 300,
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
     ):
@@ -229,6 +238,7 @@ class VariableOrderLM(BackoffClassifier):
         self.depth_weight = depth_weight
         self.tol = tol
         self.max_iter = max_iter
+        self.checkpoint = checkpoint
         self.padding = padding
         self.classes = classes
 
@@ -238,7 +248,12 @@ class VariableOrderLM(BackoffClassifier):
             penalty=self.penalty, lam=self.lam, tol=self.tol, max_iter=self.max_iter,
             alpha=1.0 if self.alpha is None else self.alpha,
             depth_weight=1.0 if self.depth_weight is None else self.depth_weight,
+            checkpoint=self.checkpoint,
         )  # fmt: skip
+
+    def __sklstruct_resumable__(self) -> bool:
+        """Whether a fit has a state that `checkpoint` can keep."""
+        return self.growth == "active_set"
 
     def _check_params(self):
         super()._check_params()
@@ -249,6 +264,11 @@ class VariableOrderLM(BackoffClassifier):
                     f"{self.lam!r}"
                 )
             self._log_linear()._check_params()
+        elif self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint: growth='greedy' is one pass over the counts, which has no "
+                "state to go on from; set checkpoint=None, or growth='active_set'"
+            )
 
     def fit_tokens(
         self,

@@ -28,16 +28,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from .._checkpoint import PartKeeper, State, digest, join_part, split_part
 from .._parallel import ThreadMap
 from ..context_tree import ContextTree, Histories, Pairs
 from ..context_tree._tree import check_size
 from ._loss import LogLinearLoss
 from ._problem import Problem
 from ._screening import RootProblem, check_screening, pass_on, pull, subtree_bound
+from ._solvers import Result
 
 if TYPE_CHECKING:
     from ._estimator import StructuredLogLinearLM
-    from ._solvers import Result
 
 # Rounds that only show where to grow are solved to so many times the tolerance.
 _LOOSE = 10.0
@@ -97,7 +98,8 @@ def grow(
     Parameters
     ----------
     model : StructuredLogLinearLM
-        Its penalty, strengths, solver and tolerance; weights are non-negative.
+        Its penalty, strengths, solver, tolerance and checkpoint; weights are
+        non-negative.
 
     samples : Samples
         Histories no longer than the deepest context.
@@ -119,33 +121,68 @@ def grow(
     solver = model._solver()
     loose = clone(solver).set_params(tol=_LOOSE * solver.tol)
     tree = _Growth(samples, n_symbols, n_classes)
-    objectives, n_iter, start = [], 0, None
+    # A tolerance is given to the last rounds only.
+    tight, objectives, n_iter, starts = False, [], 0, None
     with ThreadMap(model.n_jobs) as parallel:
-        # A tolerance is given to the last rounds only.
-        for tight in (False, True):
-            while True:
-                problem = tree.problem(model, settings, parallel)
-                loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
-                if start is None:
-                    start = np.zeros(n_classes)
-                    if float(np.max(bound.alone(0, n_classes, 0)[0])) <= 0.0:
-                        raise ValueError(
-                            f"penalty={settings.penalty!r} makes no weight exactly "
-                            "zero at this lam, so that nothing would be left out; use "
-                            "one with an absolute term, and a lam above 0"
-                        )
-                    start[:] = RootProblem(problem, bound).weights(1.0)
-                else:
-                    start = _best_start(loss, bound, *start)
-                result = (solver if tight else loose).solve(
-                    loss, bound, start, lambda *_: False
-                )
-                objectives.append(result.objective)
-                n_iter += len(result.history)
-                start = tree.extend(loss, bound, result.w)
-                if start is None:
-                    start = (result.w,)
+
+        def parts():
+            problem = tree.problem(model, settings, parallel)
+            return LogLinearLoss(problem), settings.penalty.bind(problem)
+
+        def solve(w, running):
+            keepers: tuple = ()
+            if keeper is not None:
+                whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
+                keepers = (PartKeeper(keeper, {**whole, **tree.state()}, running),)
+            chosen = solver if tight else loose
+            return chosen.solve(loss, bound, w, lambda *_: False, *keepers)
+
+        loss, bound = parts()
+        if float(np.max(bound.alone(0, n_classes, 0)[0])) <= 0.0:
+            raise ValueError(
+                f"penalty={settings.penalty!r} makes no weight exactly zero at this "
+                "lam, so that nothing would be left out; use one with an absolute "
+                "term, and a lam above 0"
+            )
+        keeper = model._keeper(
+            lambda: {
+                **model._identity(loss.problem, settings, solver),
+                "samples": digest(*samples.histories, samples.target, samples.weight),
+            }
+        )
+        if keeper is not None and (done := keeper.result()) is not None:
+            done, result = split_part(done)
+            tree.go_on(done)
+            return tree.grown(
+                parts()[0], Result(**result), done["objectives"], done["n_iter"]
+            )
+        state = None if keeper is None else keeper.load()
+        running: State = {}  # of the solver, in the round that is resumed
+        if state is not None:
+            state, running = split_part(state)
+            tree.go_on(state)
+            tight, n_iter = state["tight"], state["n_iter"]
+            objectives = state["objectives"]
+            loss, bound = parts()
+        while True:
+            if running:
+                w = np.zeros(loss.problem.n_pairs)  # the solver has its own
+            elif starts is None:
+                w = RootProblem(loss.problem, bound).weights(1.0)
+            else:
+                w = _best_start(loss, bound, *starts)
+            result, running = solve(w, running), {}
+            objectives.append(result.objective)
+            n_iter += len(result.history)
+            starts = tree.extend(loss, bound, result.w)
+            if starts is None:
+                if tight:
                     break
+                tight, starts = True, (result.w,)
+            loss, bound = parts()
+    if keeper is not None:
+        whole = {"objectives": objectives, "n_iter": n_iter, **tree.state()}
+        keeper.finish(**join_part(whole, result._asdict()))
     return tree.grown(loss, result, objectives, n_iter)
 
 
@@ -163,6 +200,12 @@ class _Growth:
 
     Pairs and nodes are in the order of `ContextTree` and `Pairs`: level by level.
     """
+
+    # All that growth changes.
+    _STATE = (
+        "slot", "node", "parent", "symbol", "level_ptr", "of_node", "of_class",
+        "pair_parent", "count", "rest",
+    )  # fmt: skip
 
     def __init__(self, samples: Samples, n_symbols: int, n_classes: int) -> None:
         histories, self.target, self.weight = samples
@@ -183,6 +226,15 @@ class _Growth:
         self.pair_parent = np.full(n_classes, -1, dtype=np.int32)
         self.count = np.bincount(self.target, self.weight, n_classes)
         self.rest = self.count.copy()
+
+    def state(self) -> State:
+        """What `go_on` takes."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def go_on(self, state: State) -> None:
+        """From where `state` was asked, with the same samples."""
+        for name in self._STATE:
+            setattr(self, name, state[name])
 
     # ----------------------------------------------------------------- problem
 

@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 
-from .._checkpoint import Checkpoint, FitKeeper, Keeper, State, digest
+from .._checkpoint import (
+    Checkpoint,
+    FitKeeper,
+    Keeper,
+    State,
+    digest,
+    join_part,
+    split_part,
+)
 from .._compat import Interval
 from .._docs import shared_docs
 from .._parallel import ThreadMap
@@ -38,10 +46,6 @@ POWERS = {"lam": 1.0, "gamma": 1.0, "alpha": 0.25, "depth_weight": 0.5}
 
 # The factor is halved (in its logarithm) once where no coordinate helps any more.
 N_SCALES = 2
-
-
-# Names of the state of a running fit, among those of the search.
-_RUNNING = "running "
 
 
 class _Coordinate(NamedTuple):
@@ -349,16 +353,12 @@ class _Record(FitKeeper):
         state: State = {}
         if keeper is not None:
             state = keeper.result() or keeper.load() or {}
+        state, self.running = split_part(state)
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
         self.best: State = {
             name: state[name] for name in ("w", "beta") if name in state
         }
         self.of_last: dict | None = state.get("of_last")
-        self.running: State = {
-            name.removeprefix(_RUNNING): value
-            for name, value in state.items()
-            if name.startswith(_RUNNING)
-        }
 
     def add(self, loss: float, n_iter: int, best: State) -> None:
         """A fit is done; `best`: weights of the best one, and their beta by depth."""
@@ -387,8 +387,8 @@ class _Record(FitKeeper):
 
     def save(self, **running: Any) -> None:
         """With that of the running fit, where there is one."""
-        running = {_RUNNING + name: value for name, value in running.items()}
-        self.keeper.save(fits=self.fits, of_last=self.of_last, **self.best, **running)
+        found = {"fits": self.fits, "of_last": self.of_last, **self.best}
+        self.keeper.save(**join_part(found, running))
 
 
 class _Search:
@@ -409,7 +409,7 @@ class _Search:
             checkpoint,
             {
                 **model._identity(problem, settings, solver),
-                "solver": repr(solver),  # with tol and max_iter
+                "solver": solver.identity(),
                 "held_out": digest(*self.held_out.samples()),
                 "search": [str(coordinate) for coordinate in coordinates],
                 "factor": model.factor,

@@ -165,7 +165,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         `Checkpoint` says, and from which it goes on after the process was ended: a
         file of other data or settings is refused. The file stays after the fit. `tol`
         and `max_iter` may change in between. A folder serves many fits; see
-        `Checkpoint`. Not for `partial_fit`.
+        `Checkpoint`. Every solver but "lbfgs", whose state is out of reach in scipy;
+        "owlqn" fits what it does. Not for `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X; see
@@ -727,19 +728,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if checkpoint is None:
             return None
         # With tol and max_iter, which are not in the identity.
-        return Keeper(checkpoint, identity(), {"solver": repr(self._solver())})
+        return Keeper(checkpoint, identity(), {"solver": self._solver().identity()})
 
     def _identity(self, problem, settings, solver):
         """What a checkpoint belongs to."""
         pairs, tree = problem.pairs, problem.tree
-        params = {
-            k: v for k, v in solver.get_params().items() if k not in ("tol", "max_iter")
-        }
         return {
             "contexts": digest(tree.parent, tree.symbol, tree.span),
             "pairs": digest(pairs.ptr, pairs.target),
             "counts": digest(problem.count),
-            "solver": repr(type(solver)(**params)),
+            "solver": solver.identity(whole=False),
             "penalty": repr(settings.penalty),
             "positive": problem.positive,
             "penalize_root": bool(self.penalize_root),

@@ -5,26 +5,33 @@ import os
 import subprocess
 import sys
 import textwrap
+from copy import deepcopy
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import check_random_state
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct._checkpoint import Keeper
-from sklstruct.language_model import LanguageModel
+from sklstruct.context_tree import SuffixTreeVectorizer
+from sklstruct.language_model import LanguageModel, VariableOrderLM
 from sklstruct.loglinear import (
     Checkpoint,
     DiagonalSolver,
-    FistaSolver,
     JointLogLinear,
+    LBFGSSolver,
+    OWLQNSolver,
     Solver,
+    StochasticSolver,
     StructuredLogLinearLMCV,
     TreeMetricSolver,
 )
+from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 
@@ -43,9 +50,39 @@ FITS = {
     "fista-tree_linf": {"solver": "fista", "penalty": "tree_linf", "tol": 0.05},
 }
 
+OWLQN = {
+    "signed": {"penalty": "l1", "positive": False},
+    # Until rounding hides the descent: long searches, and the memory is cleared.
+    "to-the-end": {"penalty": "l1", "lam": 20, "solver": OWLQNSolver(tol=0, memory=3)},
+}
+
+STOCHASTIC = {
+    "tree_l2": {},
+    "signed": {
+        "penalty": "l1",
+        "positive": False,
+        "solver": StochasticSolver(n_batches=5, random_state=3),
+    },
+    "another-generator": {
+        "solver": StochasticSolver(
+            n_batches=8, random_state=np.random.RandomState(np.random.PCG64(3))
+        ),
+    },
+}
+
+GROWN = {
+    "tree_l2": {"penalty": "tree_l2", "lam": 1.0},
+    "tree_linf": {"penalty": "tree_linf", "lam": 2.0},
+    "elastic_net": {"penalty": "elastic_net", "lam": 0.5, "alpha": 0.9},
+}
+
 
 def estimator(**settings):
     return StructuredLogLinearLM(**{**SETTINGS, **settings})
+
+
+def grown(**settings):
+    return VariableOrderLM(**{"growth": "active_set", **GROWN["tree_l2"], **settings})
 
 
 class Killed(BaseException):
@@ -104,6 +141,134 @@ def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
     goes_on(partial(estimator, **settings), tmp_path, monkeypatch)
 
 
+def goes_on_from_all(make, tmp_path, monkeypatch):
+    """A fit goes on bit by bit from each of its checkpoints; what was in them."""
+    path, contents, states = tmp_path / "fit", [], []
+    save = Keeper.save
+
+    def recording(self, **state):
+        save(self, **state)
+        contents.append(Path(self.path).read_bytes())
+        plain = {k: v for k, v in state.items() if not isinstance(v, np.ndarray)}
+        states.append(deepcopy(plain))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "save", recording)
+        whole = make(checkpoint=Checkpoint(path, interval=0)).fit(*data())
+    model = make(checkpoint=Checkpoint(path, interval=1e9))
+    for content in contents:
+        path.write_bytes(content)
+        model.fit(*data())
+        assert np.array_equal(model.coef_, whole.coef_)
+        assert np.array_equal(model.objective_, whole.objective_)
+        assert model.optimality_ == whole.optimality_
+        assert model.n_iter_ == whole.n_iter_
+    plain = make().fit(*data())
+    assert np.array_equal(plain.coef_, whole.coef_)
+    assert np.array_equal(plain.objective_, whole.objective_)
+    return states
+
+
+@pytest.mark.parametrize("fit", OWLQN)
+@pytest.mark.filterwarnings("ignore:the solver stopped:UserWarning")
+def test_owlqn_goes_on_from_every_evaluation(fit, tmp_path, monkeypatch):
+    settings = {"solver": "owlqn", **OWLQN[fit]}
+    states = goes_on_from_all(partial(estimator, **settings), tmp_path, monkeypatch)
+    if fit == "to-the-end":
+        assert max(state["halvings"] for state in states) > 10
+        sizes = [len(state["curvatures"]) for state in states]
+        assert 0 in sizes[sizes.index(3) :]
+
+
+@pytest.mark.parametrize("fit", STOCHASTIC)
+def test_stochastic_goes_on_from_every_step(fit, tmp_path, monkeypatch):
+    settings = {"solver": "stochastic", **STOCHASTIC[fit]}
+    states = goes_on_from_all(partial(estimator, **settings), tmp_path, monkeypatch)
+    passes = [state for state in states if "done" in state]
+    assert {state["done"] for state in passes} >= {0, 1, 2, 3}
+    assert len({state["n_batches"] for state in passes}) > 1
+    assert len(passes) < len(states)  # and from those of all samples in one batch
+
+
+@pytest.mark.parametrize("fit", GROWN)
+def test_growth_goes_on_from_every_iteration(fit, tmp_path, monkeypatch):
+    states = goes_on_from_all(partial(grown, **GROWN[fit]), tmp_path, monkeypatch)
+    assert len({len(state["objectives"]) for state in states}) > 2
+    assert {state["tight"] for state in states} == {False, True}
+
+
+def test_growth_of_paths_goes_on(tmp_path, monkeypatch):
+    X, y = data()
+    vectorizer = SuffixTreeVectorizer().fit(X)
+    whole = grown().fit(X, y)
+    model = grown(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    paths = vectorizer.transform(X)
+    with monkeypatch.context() as patch:
+        kill_after(patch, 12)
+        with pytest.raises(Killed):
+            model.fit(paths, y)
+    assert np.array_equal(model.fit(paths, y).coef_, grown().fit(paths, y).coef_)
+    assert np.isclose(model.objective_[-1], whole.objective_[-1])
+
+
+def test_a_generator_of_all_numpy_goes_on(tmp_path, monkeypatch):
+    def make(**settings):
+        return estimator(solver=StochasticSolver(None, None, 4, None), **settings)
+
+    rng = check_random_state(None)
+    rng.seed(5)
+    whole = make().fit(*data())
+    rng.seed(5)
+    model = make(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    with monkeypatch.context() as patch:
+        kill_after(patch, 6)
+        with pytest.raises(Killed):
+            model.fit(*data())
+    rng.seed(6)
+    expected = rng.random_sample()
+    rng.seed(6)
+    assert np.array_equal(model.fit(*data()).coef_, whole.coef_)
+    assert rng.random_sample() == expected
+
+
+@pytest.mark.parametrize("solver", ["owlqn", "stochastic"])
+def test_another_solver_is_refused(solver, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    settings = {"penalty": "l1", "checkpoint": checkpoint}
+    model = estimator(solver=solver, **settings).fit(*data())
+    for other in ("tree_metric", "diagonal", "owlqn", "stochastic", "cd"):
+        if other != solver:
+            with pytest.raises(ValueError, match=r"another fit \(solver: .* there, "):
+                model.set_params(solver=other).fit(*data())
+    for other in (
+        OWLQNSolver(memory=11),
+        StochasticSolver(n_batches=21),
+        StochasticSolver(random_state=1),
+        StochasticSolver(random_state=np.random.RandomState(0)),
+    ):
+        with pytest.raises(ValueError, match=r"another fit \(solver: "):
+            model.set_params(solver=other).fit(*data())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [partial(estimator, penalty="l1", solver=s) for s in ("owlqn", "stochastic")]
+    + [grown],
+    ids=["owlqn", "stochastic", "growth"],
+)
+@pytest.mark.filterwarnings("ignore:the (solver|last round) stopped:UserWarning")
+def test_other_ends_go_on(make, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    loose = make(checkpoint=checkpoint, tol=0.1).fit(*data())
+    strict = make(checkpoint=checkpoint, tol=0.01).fit(*data())
+    assert strict.optimality_ <= 0.01 < loose.optimality_ <= 0.1
+    assert strict.n_iter_ > loose.n_iter_
+    for max_iter in (1, 2, 5):
+        short = make(checkpoint=checkpoint, tol=1e-9, max_iter=max_iter).fit(*data())
+        assert np.isfinite(short.optimality_)
+        assert short.objective_[-1] <= loose.objective_[-1]
+
+
 def test_other_tol_and_max_iter_go_on(tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit", interval=0)
     model = estimator(checkpoint=checkpoint, tol=0.1).fit(*data())
@@ -157,9 +322,40 @@ def test_other_data_is_refused(tmp_path):
         model.fit(*data(seed=1))
 
 
-def test_damaged_files_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lam": 1.5}, "lam: 1.0 there, 1.5 here"),
+        ({"alpha": 0.8}, "alpha: "),
+        ({"depth_weight": 1.1}, "depth_weight: "),
+        ({"penalty": "l1"}, r"penalty: 'TreeL2\(\)' there, 'L1\(\)' here"),
+        ({"penalty": "tree_linf"}, "solver: 'TreeMetricSolver"),
+        ({"max_depth": 1}, "another fit .*samples: "),
+    ],
+)
+def test_other_growth_is_refused(change, message, tmp_path):
+    refuses(grown, change, message, tmp_path / "fit")
+
+
+def test_growth_on_other_data_is_refused(tmp_path):
+    X, y = data()
+    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    model = grown(checkpoint=checkpoint).fit(X, y)
+    with pytest.raises(ValueError, match=r"another fit \(counts: .*samples: "):
+        model.fit(X, y, sample_weight=np.full(y.size, 2.0))
+    with pytest.raises(ValueError, match=r"another fit \(samples: "):
+        model.fit(X[:, ::-1], y)
+    whole = estimator(lam=1.0, alpha=1.0, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=r"another fit \(contexts: .*samples: '"):
+        whole.fit(X, y)
+    with pytest.raises(ValueError, match=r"checkpoint: growth='greedy' is one pass"):
+        VariableOrderLM(checkpoint=checkpoint).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [estimator, grown])
+def test_damaged_files_are_refused(make, tmp_path):
     path = tmp_path / "fit"
-    model = estimator(checkpoint=Checkpoint(path, interval=0))
+    model = make(checkpoint=Checkpoint(path, interval=0))
     model.fit(*data())
     content = path.read_bytes()
     cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]
@@ -223,8 +419,11 @@ def test_refused_before_any_work(tmp_path):
             estimator(checkpoint=Checkpoint(path, interval)).fit(*data())
     with pytest.raises(ValueError, match="checkpoint is for fit"):
         estimator(checkpoint=path).partial_fit(*data())
-    for solver in (TreeMetricSolver(), FistaSolver(), DiagonalSolver()):
-        assert solver.resumable
+    with pytest.raises(ValueError, match="cannot go on from a checkpoint.*owlqn"):
+        estimator(penalty="l2", solver=LBFGSSolver(), checkpoint=path).fit(*data())
+    assert not path.exists()
+    for name, solver in SOLVERS.items():
+        assert solver.resumable == (name != "lbfgs")
 
 
 # ----------------------------------------------------------------- several trees
@@ -435,6 +634,28 @@ def test_a_folder_serves_every_fit(n_saves, tmp_path, monkeypatch):
     assert np.array_equal(log_proba(model), log_proba(whole))
 
 
+def test_growth_leaves_its_result_in_a_folder(tmp_path, monkeypatch):
+    X, y = data()
+    whole = grown().fit(X, y)
+    model = grown(checkpoint=Checkpoint(tmp_path, interval=0))
+    with monkeypatch.context() as patch:
+        kill_after(patch, 9)
+        with pytest.raises(Killed):
+            model.fit(X, y)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".running"]
+    model.fit(X, y)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".fitted"]
+    for name in ("save", "finish"):  # nothing is left to do
+        monkeypatch.delattr(Keeper, name)
+    again = grown(checkpoint=tmp_path).fit(X, y)
+    for fitted in (model, again):
+        assert np.array_equal(fitted.coef_, whole.coef_)
+        assert np.array_equal(fitted.objective_, whole.objective_)
+        assert np.array_equal(fitted.predict_proba(X), whole.predict_proba(X))
+        assert fitted.n_pairs_built_ == whole.n_pairs_built_
+        assert fitted.n_iter_ == whole.n_iter_
+
+
 def test_results_in_a_folder_belong_to_tol_and_max_iter(tmp_path):
     X, y = data()
     strict = estimator(tol=1e-4).fit(X, y)
@@ -509,8 +730,15 @@ def test_checkpoint_of_a_language_model(tmp_path):
         composite(checkpoint=tmp_path / "fit").fit(text)
     with pytest.raises(ValueError, match="no part of this KneserNeyLM"):
         LanguageModel(KneserNeyLM(), checkpoint=tmp_path).fit(text)
+    with pytest.raises(ValueError, match="no part of this VariableOrderLM"):
+        LanguageModel(VariableOrderLM(), checkpoint=tmp_path).fit(text)
     with pytest.raises(ValueError, match="checkpoint is for fit"):
         LanguageModel(checkpoint=tmp_path).partial_fit(text)
+    mixed = MixtureLM([("greedy", VariableOrderLM()), ("lasso", grown())])
+    kept = LanguageModel(mixed, max_depth=2, checkpoint=tmp_path).fit(text)
+    assert len(list(tmp_path.glob("*.fitted"))) == 2  # for the weights, and of all
+    plain = LanguageModel(mixed, max_depth=2).fit(text)
+    assert np.array_equal(log_proba(kept), log_proba(plain))
     checkpoint = Checkpoint(tmp_path / "fit", interval=0)
     model = LanguageModel(max_depth=2, checkpoint=checkpoint).fit(text)
     assert (tmp_path / "fit").exists()
@@ -527,6 +755,7 @@ KILLS = """
     import os, random, signal, sys, time
     import numpy as np
     from sklstruct import StructuredLogLinearLM
+    from sklstruct.language_model import VariableOrderLM
     from sklstruct.mixture import FactoredLM
     from sklstruct.loglinear import (
         Checkpoint, JointLogLinear, StructuredLogLinearLMCV
@@ -549,9 +778,15 @@ KILLS = """
             model = StructuredLogLinearLMCV(
                 lam=0.1, tol=1e-3, max_fits=8, checkpoint=checkpoint
             )
+        elif kind == "growth":
+            model = VariableOrderLM(
+                growth="active_set", lam=0.5, tol=1e-4, checkpoint=checkpoint
+            )
         else:
+            solver = "auto" if kind == "structured" else kind
             model = StructuredLogLinearLM(
-                penalty="tree_l2", lam=0.5, alpha=0.9, tol=1e-4, checkpoint=checkpoint
+                penalty="l1" if kind == "owlqn" else "tree_l2", lam=0.5, alpha=0.9,
+                solver=solver, tol=1e-4, checkpoint=checkpoint
             )
         return model.fit(X, y)
 
@@ -587,7 +822,10 @@ KILLS = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("kind", ["structured", "joint", "search", "folder"])
+@pytest.mark.parametrize(
+    "kind",
+    ["structured", "owlqn", "stochastic", "growth", "joint", "search", "folder"],
+)
 def test_killed_at_any_moment(kind, tmp_path):
     """Children are killed (-9) at random moments; the last ends as if none had been."""
     ran = subprocess.run(

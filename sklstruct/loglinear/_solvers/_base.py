@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..._checkpoint import digest_generator
 from ..._compat import Interval
 from ..._docs import shared_docs
 
@@ -137,6 +138,22 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         result : Result
             Its objective is not above that of the start.
         """
+
+    def identity(self, *, whole: bool = True) -> str:
+        """A text that tells solvers apart, in any process.
+
+        Parameters
+        ----------
+        whole : bool, default=True
+            With `tol` and `max_iter`, which decide on the end alone.
+        """
+        params = self.get_params(deep=False)
+        for name, value in params.items():
+            if isinstance(value, np.random.RandomState):
+                params[name] = digest_generator(value)
+        if not whole:
+            params = {k: v for k, v in params.items() if k not in ("tol", "max_iter")}
+        return repr(type(self)(**params))
 
     def missing(self, penalty: type[Penalty] | Penalty) -> list[str]:
         """The methods that it needs and bound penalties of this kind lack."""

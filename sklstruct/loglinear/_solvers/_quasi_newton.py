@@ -25,6 +25,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
+    from ..._checkpoint import Keeper, State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty, Penalty
 
@@ -67,11 +68,20 @@ class _Evaluations:
             self.status = "converged"
         elif stop:
             self.status = "stopped"
-        elif n == self.solver.max_iter:
+        elif n >= self.solver.max_iter:  # more than that where it was larger before
             self.status = "max_iter"
         if self.status:
             raise _End
         return objective
+
+    def state(self) -> State:
+        """What `go_on` takes, after an evaluation."""
+        return {"w": self.w, **self.best.state()}
+
+    def go_on(self, state: State) -> None:
+        """From where `state` was asked."""
+        self.w[:], self._before[:] = state["w"], state["w"]
+        self.best = Best.of_state(state)
 
     def start(self):
         """u of the best point so far, or of the start."""
@@ -107,6 +117,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
 
     An evaluation costs one of loss and gradient and the passes of L-BFGS-B over its
     2 `memory` vectors, in one thread: 16 `memory` + 100 bytes a pair beside the loss.
+    Scipy has no way to take the state out in the middle: no checkpoints.
 
     Parameters
     ----------
@@ -214,9 +225,15 @@ class OWLQNSolver(_QuasiNewtonSolver):
     """
 
     needs = ("step", "separable")
+    resumable = True
 
     def solve(
-        self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+        keeper: Keeper | None = None,
     ) -> Result:
         problem = loss.problem
         evaluate = _Evaluations(self, loss, penalty, w, report)
@@ -234,48 +251,78 @@ class OWLQNSolver(_QuasiNewtonSolver):
         def smooth_gradient():
             return (evaluate.g + square * w) * evaluate.scale
 
-        u = evaluate.start()
+        state = None if keeper is None else keeper.load()
         try:
-            objective, g = evaluate(u), smooth_gradient()
+            if state is None:
+                u = evaluate.start()
+                objective, g, halvings = evaluate(u), smooth_gradient(), 0
+            else:
+                u, g, objective = state["u"], state["g"], state["objective"]
+                halvings = state["halvings"]
+                memory.extend(_steps_of_state(state))
+                evaluate.go_on(state)
+            slope = orthant = d = None  # at u
             while True:
-                slope = _pseudo_gradient(u, g, absolute, problem.positive)
-                if problem.positive:
-                    orthant = np.ones_like(u)
-                else:
-                    orthant = np.where(u != 0.0, np.sign(u), -np.sign(slope))
-                d = _direction(slope, memory, problem.dot)
-                d[d * slope >= 0.0] = 0.0
-                found = self._search(evaluate, u, d, slope, orthant, objective)
-                if found is None:
-                    if not memory:
-                        break
-                    memory.clear()
-                    continue
-                new, objective = found
-                g_new = smooth_gradient()
-                step, change = new - u, g_new - g
-                curvature = problem.dot(step, change)
-                if curvature > 1e-12 * problem.dot(change, change):
-                    memory.append((step, change, curvature))
-                u, g = new, g_new
+                if keeper is not None:
+                    keeper.save(
+                        u=u, g=g, objective=objective, halvings=halvings,
+                        **_state_of_steps(memory), **evaluate.state(),
+                    )  # fmt: skip
+                if d is None:
+                    slope, orthant, d = _line(problem, u, g, absolute, memory)
+                new = u + 0.5**halvings * d
+                new[new * orthant < 0.0] = 0.0
+                promised = problem.dot(slope, new - u)
+                if promised < 0.0:
+                    value = evaluate(new)
+                    if value <= objective + 1e-4 * promised and value < objective:
+                        g_new = smooth_gradient()
+                        step, change = new - u, g_new - g
+                        curvature = problem.dot(step, change)
+                        if curvature > 1e-12 * problem.dot(change, change):
+                            memory.append((step, change, curvature))
+                        u, g, objective, halvings = new, g_new, value, 0
+                        slope = orthant = d = None
+                        continue
+                    halvings += 1
+                    if halvings < SEARCH:
+                        continue
+                # No step along d goes down.
+                if not memory:
+                    break
+                memory.clear()
+                halvings, d = 0, None
         except _End:
             pass
         return evaluate.result()
 
-    def _search(self, evaluate, u, d, slope, orthant, objective):
-        """(point, objective) of a step along d that goes down, None without one."""
-        length = 1.0
-        for _ in range(SEARCH):
-            new = u + length * d
-            new[new * orthant < 0.0] = 0.0
-            promised = evaluate.loss.problem.dot(slope, new - u)
-            if not promised < 0.0:
-                return None
-            value = evaluate(new)
-            if value <= objective + 1e-4 * promised and value < objective:
-                return new, value
-            length *= 0.5
-        return None
+
+def _state_of_steps(memory):
+    """What `_steps_of_state` takes."""
+    state: State = {"curvatures": [curvature for *_, curvature in memory]}
+    for i, (step, change, _) in enumerate(memory):
+        state |= {f"step{i}": step, f"change{i}": change}
+    return state
+
+
+def _steps_of_state(state):
+    """(step, change of the gradient, product of both) of the past steps."""
+    return [
+        (state[f"step{i}"], state[f"change{i}"], curvature)
+        for i, curvature in enumerate(state["curvatures"])
+    ]
+
+
+def _line(problem, u, g, absolute, memory):
+    """(pseudo-gradient, orthant, direction) at u."""
+    slope = _pseudo_gradient(u, g, absolute, problem.positive)
+    if problem.positive:
+        orthant = np.ones_like(u)
+    else:
+        orthant = np.where(u != 0.0, np.sign(u), -np.sign(slope))
+    d = _direction(slope, memory, problem.dot)
+    d[d * slope >= 0.0] = 0.0
+    return slope, orthant, d
 
 
 def _pseudo_gradient(u, g, absolute, positive):

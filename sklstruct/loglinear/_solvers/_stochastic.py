@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..._checkpoint import PartKeeper, split_part
 from ..._compat import Interval
 from ..._docs import shared_docs
 from .. import _loss_fast as _fast
 from .._loss import LogLinearLoss
-from ._base import DIAGONAL, TOL, Best, Report, Result, Solver, relative_residual
+from ._base import (
+    DIAGONAL,
+    TOL,
+    Best,
+    Report,
+    Result,
+    Solver,
+    relative_residual,
+    resume,
+)
 from ._diagonal import DiagonalSolver
 from ._tree_metric import TreeMetricSolver
 
 if TYPE_CHECKING:
+    from ..._checkpoint import Keeper, State
     from .._penalties import BoundPenalty
 
 # How the inverse step size grows with the number of steps since the batches grew:
@@ -101,6 +112,7 @@ class StochasticSolver(Solver):
 
     needs = ("step",)
     incremental = True
+    resumable = True
     _parameter_constraints: ClassVar[dict] = {
         **Solver._parameter_constraints,
         "n_batches": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -119,15 +131,38 @@ class StochasticSolver(Solver):
         self.random_state = random_state
 
     def solve(
-        self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
+        self,
+        loss: LogLinearLoss,
+        penalty: BoundPenalty,
+        w: np.ndarray,
+        report: Report,
+        keeper: Keeper | None = None,
     ) -> Result:
-        problem = loss.problem
-        steps = self._steps(problem, penalty)
         g, best, before = np.empty_like(w), Best(), w.copy()
         first_gain = None  # of the first pass with this number of batches
-        for iteration in range(self.max_iter):
+        first, state = resume(keeper, self.max_iter)
+        if state is not None:
+            state, part = split_part(state)
+            if part:
+                history = state["history"]
+                return self._finish(loss, penalty, history, w, report, keeper, part)
+            w[:], before, best = state["w"], state["before"], Best.of_state(state)
+            first_gain = state["first_gain"]
+        steps = self._steps(loss.problem, penalty)
+        if state is not None:
+            steps.go_on(state)
+        for iteration in range(first, self.max_iter):
             if steps.n_batches == 1:
-                return self._finish(loss, penalty, best, w, report)
+                del steps
+                return self._finish(loss, penalty, best.history, w, report, keeper, {})
+            # A pass before every evaluation but that of the start.
+            for _ in range(steps.done, steps.n_batches if iteration else 0):
+                if keeper is not None:
+                    keeper.save(
+                        iteration=iteration, w=w, before=before,
+                        first_gain=first_gain, **steps.state(), **best.state(),
+                    )  # fmt: skip
+                steps.step(w)
             last = best.objective
             objective, optimality = _evaluate(loss, penalty, w, g)
             best.update(objective, optimality, before)
@@ -146,8 +181,6 @@ class StochasticSolver(Solver):
                 first_gain = None
             elif iteration and first_gain is None:
                 first_gain = gain
-            if steps.n_batches > 1:
-                steps.run(w)
         return best.result(w, "max_iter")
 
     def learn(
@@ -189,8 +222,8 @@ class StochasticSolver(Solver):
         stopped = report(0, objective, optimality)
         if not stopped:
             loss.value_and_gradient(w, slope)
-            n = max(LEAST, round(share * steps.n_batches))
-            steps.run(w, n, (before, slope))
+            for k in range(max(LEAST, round(share * steps.n_batches))):
+                steps.step(w, (before, slope), at_anchor=k == 0)
             best.update(*_evaluate(loss, penalty, w, g), before)
             stopped = report(1, best.objective, best.optimality)
         return best.result(w, "stopped" if stopped else "converged")
@@ -199,16 +232,22 @@ class StochasticSolver(Solver):
         rng = check_random_state(self.random_state)
         return _Steps(problem, penalty, self.n_batches, rng)
 
-    def _finish(self, loss, penalty, best, w, report):
-        """The rest of the iterations, with all samples in one batch."""
-        done = len(best.history)
-        solver = DiagonalSolver(tol=self.tol, max_iter=self.max_iter - done)
+    def _finish(self, loss, penalty, history, w, report, keeper, part):
+        """The rest of the iterations, with all samples in one batch.
+
+        `part`: the state of these, where they had begun before.
+        """
+        done = len(history)
+        # None are left where max_iter is smaller than before.
+        solver = DiagonalSolver(tol=self.tol, max_iter=max(self.max_iter - done, 1))
+        whole = {"iteration": done, "history": history}
+        keepers = () if keeper is None else (PartKeeper(keeper, whole, part),)
 
         def go_on(iteration, objective, optimality):
             return report(done + iteration, objective, optimality)
 
-        rest = solver.solve(loss, penalty, w, go_on)
-        return rest._replace(history=best.history + rest.history)
+        rest = solver.solve(loss, penalty, w, go_on, *keepers)
+        return rest._replace(history=history + rest.history)
 
 
 def _evaluate(loss, penalty, w, g):
@@ -237,7 +276,33 @@ class _Steps:
         batch = copy.copy(problem)
         batch.count = np.empty(problem.n_pairs)
         self.loss = LogLinearLoss(batch)
+        self.done = 0  # steps of the pass
+        self.x, self.g = np.empty(problem.n_pairs), np.empty(problem.n_pairs)
         self._begin()
+
+    def state(self) -> State:
+        """What `go_on` takes."""
+        drawn = self.drawn if self.done else self.rng.get_state(legacy=False)
+        return {
+            "n_batches": self.n_batches, "t": self.t, "z": self.z,
+            "done": self.done, "generator": drawn,
+        }  # fmt: skip
+
+    def go_on(self, state: State) -> None:
+        """From where `state` was asked."""
+        self.n_batches = state["n_batches"]
+        self._begin()
+        self.t, self.z, self.done = state["t"], state["z"], state["done"]
+        # A copy: it may be the generator of all numpy.
+        self.rng = copy.deepcopy(self.rng)
+        self.rng.set_state(state["generator"])
+        if self.done:
+            self._draw()
+
+    def _draw(self):
+        """The order of a pass."""
+        self.drawn = self.rng.get_state(legacy=False)  # from which it comes again
+        self.order = self.rng.permutation(self.sample.size)
 
     def _begin(self):
         """The metric of this number of batches, and the first step."""
@@ -252,40 +317,39 @@ class _Steps:
         self.n_batches //= 2
         self._begin()
 
-    def run(self, y, n=None, anchor=None):
-        """n steps (default: a pass), from y, which is overwritten.
+    def step(self, y, anchor=None, *, at_anchor=False):
+        """One step from y, which is overwritten.
 
-        anchor: (w, gradient of all samples at w), w the start. The gradient of a batch
-        then counts by how it differs from that of the batch at w.
+        anchor: (w, gradient of all samples at w), of the first step the start. The
+        gradient of a batch then counts by how it differs from that of the batch at w.
         """
-        order = self.rng.permutation(self.sample.size)
-        z = y.copy() if self.z is None else self.z
-        x, g, at_anchor = np.empty_like(y), np.empty_like(y), np.empty_like(y)
-        K = self.n_batches
-        for k in range(K if n is None else n):
-            if k and k % K == 0:
-                order = self.rng.permutation(self.sample.size)
-            alpha = 2.0 / (self.t + 2.0)
-            np.multiply(y, 1.0 - alpha, out=x)
-            x += alpha * z
-            if self.problem.positive:
-                np.maximum(x, 0.0, out=x)
-            if anchor is not None and k == 0:
-                g[:] = anchor[1]
-            else:
-                self._choose(order[k % K :: K])
-                self.loss.value_and_gradient(x, g)
-                if anchor is not None:
-                    self.loss.value_and_gradient(anchor[0], at_anchor)
-                    g -= at_anchor
-                g *= K
-                if anchor is not None:
-                    g += anchor[1]
-            kappa = DIAGONAL * (1.0 + DECAY * self.t**1.5)
-            self.bound.step(kappa, x, g, y)
-            z -= (x - y) / alpha
-            self.t += 1
-        self.z = z
+        if self.done == 0:
+            self._draw()
+        if self.z is None:
+            self.z = y.copy()
+        x, g, z, K = self.x, self.g, self.z, self.n_batches
+        alpha = 2.0 / (self.t + 2.0)
+        np.multiply(y, 1.0 - alpha, out=x)
+        x += alpha * z
+        if self.problem.positive:
+            np.maximum(x, 0.0, out=x)
+        if at_anchor:
+            g[:] = anchor[1]
+        else:
+            self._choose(self.order[self.done :: K])
+            self.loss.value_and_gradient(x, g)
+            if anchor is not None:
+                there = np.empty_like(g)
+                self.loss.value_and_gradient(anchor[0], there)
+                g -= there
+            g *= K
+            if anchor is not None:
+                g += anchor[1]
+        kappa = DIAGONAL * (1.0 + DECAY * self.t**1.5)
+        self.bound.step(kappa, x, g, y)
+        z -= (x - y) / alpha
+        self.t += 1
+        self.done = (self.done + 1) % K
 
     def _choose(self, samples):
         """The loss becomes that of these samples."""
