@@ -160,6 +160,11 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
         super()._check_params()
         if self.lams is None or self.only_lam_max:
             check_screening(self._penalty(), "lam_max")
+        if self.checkpoint is not None and not self.only_lam_max:
+            raise ValueError(
+                "checkpoint: lam_path keeps no state of its fits; set checkpoint=None, "
+                "or fit the models one by one with a folder"
+            )
 
     def _fit_pairs(self, pairs, count):
         with (
@@ -407,7 +412,8 @@ def lam_path(
     Raises
     ------
     ValueError
-        If `lams` is None and the penalty never makes weights exactly zero.
+        If `lams` is None and the penalty never makes weights exactly zero. If the
+        estimator has a `checkpoint`: a path keeps none.
 
     See Also
     --------

@@ -514,13 +514,18 @@ def same_search(a, b):
     assert np.array_equal(a.objective_, b.objective_)
 
 
-def test_search_goes_on_bit_by_bit(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"max_fits": 3, "solver": StochasticSolver(n_batches=2)}],
+    ids=["auto", "stochastic"],
+)
+def test_search_goes_on_bit_by_bit(settings, tmp_path, monkeypatch):
     X, y = data()
-    whole = search().fit(X, y)
+    whole = search(**settings).fit(X, y)
     n_saves = sum(fit["n_iter"] + 1 for fit in whole.search_results_) + whole.n_iter_
     for n in (1, 5, n_saves // 3, n_saves // 2, n_saves - whole.n_iter_, n_saves - 1):
         checkpoint = Checkpoint(tmp_path / str(n), interval=0)
-        model = search(checkpoint=checkpoint)
+        model = search(checkpoint=checkpoint, **settings)
         with monkeypatch.context() as patch:
             kill_after(patch, n)
             with pytest.raises(Killed):

@@ -231,6 +231,7 @@ def test_nothing_to_learn():
         (StructuredLogLinearLM(penalty="l1"), {"lams": []}, "^lams is empty"),
         (StructuredLogLinearLM(penalty="l1"), {"eps": 1.0}, "eps"),
         (StructuredLogLinearLM(penalty="l1"), {"y_val": [1]}, "together"),
+        (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path keeps no"),
     ],
 )
 def test_errors_name_the_parameter(model, more, message):
