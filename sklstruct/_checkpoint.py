@@ -53,7 +53,8 @@ class Checkpoint(BaseEstimator):
 
     A fit that finds the file checks that it is about the same data and settings, takes
     the state up and ends as it would have ended: bit by bit, on the same machine. The
-    file stays after the fit; remove it to fit anew.
+    file stays after the fit; remove it to fit anew. A process that is killed while it
+    writes leaves a hidden file beside it, ``.*.tmp``, which nothing reads.
 
     A state is all that the next iteration reads: points and gradients, the steps that
     make a quasi-Newton metric, the generator, the order of the mini-batches and the
