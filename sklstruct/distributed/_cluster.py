@@ -46,6 +46,10 @@ _PATIENCE = 1.0
 # Seconds that a cluster may be without any worker.
 _WORKERS_BACK = 60.0
 
+# Seconds that all workers may be paused, as Dask does where memory is short: they may
+# be spilling to the disk.
+_PAUSED = 300.0
+
 # A shard that is lost more often than this without an answer in between does not fit
 # the workers.
 _MOST_LOSSES = 3
@@ -117,19 +121,44 @@ class SchedulerLost(RuntimeError):
     """The cluster is gone in the middle of a fit."""
 
 
-def _result(future):
-    try:
-        return future.result()
-    except CancelledError as exc:
-        raise SchedulerLost(
-            "client: the cluster, or data of X that it cannot make again, was lost "
-            f"while it counted the text ({exc})"
-        ) from exc
-    except _killed_worker() as exc:
-        raise RuntimeError(
-            "client: one worker after the other was lost while it counted a part of "
-            "the text; their memory may be too small. Give the workers more"
-        ) from exc
+class WorkersWatch:
+    """Sees whether what waits for workers may wait for ever.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The way to the cluster.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._seen = self._worked = time.monotonic()
+
+    def look(self) -> None:
+        """Raise an error if no worker was there, or none able to work, for long."""
+        now = time.monotonic()
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        except (OSError, CancelledError) as exc:
+            raise SchedulerLost("client: the scheduler of the cluster is gone") from exc
+        if workers:
+            self._seen = now
+        elif now - self._seen > _WORKERS_BACK:
+            raise RuntimeError(
+                f"client: the cluster has had no worker for {_WORKERS_BACK:g} seconds"
+            )
+        if not workers or any(_works(worker) for worker in workers):
+            self._worked = now
+        elif now - self._worked > _PAUSED:
+            raise RuntimeError(
+                f"client: all workers have been paused for {_PAUSED:g} seconds, as "
+                "they are short of memory; give the workers more"
+            )
+
+
+def _works(worker):
+    tasks_of = worker.get("metrics", {}).get("task_counts", {})
+    return worker.get("status") != "paused" or bool(tasks_of.get("executing"))
 
 
 def _killed_worker():
@@ -292,7 +321,7 @@ class Cluster:
             )
         try:
             found = self._versions()
-        except ImportError as exc:
+        except (ImportError, AttributeError) as exc:
             raise RuntimeError(
                 f"client: a worker cannot import sklstruct ({exc}); install the same "
                 "versions on all machines"
@@ -322,6 +351,27 @@ class Cluster:
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=name)
 
+    def _result(self, future):
+        watch = WorkersWatch(self.client)
+        while True:
+            try:
+                return future.result(timeout=_PATIENCE)
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+                watch.look()
+            except CancelledError as exc:
+                raise SchedulerLost(
+                    "client: the cluster, or data of X that it cannot make again, was "
+                    f"lost while it counted the text ({exc})"
+                ) from exc
+            except _killed_worker() as exc:
+                raise RuntimeError(
+                    "client: one worker after the other was lost while it counted a "
+                    "part of the text; their memory may be too small. Give the workers "
+                    "more"
+                ) from exc
+
     # ------------------------------------------------------------- counting
 
     def read(self) -> Iterator[tasks.Words]:
@@ -329,7 +379,7 @@ class Cluster:
         self._texts = [self.submit(tasks.read_part, part) for part in self._parts()]
         words = [self.submit(tasks.count_words, text) for text in self._texts]
         while words:
-            yield _result(words.pop(0))
+            yield self._result(words.pop(0))
 
     def count(
         self,
@@ -343,7 +393,7 @@ class Cluster:
         sizes, self.n_levels = np.zeros(labels.n_symbols), 1
         counted = self._count_parts()
         for future in [self.submit(tasks.measure_part, c) for c in counted]:
-            part_sizes, n_levels = _result(future)
+            part_sizes, n_levels = self._result(future)
             sizes += part_sizes
             self.n_levels = max(self.n_levels, n_levels)
         self.bounds = shard_bounds(sizes, n_shards)
@@ -686,7 +736,7 @@ class ShardDriver:
             self._actors[k] = self._place(k)
 
     def _place(self, k):
-        since = time.monotonic()
+        watch = WorkersWatch(self.client)
         while True:
             try:
                 actor = self._futures[k].result(timeout=_PATIENCE)
@@ -694,13 +744,8 @@ class ShardDriver:
                 self._addresses[k] = next(iter(where[self._futures[k].key]), None)
                 return actor
             except TimeoutError:
-                if self._workers():
-                    since = time.monotonic()
-                elif time.monotonic() - since > _WORKERS_BACK:
-                    raise RuntimeError(
-                        "client: the cluster has had no worker for "
-                        f"{_WORKERS_BACK:g} seconds"
-                    ) from None
+                self._workers()
+                watch.look()
             except Exception as exc:
                 if self._futures[k].status == "error":
                     if not _is_loss(exc):

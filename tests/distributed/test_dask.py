@@ -801,12 +801,17 @@ def test_workers_with_other_versions(client, monkeypatch):
     ):
         DaskLanguageModel(WittenBellLM()).fit(["a"])
 
-    def missing(_):
-        raise ModuleNotFoundError("No module named 'sklstruct'")
+    for error in (
+        ModuleNotFoundError("No module named 'sklstruct'"),
+        AttributeError("Can't get attribute 'versions'"),
+    ):
 
-    monkeypatch.setattr(client, "run", missing)
-    with pytest.raises(RuntimeError, match="a worker cannot import sklstruct"):
-        DaskLanguageModel(WittenBellLM()).fit(["a"])
+        def missing(_, error=error):
+            raise error
+
+        monkeypatch.setattr(client, "run", missing)
+        with pytest.raises(RuntimeError, match="a worker cannot import sklstruct"):
+            DaskLanguageModel(WittenBellLM()).fit(["a"])
     # A worker that comes later is asked again.
     monkeypatch.setattr(client, "run", lambda _: {})
     pairs, count = WittenBellLM().count_tokens(
@@ -830,6 +835,70 @@ def test_a_worker_that_is_lost_while_it_is_asked_for_its_versions(client, monkey
     monkeypatch.setattr(client, "run", losing)
     DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("method", ["read_part", "ShardFit"])
+def test_workers_that_are_paused(monkeypatch, method):
+    """As Dask does where memory is short: what is not begun then waits."""
+    from sklstruct.distributed import _cluster
+
+    monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
+    monkeypatch.setattr(_cluster, "_PAUSED", 0.3)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, memory_limit=0,
+            dashboard_address=None,
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        (worker,) = cluster.workers.values()
+        submit = client.submit
+
+        def pausing(function, *arguments, **options):
+            if function.__name__ == method:
+                worker.status = distributed.Status.paused
+                deadline = time.monotonic() + 10
+                while "paused" not in str(client.scheduler_info()):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+            return submit(function, *arguments, **options)
+
+        monkeypatch.setattr(client, "submit", pausing)
+        model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
+        with pytest.raises(RuntimeError, match="all workers have been paused for"):
+            model.fit(["a b", "b a"])
+        worker.status = distributed.Status.running
+        monkeypatch.setattr(client, "submit", submit)
+        model.fit(["a b", "b a"])
+
+
+@pytest.mark.parametrize("method", ["read_part", "ShardFit"])
+def test_workers_that_do_not_come_back(monkeypatch, method):
+    from sklstruct.distributed import _cluster
+
+    monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
+    monkeypatch.setattr(_cluster, "_WORKERS_BACK", 0.3)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        submit = client.submit
+
+        def losing(function, *arguments, **options):
+            if function.__name__ == method:
+                cluster.scale(0)
+                deadline = time.monotonic() + 10
+                while client.nthreads():
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+            return submit(function, *arguments, **options)
+
+        monkeypatch.setattr(client, "submit", losing)
+        model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
+        with pytest.raises(RuntimeError, match="the cluster has had no worker for"):
+            model.fit(["a b", "b a"])
 
 
 def fit_inside():
