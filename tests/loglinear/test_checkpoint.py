@@ -441,7 +441,7 @@ def backwards(X):
 
 @pytest.mark.parametrize("lam", [0.4, 1e-3])
 def test_joint_goes_on_bit_by_bit(lam, tmp_path, monkeypatch):
-    goes_on(partial(joint, lam=lam), tmp_path, monkeypatch)
+    goes_on(partial(joint, lam=lam, tol=1e-4), tmp_path, monkeypatch)
 
 
 def test_joint_other_tol_and_max_iter_go_on(tmp_path):

@@ -428,8 +428,9 @@ def test_a_start_that_overflows_is_refused():
 
 @pytest.mark.parametrize("clip", [False, True])
 def test_a_step_minimises_the_model_of_the_tree_metric(clip):
-    # The dense quadratic; without bounds that bind the step is its minimum, with them
-    # it is feasible and goes down.
+    # The dense quadratic, in which a number that is added to all scores is
+    # free; without bounds that bind the step is its minimum, with them it is feasible
+    # and goes down.
     problem = make_problem(4, seed=3, depth_weight=1.2)
     n, penalty = problem.n_pairs, L2().bind(problem)
     loss, metric = LogLinearLoss(problem), TreeMetric(problem, penalty)
@@ -454,8 +455,18 @@ def test_a_step_minimises_the_model_of_the_tree_metric(clip):
             above[p, q] = beta[q]
             q = problem.pair_parent[q]
     r = problem.strength_by_depth[problem.tree.levels()][problem.pairs.nodes()]
-    r = r + 0.1 * beta**2 * problem.count
-    model = above.T @ (1.3 * h[:, None] * above) + np.diag(r)
+    # The Levenberg term of unigrams is of what moves their scores apart.
+    weight = 1.3 * np.diag(h)
+    root = np.arange(problem.n_classes)
+    stiff = 0.1 * beta**2 * problem.count
+    r[root[-1] + 1 :] += stiff[root[-1] + 1 :]
+    curved = above.T @ weight @ above
+    curved[root, root] += stiff[root]
+    # All scores move by s: h (sigma + s)^2, and that of the Levenberg term.
+    of_s = above.T @ weight.sum(axis=1)
+    of_s[root] += stiff[root] / beta[root]
+    whole = weight.sum() + (stiff[root] / beta[root] ** 2).sum()
+    model = curved - np.outer(of_s, of_s) / whole + np.diag(r)
     if clip:
         assert newton < 0
         assert 0.5 * d @ model @ d + gradient @ d < 0

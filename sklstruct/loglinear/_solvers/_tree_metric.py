@@ -46,6 +46,9 @@ SOFTER, LEVENBERG_DECAY, TOO_SOFT = 0.9, 0.5, 0.25
 # stop. The metric is above the Hessian: it promises less than there is to gain.
 DECREASE = 0.1
 
+# Newton steps for the number that is added to all scores; two or three are taken.
+COMMON_STEPS = 10
+
 
 @shared_docs(evaluations=EVALUATIONS)
 class TreeMetricSolver(Solver):
@@ -60,10 +63,12 @@ class TreeMetricSolver(Solver):
         (B d)_p = \sigma_p = \sum_{a \text{ above or } = p} \beta_a d_a ,
 
     since the covariance of a class indicator is below its diagonal, sample by sample.
-    The model of the objective in this metric,
+    Scores that all move alike, by s, change no probability, so that no curvature is
+    needed along the unigrams of all classes, which would be the largest. The model of
+    the objective in this metric,
 
     .. math::
-        \min_{y + d \ge 0}\ \sum_p \tfrac{\kappa}{2} h_p \sigma_p^2
+        \min_{s,\ y + d \ge 0}\ \sum_p \tfrac{\kappa}{2} h_p (\sigma_p + s)^2
         + \tfrac{1}{2} r_p d_p^2 + G_p d_p ,
 
     with G the gradient and r the curvature of the penalty's part, is minimised by Gauss
@@ -123,6 +128,9 @@ class TreeMetricSolver(Solver):
         moves = np.empty(w.size if penalty.smoothed else 0)
         slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
         stiffness, t = _Stiffness(), 1.0
+        # The iteration from which on nothing is smoothed.
+        exact = min(SMOOTHED, self.max_iter // 2) if penalty.smoothed else 0
+        epsilon = 0.0
         previous = None  # (f, objective, slope, square) of the step from y_prev to y
         carried = None  # that of the step without momentum, to w, where y is not w
         best = Best()
@@ -131,18 +139,18 @@ class TreeMetricSolver(Solver):
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
             stiffness, t = _Stiffness.of_state(state), state["t"]
             previous, carried = state["previous"], state["carried"]
+            exact, epsilon = state["exact"], state["epsilon"]
             best = Best.of_state(state)
         for iteration in range(first, self.max_iter):
             if keeper is not None:
                 keeper.save(
                     iteration=iteration, y=y, y_prev=y_prev, w=w, t=t,
-                    previous=previous, carried=carried, **vars(stiffness),
-                    **best.state(),
+                    previous=previous, carried=carried, exact=exact, epsilon=epsilon,
+                    **vars(stiffness), **best.state(),
                 )  # fmt: skip
             last = iteration == self.max_iter - 1
-            epsilon = 0.0
-            if penalty.smoothed and iteration < min(SMOOTHED, self.max_iter // 2):
-                epsilon = EPSILON * EPSILON_DECAY**iteration
+            before = epsilon  # of the step to y
+            epsilon = EPSILON * EPSILON_DECAY**iteration if iteration < exact else 0.0
             f = loss.value_and_gradient(y, g)
             objective = optimality = np.inf
             linear = 0.0
@@ -173,6 +181,11 @@ class TreeMetricSolver(Solver):
                         # The momentum's fault, not the metric's.
                         y[:], previous, carried, t = w, carried, None, 1.0
                         continue
+                    if before > 0.0:
+                        # The start is too near the minimum to be smoothed.
+                        _pull_back(problem, 0.0, y, y_prev, w)
+                        exact, previous, carried, t = iteration, None, None, 1.0
+                        continue
                     part = _shorter(objective - objective_prev, slope)
                     _pull_back(problem, part, y, y_prev, w)
                     previous = f_prev, objective_prev, part * slope, part**2 * square
@@ -186,8 +199,7 @@ class TreeMetricSolver(Solver):
             promised = DECREASE * self.tol**2 * abs(objective)
             small = optimality <= self.tol and -0.5 * newton <= promised
             if small and epsilon == 0.0:
-                best.history[-1] = objective
-                return Result(y_prev, best.history, objective, optimality, "converged")
+                return best.converged(y_prev, objective, optimality)
             if last:
                 y = y_prev
                 break
@@ -203,7 +215,7 @@ class _Stiffness:
     """The factor and the Levenberg term of the metric, as the steps have shown."""
 
     def __init__(self) -> None:
-        self.kappa, self.levenberg = 1.0, 0.0
+        self.kappa, self.levenberg = 1.0, LEVENBERG
         self.failures = 1.0  # steps that led upward, and one more
 
     @classmethod
@@ -273,6 +285,7 @@ class TreeMetric:
         self.terminal = problem.pairs.terminal_counts(problem.count)
         self.scale = DIAGONAL * problem.beta_sum
         self.rho = None
+        self.common = 0.0  # what the step adds to all scores
 
     def _beta(self, level):
         beta = self.problem.beta
@@ -292,7 +305,7 @@ class TreeMetric:
         problem, work = self.problem, self.work
         l1, l2, rho = self.penalty.quadratic(epsilon)
         self.rho = rho
-        numbers = np.array([kappa, levenberg, self.scale])
+        numbers = np.array([kappa, levenberg, self.scale, 0.0])
 
         def level(k, lo, hi, top, sums):
             _fast.eliminate(
@@ -303,13 +316,13 @@ class TreeMetric:
 
         def run(shard):
             top, inner = np.zeros((3, problem.n_classes)), np.empty((3, 0))
-            sums = np.zeros(3)
+            sums = np.zeros(5)
             for (lo, hi), (first, last) in zip(*shard):
                 for k in range(1, problem.n_levels):
                     work[:, first[k] : last[k]] = 0.0
                 for k in range(problem.n_levels - 1, 0, -1):
                     level(k, lo[k], hi[k], top if k == 1 else inner, sums)
-            return top, sums
+            return top, sums[:3]
 
         below = np.zeros(3 * problem.n_classes + 3)
         for top, sums in problem.map(run, self.shards):
@@ -318,11 +331,36 @@ class TreeMetric:
         below = problem.pairs.total(below)
         work[:, : problem.n_classes] = below[:-3].reshape(3, -1)
         total = below[-3:].copy()
+        self.common = 0.0
         if self.root:
-            level(0, 0, 1, np.empty((3, 0)), total)
+            total = self._eliminate_root(level, numbers, g, total)
         else:
             work[:, : problem.n_classes] = 0.0  # its scores do not move
         return total
+
+    def _eliminate_root(self, level, numbers, g, total):
+        """The pairs of the root, and the number that is added to all scores.
+
+        Scores that all move alike change no probability, and unigrams that do change
+        the penalty alone. Without that number the metric, which knows each class by
+        itself, would take such a move for the stiffest of all.
+
+        The model is convex in it, and so is its derivative, which is linear between the
+        numbers at which a bound begins to bind: Newton's steps come down to the minimum
+        from the second on, and are there when no other bound binds.
+        """
+        work, n = self.work, self.problem.n_classes
+        before = work[:, :n].copy(), g[:n].copy()
+        for _ in range(COMMON_STEPS):
+            work[:, :n], g[:n] = before
+            numbers[3] = self.common
+            sums = np.zeros(5)
+            level(0, 0, 1, np.empty((3, 0)), sums)
+            curvature, slope = sums[3:]
+            self.common = -slope / curvature if curvature > 0.0 else 0.0
+            if abs(self.common - numbers[3]) <= 1e-9 * abs(self.common):
+                break
+        return total + sums[:3]
 
     def substitute(
         self,
@@ -338,7 +376,7 @@ class TreeMetric:
         def level(k, lo, hi, sums):
             _fast.substitute(
                 lo, hi, problem.pair_ptr, problem.pair_parent, self._beta(k), self.rho,
-                momentum, g, work, y, y_prev, w, sums,
+                problem.count, momentum, self.common, g, work, y, y_prev, w, sums,
             )  # fmt: skip
 
         def run(shard):
