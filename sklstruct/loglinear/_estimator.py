@@ -30,7 +30,7 @@ from ._memory import FitMemory, Solution
 from ._penalties import PENALTIES, Penalty, Separable
 from ._problem import Problem
 from ._solvers import SOLVERS, Result, Solver, make_solver
-from ._start import kneser_ney_weights
+from ._start import kneser_ney_weights, ridge_weights
 from ._warm import rescaled_weights, warm_weights
 
 # Largest strength and feature weight: squares of products of the two, times a count,
@@ -790,6 +790,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             if self.positive:
                 np.maximum(w, 0.0, out=w)
             starts.append(w)
+        elif penalty.l1_ratio == 0.0 and hasattr(penalty, "separable"):
+            l2 = penalty.separable()[1]
+            starts.append(ridge_weights(problem, starts[-1], l2))
         values = [loss.value(w) + penalty.value(w) for w in starts]
         at_zero = problem.total_weight * np.log(problem.n_classes)
         best = int(np.nanargmin([*values, at_zero]))

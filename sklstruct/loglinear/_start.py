@@ -81,6 +81,42 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     return w
 
 
+def ridge_weights(
+    problem: Problem, w: np.ndarray, l2: Callable[[int], np.ndarray]
+) -> np.ndarray:
+    r"""What a squared penalty would leave of each weight, were it the only one:
+
+    .. math::
+        w_p\, \frac{\beta_p^2 c_p}{\beta_p^2 c_p + \lambda_p} .
+
+    Kneser-Ney smoothing takes an absolute discount off a count. A squared penalty takes
+    a share of a weight, and where beta is small nearly all of it.
+
+    Parameters
+    ----------
+    problem : Problem
+        Pairs, counts, strengths.
+
+    w : ndarray of shape (n_pairs,)
+        Weights.
+
+    l2 : callable
+        Level -> strength of the squared term, one or one a pair.
+    """
+    out = np.empty_like(w)
+
+    def shrink(k, lo, hi):
+        of = l2(k)
+        beta = problem.beta.of(lo, hi, k)
+        curvature = beta * beta * problem.count[lo:hi]
+        total = curvature + (of if of.size == 1 else of[lo:hi])
+        share = np.divide(curvature, total, out=np.zeros(hi - lo), where=total > 0.0)
+        np.multiply(w[lo:hi], share, out=out[lo:hi])
+
+    problem.sum_over(shrink)
+    return out
+
+
 def _discounts(adjusted: np.ndarray, total: Callable | None = None) -> np.ndarray:
     """The three discounts of a depth; KneserNeyLM has the formula and its sources."""
     n = np.bincount(np.minimum(np.rint(adjusted), 5.0).astype(np.int64), minlength=6)

@@ -21,10 +21,11 @@ def warm_weights(
 ) -> np.ndarray | None:
     r"""The best of the starts that solutions with other strengths give.
 
-    Between neighbouring strengths most weights are nearly linear in
-    :math:`\ln \lambda` (an absolute or squared discount of :math:`\lambda` counts), so
-    that two solutions point to the next one. A weight that has just entered is no line:
-    it is held where it is, in another candidate, and the lower objective wins.
+    Between neighbouring strengths most weights are nearly linear in :math:`\lambda`
+    where it is small beside their counts, and in :math:`\ln \lambda` where it is not,
+    so that two solutions point to the next one, and three bend the line. A polynomial
+    through three swings beyond; half of its bend is taken, of weights that are in all
+    of them. The lowest objective wins, of these and of the nearest solution.
 
     Parameters
     ----------
@@ -43,28 +44,34 @@ def warm_weights(
         A new array; None where there is no such solution, or the objective is not
         finite.
     """
-    lam = wanted.lam
     near = [s for s in solutions if s.differs_in_lam(wanted)]
-    if not near:
-        return None
-    near.sort(key=lambda s: abs(_log(s.lam) - _log(lam)))
-    problem, last = loss.problem, near[0].w
-    candidates = [last.copy()]
-    if len(near) > 1 and lam > 0.0 and near[0].lam > 0.0 and near[1].lam > 0.0:
-        other = near[1].w
-        width = _log(near[0].lam) - _log(near[1].lam)
-        step = (last - other) * ((_log(lam) - _log(near[0].lam)) / width)
-        both = (last != 0.0) & (other != 0.0)
-        candidates += [last + step, last + np.where(both, step, 0.0)]
+    near.sort(key=lambda s: abs(_log(s.lam) - _log(wanted.lam)))
     best, least = None, np.inf
-    for w in candidates:
-        if problem.positive:
+    for w in _candidates(near[:3], wanted.lam):
+        if loss.problem.positive:
             np.maximum(w, 0.0, out=w)
         with np.errstate(over="ignore", invalid="ignore"):
             objective = loss.value(w) + bound.value(w)
         if objective < least:
             best, least = w, objective
     return best
+
+
+def _candidates(near, lam):
+    """New arrays, one by one: they are as large as the problem."""
+    for solution in near[:1]:
+        yield solution.w.copy()
+    if len(near) > 1 and min(lam, *(s.lam for s in near)) > 0.0:
+        lams = np.array([s.lam for s in near])
+        yield _through(near[:2], lams[:2], lam)
+        line = _through(near[:2], np.log(lams[:2]), np.log(lam))
+        if len(near) > 2:
+            in_all = np.all([s.w != 0.0 for s in near], axis=0)
+            bent = _through(near, np.log(lams), np.log(lam))
+            bent += line
+            bent *= 0.5
+            yield np.where(in_all, bent, line)
+        yield line
 
 
 def rescaled_weights(problem: Problem, solutions: list[Solution]) -> list[np.ndarray]:
@@ -87,6 +94,15 @@ def keep_scores(problem: Problem, w: np.ndarray, beta: np.ndarray) -> None:
     """
     for (lo, hi), old, new in zip(problem.levels, beta, problem.beta_by_depth):
         w[lo:hi] *= old / new
+
+
+def _through(solutions, at, wanted):
+    """The polynomial through the weights of solutions, which stand `at` numbers."""
+    w = np.zeros_like(solutions[0].w)
+    for i, solution in enumerate(solutions):
+        others = np.delete(at, i)
+        w += np.prod((wanted - others) / (at[i] - others)) * solution.w
+    return w
 
 
 def _log(lam):
