@@ -213,8 +213,8 @@ class DaskLanguageModel(LanguageModel):
             If the estimator or its solver cannot work on shards, there is no client, a
             checkpoint belongs to another fit, or as in `LanguageModel`.
         RuntimeError
-            If workers have other versions of the package, there are none, or the
-            scheduler is lost.
+            If workers have other versions of the package, there are none, all stay
+            paused, one after the other is lost in one place, or the scheduler is lost.
         """
         client = find_client(self.client)
         estimator = self._check_parameters()
