@@ -443,6 +443,7 @@ class Killer(threading.Thread):
         self.join()
 
 
+@pytest.mark.filterwarnings("ignore:KneserNeyLM")  # of ten sentences
 @pytest.mark.parametrize(
     "estimator",
     [
