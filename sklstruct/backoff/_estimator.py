@@ -248,6 +248,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         return self._fit_grown(counts)
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @property
+    def text_memory(self) -> Any:
+        """What keeps the texts that are read for it, with ``text(key, read)``."""
+        return None
+
     def partial_fit_tokens(
         self,
         tokens: np.ndarray,

@@ -41,9 +41,11 @@ from ..symbols import Labels, TextFile
 from ..symbols._encoding import encode, object_array
 from ..symbols._sentences import (
     DEEPEST,
+    Numbered,
     SentenceEncoder,
     check_marks,
     check_symbols,
+    digest_sentences,
     number_sentences,
     sort_symbols,
 )
@@ -284,11 +286,11 @@ class LanguageModel(
                 UserWarning,
                 stacklevel=2,
             )
-        text, sample_weight = self._read(X, sample_weight, may_be_large=True)
+        text = self._read_labelled(estimator, X, sample_weight)
         if isinstance(text, LargeText):
             return self._fit_large(estimator, text, X, y, sample_weight, X_val)
-        labels = self._find_labels(text, sample_weight)
-        tokens, weight, encoder = self._encode(text, labels, sample_weight)
+        labels, tokens, weight = text
+        encoder = SentenceEncoder(labels)
         held_out = {}
         if X_val is not None:
             validation = self._read_held_out(estimator, encoder, X_val)
@@ -296,7 +298,6 @@ class LanguageModel(
                 held_out["X_val"], held_out["y_val"], _ = validation
             else:
                 held_out["validation"] = validation
-        del text
 
         if isinstance(self.estimator, str):
             estimator = quality_estimator(
@@ -320,8 +321,9 @@ class LanguageModel(
                     # Nothing is held out: the counts are all that is learnt from. The
                     # text need not be in memory with the model, nor what found its
                     # words with either.
-                    del encoder
-                    labels.forget_tables()
+                    del encoder, text
+                    if estimator.text_memory is None:
+                        labels.forget_tables()
                     counted = estimator.count_tokens(
                         tokens, self.max_depth, ids, **options
                     )
@@ -619,6 +621,27 @@ class LanguageModel(
             if not keep.all():
                 text, sample_weight = text.select(keep), sample_weight[keep]
         return text, sample_weight
+
+    def _read_labelled(self, estimator, X, sample_weight):
+        """The text as `Numbered`, or a LargeText; what another fit has read is not
+        read again where the estimator has a memory."""
+
+        def read():
+            text, weight = self._read(X, sample_weight, may_be_large=True)
+            if isinstance(text, LargeText):
+                return text
+            labels = self._find_labels(text, weight)
+            return Numbered(labels, *self._encode(text, labels, weight)[:2])
+
+        memory = getattr(estimator, "text_memory", None)
+        if memory is None or sample_weight is not None or self.vocabulary is not None:
+            return read()
+        sentences = digest_sentences(X)
+        if sentences is None:
+            return read()
+        marks = self.start, self.end, self.unknown
+        numbers = self.min_count, self.max_vocabulary, self.max_depth
+        return memory.text((sentences, marks, tuple(map(type, marks)), numbers), read)
 
     def _find_labels(self, text, sample_weight, before=None):
         """Labels of the text, and of the words before."""

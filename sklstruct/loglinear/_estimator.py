@@ -450,6 +450,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         return super()._counts_so_far()
 
+    @property
+    def text_memory(self) -> FitMemory | None:
+        """The memory, which keeps texts as well."""
+        return self.memory
+
     def count_tokens(
         self,
         tokens: np.ndarray,
@@ -662,7 +667,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _minimise(self, pairs, count, report, keep=None):
         settings, solver = self._settings(), self._solver()
         with ThreadMap(self.n_jobs) as parallel:
-            problem = self._problem(pairs, count, settings, parallel)
+            weight = None if self.memory is None else self.memory.node_weight(pairs)
+            problem = self._problem(
+                pairs, count, settings, parallel, node_weight=weight
+            )
             loss = LogLinearLoss(problem)
             keeper = (keep or self._keeper)(
                 lambda: self._identity(problem, settings, solver)

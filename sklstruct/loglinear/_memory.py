@@ -1,4 +1,4 @@
-"""What fits of the same samples share: counted trees, and solutions to start from."""
+"""What fits of the same samples share: texts, counted trees, solutions to start from."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from .._checks import check_count, physical_memory
 from ..context_tree import Pairs
+from ..symbols._sentences import Numbered
 
 # Solutions that are kept for one tree.
 _SOLUTIONS = 4
@@ -47,24 +48,39 @@ class _Entry:
         self.ready = Lock()
         self.pairs: Pairs | None = None
         self.count: np.ndarray | None = None
+        self.node_weight: np.ndarray | None = None
         self.solutions: list[Solution] = []
 
     def size(self) -> int:
         if self.pairs is None:
             return 0
         arrays = [*_arrays(self.pairs), self.count, *(s.w for s in self.solutions)]
+        if self.node_weight is not None:
+            arrays.append(self.node_weight)
         return sum(a.nbytes for a in arrays)
 
 
+class _Text:
+    """A text that was read; `ready` is held while it is read."""
+
+    def __init__(self) -> None:
+        self.ready = Lock()
+        self.read: Numbered | None = None
+
+    def size(self) -> int:
+        return 0 if self.read is None else self.read.size()
+
+
 class FitMemory:
-    r"""Counted trees and solutions that the fits of a search share.
+    r"""Texts, counted trees and solutions that the fits of a search share.
 
     Given to the clones of a `StructuredLogLinearLM` as its `memory`, in
     ``GridSearchCV`` for one, it counts the tree of equal samples once, and not once a
     candidate; with ``warm_start=True`` fits also start from the nearest solutions on
     the same tree. Samples are equal if a digest of their ids, weights and numbers of
     classes and symbols is, so that another fold, another weight or another type of a
-    number is another tree. All clones of an estimator have the same memory, and so have
+    number is another tree. A `LanguageModel` also reads equal sentences of strings
+    once. All clones of an estimator have the same memory, and so have
     threads. A process that is sent it has one of its own, empty at first, which lasts
     from task to task. What was used longest ago is dropped first.
 
@@ -116,8 +132,25 @@ class FitMemory:
         self._name = name
         self._lock = RLock()
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._texts: OrderedDict[Any, _Text] = OrderedDict()
         self.n_counted = self.n_found = 0
         _MEMORIES[name] = self
+
+    # ------------------------------------------------------------------- texts
+
+    def text(self, key: Any, read: Callable[[], Numbered]) -> Numbered:
+        """The text of a key, read if it is not there; it cannot be written."""
+        with self._lock:
+            entry = self._texts.setdefault(key, _Text())
+            self._texts.move_to_end(key)
+        with entry.ready:
+            if entry.read is None:
+                text = read()
+                text.freeze()
+                entry.read = text
+            text = entry.read
+        self._drop()
+        return text
 
     # ------------------------------------------------------------------- trees
 
@@ -158,6 +191,18 @@ class FitMemory:
         self._drop()
         return result
 
+    def node_weight(self, pairs: Pairs) -> np.ndarray | None:
+        """Weight of the samples that end at each node of a tree that `counted` gave,
+        None for others."""
+        with self._lock:
+            entry = self._entry_of(pairs)
+            if entry is None or entry.count is None:
+                return None
+            if entry.node_weight is None:
+                entry.node_weight = pairs.terminal_weight(entry.count)
+                entry.node_weight.flags.writeable = False
+            return entry.node_weight
+
     # --------------------------------------------------------------- solutions
 
     def keep(self, pairs: Pairs, solution: Solution) -> None:
@@ -189,7 +234,12 @@ class FitMemory:
 
     def _drop(self):
         with self._lock:
-            total = sum(entry.size() for entry in self._entries.values())
+            held = (self._texts, self._entries)
+            total = sum(entry.size() for kept in held for entry in kept.values())
+            for key in list(self._texts):  # the fastest to have again
+                if total <= self._limit:
+                    return
+                total -= self._texts.pop(key).size()
             for key in list(self._entries):
                 if total <= self._limit:
                     return
@@ -206,6 +256,7 @@ class FitMemory:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
+            self._texts.clear()
 
     def __sklearn_clone__(self):
         return self

@@ -27,6 +27,9 @@ from libc.stdint cimport int32_t
 # factor, with p averaged over the context, down to this.
 cdef double SHARE = 0.3
 
+# Below it a reciprocal may not be finite.
+cdef double TINY = 1e-290
+
 
 def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
               const int32_t[::1] pair_parent, const double[::1] beta,
@@ -57,6 +60,7 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
     cdef double common = numbers[3], common_a = 0.0, common_b = 0.0, rest
     cdef double b, total, c, l, quad, v, grad, expected, e, t, h, share
     cdef double d, z, r, a, linear, den, num, limit, up_a, up_b
+    cdef double per_b, per_total, per_den
     cdef double *above_a = &top[0, 0] if top.shape[1] else &work[0, 0]
     cdef double *above_b = &top[1, 0] if top.shape[1] else &work[1, 0]
     cdef double *above_e = &top[2, 0] if top.shape[1] else &work[2, 0]
@@ -71,6 +75,8 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
             for p in range(pair_ptr[n], pair_ptr[n + 1]):
                 total += count[p]
             rest = total
+            per_b = 1.0 / b if b > TINY else 0.0
+            per_total = 1.0 / total if total > 0.0 else 0.0
             for p in range(pair_ptr[n], pair_ptr[n + 1]):
                 c = count[p]
                 q = pair_parent[p]
@@ -98,7 +104,7 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
                 # The curvature along sigma is e, the expected count of the samples
                 # whose deepest pair of this class is p, and will be near t, the
                 # observed one. A step across both is bounded by their mean.
-                expected = grad / b + c if b > 0.0 else c
+                expected = grad * per_b + c
                 if expected < 0.0:  # rounding
                     expected = 0.0
                 e = expected - wh[p]
@@ -106,7 +112,7 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
                     e = 1e-12 * expected
                 t = terminal[p]
                 h = sqrt(e * t) if e < t else e
-                share = 2.0 * (1.0 - expected / total)
+                share = 2.0 * (1.0 - expected * per_total)
                 h *= SHARE if share < SHARE else (1.0 if share > 1.0 else share)
 
                 a = kappa * h + wa[p]
@@ -130,19 +136,20 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
                     r = quad if q < 0 else quad + levenberg * b * b * c
                     den = b * b * a + r
                     num = b * linear + grad
-                    if not den > 0.0:
+                    if not den > TINY:
                         up_a, up_b = a, linear
                         wa[p] = wb[p] = 0.0
                     else:
+                        per_den = 1.0 / den
                         limit = num if q >= 0 else num + a * b * common
                         if v * den <= limit:  # clipped at 0
                             up_a = a
                             up_b = linear - a * b * v
                         else:
-                            up_a = a * r / den
-                            up_b = linear - a * b * num / den
-                        wa[p] = a * b / den
-                        wb[p] = num / den
+                            up_a = a * r * per_den
+                            up_b = linear - a * b * num * per_den
+                        wa[p] = a * b * per_den
+                        wb[p] = num * per_den
                 if q >= 0:
                     above_a[q] += up_a
                     above_b[q] += up_b

@@ -64,14 +64,14 @@ def _candidates(near, lam):
     if len(near) > 1 and min(lam, *(s.lam for s in near)) > 0.0:
         lams = np.array([s.lam for s in near])
         yield _through(near[:2], lams[:2], lam)
-        line = _through(near[:2], np.log(lams[:2]), np.log(lam))
+        w = _through(near[:2], np.log(lams[:2]), np.log(lam))
         if len(near) > 2:
             in_all = np.all([s.w != 0.0 for s in near], axis=0)
-            bent = _through(near, np.log(lams), np.log(lam))
-            bent += line
-            bent *= 0.5
-            yield np.where(in_all, bent, line)
-        yield line
+            curve = _through(near, np.log(lams), np.log(lam))
+            curve -= w
+            curve *= 0.5
+            np.add(w, curve, out=w, where=in_all)
+        yield w
 
 
 def rescaled_weights(problem: Problem, solutions: list[Solution]) -> list[np.ndarray]:
