@@ -247,12 +247,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             self._continue(place, weight)
         return self._fit_grown(counts)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     @property
     def text_memory(self) -> Any:
         """What keeps the texts that are read for it, with ``text(key, read)``."""
         return None
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit_tokens(
         self,
         tokens: np.ndarray,

@@ -1,4 +1,4 @@
-"""What fits of the same samples share: texts, counted trees, solutions to start from."""
+"""What fits of the same samples share: texts, counted trees, solutions."""
 
 from __future__ import annotations
 

@@ -452,14 +452,18 @@ def test_gradients_of_the_batches_sum_to_that_of_the_whole(monkeypatch):
         out[:] = x
 
     monkeypatch.setattr(steps.bound, "step", step)
-    steps.run(w.copy())
+    x = w.copy()
+    for _ in range(7):
+        steps.step(x)
     whole = np.empty_like(w)
     LogLinearLoss(problem).value_and_gradient(w, whole)
     assert len(gradients) == 7
     np.testing.assert_allclose(np.mean(gradients, axis=0), whole, atol=1e-10)
     # Relative to the whole at the start, where the points stay there: no noise.
     gradients.clear()
-    steps.run(w.copy(), 9, (w.copy(), whole))
+    x = w.copy()
+    for k in range(9):
+        steps.step(x, (w.copy(), whole), at_anchor=k == 0)
     assert len(gradients) == 9
     for g in gradients:
         np.testing.assert_allclose(g, whole, atol=1e-10)

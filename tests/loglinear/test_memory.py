@@ -14,7 +14,8 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import FitMemory, Solver, TreeMetricSolver
-from sklstruct.loglinear._memory import _memory_of
+from sklstruct.loglinear._memory import Solution, _memory_of
+from sklstruct.loglinear._warm import _candidates
 
 SETTINGS = {"penalty": "l2", "lam": 0.2, "alpha": 0.8, "depth_weight": 1.0}
 
@@ -290,3 +291,98 @@ def test_solvers_of_ones_own_take_warm_starts(topics):
             memory, warm_start=True, lam=lam, solver=TreeMetricSolver(tol=1e-3)
         ).fit(topics)
     assert memory.n_found == 1
+
+
+def test_a_text_is_read_once_a_fold(topics, monkeypatch):
+    read, calls = LanguageModel._read, []
+
+    def counting(self, *args, **kwargs):
+        calls.append(None)
+        return read(self, *args, **kwargs)
+
+    monkeypatch.setattr(LanguageModel, "_read", counting)
+    for sentences in (topics, [" ".join(line) for line in topics]):
+        results = []
+        for memory, n_read in ((None, 10), (FitMemory(), 4)):
+            calls.clear()
+            model = StructuredLogLinearLM(penalty="l2", memory=memory)
+            search = GridSearchCV(
+                LanguageModel(model, max_depth=2),
+                {"estimator__lam": [0.4, 0.2, 0.1]},
+                cv=3,
+            ).fit(sentences)
+            assert len(calls) == n_read  # of nine fits and one more
+            results.append(search.cv_results_["mean_test_score"])
+            words = search.best_estimator_.vocabulary_.tolist()
+            assert words == LanguageModel(max_depth=1).fit(topics).vocabulary_.tolist()
+        assert np.array_equal(*results)
+
+
+def test_texts_that_are_read_in_other_ways_are_other_texts(topics):
+    memory = FitMemory()
+    model = StructuredLogLinearLM(penalty="l2", memory=memory)
+    base = LanguageModel(model, max_depth=2).fit(topics)
+    for params in (
+        {"min_count": 2}, {"max_vocabulary": 20}, {"start": None}, {"end": "END"},
+        {"unknown": "rare"}, {"max_depth": 1},
+    ):  # fmt: skip
+        other = clone(base).set_params(**params).fit(topics)
+        alone = clone(base).set_params(estimator__memory=None, **params).fit(topics)
+        assert np.array_equal(other.estimator_.coef_, alone.estimator_.coef_)
+        assert other.vocabulary_.tolist() == alone.vocabulary_.tolist()
+        assert other.score(topics) == alone.score(topics)
+
+
+def test_what_was_read_goes_before_the_trees(topics):
+    memory = FitMemory(max_bytes=0)
+    model = StructuredLogLinearLM(penalty="l2", memory=memory)
+    first = LanguageModel(model, max_depth=2).fit(topics)
+    assert not memory._texts and not memory._entries
+    memory = FitMemory()
+    first = clone(first).set_params(estimator__memory=memory).fit(topics)
+    assert len(memory._texts) == 1
+    with pytest.raises(ValueError, match="read-only"):
+        first.vocabulary_[0] = "other"
+    memory.clear()
+    assert not memory._texts
+
+
+def test_reading_that_fails_leaves_nothing_wrong(topics):
+    model = LanguageModel(StructuredLogLinearLM(memory=FitMemory()), max_depth=2)
+    for bad in ([["a", "<s>"]], ["a </s>"]):
+        for _ in range(2):
+            with pytest.raises(ValueError, match="mark"):
+                model.fit(bad)
+    model.fit(topics)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_starts_lie_on_the_curve_through_the_solutions(n):
+    # Weights that are a line in lam, or one in ln lam, are met by a candidate; of a
+    # parabola in ln lam the bend is met halfway.
+    rng = np.random.default_rng(n)
+    a, b, c = rng.uniform(1.0, 2.0, (3, 6))
+    lams, wanted = np.array([0.4, 0.2, 0.1])[:n], 0.05
+
+    def candidates(at):
+        near = [Solution((), a, a, lam, at(lam)) for lam in lams[::-1]]
+        return list(_candidates(near, wanted))
+
+    for line in (lambda x: a + b * x, lambda x: a + b * np.log(x)):
+        found = candidates(line)
+        assert len(found) == (1 if n == 1 else 3)
+        assert np.array_equal(found[0], line(lams[-1]))
+        if n > 1:
+            assert min(np.abs(w - line(wanted)).max() for w in found) < 1e-12
+    if n == 3:
+        at = np.log(lams)
+        tail = np.log(wanted)
+        bend = (tail - at[2]) * (tail - at[1])
+        found = candidates(lambda x: a + b * np.log(x) + c * np.log(x) ** 2)
+        expected = a + b * tail + c * tail**2 - 0.5 * c * bend
+        np.testing.assert_allclose(found[-1], expected, rtol=1e-12)
+        # A weight that was not there in all three stays on the line.
+        near = [Solution((), a, a, lam, a + b * np.log(lam)) for lam in lams[::-1]]
+        near[2] = near[2]._replace(w=np.zeros(6))
+        *_, last = _candidates(near, wanted)
+        np.testing.assert_allclose(last, a + b * tail, rtol=1e-12)

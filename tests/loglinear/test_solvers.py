@@ -36,7 +36,7 @@ from sklstruct.loglinear._penalties import PENALTIES
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.loglinear._solvers._tree_metric import TreeMetric
-from sklstruct.loglinear._start import kneser_ney_weights
+from sklstruct.loglinear._start import kneser_ney_weights, ridge_weights
 from sklstruct.smoothing import KneserNeyLM
 
 
@@ -475,6 +475,60 @@ def test_a_step_minimises_the_model_of_the_tree_metric(clip):
         expected = np.linalg.solve(model[free], -gradient[seen])
         np.testing.assert_allclose(d[seen], expected, atol=1e-9)
         assert newton == pytest.approx(gradient @ d, rel=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [L2(), ElasticNet(gamma=0.7)])
+def test_a_step_does_not_depend_on_what_all_unigrams_share(penalty):
+    # Scores that all move alike change nothing but the penalty, which the model knows
+    # whole: the step from anywhere on that line ends at the same point.
+    rng = np.random.default_rng(0)
+    text = rng.choice(6, size=400, p=rng.dirichlet(np.full(6, 2.0)))
+    windows = np.lib.stride_tricks.sliding_window_view(text, 3)
+    problem = problem_of(
+        windows[:, :2], windows[:, 2], 0.8 ** np.arange(3), np.full(3, 0.2)
+    )
+    assert not problem.unseen.any()
+    loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+    metric, ends = TreeMetric(problem, bound), []
+    for shift in (0.0, 0.3, 5.0):
+        y = kneser_ney_weights(problem)
+        y[: problem.n_classes] += 0.2 + shift
+        y_prev, w, g = y.copy(), y.copy(), np.empty_like(y)
+        loss.value_and_gradient(y, g)
+        metric.eliminate(1.2, 0.05, 0.0, y, y_prev, np.empty(0), g)
+        metric.substitute(0.0, g, y, y_prev, w)
+        ends.append(w)
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
+    np.testing.assert_allclose(ends[2], ends[0], atol=1e-9)
+
+
+def test_a_start_at_the_minimum_is_not_smoothed_away():
+    problem = make_problem(4, seed=1, n=300)
+    loss, bound = LogLinearLoss(problem), TreeL2().bind(problem)
+
+    def solve_from(start, tol):
+        solver = TreeMetricSolver(tol=tol, max_iter=3000)
+        return solver.solve(loss, bound, start, lambda *_: False)
+
+    minimum = solve_from(kneser_ney_weights(problem, 1.0), 1e-6)
+    again = solve_from(minimum.w.copy(), 1e-3)
+    assert again.status == "converged"
+    assert again.objective <= minimum.objective * (1 + 1e-4)
+    # Smoothing is given up when it has led upward once; without that the metric was
+    # stiffened at every step of it.
+    assert len(again.history) <= 4
+
+
+def test_the_start_of_a_squared_penalty():
+    # One pair alone: the minimum of c beta^2 (u - w)^2 / 2 + l2 u^2 / 2 over u.
+    problem = make_problem(2, seed=2)
+    w = kneser_ney_weights(problem)
+    bound = L2().bind(problem)
+    found = ridge_weights(problem, w, bound.separable()[1])
+    level = problem.tree.levels()[problem.pairs.nodes()]
+    c = problem.beta_by_depth[level] ** 2 * problem.count
+    l2 = problem.strength_by_depth[level]
+    np.testing.assert_allclose(found * (c + l2), c * w, atol=1e-12)
 
 
 def test_the_start_is_kneser_ney():
