@@ -686,7 +686,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             if trie is not problem:
                 loss = LogLinearLoss(trie)
             log_prob, log_backoff = loss.backoff(w)
-        self._keep_solution(problem, settings, result.w)
+        self._keep_solution(problem, settings, result)
         self.coef_ = result.w
         self.n_iter_ = len(result.history)
         self.objective_ = np.array(result.history)
@@ -754,15 +754,19 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
         }
 
-    def _solution(self, problem, settings, w):
+    def _solution(self, problem, settings, w, objective=np.nan):
         """Weights, and what they are to minimise."""
         kind = repr(settings.penalty), problem.positive
         strength = problem.strength_by_depth / (settings.lam or 1.0)
-        return Solution(kind, problem.beta_by_depth, strength, settings.lam, w)
+        loss = objective
+        if not np.isnan(objective):
+            loss -= settings.penalty.bind(problem).value(w)
+        return Solution(kind, problem.beta_by_depth, strength, settings.lam, w, loss)
 
-    def _keep_solution(self, problem, settings, w):
+    def _keep_solution(self, problem, settings, result):
         if self.memory is not None and self.warm_start:
-            solution = self._solution(problem, settings, w.copy())
+            w, objective = result.w.copy(), result.objective
+            solution = self._solution(problem, settings, w, objective)
             self.memory.keep(problem.pairs, solution)
 
     def _start(self, problem, loss, penalty, settings, carried=None):

@@ -15,9 +15,7 @@ import numpy as np
 from .._checks import check_count, physical_memory
 from ..context_tree import Pairs
 from ..symbols._sentences import Numbered
-
-# Solutions that are kept for one tree.
-_SOLUTIONS = 4
+from ._warm import SOLUTIONS
 
 # Memories that other processes sent here; nobody else holds them between two tasks.
 _HELD = 4
@@ -31,6 +29,7 @@ class Solution(NamedTuple):
     strength: np.ndarray  # by depth, for a lam of 1
     lam: float
     w: np.ndarray
+    loss: float = np.nan  # without the penalty, where it is known
 
     def differs_in_lam(self, other: Solution) -> bool:
         """Whether only `lam` and the weights may be others."""
@@ -217,7 +216,7 @@ class FitMemory:
                 for s in entry.solutions
                 if s.lam != solution.lam or not s.differs_in_lam(solution)
             ]
-            entry.solutions = [*others, solution][-_SOLUTIONS:]
+            entry.solutions = [*others, solution][-SOLUTIONS:]
         self._drop()
 
     def solutions(self, pairs: Pairs) -> list[Solution]:

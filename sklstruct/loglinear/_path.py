@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -25,7 +27,7 @@ from ._problem import Problem
 from ._screening import RootProblem, check_screening, smallest_lam
 from ._solvers import Result
 from ._solvers._base import relative_residual
-from ._warm import warm_weights
+from ._warm import SOLUTIONS, warm_weights
 
 # Blocks of the docstrings of `lam_max` and `lam_path`; see `shared_docs`.
 _SHARED = {
@@ -94,14 +96,29 @@ class LamPath:
         self.pairs, self.count, self.labels = pairs, count, labels
         self._beta, self._positive = beta, positive
         self.lams = np.array([fit["lam"] for fit in fits])
-        self.coefs = sp.hstack([fit["coef"] for fit in fits], format="csc")
+        self._columns = [(fit["row"], fit["coef"]) for fit in fits]
         self.objective = np.array([fit["objective"] for fit in fits])
-        self.n_parameters = np.diff(self.coefs.indptr)
+        self.n_parameters = np.array([row.size for row, _ in self._columns])
         self.n_iter = np.array([fit["n_iter"] for fit in fits])
         self.optimality = np.array([fit["optimality"] for fit in fits])
         self.held_out_loss = None
         if "held_out_loss" in fits[0]:
             self.held_out_loss = np.array([fit["held_out_loss"] for fit in fits])
+
+    @cached_property
+    def coefs(self) -> sp.csc_array:
+        """Weights of each pair, a column for each strength."""
+        rows, values = zip(*self._columns)
+        ptr = np.concatenate([[0], np.cumsum(self.n_parameters)])
+        if ptr[-1] <= np.iinfo(np.int32).max:  # or all is copied to one kind of index
+            ptr = ptr.astype(np.int32)
+        coefs = sp.csc_array(
+            (np.concatenate(values), np.concatenate(rows), ptr),
+            shape=(self.pairs.n_pairs, self.lams.size),
+        )
+        ends = list(pairwise(coefs.indptr.tolist()))
+        self._columns = [(coefs.indices[a:b], coefs.data[a:b]) for a, b in ends]
+        return coefs
 
     def model(self, index: int) -> BackoffModel:
         """The model of one strength.
@@ -115,7 +132,9 @@ class LamPath:
         -------
         model : BackoffModel
         """
-        w = self.coefs[:, [range(self.lams.size)[index]]].toarray().ravel()
+        w = np.zeros(self.pairs.n_pairs)
+        row, values = self._columns[range(self.lams.size)[index]]
+        w[row] = values
         problem = Problem(self.pairs, self.count, self._beta, positive=self._positive)
         trie, w = problem.expand(w)
         log_prob, log_backoff = LogLinearLoss(trie).backoff(w)
@@ -190,10 +209,11 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
                     "samples, so that there is no lam to begin with; give lams"
                 )
             lams = largest * np.geomspace(1.0, self.eps, self.n_lams)
-        fits, before = [], []
+        fits, before, weight = [], [], None
         for lam in lams.tolist():
             now = settings._replace(lam=lam)
-            problem = self._problem(pairs, count, now, parallel)
+            problem = self._problem(pairs, count, now, parallel, node_weight=weight)
+            weight = problem.node_weight
             loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
             if lam == largest:
                 result = _unigrams(problem, loss, bound)
@@ -203,7 +223,8 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
                     lambda *_: False,
                 )  # fmt: skip
             w = result.w.copy()
-            before = [*before[-1:], self._solution(problem, now, w)]
+            solution = self._solution(problem, now, w, result.objective)
+            before = [*before[1 - SOLUTIONS :], solution]
             fits.append(self._fit_of(loss, result, lam))
         self.path_ = LamPath(
             pairs, count, problem.beta_by_depth, Labels(self.classes_, None), fits,
@@ -220,9 +241,11 @@ class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
         return self._start(problem, loss, bound, settings) if w is None else w
 
     def _fit_of(self, loss, result, lam):
+        row = np.flatnonzero(result.w).astype(np.int32)  # as pairs are numbered
         fit = {
             "lam": lam,
-            "coef": sp.csc_array(result.w[:, None]),
+            "row": row,
+            "coef": result.w[row],
             "objective": result.objective,
             "n_iter": len(result.history),
             "optimality": result.optimality,

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import _start_fast as _fast
+
 if TYPE_CHECKING:
     from ._loss import LogLinearLoss
     from ._memory import Solution
     from ._penalties import BoundPenalty
     from ._problem import Problem
+
+# Solutions that a start looks at, and that are kept for one tree; `between` takes four.
+SOLUTIONS = 4
 
 
 def warm_weights(
@@ -23,9 +28,10 @@ def warm_weights(
 
     Between neighbouring strengths most weights are nearly linear in :math:`\lambda`
     where it is small beside their counts, and in :math:`\ln \lambda` where it is not,
-    so that two solutions point to the next one, and three bend the line. A polynomial
-    through three swings beyond; half of its bend is taken, of weights that are in all
-    of them. The lowest objective wins, of these and of the nearest solution.
+    so that two solutions point to the next one, and further ones bend the line. A
+    polynomial through all swings beyond: half of the last bend is taken, of weights
+    that are in all of them. The lowest objective wins, of these and of the nearest
+    solution.
 
     Parameters
     ----------
@@ -45,33 +51,36 @@ def warm_weights(
         finite.
     """
     near = [s for s in solutions if s.differs_in_lam(wanted)]
+    if not near:
+        return None
     near.sort(key=lambda s: abs(_log(s.lam) - _log(wanted.lam)))
-    best, least = None, np.inf
-    for w in _candidates(near[:3], wanted.lam):
-        if loss.problem.positive:
-            np.maximum(w, 0.0, out=w)
+
+    def objective(w, f):
         with np.errstate(over="ignore", invalid="ignore"):
-            objective = loss.value(w) + bound.value(w)
-        if objective < least:
-            best, least = w, objective
-    return best
+            return (loss.value(w) if np.isnan(f) else f) + bound.value(w)
+
+    best, least = None, np.inf
+    nearest = objective(near[0].w, near[0].loss)
+    for w in _candidates(near[:SOLUTIONS], wanted.lam, loss.problem.positive):
+        value = objective(w, np.nan)
+        if value < least:
+            best, least = w, value
+    return near[0].w.copy() if nearest <= least and np.isfinite(nearest) else best
 
 
-def _candidates(near, lam):
-    """New arrays, one by one: they are as large as the problem."""
-    for solution in near[:1]:
-        yield solution.w.copy()
-    if len(near) > 1 and min(lam, *(s.lam for s in near)) > 0.0:
-        lams = np.array([s.lam for s in near])
-        yield _through(near[:2], lams[:2], lam)
-        w = _through(near[:2], np.log(lams[:2]), np.log(lam))
-        if len(near) > 2:
-            in_all = np.all([s.w != 0.0 for s in near], axis=0)
-            curve = _through(near, np.log(lams), np.log(lam))
-            curve -= w
-            curve *= 0.5
-            np.add(w, curve, out=w, where=in_all)
-        yield w
+def _candidates(near, lam, positive):
+    """Those that lie on lines and curves; new arrays."""
+    lams = [s.lam for s in near]
+    if len(near) < 2 or min(lam, *lams) <= 0.0:
+        return []
+    factor = np.zeros((4, 4))
+    factor[0, :2] = _through(lams[:2], lam)
+    for n in range(2, len(near) + 1):
+        factor[n - 1, :n] = _through(np.log(lams[:n]), np.log(lam))
+    weights = [s.w for s in near] + [np.empty(0)] * (4 - len(near))
+    line, curve = np.empty((2, near[0].w.size))
+    _fast.between(factor, positive, *weights, line, curve)
+    return [line, curve]
 
 
 def rescaled_weights(problem: Problem, solutions: list[Solution]) -> list[np.ndarray]:
@@ -96,13 +105,11 @@ def keep_scores(problem: Problem, w: np.ndarray, beta: np.ndarray) -> None:
         w[lo:hi] *= old / new
 
 
-def _through(solutions, at, wanted):
-    """The polynomial through the weights of solutions, which stand `at` numbers."""
-    w = np.zeros_like(solutions[0].w)
-    for i, solution in enumerate(solutions):
-        others = np.delete(at, i)
-        w += np.prod((wanted - others) / (at[i] - others)) * solution.w
-    return w
+def _through(at, wanted):
+    """Factors of the polynomial through values that stand `at` numbers."""
+    at = np.asarray(at)
+    others = (np.delete(at, i) for i in range(at.size))
+    return [np.prod((wanted - o) / (x - o)) for x, o in zip(at, others)]
 
 
 def _log(lam):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,15 +214,19 @@ def digest_sentences(X: Any) -> str | None:
             return None
     elif kinds != {str}:
         return None
-    text = "\0".join(lines)
+    text = "\0".join(lines).encode("utf-8", "surrogatepass")
     # With the lengths it says where each symbol ends, unless a mark is in a symbol.
-    inner = 0 if lengths is None else int(np.maximum(lengths - 1, 0).sum())
-    if text.count("\0") != max(len(X) - 1, 0) or (
-        lengths is not None and text.count("\1") != inner
-    ):
+    characters = np.frombuffer(text, np.uint8)
+    if np.count_nonzero(characters == 0) != max(len(X) - 1, 0):
         return None
-    found = blake2b(b"strings" if lengths is None else lengths.tobytes())
-    found.update(text.encode("utf-8", "surrogatepass"))
+    if lengths is None:
+        found = sha256(b"strings")
+    else:
+        found = sha256(lengths.tobytes())
+        inner = int(np.maximum(lengths - 1, 0).sum())
+        if np.count_nonzero(characters == 1) != inner:
+            return None
+    found.update(text)
     return f"{len(X)} {found.hexdigest()}"
 
 

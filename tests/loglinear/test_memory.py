@@ -356,33 +356,50 @@ def test_reading_that_fails_leaves_nothing_wrong(topics):
     model.fit(topics)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_starts_lie_on_the_curve_through_the_solutions(n):
     # Weights that are a line in lam, or one in ln lam, are met by a candidate; of a
-    # parabola in ln lam the bend is met halfway.
+    # parabola in ln lam, and of a cubic, the last bend is met halfway.
     rng = np.random.default_rng(n)
-    a, b, c = rng.uniform(1.0, 2.0, (3, 6))
-    lams, wanted = np.array([0.4, 0.2, 0.1])[:n], 0.05
+    a, b, c, d = rng.uniform(1.0, 2.0, (4, 6))
+    lams, wanted = np.array([0.8, 0.4, 0.2, 0.1])[-n:], 0.05
 
     def candidates(at):
         near = [Solution((), a, a, lam, at(lam)) for lam in lams[::-1]]
-        return list(_candidates(near, wanted))
+        return _candidates(near, wanted, False)
 
     for line in (lambda x: a + b * x, lambda x: a + b * np.log(x)):
         found = candidates(line)
-        assert len(found) == (1 if n == 1 else 3)
-        assert np.array_equal(found[0], line(lams[-1]))
+        assert len(found) == (0 if n == 1 else 2)
         if n > 1:
             assert min(np.abs(w - line(wanted)).max() for w in found) < 1e-12
+    at, tail = np.log(lams), np.log(wanted)
+
+    def powers(x, largest):
+        return sum(v * np.log(x) ** k for k, v in zip(range(largest + 1), (a, b, c, d)))
+
     if n == 3:
-        at = np.log(lams)
-        tail = np.log(wanted)
         bend = (tail - at[2]) * (tail - at[1])
-        found = candidates(lambda x: a + b * np.log(x) + c * np.log(x) ** 2)
-        expected = a + b * tail + c * tail**2 - 0.5 * c * bend
+        found = candidates(lambda x: powers(x, 2))
+        expected = powers(wanted, 2) - 0.5 * c * bend
         np.testing.assert_allclose(found[-1], expected, rtol=1e-12)
+    if n == 4:
+        bend = (tail - at[3]) * (tail - at[2]) * (tail - at[1])
+        found = candidates(lambda x: powers(x, 3))
+        expected = powers(wanted, 3) - 0.5 * d * bend
+        np.testing.assert_allclose(found[-1], expected, rtol=1e-11)
+        # Without the fourth it is that of three, and bounds hold.
+        near = [Solution((), a, a, lam, powers(lam, 3)) for lam in lams[::-1]]
+        three = _candidates(near[:3], wanted, False)[-1]
+        near[3] = near[3]._replace(w=np.zeros(6))
+        assert np.array_equal(_candidates(near, wanted, False)[-1], three)
+        for w, bound in zip(
+            _candidates(near, wanted, False), _candidates(near, wanted, True)
+        ):
+            assert np.array_equal(np.maximum(w, 0.0), bound)
+    if n == 3:
         # A weight that was not there in all three stays on the line.
         near = [Solution((), a, a, lam, a + b * np.log(lam)) for lam in lams[::-1]]
         near[2] = near[2]._replace(w=np.zeros(6))
-        *_, last = _candidates(near, wanted)
+        *_, last = _candidates(near, wanted, False)
         np.testing.assert_allclose(last, a + b * tail, rtol=1e-12)
