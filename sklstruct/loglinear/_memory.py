@@ -15,7 +15,9 @@ import numpy as np
 from .._checks import check_count, physical_memory
 from ..context_tree import Pairs
 from ..symbols._sentences import Numbered
-from ._warm import SOLUTIONS
+
+# Solutions that are kept for one tree: as many as a start looks at.
+SOLUTIONS = 4
 
 # Memories that other processes sent here; nobody else holds them between two tasks.
 _HELD = 4

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from .._checks import as_floats
+from .._checks import INT32_MAX, as_floats
 from .._compat import Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
@@ -23,11 +23,12 @@ from ..context_tree import Pairs
 from ..symbols import Labels
 from ._estimator import LARGEST, StructuredLogLinearLM
 from ._loss import LogLinearLoss
+from ._memory import SOLUTIONS
 from ._problem import Problem
 from ._screening import RootProblem, check_screening, smallest_lam
 from ._solvers import Result
 from ._solvers._base import relative_residual
-from ._warm import SOLUTIONS, warm_weights
+from ._warm import warm_weights
 
 # Blocks of the docstrings of `lam_max` and `lam_path`; see `shared_docs`.
 _SHARED = {
@@ -110,7 +111,7 @@ class LamPath:
         """Weights of each pair, a column for each strength."""
         rows, values = zip(*self._columns)
         ptr = np.concatenate([[0], np.cumsum(self.n_parameters)])
-        if ptr[-1] <= np.iinfo(np.int32).max:  # or all is copied to one kind of index
+        if ptr[-1] <= INT32_MAX:  # or all is copied to one kind of index
             ptr = ptr.astype(np.int32)
         coefs = sp.csc_array(
             (np.concatenate(values), np.concatenate(rows), ptr),

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import _start_fast as _fast
+from ._memory import SOLUTIONS, Solution
 
 if TYPE_CHECKING:
     from ._loss import LogLinearLoss
-    from ._memory import Solution
     from ._penalties import BoundPenalty
     from ._problem import Problem
-
-# Solutions that a start looks at, and that are kept for one tree; `between` takes four.
-SOLUTIONS = 4
 
 
 def warm_weights(
@@ -73,11 +70,11 @@ def _candidates(near, lam, positive):
     lams = [s.lam for s in near]
     if len(near) < 2 or min(lam, *lams) <= 0.0:
         return []
-    factor = np.zeros((4, 4))
+    factor = np.zeros((SOLUTIONS, SOLUTIONS))
     factor[0, :2] = _through(lams[:2], lam)
     for n in range(2, len(near) + 1):
         factor[n - 1, :n] = _through(np.log(lams[:n]), np.log(lam))
-    weights = [s.w for s in near] + [np.empty(0)] * (4 - len(near))
+    weights = [s.w for s in near] + [np.empty(0)] * (SOLUTIONS - len(near))
     line, curve = np.empty((2, near[0].w.size))
     _fast.between(factor, positive, *weights, line, curve)
     return [line, curve]
