@@ -351,13 +351,15 @@ class TreeMetric:
         """
         work, n = self.work, self.problem.n_classes
         before = work[:, :n].copy(), g[:n].copy()
+        # Where nothing is penalised the number is free; what is left is rounding.
+        flat = 1e-12 * self.problem.total_weight
         for _ in range(COMMON_STEPS):
             work[:, :n], g[:n] = before
             numbers[3] = self.common
             sums = np.zeros(5)
             level(0, 0, 1, np.empty((3, 0)), sums)
             curvature, slope = sums[3:]
-            self.common = -slope / curvature if curvature > 0.0 else 0.0
+            self.common = -slope / curvature if curvature > flat else 0.0
             if abs(self.common - numbers[3]) <= 1e-9 * abs(self.common):
                 break
         return total + sums[:3]
