@@ -183,7 +183,7 @@ class TreeMetricSolver(Solver):
                         continue
                     if before > 0.0:
                         # The start is too near the minimum to be smoothed.
-                        _pull_back(problem, 0.0, y, y_prev, w)
+                        y[:] = w[:] = y_prev
                         exact, previous, carried, t = iteration, None, None, 1.0
                         continue
                     part = _shorter(objective - objective_prev, slope)
