@@ -55,13 +55,16 @@ def sentences(n=400, seed=0):
 
 
 @contextmanager
-def local_client(n_workers=2, n_threads=1, processes=False, default=False, **settings):
+def local_client(
+    n_workers=2, n_threads=1, processes=False, default=False, memory_limit="auto",
+    **settings,
+):  # fmt: skip
     """A client of a cluster of its own, of workers that are threads of this process or
     processes."""
     with (
         distributed.LocalCluster(
             n_workers=n_workers, threads_per_worker=n_threads, processes=processes,
-            dashboard_address=":0",
+            memory_limit=memory_limit, dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=default, **settings) as client,
     ):  # fmt: skip
@@ -844,14 +847,8 @@ def test_workers_that_are_paused(monkeypatch, method):
 
     monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
     monkeypatch.setattr(_cluster, "_PAUSED", 0.3)
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, memory_limit=0,
-            dashboard_address=None,
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):  # fmt: skip
-        (worker,) = cluster.workers.values()
+    with local_client(n_workers=1, memory_limit=0) as client:
+        (worker,) = client.cluster.workers.values()
         submit = client.submit
 
         def pausing(function, *arguments, **options):
@@ -878,17 +875,12 @@ def test_workers_that_do_not_come_back(monkeypatch, method):
 
     monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
     monkeypatch.setattr(_cluster, "_WORKERS_BACK", 0.3)
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with local_client(n_workers=1) as client:
         submit = client.submit
 
         def losing(function, *arguments, **options):
             if function.__name__ == method:
-                cluster.scale(0)
+                client.cluster.scale(0)
                 deadline = time.monotonic() + 10
                 while client.nthreads():
                     assert time.monotonic() < deadline
