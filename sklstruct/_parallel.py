@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import cache
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
 
 # A requirement of scikit-learn's own, with a version that suits it: none declared here.
 from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
 
 # 64 MB a block: bounded memory where an (n_samples, n_classes) matrix of a whole
 # text would be gigabytes, and few enough blocks for their overhead not to matter.
@@ -132,12 +135,30 @@ class ThreadMap:
         return results
 
 
-def _join(future: Future) -> None:
-    while True:
+def _join(future: Future[T]) -> T:
+    while not wait([future], timeout=_SIGNAL_CHECK).done:
+        pass
+    return future.result()
+
+
+def interruptible(function: Callable[..., T], *arguments: Any) -> T:
+    """function(*arguments) in a thread of its own, so that Ctrl-C ends the wait.
+
+    For one long call of a library that releases the GIL and does not check for
+    signals. After an interrupt the thread goes on to the end of that call; it does not
+    keep Python from exiting.
+    """
+    future: Future[T] = Future()
+    context = copy_context()
+
+    def run() -> None:
         try:
-            return future.result(timeout=_SIGNAL_CHECK)
-        except TimeoutError:
-            continue
+            future.set_result(context.run(function, *arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return _join(future)
 
 
 @cache

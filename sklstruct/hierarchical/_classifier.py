@@ -50,11 +50,10 @@ from ..linear._samples import (
     single,
     warn_uneven,
 )
-from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy
 from ._dual_nodes import DualNodes
-from ._forest import Forest, outcome_bounds
 from ._nodes import EstimatorNodes, LogisticNodes, Samples
-from ._problems import NodeProblems, warn_not_converged
+from ._problems import NodeProblems, outcome_bounds, warn_not_converged
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
 from ._sources import Limits, sources
 

@@ -29,9 +29,9 @@ from ..linear._samples import AUTO_C, costs, single
 from ..linear._solver import Fit, Node, Settings, peak_bytes, stored_bytes
 from ..linear._weights import NodeWeights, as_rows
 from ..linear._weights_fast import all_scores
+from ..taxonomy import Forest
 from ._evidence import CHAIN, Evidence, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
-from ._forest import Forest
 from ._nodes import Samples, Use
 from ._problems import NodeProblems
 

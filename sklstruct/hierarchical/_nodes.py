@@ -33,7 +33,7 @@ from .._checks import INT32_MAX
 from .._compat import _check_method_params
 from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
-from ._forest import Forest, rows_of
+from ..taxonomy import Forest
 from ._forest_fast import ForestArrays, Model, SampleRows, full_rows
 from ._problems import NodeProblems
 from ._regularization import Regularization, as_regularization
@@ -417,6 +417,7 @@ class EstimatorNodes:
         """
         forest = self.forest
         of_node = self._by_node()
+        cost = forest.rows_of_node
         code = np.empty(X.shape[0], dtype=np.int64)
         n_dots = np.zeros(X.shape[0], dtype=np.int64)
 
@@ -436,7 +437,7 @@ class EstimatorNodes:
                     here = reached[rows, v][:, None]
                     if v in of_node:
                         here = here + _conditional(of_node[v], rows_of_X[rows])
-                        count[rows] += rows_of(forest.n_child[v])
+                        count[rows] += cost[v]
                     if greedy:
                         reached[rows] = -np.inf
                     reached[rows, v] = -np.inf

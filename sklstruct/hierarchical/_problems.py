@@ -19,10 +19,6 @@ drops it where the curvatures hardly differ.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from concurrent.futures import Future
-from threading import Thread
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +26,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import INT32_MAX
-from .._parallel import ThreadMap, single_blas_thread
+from .._parallel import ThreadMap, interruptible, single_blas_thread
+from ..taxonomy import Taxonomy
 from . import _logistic_fast as kernels
 
 # `spread` below which the identity is about as good a metric: white features with
@@ -84,24 +81,6 @@ def spread(moment: NDArray, share: NDArray, lam: float) -> float:
         square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
     flat = lam / average
     return square + flat * (2 - flat)
-
-
-def interruptible(function: Callable, *arguments: Any) -> Any:
-    """function(*arguments), in a thread of its own, so that Ctrl-C ends the wait.
-
-    For one long call of a library that never looks for signals. The thread is left
-    alone then, and does not keep Python from exiting.
-    """
-    future: Future = Future()
-
-    def run():
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return future.result()
 
 
 class NodeProblems:
@@ -357,6 +336,26 @@ class NodeProblems:
         share = np.cumsum(cost[order]) * (8 * n_threads) // (cost.sum() + 1)
         cuts = np.flatnonzero(np.diff(share)) + 1
         return np.split(nodes[order], cuts)
+
+
+def outcome_bounds(taxonomy: Taxonomy, counts: NDArray) -> list[NDArray]:
+    """Boundaries of the outcomes of each node that decides something.
+
+    counts: samples of each class. With samples sorted by the position of their class
+    in ``taxonomy.leaf_order()``, the classes below a node are a range, and their
+    samples too. The nodes are those of `Forest.model_nodes`, in order; a node of m
+    outcomes has m + 1 boundaries.
+    """
+    order, start, stop = taxonomy.class_sets
+    ends = np.concatenate([[0], np.cumsum(counts[order])])
+    first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
+    bounds = []
+    for v, (a, b) in enumerate(zip(first, last)):
+        if b - a >= 2:
+            bounds.append(ends[np.append(start[a:b], stop[v])])
+        elif a == b and stop[v] - start[v] >= 2:
+            bounds.append(ends[start[v] : stop[v] + 1])
+    return bounds
 
 
 def warn_not_converged(status: NDArray, max_iter: int, stacklevel: int) -> None:

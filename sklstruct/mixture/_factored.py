@@ -14,10 +14,9 @@ from sklearn.frozen import FrozenEstimator
 
 from .._checkpoint import Checkpoint
 from .._compat import HasMethods
-from ..hierarchical._forest import Forest
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import Labels
-from ..taxonomy import Taxonomy, as_taxonomy
+from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
 from ._base import ModelClassifier
 from ._models import FactoredModel, Model, paths, take

@@ -29,8 +29,8 @@ from .._likelihood import target_log_proba
 from .._parallel import row_blocks, rows_per_block
 from ..backoff import BackoffModel
 from ..backoff._groups import log_group_proba
-from ..hierarchical._forest import Forest
 from ..loglinear._joint import JointTrees
+from ..taxonomy import Forest
 from ._gates import Gate
 
 

@@ -1,6 +1,7 @@
 """Trees over classes: given or learned from data."""
 
 from . import builders
+from ._forest import Forest
 from ._given import as_taxonomy
 from ._label_paths import LabelTree, as_paths
 from ._proximity import ClassProximity
@@ -14,6 +15,7 @@ __all__ = [
     "ClassProximity",
     "ClassSets",
     "ClassStatistics",
+    "Forest",
     "LabelTree",
     "Taxonomy",
     "TreeShape",

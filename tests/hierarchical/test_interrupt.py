@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sklstruct._parallel import ThreadMap
+from sklstruct._parallel import ThreadMap, interruptible
 from sklstruct.hierarchical import HierarchicalClassifier
 from sklstruct.hierarchical._forest_fast import ForestArrays, Model, SampleRows
-from sklstruct.hierarchical._problems import NodeProblems, interruptible
+from sklstruct.hierarchical._problems import NodeProblems
 from sklstruct.hierarchical._search_fast import follow, search, targets
 from sklstruct.hierarchical._walks_fast import narrow_rows, walk
 

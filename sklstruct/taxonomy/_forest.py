@@ -1,4 +1,4 @@
-"""The nodes of all trees in one numbering, as the kernels read them."""
+"""The nodes of several trees in one numbering."""
 
 from __future__ import annotations
 
@@ -9,24 +9,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import INT32_MAX
-from ..taxonomy import Taxonomy
+from ._taxonomy import Taxonomy
+
+__all__ = ["Forest"]
 
 
 class Forest(NamedTuple):
-    """Flat arrays over the nodes of all trees.
+    """The nodes of several trees over the same classes, as flat int32 arrays.
 
     The nodes of tree t are ``tree_ptr[t]`` to ``tree_ptr[t + 1]``: first those of the
-    taxonomy, in its numbering, then one for each class of a leaf with several, so
-    that every class has one terminal node. All int32.
+    taxonomy, in its numbering, then one for each class of a leaf that holds several.
+    Every class thus has one terminal node in each tree. A node v with m children has
+    a model with the weight vectors ``row[v]``, ``row[v] + 1``, ...: m of them, one for
+    m = 2, none for m < 2.
+
+    Examples
+    --------
+    >>> from sklstruct.taxonomy import Forest, Taxonomy
+    >>> forest = Forest.from_taxonomies([Taxonomy.from_nested([["a", "b"], ["c"]])])
+    >>> forest.parent
+    array([-1,  0,  0,  1,  1], dtype=int32)
+    >>> forest.node_class
+    array([-1, -1,  2,  0,  1], dtype=int32)
     """
 
-    tree_ptr: NDArray  # (n_trees + 1,)
-    parent: NDArray  # (n_nodes,), -1 for roots
+    tree_ptr: NDArray
+    """(n_trees + 1,), first node of each tree."""
+
+    parent: NDArray
+    """(n_nodes,), -1 for roots."""
+
     first_child: NDArray
+    """(n_nodes,), the children of a node have consecutive numbers."""
+
     n_child: NDArray
-    row: NDArray  # first row of the weights
-    node_class: NDArray  # class of a terminal node, -1 otherwise
-    terminal: NDArray  # (n_trees, n_classes)
+    """(n_nodes,), number of children."""
+
+    row: NDArray
+    """(n_nodes,), first weight vector."""
+
+    node_class: NDArray
+    """(n_nodes,), the class of a terminal node, -1 for other nodes."""
+
+    terminal: NDArray
+    """(n_trees, n_classes), the terminal node of each class."""
 
     @property
     def n_nodes(self) -> int:
@@ -38,17 +64,37 @@ class Forest(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Weight vectors of all models."""
-        return int(rows_of(self.n_child).sum())
+        """Weight vectors of all nodes together."""
+        return int(self.rows_of_node.sum())
+
+    @property
+    def rows_of_node(self) -> NDArray:
+        """Weight vectors of each node: one for two children, none for fewer."""
+        return _n_rows(self.n_child)
 
     @property
     def model_nodes(self) -> NDArray:
-        """The nodes that decide something: those with two children and more."""
+        """The nodes that have a model: those with at least two children."""
         return np.flatnonzero(self.n_child >= 2).astype(np.int32)
 
     @classmethod
     def from_taxonomies(cls, taxonomies: Iterable[Taxonomy]) -> Forest:
-        """The forest of trees over the same classes."""
+        """The forest of some trees over the same classes.
+
+        Parameters
+        ----------
+        taxonomies : iterable of Taxonomy
+            The trees, at least one.
+
+        Returns
+        -------
+        forest : Forest
+
+        Raises
+        ------
+        ValueError
+            The trees have more than 2^31 - 1 nodes together.
+        """
         parts = [_tree_arrays(taxonomy) for taxonomy in taxonomies]
         sizes = [part[0].size for part in parts]
         if sum(sizes) > INT32_MAX:
@@ -60,7 +106,7 @@ class Forest(NamedTuple):
         parent, first, n_child, node_class, terminal = zip(*parts)
         parent = [np.where(p < 0, -1, p + o) for p, o in zip(parent, tree_ptr)]
         n_child = np.concatenate(n_child)
-        rows = rows_of(n_child)
+        rows = _n_rows(n_child)
         arrays = (
             tree_ptr,
             np.concatenate(parent),
@@ -73,8 +119,7 @@ class Forest(NamedTuple):
         return cls(*(np.ascontiguousarray(a, dtype=np.int32) for a in arrays))
 
 
-def rows_of(n_child: NDArray) -> NDArray:
-    """Weight vectors of a node: one for two children, none for fewer."""
+def _n_rows(n_child: NDArray) -> NDArray:
     return np.where(n_child <= 1, 0, np.where(n_child == 2, 1, n_child))
 
 
@@ -100,23 +145,3 @@ def _tree_arrays(taxonomy: Taxonomy) -> tuple[NDArray, ...]:
     known = node_class >= 0
     terminal[node_class[known]] = np.flatnonzero(known)
     return parent, first, n_child, node_class, terminal
-
-
-def outcome_bounds(taxonomy: Taxonomy, counts: NDArray) -> list[NDArray]:
-    """Boundaries of the outcomes of each node that decides something.
-
-    counts: samples of each class. With samples sorted by the position of their class
-    in ``taxonomy.leaf_order()``, the classes below a node are a range, and their
-    samples too. The nodes are those of `Forest.model_nodes`, in order; a node of m
-    outcomes has m + 1 boundaries.
-    """
-    order, start, stop = taxonomy.class_sets
-    ends = np.concatenate([[0], np.cumsum(counts[order])])
-    first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
-    bounds = []
-    for v, (a, b) in enumerate(zip(first, last)):
-        if b - a >= 2:
-            bounds.append(ends[np.append(start[a:b], stop[v])])
-        elif a == b and stop[v] - start[v] >= 2:
-            bounds.append(ends[start[v] : stop[v] + 1])
-    return bounds
