@@ -138,6 +138,77 @@ class JointTrees:
         return np.searchsorted(self.trees[0].level_ptr, nodes, side="right") - 1
 
 
+class _Objective:
+    """The penalised loss of the joint model in double precision.
+
+    Parameters
+    ----------
+    joint : JointTrees
+        The trees; its weights change.
+
+    nodes : int32 ndarray of shape (n_samples, n_trees)
+        Where each sample ends; see `JointTrees.find`.
+
+    outcome, weight : ndarray of shape (n_samples,)
+        What followed, and the weight of the sample.
+
+    own : list of slice
+        The pairs of each tree that the joint model has.
+
+    count : ndarray of shape (n_pairs,)
+        Of these pairs.
+
+    lam : float
+        Strength of the penalty.
+
+    positive : bool
+        Whether weights are non-negative.
+    """
+
+    def __init__(
+        self,
+        joint: JointTrees,
+        nodes: np.ndarray,
+        outcome: np.ndarray,
+        weight: np.ndarray,
+        own: list[slice],
+        count: np.ndarray,
+        lam: float,
+        positive: bool,
+    ) -> None:
+        self.joint, self.nodes, self.own, self.count = joint, nodes, own, count
+        self.outcome, self.weight = outcome, weight
+        self.lam, self.positive = lam, positive
+
+    def joined(self, weights: list[np.ndarray]) -> np.ndarray:
+        """Weights of the pairs of the joint model, of those of each tree."""
+        return np.concatenate([w[kept] for w, kept in zip(weights, self.own)])
+
+    def value(self, weights: list[np.ndarray]) -> float:
+        """The objective at the weights of each tree."""
+        w = self.joint.w = self.joined(weights)
+        log_proba = self.joint.log_targets(self.nodes, self.outcome)
+        return 0.5 * self.lam * float(w @ w) - float(self.weight @ log_proba)
+
+    def residual(self, weights: list[np.ndarray]) -> float:
+        """The optimality residual there."""
+        return self(self.joined(weights))[2]
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray, float]:
+        """(objective, gradient, optimality residual) at joined weights."""
+        joint, count = self.joint, self.count
+        joint.w = np.ascontiguousarray(w)
+        loss, gradient = joint.loss(self.nodes, self.outcome, self.weight)
+        gradient += self.lam * w
+        # Root pairs of classes that never occur have no slope at weight 0.
+        seen = count > 0
+        gradient[~seen] = 0.0
+        free = np.minimum(gradient, 0.0) if self.positive else gradient
+        slope = np.where(w > 0, gradient, free)[seen]
+        squared = float((slope**2 / count[seen]).sum() / self.weight.sum())
+        return loss + 0.5 * self.lam * float(w @ w), gradient, squared**0.5
+
+
 class JointLogLinear(
     CallbackSupportMixin, ClassifierMixin, _BaseComposition, BaseEstimator
 ):
@@ -249,9 +320,11 @@ class JointLogLinear(
     larger and `alpha` smaller than for one tree.
 
     The scores of ``"tree_metric"`` are in single precision and change with the weights,
-    so that ``objective_`` and ``optimality_`` have the rounding of as many changes as
-    there were passes: some 1e-6 of the objective after a thousand. ``"lbfgs"`` has none
-    of it.
+    so that ``optimality_``, and ``objective_`` between its first and its last entry,
+    have the rounding of as many changes as there were passes: some 1e-6 of the
+    objective after a thousand. The first and the last entry are computed in double
+    precision from the weights. The fitted weights are never worse than the start.
+    ``"lbfgs"`` computes all in double precision.
 
     The cost of a pass is, for each tree, a row of n_classes exponentials a sample, a
     row of additions a context, and a few passes over the pairs.
@@ -506,13 +579,16 @@ class JointLogLinear(
 
             # Of the roots of the others, to which no path leads, nothing is kept.
             own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
+            exact = _Objective(
+                joint, joint.find(windows), outcome, weight, own,
+                np.concatenate([c[kept] for c, kept in zip(counts, own)]),
+                float(self.lam), self.positive,
+            )  # fmt: skip
             if solver == "tree_metric":
-                result = self._newton(paths, outcome, weight, beta, checkpoint, report)
-                joint.w = np.concatenate([w[kept] for w, kept in zip(result.w, own)])
+                result = self._newton(paths, exact, beta, checkpoint, report)
+                joint.w = exact.joined(result.w)
             else:
-                count = np.concatenate([c[kept] for c, kept in zip(counts, own)])
-                nodes = joint.find(windows)
-                result = self._lbfgs(joint, nodes, outcome, weight, count, report)
+                result = self._lbfgs(exact, report)
         self.joint_ = joint
         self.coef_ = joint.w
         self.objective_ = np.array(result.history)
@@ -524,6 +600,15 @@ class JointLogLinear(
                 f"{self.max_iter}) with an optimality residual of "
                 f"{result.optimality:.2g}, not within tol={self.tol:g}; increase "
                 "max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if result.status == "stalled":
+            warnings.warn(
+                "the weights are those of the start: no pass came below it, and its "
+                f"optimality residual of {result.optimality:.2g} is not within "
+                f"tol={self.tol:g}. The solver's scores are in single precision; use "
+                "solver='lbfgs', a larger lam, or sample weights of more equal size",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -551,8 +636,8 @@ class JointLogLinear(
             )
         return solver, checkpoint
 
-    def _newton(self, paths, outcome, weight, beta, checkpoint, report):
-        keeper = None
+    def _newton(self, paths, exact, beta, checkpoint, report):
+        keeper, outcome, weight = None, exact.outcome, exact.weight
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]
             identity = {
@@ -570,27 +655,18 @@ class JointLogLinear(
         with ThreadMap(self.n_jobs) as parallel:
             result = solve_joint(
                 paths, outcome, weight, beta, float(self.lam), self.tol, self.max_iter,
-                parallel, report, keeper,
+                exact, parallel, report, keeper,
             )  # fmt: skip
         if keeper is not None and result.status != "stopped":
             keeper.finish(**result.state())
         return result
 
-    def _lbfgs(self, joint, nodes, outcome, weight, count, report):
-        history, total = [], float(weight.sum())
-        # Root pairs of classes that never occur have no slope at weight 0.
-        seen = count > 0
+    def _lbfgs(self, exact, report):
+        history, total = [], float(exact.weight.sum())
         value, residual, stopped = [np.inf], [np.inf], []
 
         def objective(w):
-            joint.w = np.ascontiguousarray(w)
-            loss, gradient = joint.loss(nodes, outcome, weight)
-            value[0] = loss + 0.5 * self.lam * float(w @ w)
-            gradient += self.lam * w
-            gradient[~seen] = 0.0
-            free = np.minimum(gradient, 0.0) if self.positive else gradient
-            slope = np.where(w > 0, gradient, free)[seen]
-            residual[0] = float(np.sqrt((slope**2 / count[seen]).sum() / total))
+            value[0], gradient, residual[0] = exact(w)
             if not history:
                 history.append(value[0])
             return value[0] / total, gradient / total
@@ -605,8 +681,8 @@ class JointLogLinear(
 
         with single_blas_thread():
             result = minimize(
-                objective, joint.w, jac=True, method="L-BFGS-B", callback=look,
-                bounds=Bounds(0, np.inf) if self.positive else None,
+                objective, np.zeros(exact.count.size), jac=True, method="L-BFGS-B",
+                bounds=Bounds(0, np.inf) if self.positive else None, callback=look,
                 options={
                     "maxiter": self.max_iter, "ftol": 0.0, "gtol": 1e-15,
                     "maxfun": 10 * self.max_iter,
@@ -617,7 +693,7 @@ class JointLogLinear(
         status = stopped[0] if stopped else "max_iter"
         if residual[0] <= self.tol:
             status = "converged"
-        return JointResult([joint.w], history, residual[0], status)
+        return JointResult([exact.joint.w], history, residual[0], status)
 
     # ----------------------------------------------------------- prediction
 

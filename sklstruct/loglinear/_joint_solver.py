@@ -16,7 +16,7 @@ them by what it changed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,14 +28,18 @@ from . import _joint_sweep_fast as _fast
 from ._loss_fast import dot
 from ._penalties import L2
 from ._problem import Problem
-from ._solvers import TreeMetric, next_momentum, relative_residual, resume
+from ._solvers import TreeMetric, next_momentum, relative_residual, resume, shorter
 from ._start import kneser_ney_weights
 
-# A step that led upward is halved, and the next ones of that tree are shorter.
-STIFFER, STIFFEST, SLACK = 1.5, 8.0, 1e-9
+# After a step that led upward the metric of its tree is stiffer by this factor, up to
+# the second, and has a Levenberg term of at least this factor of beta^2 count.
+STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
 
-# Halvings of one step before it is given up.
-HALVINGS = 20
+# The relative rise of an objective that counts as rounding.
+SLACK = 1e-9
+
+# How often one step is made shorter before it is taken back.
+SHORTER = 20
 
 # What `JointBlock.state` has.
 OF_BLOCK = ("y", "w", "numbers")
@@ -44,9 +48,23 @@ OF_BLOCK = ("y", "w", "numbers")
 N_SHARED = 4
 
 
+class Objective(Protocol):
+    """The joint objective in double precision."""
+
+    def value(self, weights: list[np.ndarray]) -> float:
+        """At the weights of the pairs of each tree."""
+
+    def residual(self, weights: list[np.ndarray]) -> float:
+        """The optimality residual there."""
+
+
 class JointResult(NamedTuple):
     """Weights of the pairs of each tree, objective at the start and after each pass,
-    residual before the last steps."""
+    residual before the last steps, and how the passes ended.
+
+    The first and the last objective are in double precision. The status "stalled" says
+    that no pass came below the start, which is then the result.
+    """
 
     w: list[np.ndarray]
     history: list[float]
@@ -115,7 +133,8 @@ class JointBlock:
         shared = shared[: N_SHARED * n_pairs].reshape(N_SHARED, n_pairs)
         self.g, self.before = shared[3], before[:n_pairs]
         self.metric = TreeMetric(problem, L2().bind(problem), shared[:3], root)
-        self.kappa = 1.0
+        self.kappa, self.levenberg = 1.0, 0.0
+        self.slope = 0.0  # of the model along the last step
         first = np.zeros(tree.n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(terminal, minlength=tree.n_nodes), out=first[1:])
         self.samples = _fast.SampleTree(
@@ -172,13 +191,33 @@ class JointBlock:
         `before` becomes the change of the point.
         """
         y, w = self.y, self.w
-        sums = self.metric.eliminate(self.kappa, 0.0, 0.0, y, y, y, self.g)
+        sums = self.metric.eliminate(self.kappa, self.levenberg, 0.0, y, y, y, self.g)
         momentum, self.t = next_momentum(self.t)
-        _, uphill, *_ = self.metric.substitute(momentum, self.g, y, self.before, w)
+        newton, uphill, self.slope, _ = self.metric.substitute(
+            momentum, self.g, y, self.before, w
+        )
         if uphill > 0.0:
-            y[:], self.t = w, 1.0
+            y[:], self.t, self.slope = w, 1.0, newton
         np.subtract(y, self.before, out=self.before)
         return float(sums[1])
+
+    def follow(self) -> None:
+        """The step led downward: a softer metric."""
+        self.kappa = max(0.9 * self.kappa, 1.0)
+        self.levenberg = 0.5 * self.levenberg if self.levenberg > 5e-4 else 0.0
+
+    def shorten(self, change: np.ndarray, part: float) -> np.ndarray:
+        """Keep this part of the last step, which led upward; the part as an array.
+
+        The metric of the next step is stiffer.
+        """
+        self.kappa = min(STIFFER * self.kappa, STIFFEST)
+        self.levenberg = max(2.0 * self.levenberg, LEVENBERG)
+        self.slope *= part
+        self.y -= (1.0 - part) * change
+        self.w[:] = self.y
+        self.add((part - 1.0) * change)
+        return part * change
 
     def penalty(self) -> float:
         """That of the weights of this tree."""
@@ -188,12 +227,13 @@ class JointBlock:
 
     def state(self) -> dict[str, np.ndarray]:
         """What the steps to come depend on, beside the scores."""
-        return {"y": self.y, "w": self.w, "numbers": np.array([self.t, self.kappa])}
+        numbers = np.array([self.t, self.kappa, self.levenberg, self.slope])
+        return {"y": self.y, "w": self.w, "numbers": numbers}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """As it was when `state` was asked."""
         self.y[:], self.w[:] = state["y"], state["w"]
-        self.t, self.kappa = state["numbers"].tolist()
+        self.t, self.kappa, self.levenberg, self.slope = state["numbers"].tolist()
 
     def add(self, change: np.ndarray) -> None:
         """Add to the scores what a change of the weights of this tree makes."""
@@ -221,6 +261,7 @@ def solve_joint(
     lam: float,
     tol: float,
     max_iter: int,
+    exact: Objective,
     parallel: ThreadMap,
     report: Callable[[int, float, float], object],
     keeper: Keeper | None = None,
@@ -250,6 +291,10 @@ def solve_joint(
     max_iter : int
         Largest number of passes over all trees.
 
+    exact : Objective
+        Of the start and of the end: the objective that the passes sum up from scores
+        in single precision has their rounding.
+
     parallel : ThreadMap
         Results do not depend on it.
 
@@ -263,6 +308,7 @@ def solve_joint(
     Returns
     -------
     result : JointResult
+        Its objective is not above that of the start.
     """
     strength = np.full(beta.size, lam)
     problems = [
@@ -292,14 +338,16 @@ def solve_joint(
     ]
     passes = _Passes(blocks, scores)
     if state is None:
-        passes.start(float(weight.sum()) * float(np.log(n_outcomes)))
+        passes.move_to(_start(problems, exact))
+        at_start = exact.value([block.y for block in blocks])
     else:
+        at_start = state.pop("at_start")
         passes.restore(state)
         del state
     status, optimality = "max_iter", np.inf
     for iteration in range(first, max_iter):
         if keeper is not None:
-            keeper.save(iteration=iteration, **passes.state())
+            keeper.save(iteration=iteration, at_start=at_start, **passes.state())
         optimality = relative_residual(passes.run(), problems[0])
         if report(iteration, passes.objective, optimality):
             status = "stopped"
@@ -307,8 +355,32 @@ def solve_joint(
         if optimality <= tol:
             status = "converged"
             break
-    history = [*passes.history, passes.settle(blocks[0])]
-    return JointResult([block.y for block in blocks], history, optimality, status)
+    passes.settle(blocks[0])
+    weights = [block.y for block in blocks]
+    at_end = exact.value(weights)
+    if not at_end <= at_start:
+        weights, at_end = _start(problems, exact), at_start
+        optimality = exact.residual(weights)
+        if status != "stopped":
+            status = "converged" if optimality <= tol else "stalled"
+    history = [at_start, *passes.history[1:], at_end]
+    return JointResult(weights, history, optimality, status)
+
+
+def _start(problems: list[Problem], exact: Objective) -> list[np.ndarray]:
+    """Kneser-Ney's weights, or 0 where the objective is lower there, or where they are
+    not finite: counts can be too large for its discounts."""
+    zero = [np.zeros(problem.n_pairs) for problem in problems]
+    with np.errstate(all="ignore"):
+        found = [kneser_ney_weights(problem) for problem in problems]
+    if not all(np.isfinite(w).all() for w in found):
+        return zero
+    for t, (problem, w) in enumerate(zip(problems, found)):
+        # Each tree alone would explain the samples; together they share that.
+        w[problem.n_classes :] /= len(problems)
+        if t:
+            w[: problem.n_classes] = 0.0
+    return found if exact.value(found) <= exact.value(zero) else zero
 
 
 class _Passes:
@@ -330,26 +402,12 @@ class _Passes:
         # Whose `before` is the last step, which may have led upward.
         self.moved: JointBlock | None = None
 
-    def start(self, at_zero: float) -> None:
-        """Kneser-Ney's weights, or 0 where the objective, which is given there, is
-        lower or they are not finite: counts can be too large for its discounts."""
-        blocks = self.blocks
-        with np.errstate(all="ignore"):
-            starts = [kneser_ney_weights(block.problem) for block in blocks]
-        if not all(np.isfinite(w).all() for w in starts):
-            return
-        for block, w in zip(blocks, starts):
-            # Each tree alone would explain the samples; together they share that.
-            n_outcomes = block.problem.n_classes
-            w[n_outcomes:] /= len(blocks)
-            if not block.root:
-                w[:n_outcomes] = 0.0
+    def move_to(self, weights: list[np.ndarray]) -> None:
+        """From weights of 0 to the start."""
+        for block, w in zip(self.blocks, weights):
             block.w[:] = block.y[:] = w
-            block.add(w)
-        if not self._objective(blocks[0]) <= at_zero:
-            for block in blocks:
-                block.w[:] = block.y[:] = 0.0
-            self.scores[:] = 0.0
+            if w.any():
+                block.add(w)
 
     def run(self) -> float:
         """A step of each tree; the squared residual before them."""
@@ -363,27 +421,23 @@ class _Passes:
             self.moved = block
         return squared
 
-    def settle(self, block: JointBlock) -> float:
-        """The objective, with the gradient of `block`; the last step is cut where it
-        led upward."""
-        moved = self.moved
-        change = None if moved is None else moved.before
-        for _ in range(HALVINGS):
-            value = self._objective(block)
-            if moved is None:
-                break
-            if value <= self.objective + SLACK * abs(self.objective):
-                moved.kappa = max(0.9 * moved.kappa, 1.0)
-                break
-            moved.kappa = min(STIFFER * moved.kappa, STIFFEST)
-            for each in self.blocks:
-                each.t = 1.0
-            change = 0.5 * change
-            moved.y -= change
-            moved.w[:] = moved.y
-            moved.add(-change)
+    def settle(self, block: JointBlock) -> None:
+        """The objective, with the gradient of `block`. Of the last step, where it led
+        upward, a part stays, or nothing."""
+        value, moved = self._objective(block), self.moved
+        if moved is not None:
+            change = moved.before
+            for left in reversed(range(SHORTER)):
+                rise = value - self.objective
+                if rise <= SLACK * abs(self.objective):
+                    moved.follow()
+                    break
+                for each in self.blocks:
+                    each.t = 1.0
+                part = shorter(rise, moved.slope) if left else 0.0
+                change = moved.shorten(change, part)
+                value = self._objective(block)
         self.objective = value
-        return value
 
     def _objective(self, block):
         return block.gradient() + sum(each.penalty() for each in self.blocks)

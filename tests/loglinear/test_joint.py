@@ -298,3 +298,42 @@ def test_paths_that_do_not_fit_are_told(paths, match):
     X, y = text(50)
     with pytest.raises(ValueError, match=match):
         JointLogLinear(paths, padding=-1).fit(X, y)
+
+
+def random_windows(seed):
+    rng = np.random.default_rng(seed)
+    n, width = int(rng.integers(2, 200)), int(rng.integers(1, 4))
+    X, y = rng.integers(0, 5, (n, width)), rng.integers(0, 5, n)
+    return X, y, 10.0 ** rng.integers(-6, 7, n)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("lam", [0.0, 1e-6, 1e-3])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_weights_are_never_worse_than_the_start(lam, uneven):
+    for seed in (*range(8), 133):
+        X, y, weight = random_windows(seed)
+        weight = weight if uneven else np.ones(y.size)
+        model = JointLogLinear(lam=lam).fit(X, y, sample_weight=weight)
+        objective = model.objective_
+        assert objective[-1] <= objective[0]
+        # What is reported is computed from the weights, not summed up.
+        value = value_of(model, X, y, weight)
+        assert objective[-1] == pytest.approx(value, rel=1e-12, abs=1e-9)
+
+
+def test_a_step_that_cannot_be_made_leaves_the_start():
+    X, y = [[0], [1], [0], [0], [0]], [0, 1, 1, 1, 0]
+    weight = np.array([100, 1e6, 1000, 1000, 0.01])
+    model = JointLogLinear(lam=0.0).fit(X, y, sample_weight=weight)
+    assert model.objective_[-1] <= model.objective_[0]
+    assert model.optimality_ <= model.tol
+    with pytest.warns(ConvergenceWarning, match=r"tol=0\b"):
+        JointLogLinear(lam=0.0, tol=0, max_iter=3).fit(X, y, sample_weight=weight)
+
+
+def test_without_a_penalty_the_passes_descend():
+    X, y, _ = random_windows(133)
+    newton = JointLogLinear(lam=0.0).fit(X, y)
+    slow = JointLogLinear(lam=0.0, solver="lbfgs").fit(X, y)
+    assert newton.objective_[-1] == pytest.approx(slow.objective_[-1], rel=1e-2)

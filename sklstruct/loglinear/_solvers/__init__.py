@@ -11,7 +11,7 @@ from ._fista import FistaSolver
 from ._quasi_newton import LBFGSSolver, OWLQNSolver
 from ._scaling import GISSolver, IISSolver
 from ._stochastic import StochasticSolver
-from ._tree_metric import TreeMetric, TreeMetricSolver
+from ._tree_metric import TreeMetric, TreeMetricSolver, shorter
 
 if TYPE_CHECKING:
     from .._penalties import Penalty
@@ -62,4 +62,5 @@ __all__ = [
     "next_momentum",
     "relative_residual",
     "resume",
+    "shorter",
 ]

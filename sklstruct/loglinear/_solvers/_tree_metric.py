@@ -186,7 +186,7 @@ class TreeMetricSolver(Solver):
                         y[:] = w[:] = y_prev
                         exact, previous, carried, t = iteration, None, None, 1.0
                         continue
-                    part = _shorter(objective - objective_prev, slope)
+                    part = shorter(objective - objective_prev, slope)
                     _pull_back(problem, part, y, y_prev, w)
                     previous = f_prev, objective_prev, part * slope, part**2 * square
                     t, carried = 1.0, None
@@ -395,7 +395,7 @@ class TreeMetric:
         return total + problem.pairs.total(below)
 
 
-def _shorter(rise: float, slope: float) -> float:
+def shorter(rise: float, slope: float) -> float:
     """Where the parabola through both values and the slope is least, in [0.1, 0.5]."""
     if not np.isfinite(rise):
         return 0.25
