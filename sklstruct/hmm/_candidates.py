@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from .._checks import as_floats, as_ids, check_ids, check_length
 
 
 class Candidates(NamedTuple):
@@ -30,30 +32,115 @@ class Candidates(NamedTuple):
         return int(np.diff(self.ptr).max(initial=0))
 
 
+def check_candidates(
+    source: str, observation: Any, found: Any, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(ids, log-factors) of one observation, as arrays that the kernels may read.
+
+    Parameters
+    ----------
+    source : str
+        Parameter that holds the object asked, for the message.
+
+    observation : object
+
+    found : object
+        Its answer, which should be a pair of arrays of one length.
+
+    n : int
+        Ids must be in 0..n-1, each at most once.
+
+    Raises
+    ------
+    ValueError
+        If the answer is anything else, or a log-factor is NaN or +inf.
+    """
+    try:
+        try:
+            ids, factor = found
+        except (TypeError, ValueError):
+            kind = type(found).__name__
+            raise ValueError(
+                f"must give a pair (ids, log-factors), got {kind}"
+            ) from None
+        ids, factor = as_ids("ids", ids, 1), as_floats("log-factors", factor)
+        check_length("log-factors", factor, len(ids), "one for each id")
+        check_ids("ids", ids, 0, n, "candidate")
+        # The largest of numbers with NaN among them is NaN.
+        if not factor.max(initial=-np.inf) < np.inf:
+            raise ValueError("log-factors must be finite or -inf, got NaN or +inf")
+        if (ids[1:] <= ids[:-1]).any():
+            ordered = np.sort(ids)
+            twice = ordered[1:][ordered[1:] == ordered[:-1]]
+            if twice.size:
+                raise ValueError(f"ids must differ, got {twice[0]} more than once")
+    except ValueError as exc:
+        raise ValueError(f"{source}: candidates of {observation!r:.60}: {exc}") from exc
+    return ids, factor
+
+
+def check_rows(source: str, X: Sequence, rows: Sequence, n: int) -> list:
+    """`check_candidates` for each observation of each sequence; None stays.
+
+    Rows of the right types are checked together: one at a time would take as long as
+    decoding.
+    """
+    for i, (sequence, some) in enumerate(zip(X, rows, strict=True)):
+        if len(some) != len(sequence):
+            raise ValueError(
+                f"{source}: candidates of {len(some)} observations for X[{i}], which "
+                f"has {len(sequence)}"
+            )
+    found = [row for some in rows for row in some if row is not None]
+    if all(map(_is_pair, found)):
+        ids = np.concatenate([_NO_IDS, *(row[0] for row in found)])
+        factor = np.concatenate([_NO_FACTORS, *(row[1] for row in found)])
+        rising = np.diff(ids, prepend=-1) > 0
+        first = np.cumsum([0, *(len(row[0]) for row in found)], dtype=np.int64)
+        rising[first[first < len(ids)]] = True
+        inside = ids.min(initial=0) >= 0 and ids.max(initial=-1) < n
+        if inside and rising.all() and factor.max(initial=-np.inf) < np.inf:
+            return list(rows)
+    return [
+        [
+            row if row is None else check_candidates(source, observation, row, n)
+            for observation, row in zip(sequence, some)
+        ]
+        for sequence, some in zip(X, rows)
+    ]
+
+
+_NO_IDS, _NO_FACTORS = np.empty(0, dtype=np.int32), np.empty(0)
+
+
+def _is_pair(row):
+    """Whether a row is a pair of arrays of the kernels' types and of one length."""
+    ids, factor = row if type(row) is tuple and len(row) == 2 else (None, None)
+    return (
+        type(ids) is type(factor) is np.ndarray
+        and ids.dtype == np.int32
+        and factor.dtype == np.float64
+        and ids.ndim == 1
+        and ids.shape == factor.shape
+    )
+
+
 def make_candidates(positions: Iterable, end_class: int) -> Candidates:
     """Candidates of a list of (class ids, log factors); impossible ones left out."""
-    ids, factors = [], []
-    for some, factor in positions:
-        some = np.asarray(some, dtype=np.int32)
-        factor = np.asarray(factor, dtype=np.float64)
-        possible = factor > -np.inf
-        if not possible.all():
-            some, factor = some[possible], factor[possible]
-        ids.append(some)
-        factors.append(factor)
-    length = len(ids)
+    rows = list(positions)
+    length = len(rows)
     if end_class >= 0:
-        ids.append(np.array([end_class], dtype=np.int32))
-        factors.append(np.zeros(1))
-    ptr = np.zeros(len(ids) + 1, dtype=np.int64)
-    np.cumsum([len(i) for i in ids], out=ptr[1:])
+        rows.append((np.array([end_class], dtype=np.int32), np.zeros(1)))
     # One entry at least: the kernels take addresses.
-    return Candidates(
-        ptr,
-        np.concatenate(ids or [np.zeros(1, dtype=np.int32)]),
-        np.concatenate(factors or [np.zeros(1)]),
-        length,
-    )
+    ids = np.concatenate([row[0] for row in rows] or [[0]], dtype=np.int32)
+    factor = np.concatenate([row[1] for row in rows] or [[0.0]], dtype=np.float64)
+    ptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row[0]) for row in rows], out=ptr[1:])
+    possible = factor > -np.inf
+    if rows and not possible.all():
+        ptr = np.concatenate([[0], np.cumsum(possible)])[ptr]
+        ids, factor = ids[possible], factor[possible]
+    return Candidates(ptr, ids, factor, length)
 
 
 class Decoded(NamedTuple):

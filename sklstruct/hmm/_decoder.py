@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from .._compat import HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
+from ._candidates import check_candidates
 from ._hmm import SOLVER_CONSTRAINTS
 from ._inference import SequenceInference
 from ._sequences import is_missing, object_array
@@ -34,7 +35,8 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
 
     channel : KeypadChannel, EditDistanceChannel or an object like them
         ``bind(words)`` gives an object with ``candidates(observation)`` that returns
-        (indices into words, log-likelihoods).
+        two arrays of one length: indices into words, each at most once, and
+        log-likelihoods below infinity.
 
     n_candidates : int or None, default=None
         Candidates kept for an observation, the most likely under the channel, at
@@ -187,12 +189,8 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         """(class ids, log factors, whether some were dropped)."""
         if observation is None:
             return self._ids, np.zeros(len(self._ids)), False
-        index, factor = self._bound.candidates(observation)
-        index, factor = np.asarray(index), np.asarray(factor, dtype=np.float64)
-        if np.isnan(factor).any() or (factor == np.inf).any():
-            raise ValueError(
-                f"channel gave {observation!r} log-likelihoods that are NaN or infinite"
-            )
+        found = self._bound.candidates(observation)
+        index, factor = check_candidates("channel", observation, found, len(self._ids))
         dropped = self.n_candidates is not None and len(index) > self.n_candidates
         if dropped:
             best = np.argsort(-factor, kind="stable")[: self.n_candidates]

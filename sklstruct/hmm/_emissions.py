@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
+from .._checks import as_floats
 from .._compat import HasMethods, Interval
 from ._sequences import is_missing
 
@@ -426,14 +427,7 @@ class ClassifierEmission(Emission):
         flat = [o for sequence in X for o in sequence if not is_missing(o)]
         rows = iter(())
         if flat:
-            # A probability of 0 is no accident: the label is ruled out.
-            with np.errstate(divide="ignore"):
-                if hasattr(self.estimator_, "predict_log_proba"):
-                    log_proba = self.estimator_.predict_log_proba(_stack(flat))
-                else:
-                    log_proba = np.log(self.estimator_.predict_proba(_stack(flat)))
-            if np.isnan(log_proba).any():
-                raise ValueError("emission: the classifier gave NaN probabilities")
+            log_proba = self._log_proba(_stack(flat))
             factor = self.weight * (log_proba - self.prior_weight * self._log_prior)
             if self.min_proba > 0:
                 factor[log_proba < np.log(self.min_proba)] = -np.inf
@@ -442,6 +436,31 @@ class ClassifierEmission(Emission):
             [None if is_missing(o) else (self._ids, next(rows)) for o in sequence]
             for sequence in X
         ]
+
+    def _log_proba(self, samples):
+        """(n_samples, n_classes) as the classifier gives them, checked."""
+        # A probability of 0 is no accident: the label is ruled out.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if hasattr(self.estimator_, "predict_log_proba"):
+                found = self.estimator_.predict_log_proba(samples)
+                log_proba = as_floats("emission: predict_log_proba", found, 2)
+            else:
+                found = self.estimator_.predict_proba(samples)
+                log_proba = np.log(as_floats("emission: predict_proba", found, 2))
+        expected = len(samples), len(self._ids)
+        if log_proba.shape != expected:
+            raise ValueError(
+                f"emission: {type(self.estimator_).__name__} gave probabilities of "
+                f"shape {log_proba.shape} for {expected[0]} observations and "
+                f"{expected[1]} labels"
+            )
+        wrong = np.flatnonzero(~(log_proba.max(axis=1) < np.inf))
+        if wrong.size:
+            raise ValueError(
+                f"emission: {type(self.estimator_).__name__} gave the observation "
+                f"{samples[wrong[0]]!r:.60} probabilities that are NaN or infinite"
+            )
+        return log_proba
 
 
 def _stack(observations):

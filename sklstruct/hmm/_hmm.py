@@ -15,7 +15,7 @@ from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
 from ..symbols import Labels, context_windows
 from ..symbols._sentences import DEEPEST
-from ._candidates import make_candidates
+from ._candidates import check_rows, make_candidates
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
 from ._inference import SequenceInference
 from ._sequences import check_pairs, object_array
@@ -271,7 +271,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             self._class_of_label, np.arange(len(self._class_of_label))
         )
         read = []
-        for some in rows:
+        for some in check_rows("emission", X, rows, len(self.classes_)):
             positions = [
                 everything
                 if row is None

@@ -469,6 +469,93 @@ def test_decoder(solver):
     assert cross_val_score(decoder, keys * 3, clean * 3, cv=3).mean() > 0.5
 
 
+class Answering:
+    """A channel whose answer is given: what a user's own may get wrong."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def bind(self, words):
+        return self
+
+    def candidates(self, observation):
+        return self.answer
+
+
+MALFORMED = [
+    (None, r"must give a pair \(ids, log-factors\), got NoneType"),
+    (([0, 1, 2], []), "log-factors must have 3 entries"),
+    (([0], [0.0, 0.0]), "log-factors must have 1 entries"),
+    (([0, -1], [0.0, 0.0]), r"ids\[1\] = -1 is no candidate"),
+    (([10**6], [0.0]), r"ids\[0\] = 1000000 is no candidate"),
+    (([10**12], [0.0]), "ids holds 1000000000000"),
+    (([1, 0, 1], [0.0, 0.0, 0.0]), "ids must differ, got 1 more than once"),
+    (([0.0], [0.0]), "ids must hold integers"),
+    (([[0]], [0.0]), "ids must be a 1-dimensional array"),
+    (([0], [[0.0]]), "log-factors must be a 1-dimensional array"),
+    (([0], ["a"]), "log-factors must hold numbers"),
+    (([0, 1], [0.0, np.nan]), "log-factors must be finite or -inf"),
+    (([0, 1], [-np.inf, np.inf]), "log-factors must be finite or -inf"),
+]
+
+
+@pytest.mark.parametrize("solver", ["lattice", "refine"])
+@pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
+def test_what_a_channel_gets_wrong(answer, message, solver):
+    model = LanguageModel(AdditiveLM(), max_depth=1).fit(TEXT).backoff_model_
+    decoder = NoisyChannelDecoder(model, Answering(answer), solver=solver).fit()
+    for method in (decoder.predict, decoder.sample_posterior, decoder.predict_proba):
+        with pytest.raises(ValueError, match=f"channel: candidates of 'x': {message}"):
+            method([["x", "x"]])
+
+
+@pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
+def test_what_an_emission_gets_wrong(answer, message):
+    class Own(FrequencyEmission):
+        def candidates(self, sequence):
+            return [answer if o == "b" else (np.arange(2), [0, 0]) for o in sequence]
+
+    tagger = HighOrderHMM(2, emission=Own()).fit([["a", "b"]], [["A", "B"]])
+    assert tagger.predict([["a", "a"]])[0].shape == (2,)
+    if answer is not None:  # None is the row of a missing observation
+        with pytest.raises(ValueError, match=f"emission: candidates of 'b': {message}"):
+            tagger.predict([["a", "a"], ["a", "b"]])
+
+
+def test_candidates_in_any_order():
+    ids, factor = np.array([2, 0, 1]), np.array([0.0, -1.0, -np.inf])
+    model = LanguageModel(AdditiveLM(), max_depth=1).fit(TEXT).backoff_model_
+    order = np.argsort(ids)
+    one, other = (
+        NoisyChannelDecoder(model, Answering(answer)).fit()
+        for answer in [(ids, factor), (ids[order], factor[order])]
+    )
+    X = [["x", "y", None, "x"]]
+    np.testing.assert_allclose(one.log_likelihood(X), other.log_likelihood(X))
+    assert one.predict(X)[0].tolist() == other.predict(X)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        (lambda n: np.zeros((n, 3)), r"shape \(2, 3\) for 2 observations and 2 labels"),
+        (lambda n: np.zeros((n - 1, 2)), r"shape \(1, 2\) for 2 observations"),
+        (lambda n: np.zeros(n), "must be a 2-dimensional array"),
+        (lambda n: np.full((n, 2), "x", dtype=object), "must hold numbers"),
+        (lambda n: np.full((n, 2), np.nan), "NaN or infinite"),
+        (lambda n: np.full((n, 2), np.inf), "NaN or infinite"),
+    ],
+)
+def test_what_a_classifier_gets_wrong(answer, message):
+    class Own(MultinomialNB):
+        def predict_log_proba(self, X):
+            return answer(len(X))
+
+    tagger = HighOrderHMM(2, emission=Own()).fit([[[1, 0], [0, 1]]], [["A", "B"]])
+    with pytest.raises(ValueError, match=f"emission: .*{message}"):
+        tagger.predict([[[1, 0], [0, 1]]])
+
+
 def test_decoder_without_unknown_word():
     model = LanguageModel(AdditiveLM(), max_depth=1, unknown=None)
     decoder = NoisyChannelDecoder(model, EditDistanceChannel()).fit(TEXT)
