@@ -703,6 +703,30 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """
         return self._full_rows(self._read(X), np.exp)
 
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """`predict_log_proba`, as scores.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``. For two classes the difference of
+            the log-probabilities of the second and the first, of shape (n_samples,).
+
+        Raises
+        ------
+        MemoryError
+            As `predict_log_proba`.
+        """
+        log_proba = self.predict_log_proba(X)
+        if self.classes_.size != 2:
+            return log_proba
+        return log_proba[:, 1] - log_proba[:, 0]
+
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The class of each sample, found as `prediction` says.
 

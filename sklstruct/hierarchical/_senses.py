@@ -25,6 +25,7 @@ from .._compat import HasMethods, Interval, _check_sample_weight, _fit_context
 from .._likelihood import class_codes
 from .._parallel import row_blocks, rows_per_block
 from ._classifier import HierarchicalClassifier
+from ._nodes import seeded
 
 
 class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -59,7 +60,7 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Largest number of fits, at least 1. It ends before when no sample moves.
 
     random_state : int, RandomState instance or None, default=None
-        Seed of k-means.
+        Seed of k-means, and of an `estimator` whose own `random_state` is None.
 
     Attributes
     ----------
@@ -188,6 +189,7 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classes_, code = np.unique(y[used], return_inverse=True)
         rows = X[used] if used.size < y.size else X
         sense = self._clusters(rows, code, weight[used], rng)
+        estimator = seeded(clone(estimator), rng)
         for n_rounds in range(1, self.n_rounds + 1):
             owner, sense = _numbered(code, sense)
             self.sense_class_ = owner

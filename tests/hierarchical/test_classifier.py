@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -180,6 +180,21 @@ def test_target_log_proba_and_top_k(fitted, test):
             atol=1e-13,
         )
         assert_array_equal(fitted.predict_top_k(X, k), labels)
+
+
+@pytest.mark.parametrize("classes", [[0], [0, 1], [0, 1, 2]])
+def test_decision_function_is_the_log_probability(train, classes):
+    keep = np.isin(train[1], classes)
+    X, y = train[0][keep], train[1][keep]
+    model = HierarchicalClassifier().fit(X, y)
+    scores, log_proba = model.decision_function(X), model.predict_log_proba(X)
+    if len(classes) == 2:
+        assert_array_equal(scores > 0, model.predict(X) == 1)
+        assert_allclose(1 / (1 + np.exp(-scores)), np.exp(log_proba[:, 1]))
+    else:
+        assert_array_equal(scores, log_proba)
+    found = cross_val_predict(model, X, y, cv=2, method="decision_function")
+    assert found.shape == scores.shape
 
 
 @pytest.mark.parametrize("n_taxonomies", [1, 3])

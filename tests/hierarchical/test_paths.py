@@ -251,6 +251,21 @@ def test_one_sense_is_the_estimator_itself():
         assert model.n_rounds_ == 1
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_seed_of_senses_is_that_of_their_classifier_too(kind):
+    """The nodes of sparse samples draw a fold."""
+    X = kind(sp.random(60, 20, 0.3, format="csr", random_state=0).toarray())
+    y = np.random.default_rng(0).integers(0, 5, 60)
+
+    def fitted(**params):
+        return SenseClassifier(min_samples=2, **params).fit(X, y)
+
+    first, second = fitted(random_state=0), fitted(random_state=0)
+    assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    own = HierarchicalClassifier(random_state=3)
+    assert fitted(estimator=own, random_state=0).estimator_.random_state == 3
+
+
 def test_rounds_of_senses_lower_the_objective():
     X, y = banks(300, seed=3)
     code = np.unique(y, return_inverse=True)[1]

@@ -1,5 +1,6 @@
 """Builders: the common protocol, and each against an oracle of its own."""
 
+import threading
 from itertools import combinations
 
 import numpy as np
@@ -707,6 +708,23 @@ def test_hung_levels():
         total[fraction] = [-(rows[p] @ rows[q]) for p, q in pairs]
     assert len(total[0.5]) <= len(total[0.0])
     assert np.mean(total[0.5]) <= np.mean(total[0.0])
+
+
+def test_hung_is_interrupted_in_its_assignment(interrupt, monkeypatch):
+    """SciPy's assignment does not check for signals, which only the main thread gets."""
+    release, threads = threading.Event(), []
+
+    def assign(cost):
+        threads.append(threading.current_thread())
+        release.wait()
+
+    monkeypatch.setattr(_hungarian, "linear_sum_assignment", assign)
+    X, y = gaussians()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+        HungarianMerge().build(X, y)
+    release.set()
+    assert len(threads) == 1 and threads[0] is not threading.main_thread()
 
 
 # ------------------------------------------------------- baselines and control

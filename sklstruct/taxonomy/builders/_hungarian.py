@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..._checks import check_memory
 from ..._compat import Interval
+from ..._parallel import interruptible
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, parents_of_merges
 
@@ -119,7 +120,7 @@ def pair_level(
     # More than any assignment without the diagonal can cost.
     most = max(cost.max(), -cost.min(), abs(dummy_cost), 1e-300)
     np.fill_diagonal(cost, 2.0 * k * most)
-    _, to = linear_sum_assignment(wide)
+    _, to = interruptible(linear_sum_assignment, wide)
     pairs = pairs_of_assignment(np.where(to < k, to, -1), cost)
     if not pairs:  # everybody took a dummy
         p, q = np.unravel_index(np.argmin(cost), cost.shape)
