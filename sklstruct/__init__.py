@@ -3,6 +3,7 @@
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
 
 try:
     from .context_tree import _tree_fast  # noqa: F401
@@ -24,30 +25,56 @@ except PackageNotFoundError as exc:  # a copied folder without its metadata
         "install it with `pip install .`"
     ) from exc
 
-# Public name -> the package that defines it. Imported on first use, so that
-# `import sklstruct` stays cheap.
+# Imported on first use, so that `import sklstruct` stays cheap. Type checkers read the
+# imports; `_PUBLIC` says the same to Python.
+if TYPE_CHECKING:
+    from .backoff import BackoffModel
+    from .context_tree import SuffixTreeVectorizer
+    from .factor_graph import SampleRankClassifier
+    from .hierarchical import HierarchicalClassifier
+    from .hmm import HighOrderHMM, NoisyChannelDecoder
+    from .language_model import LanguageModel
+    from .linear import DualLinearClassifier
+    from .loglinear import StructuredLogLinearLM
+    from .smoothing import AdditiveLM, GraphDiffusionUnigram, KneserNeyLM
+
 _PUBLIC = {
-    "AdditiveLM": "sklstruct.smoothing",
-    "BackoffModel": "sklstruct.backoff",
-    "DualLinearClassifier": "sklstruct.linear",
-    "GraphDiffusionUnigram": "sklstruct.smoothing",
-    "HierarchicalClassifier": "sklstruct.hierarchical",
-    "HighOrderHMM": "sklstruct.hmm",
-    "KneserNeyLM": "sklstruct.smoothing",
-    "LanguageModel": "sklstruct.language_model",
-    "NoisyChannelDecoder": "sklstruct.hmm",
-    "SampleRankClassifier": "sklstruct.factor_graph",
-    "StructuredLogLinearLM": "sklstruct.loglinear",
-    "SuffixTreeVectorizer": "sklstruct.context_tree",
+    "AdditiveLM": "smoothing",
+    "BackoffModel": "backoff",
+    "DualLinearClassifier": "linear",
+    "GraphDiffusionUnigram": "smoothing",
+    "HierarchicalClassifier": "hierarchical",
+    "HighOrderHMM": "hmm",
+    "KneserNeyLM": "smoothing",
+    "LanguageModel": "language_model",
+    "NoisyChannelDecoder": "hmm",
+    "SampleRankClassifier": "factor_graph",
+    "StructuredLogLinearLM": "loglinear",
+    "SuffixTreeVectorizer": "context_tree",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = [
+    "AdditiveLM",
+    "BackoffModel",
+    "DualLinearClassifier",
+    "GraphDiffusionUnigram",
+    "HierarchicalClassifier",
+    "HighOrderHMM",
+    "KneserNeyLM",
+    "LanguageModel",
+    "NoisyChannelDecoder",
+    "SampleRankClassifier",
+    "StructuredLogLinearLM",
+    "SuffixTreeVectorizer",
+    "__version__",
+]
 
+if not TYPE_CHECKING:  # or a type checker would find every name here
 
-def __getattr__(name: str) -> object:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'sklstruct' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name in _PUBLIC:
+            return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
+        raise AttributeError(f"module 'sklstruct' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -27,9 +27,8 @@ from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from ._compat import Interval
+from ._compat import BaseEstimator, Interval
 from ._files import DamagedData, open_read, open_write
 
 _MAGIC = b"sklstruct checkpoint 2\n"

@@ -1,9 +1,19 @@
-"""The only file that imports private scikit-learn names.
+"""The part of scikit-learn that this package builds on, with types.
 
-When scikit-learn moves one of them, this is the file to mend.
+The only file that imports private names of scikit-learn: the file to mend when one of
+them moves.
+
+scikit-learn has no type annotations, so mypy takes its classes for `Any` and would
+find every attribute in a subclass, misspelt or not. `MYPY` is true for mypy and for
+nothing else: mypy reads the declarations below in place of the classes; Python, and
+type checkers that read scikit-learn's source, take the classes themselves.
 """
 
-from sklearn.base import _fit_context
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -13,24 +23,101 @@ from sklearn.utils._param_validation import (
     validate_params,
 )
 from sklearn.utils.metadata_routing import _routing_enabled
-from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _check_method_params,
     _check_sample_weight,
 )
 
+MYPY = False
+
+if MYPY:
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+    class BaseEstimator:
+        n_features_in_: int
+        feature_names_in_: Any
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: Any) -> Self: ...
+        def get_metadata_routing(self) -> Any: ...
+        def set_fit_request(self, **requests: bool | str | None) -> Self: ...
+        def set_partial_fit_request(self, **requests: bool | str | None) -> Self: ...
+        def set_score_request(self, **requests: bool | str | None) -> Self: ...
+        def _get_metadata_request(self) -> Any: ...
+        def _validate_params(self) -> None: ...
+        def __sklearn_tags__(self) -> Any: ...
+        def __sklearn_clone__(self) -> Self: ...
+        @classmethod
+        def _get_param_names(cls) -> list[str]: ...
+
+    class ClassifierMixin:
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
+        def __sklearn_tags__(self) -> Any: ...
+
+    class TransformerMixin:
+        def __init_subclass__(
+            cls, auto_wrap_output_keys: tuple[str, ...] | None = ("transform",)
+        ) -> None: ...
+        def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any: ...
+        def set_output(self, *, transform: str | None = None) -> Self: ...
+        def __sklearn_tags__(self) -> Any: ...
+
+    class DensityMixin:
+        def __sklearn_tags__(self) -> Any: ...
+
+    class MetaEstimatorMixin: ...
+
+    class CallbackSupportMixin:
+        def set_callbacks(self, *callbacks: Any) -> Self: ...
+        def _init_callback_context(
+            self,
+            task_name: str = "fit",
+            task_id: int = 0,
+            max_subtasks: int | None = 0,
+            sequential_subtasks: bool = True,
+        ) -> Any: ...
+
+    class _BaseComposition(BaseEstimator):
+        def _get_params(self, attr: str, deep: bool = True) -> dict[str, Any]: ...
+        def _set_params(self, attr: str, **params: Any) -> Self: ...
+        def _validate_names(self, names: Any) -> None: ...
+
+    def available_if(check: Callable[[Any], Any]) -> Callable[[_F], _F]: ...
+    def with_callbacks(method: _F, /) -> _F: ...
+    def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_F], _F]: ...
+
+else:
+    from sklearn.base import (
+        BaseEstimator,
+        ClassifierMixin,
+        DensityMixin,
+        MetaEstimatorMixin,
+        TransformerMixin,
+        _fit_context,
+    )
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.utils.metaestimators import _BaseComposition, available_if
+
 __all__ = [
+    "BaseEstimator",
+    "CallbackSupportMixin",
+    "ClassifierMixin",
+    "DensityMixin",
     "HasMethods",
     "Interval",
     "InvalidParameterError",
+    "MetaEstimatorMixin",
     "Options",
     "StrOptions",
+    "TransformerMixin",
     "_BaseComposition",
     "_check_feature_names_in",
     "_check_method_params",
     "_check_sample_weight",
     "_fit_context",
     "_routing_enabled",
+    "available_if",
     "validate_params",
+    "with_callbacks",
 ]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._checks import check_sparse
+from ._compat import BaseEstimator
 from ._parallel import row_blocks, rows_per_block
 from .symbols._encoding import encode
 

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._compat import _fit_context
+from .._compat import BaseEstimator, _fit_context
 from .._docs import shared_docs
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, expand_pairs

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
-from .._compat import Interval, _check_sample_weight
+from .._compat import Interval, _check_sample_weight, available_if
 from .._docs import shared_docs
 from ..context_tree import Pairs, expand_pairs
 from ..symbols import Labels

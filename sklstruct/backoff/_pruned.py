@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import clone
 
-from .._compat import Interval, StrOptions
+from .._compat import Interval, MetaEstimatorMixin, StrOptions, available_if
 from ..context_tree import expand_pairs
 from ..symbols import Labels
 from ._estimator import BackoffClassifier

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._checks import check_sparse
+from .._compat import BaseEstimator
 from ..context_tree import ContextTree, Histories, expand_tree
 from ..context_tree._vectorizer import read_windows
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_total
-from .._compat import _check_sample_weight
+from .._compat import ClassifierMixin, _check_sample_weight
 from ..symbols import Labels
 from ..symbols._encoding import encode_labels, plain
 

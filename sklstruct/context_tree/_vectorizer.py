@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._compat import Interval, _check_feature_names_in, _fit_context
+from .._compat import (
+    BaseEstimator,
+    Interval,
+    TransformerMixin,
+    _check_feature_names_in,
+    _fit_context,
+)
 from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan, learn_symbols
 from ._histories import Histories

@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from .._checkpoint import Checkpoint
-from .._compat import Interval, _fit_context
+from .._compat import BaseEstimator, Interval, _fit_context, with_callbacks
 from .._files import open_write
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree._shards import Joined

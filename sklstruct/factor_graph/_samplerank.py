@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import INT32_MAX, check_count
-from .._compat import Interval, StrOptions, _fit_context
+from .._compat import (
+    BaseEstimator,
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    _fit_context,
+    with_callbacks,
+)
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ._graph import FactorGraph

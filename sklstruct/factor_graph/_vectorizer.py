@@ -7,11 +7,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_squares
+from .._compat import BaseEstimator, TransformerMixin
 from ._graph import FactorGraph
 from ._rows import Rows, empty_rows, take
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -33,12 +31,16 @@ from .._checks import (
     check_top_k,
 )
 from .._compat import (
+    BaseEstimator,
+    CallbackSupportMixin,
+    ClassifierMixin,
     HasMethods,
     Interval,
     StrOptions,
     _check_sample_weight,
     _fit_context,
     _routing_enabled,
+    with_callbacks,
 )
 from .._likelihood import class_codes
 from .._parallel import ThreadMap

@@ -27,10 +27,10 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from .._checks import INT32_MAX
-from .._compat import _check_method_params
+from .._compat import BaseEstimator, _check_method_params
 from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
 from ..taxonomy import Forest

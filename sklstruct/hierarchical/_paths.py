@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._checks import check_sparse
-from .._compat import HasMethods, Interval, _check_sample_weight, _fit_context
+from .._compat import (
+    BaseEstimator,
+    ClassifierMixin,
+    HasMethods,
+    Interval,
+    MetaEstimatorMixin,
+    _check_sample_weight,
+    _fit_context,
+)
 from .._parallel import row_blocks, rows_per_block
 from ..taxonomy import LabelTree, as_paths
 from ._classifier import HierarchicalClassifier

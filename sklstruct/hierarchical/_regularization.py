@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
-from .._compat import Interval
+from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ._problems import NodeProblems
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -21,7 +21,15 @@ from sklearn.utils.validation import (
 )
 
 from .._checks import INT32_MAX, check_sparse, check_squares
-from .._compat import HasMethods, Interval, _check_sample_weight, _fit_context
+from .._compat import (
+    BaseEstimator,
+    ClassifierMixin,
+    HasMethods,
+    Interval,
+    MetaEstimatorMixin,
+    _check_sample_weight,
+    _fit_context,
+)
 from .._likelihood import class_codes
 from .._parallel import row_blocks, rows_per_block
 from ._classifier import HierarchicalClassifier

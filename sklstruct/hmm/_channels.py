@@ -7,10 +7,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from .._compat import Interval
+from .._compat import BaseEstimator, Interval
 from . import _channels_fast as _fast
 
 _KEYS = "123456789*0#"

@@ -7,9 +7,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
-from .._compat import HasMethods, Interval, _fit_context
+from .._compat import BaseEstimator, HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
 from ._candidates import check_candidates
 from ._hmm import SOLVER_CONSTRAINTS

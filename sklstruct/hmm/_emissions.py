@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from .._checks import as_floats
-from .._compat import HasMethods, Interval
+from .._compat import BaseEstimator, HasMethods, Interval
 from ._sequences import is_missing
 
 

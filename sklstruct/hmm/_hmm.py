@@ -7,10 +7,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import HasMethods, Interval, StrOptions, _fit_context
+from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_context
 from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
 from ..symbols import Labels, context_windows

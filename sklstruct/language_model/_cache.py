@@ -9,13 +9,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, DensityMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares, check_count
-from .._compat import HasMethods, Interval, Options, StrOptions, _fit_context
+from .._compat import (
+    BaseEstimator,
+    DensityMixin,
+    HasMethods,
+    Interval,
+    MetaEstimatorMixin,
+    Options,
+    StrOptions,
+    _fit_context,
+)
 from .._likelihood import weighted_sum
 from .._parallel import single_blas_thread
 from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef

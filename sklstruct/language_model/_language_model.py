@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.base import BaseEstimator, DensityMixin, MetaEstimatorMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_random_state
@@ -22,11 +21,16 @@ from .. import exchange
 from .._checkpoint import Checkpoint
 from .._checks import check_count, physical_memory
 from .._compat import (
+    BaseEstimator,
+    CallbackSupportMixin,
+    DensityMixin,
     HasMethods,
     Interval,
+    MetaEstimatorMixin,
     StrOptions,
     _check_sample_weight,
     _fit_context,
+    with_callbacks,
 )
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
+from .._compat import BaseEstimator
 from .._likelihood import target_log_proba
 from .._parallel import row_blocks, rows_per_block
 from ..backoff import BackoffModel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
+from .._compat import BaseEstimator
 from ..loglinear import JointLogLinear, StructuredLogLinearLM
 from ..mixture import FactoredLM, MixtureLM
 from ..smoothing import KneserNeyLM

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 
 from .._checkpoint import Checkpoint
-from .._compat import Interval, StrOptions
+from .._compat import Interval, StrOptions, available_if
 from .._docs import shared_docs
 from .._warnings import warn
 from ..backoff import BackoffModel

@@ -9,11 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -24,7 +21,16 @@ from .._checks import (
     check_sparse,
     check_top_k,
 )
-from .._compat import Interval, StrOptions, _fit_context
+from .._compat import (
+    BaseEstimator,
+    CallbackSupportMixin,
+    ClassifierMixin,
+    Interval,
+    StrOptions,
+    _fit_context,
+    available_if,
+    with_callbacks,
+)
 from .._likelihood import class_codes
 from .._parallel import ThreadMap, row_blocks, rows_per_block
 from .._progress import Progress

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.callback import with_callbacks
 
 from .._checkpoint import (
     Checkpoint,
@@ -22,7 +21,7 @@ from .._checkpoint import (
     join_part,
     split_part,
 )
-from .._compat import Interval
+from .._compat import Interval, with_callbacks
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel

@@ -13,11 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
 from .._checkpoint import Checkpoint, Keeper, digest
-from .._compat import Interval, StrOptions
+from .._compat import CallbackSupportMixin, Interval, StrOptions, with_callbacks
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress

@@ -10,14 +10,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, minimize
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._checkpoint import Checkpoint, Keeper, digest
 from .._checks import check_memory, check_rows
-from .._compat import Interval, StrOptions, _BaseComposition, _fit_context
+from .._compat import (
+    BaseEstimator,
+    CallbackSupportMixin,
+    ClassifierMixin,
+    Interval,
+    StrOptions,
+    _BaseComposition,
+    _fit_context,
+    with_callbacks,
+)
 from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
 from ..backoff._targets import (

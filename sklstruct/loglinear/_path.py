@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from .._checks import INT32_MAX, as_floats
-from .._compat import Interval, validate_params
+from .._compat import BaseEstimator, Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from .._checks import check_total
-from .._compat import _check_sample_weight
+from .._compat import BaseEstimator, _check_sample_weight
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
 from ..symbols._encoding import plain

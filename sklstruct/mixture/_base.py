@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -22,7 +20,14 @@ from .._checks import (
     check_sparse,
     check_top_k,
 )
-from .._compat import _check_sample_weight, _fit_context
+from .._compat import (
+    BaseEstimator,
+    CallbackSupportMixin,
+    ClassifierMixin,
+    _check_sample_weight,
+    _fit_context,
+    with_callbacks,
+)
 from .._parallel import row_blocks, rows_per_block
 from .._progress import Progress
 from ..backoff._targets import read_targets, require_targets, target_column

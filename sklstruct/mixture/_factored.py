@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._checkpoint import Checkpoint
-from .._compat import HasMethods
+from .._compat import BaseEstimator, HasMethods
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy

@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares
-from .._compat import Interval, StrOptions, _BaseComposition
+from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
 from ..backoff import BackoffModel, mix
 from ..context_tree import Pairs
 from ..symbols import Labels

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from .._compat import BaseEstimator
 from .._likelihood import target_log_proba
 from .._parallel import row_blocks, rows_per_block
 from ..backoff import BackoffModel

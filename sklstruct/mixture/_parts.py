@@ -27,11 +27,12 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel

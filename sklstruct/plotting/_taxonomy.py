@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_sparse
+from .._compat import BaseEstimator
 from ..hierarchical import HierarchicalClassifier
 from ..taxonomy import Taxonomy
 from ..taxonomy._labels import among

@@ -11,7 +11,6 @@ from ._taxonomy import ClassSets, Taxonomy
 from .builders import *  # noqa: F403
 
 __all__ = [
-    *builders.__all__,
     "ClassProximity",
     "ClassSets",
     "ClassStatistics",
@@ -23,3 +22,4 @@ __all__ = [
     "as_taxonomy",
     "choose_shape",
 ]
+__all__ += builders.__all__

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._compat import BaseEstimator
 from ..symbols import Labels
 from ..symbols._encoding import SymbolIndex, is_nan, label_array
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
+from .._compat import BaseEstimator
 from ..context_tree._vectorizer import read_windows
 from ..symbols._encoding import encode_labels, learn_symbols
 from ..symbols._sentences import check_symbols, number_sentences, token_stream

@@ -10,11 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
 from .._checks import check_memory
-from .._compat import Interval, StrOptions, _fit_context
+from .._compat import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    _fit_context,
+    with_callbacks,
+)
 from .._progress import Progress
 from . import _exchange_fast
 from ._base import WordClustering

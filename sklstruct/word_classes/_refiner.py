@@ -12,12 +12,17 @@ from typing import Any, Self
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import INT32_MAX
-from .._compat import _check_feature_names_in, _fit_context
+from .._compat import (
+    BaseEstimator,
+    TransformerMixin,
+    _check_feature_names_in,
+    _fit_context,
+)
 from ..context_tree._vectorizer import check_windows
 from ..symbols import Labels
 from ..symbols._encoding import SymbolIndex, is_nan, learn_symbols

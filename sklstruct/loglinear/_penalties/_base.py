@@ -40,8 +40,8 @@ from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from ..._compat import BaseEstimator
 from .. import _solver_fast as _fast
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..._checkpoint import digest_generator
-from ..._compat import Interval
+from ..._compat import BaseEstimator, Interval
 from ..._docs import shared_docs
 
 if TYPE_CHECKING:

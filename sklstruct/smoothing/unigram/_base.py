@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _num_samples,
     check_is_fitted,
@@ -22,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from ..._checks import check_rows
-from ..._compat import _fit_context
+from ..._compat import BaseEstimator, _fit_context
 from ..._docs import shared_docs
 from ...backoff import BackoffModel
 from ...backoff._targets import (

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ..._compat import Interval, StrOptions
+from ..._compat import BaseEstimator, Interval, StrOptions
 from ..._parallel import single_blas_thread
 from .._samples import check_samples, encode_classes
 from .._statistics import ClassStatistics
@@ -35,7 +34,7 @@ class TaxonomyBuilder(BaseEstimator):
 
     Parameters of a subclass are declared as annotated attributes with their defaults
     (``threshold: str = "zero"``); they are keywords of the constructor, next to those
-    of the classes above. An attribute ``name`` puts it into `TAXONOMY_BUILDERS`.
+    of the classes above. `TAXONOMY_BUILDERS` holds those that have a name.
 
     Parameters
     ----------
@@ -47,7 +46,6 @@ class TaxonomyBuilder(BaseEstimator):
         None divides down to single classes, or to the leaves of a given tree.
     """
 
-    name: ClassVar[str | None] = None
     max_depth: int | None = None
     max_leaf: int | None = None
 

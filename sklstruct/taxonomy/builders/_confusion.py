@@ -19,8 +19,6 @@ from ..._compat import HasMethods, Interval
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
 
-__all__ = ["ConfusionSplit"]
-
 # Two eigenvalues closer than this share an arbitrary basis of eigenvectors.
 _DEGENERATE = 1e-9
 
@@ -95,7 +93,6 @@ class ConfusionSplit(TaxonomyBuilder):
     [[0], [[1], [2]]]
     """
 
-    name = "conf"
     estimator: Any = field(default=None, kw_only=False)
     n_folds: int = 3
     smoothing: float = 0.01

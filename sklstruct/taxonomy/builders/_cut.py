@@ -13,8 +13,6 @@ from ..._compat import Interval
 from ._signs import best_polished, round_directions
 from ._top_down import TopDownBuilder
 
-__all__ = ["CutSplit"]
-
 # Up to here all 2^(K-1) sign vectors are looked at, which takes less than the ascents.
 _EXHAUSTIVE = 10
 
@@ -54,7 +52,6 @@ class CutSplit(TopDownBuilder):
     [[[0, 4, 6], [5, 7]], [[1, 8, 9], [2, 3]]]
     """
 
-    name = "cut"
     n_directions: int = 6
 
     _parameter_constraints: ClassVar[dict] = {

@@ -12,8 +12,6 @@ from ..._compat import Interval
 from ._signs import best_polished, round_directions
 from ._top_down import TopDownBuilder, leading_vectors
 
-__all__ = ["DiffracSplit"]
-
 
 class DiffracSplit(TopDownBuilder):
     r"""Top-down bisection by the semidefinite relaxation of the cut ("diff").
@@ -56,7 +54,6 @@ class DiffracSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
-    name = "diff"
     max_rank: int = 16
     polish: bool = True
 

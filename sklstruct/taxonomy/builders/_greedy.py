@@ -11,8 +11,6 @@ from ..._checks import check_memory
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
 
-__all__ = ["GreedyMerge"]
-
 _BLOCK = 1024
 
 
@@ -57,7 +55,6 @@ class GreedyMerge(ProximityBuilder):
     [[0], [[1], [2]]]
     """
 
-    name = "obyo"
     n_rounds: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {

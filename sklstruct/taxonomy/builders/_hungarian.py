@@ -15,8 +15,6 @@ from ..._parallel import interruptible
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, parents_of_merges
 
-__all__ = ["HungarianMerge"]
-
 
 class HungarianMerge(ProximityBuilder):
     r"""Bottom-up, all pairs of a level at once ("hung").
@@ -66,7 +64,6 @@ class HungarianMerge(ProximityBuilder):
     10
     """
 
-    name = "hung"
     dummy_fraction: float = 0.1
     dummy_cost: float = 0.0
     n_rounds: int | None = None

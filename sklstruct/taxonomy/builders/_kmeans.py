@@ -16,8 +16,6 @@ from .._directions import class_means
 from ._class_means import ClassMeansBuilder
 from ._top_down import leading_vectors, sides, split_top_down
 
-__all__ = ["KMeansSplit"]
-
 
 class KMeansSplit(ClassMeansBuilder):
     r"""Bisecting 2-means of the class means ("kmeans").
@@ -77,7 +75,6 @@ class KMeansSplit(ClassMeansBuilder):
     [[0], [[1], [2]]]
     """
 
-    name = "kmeans"
     balanced: bool = False
     spherical: bool = False
     n_init: int = 4

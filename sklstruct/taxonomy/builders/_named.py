@@ -1,22 +1,37 @@
-# ruff: noqa: F403
-"""Builders by name: one line each."""
+"""Builders by the names that the parameter `taxonomy` of estimators takes."""
 
 from ._base import TaxonomyBuilder
-from ._confusion import *
-from ._cut import *
-from ._diffrac import *
-from ._greedy import *
-from ._hungarian import *
-from ._kmeans import *
-from ._random import *
-from ._spectral import *
-from ._ward import *
+from ._confusion import ConfusionSplit
+from ._cut import CutSplit
+from ._diffrac import DiffracSplit
+from ._greedy import GreedyMerge
+from ._hungarian import HungarianMerge
+from ._kmeans import KMeansSplit
+from ._random import RandomSplit
+from ._spectral import SpectralSplit
+from ._ward import WardMerge
 
-_BUILDERS = [
-    found
-    for found in vars().copy().values()
-    if isinstance(found, type) and issubclass(found, TaxonomyBuilder) and found.name
+TAXONOMY_BUILDERS: dict[str, type[TaxonomyBuilder]] = {
+    "conf": ConfusionSplit,
+    "cut": CutSplit,
+    "diff": DiffracSplit,
+    "obyo": GreedyMerge,
+    "hung": HungarianMerge,
+    "kmeans": KMeansSplit,
+    "rand": RandomSplit,
+    "spec": SpectralSplit,
+    "ward": WardMerge,
+}
+
+__all__ = [
+    "TAXONOMY_BUILDERS",
+    "ConfusionSplit",
+    "CutSplit",
+    "DiffracSplit",
+    "GreedyMerge",
+    "HungarianMerge",
+    "KMeansSplit",
+    "RandomSplit",
+    "SpectralSplit",
+    "WardMerge",
 ]
-TAXONOMY_BUILDERS = {builder.name: builder for builder in _BUILDERS}
-
-__all__ = ["TAXONOMY_BUILDERS", *(builder.__name__ for builder in _BUILDERS)]

@@ -9,8 +9,6 @@ from numpy.random import RandomState
 from ._base import TaxonomyBuilder
 from ._top_down import split_top_down
 
-__all__ = ["RandomSplit"]
-
 
 class RandomSplit(TaxonomyBuilder):
     """Balanced random bisection ("rand"): the control.
@@ -35,7 +33,6 @@ class RandomSplit(TaxonomyBuilder):
     (3, 15)
     """
 
-    name = "rand"
     random_state: int | RandomState | None = None
 
     _parameter_constraints: ClassVar[dict] = {

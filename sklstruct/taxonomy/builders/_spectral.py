@@ -12,8 +12,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from ..._compat import StrOptions
 from ._top_down import TopDownBuilder, leading_vectors
 
-__all__ = ["SpectralSplit"]
-
 # Up to here Q is made and decomposed: 32 MB.
 _DENSE = 2048
 # Relative difference of entries of an eigenvector that may be rounding.
@@ -76,7 +74,6 @@ class SpectralSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
-    name = "spec"
     threshold: str = "zero"
 
     _parameter_constraints: ClassVar[dict] = {

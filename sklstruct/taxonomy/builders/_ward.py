@@ -11,8 +11,6 @@ from ..._checks import check_memory
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
 from ._class_means import ClassMeansBuilder
 
-__all__ = ["WardMerge"]
-
 
 class WardMerge(ClassMeansBuilder):
     """Ward's agglomerative clustering of the class means ("ward").
@@ -57,7 +55,6 @@ class WardMerge(ClassMeansBuilder):
     [[0], [[1], [2]]]
     """
 
-    name = "ward"
     n_rounds: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {
