@@ -62,8 +62,8 @@ def load_sparse_classes(
 
     ValueError
         No path; a line that is no sample, or whose features do not rise; samples with
-        several labels (`Notes`); fewer columns than features; sizes in the first line
-        that are not those of the file.
+        several labels (`Notes`); an integer label beyond 2^53 - 1; fewer columns than
+        features; sizes in the first line that are not those of the file.
 
     See Also
     --------
@@ -129,6 +129,14 @@ def load_sparse_classes(
             f"n_features={n_features}, but the files have {found} features"
         )
     integers = all((y == np.rint(y)).all() for _, y, _ in read)
+    for path, (_, y, _) in zip(paths, read):
+        # They are read as float64, which merges larger integers.
+        large = np.flatnonzero(np.abs(y) >= 2.0**53)
+        if large.size:
+            raise ValueError(
+                f"{path} has a label beyond 2^53 - 1, first in sample {large[0] + 1}, "
+                "and such labels may be merged; number the classes"
+            )
     parts = []
     for X, y, _ in read:
         X = sp.csr_matrix((X.data, X.indices, X.indptr), (y.size, int(n_features)))

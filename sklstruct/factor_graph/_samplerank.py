@@ -78,8 +78,9 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
     ----------
     loss : {"hamming"} or callable, default="hamming"
         :math:`\ell`: "hamming" is the number of wrong variables. A callable
-        ``loss(y_true, y, graph) -> float`` gets the values as arrays, and sends the
-        learning through Python, at a hundredth of the speed or less.
+        ``loss(y_true, y, graph) -> float`` gets the values as arrays and returns a
+        finite number of at least 0. Learning then runs in Python, at a hundredth of
+        the speed or less.
 
     step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
         The move along :math:`\delta`:
@@ -320,6 +321,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         ValueError
             If features differ in number between instances, a label is no candidate
             or y has a forbidden pair; the message names the instance and the variable.
+            If `loss` or `proposal` returns anything else than is said above.
         FloatingPointError
             If the weights overflow.
         """

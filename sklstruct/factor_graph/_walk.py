@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -78,31 +79,36 @@ class PythonWalk:
             return float((state[part] != self.truth[part]).sum())
         graph = self.graphs[self.i]
         value = self.loss(self.values[self.i], graph.decode(state[part]), graph)
-        value = float(value)
-        if not math.isfinite(value):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0.0 <= number < math.inf:
             raise ValueError(
-                f"loss must be a finite number, got {value} for X[{self.i}]"
+                "loss must return a finite number of at least 0, got "
+                f"{value!r:.60} for X[{self.i}]"
             )
-        return value
+        return number
 
     def ask(self) -> list[tuple[int, int]]:
         """A proposal of the user's function, checked."""
         graph = self.graphs[self.i]
         now = self.state[self.first : self.end].copy()
-        moves = list(self.proposal(graph, now, self.rng))
-        for move in moves:
-            try:
-                v, a = (int(x) for x in move)
-            except (TypeError, ValueError) as exc:
-                raise ValueError(
-                    "proposal must yield pairs (variable, position in its candidates), "
-                    f"got {move!r}"
-                ) from exc
+        given = self.proposal(graph, now, self.rng)
+        moves = list(given) if isinstance(given, Iterable) else [given]
+        try:
+            moves = [(index(v), index(a)) for v, a in moves]
+        except (TypeError, ValueError) as exc:
+            raise ValueError(
+                "proposal must return pairs of integers (variable, position in its "
+                f"candidates), got {given!r:.60} for X[{self.i}]"
+            ) from exc
+        for v, a in moves:
             if not (0 <= v < graph.n_variables and 0 <= a < len(graph.candidates[v])):
                 raise ValueError(
                     f"proposal: X[{self.i}] has no variable {v} with a candidate {a}"
                 )
-        return [(int(v), int(a)) for v, a in moves]
+        return moves
 
     def moved(self, moves: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
         new = self.state.copy()

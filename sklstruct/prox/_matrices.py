@@ -6,16 +6,35 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from .._parallel import interruptible
 from ._arguments import check_number, check_vector
+
+# m n min(m, n) from which a decomposition takes a tenth of a second or more.
+_LONG = 1e8
 
 
 def _decompose(v):
-    try:
-        return linalg.svd(v, full_matrices=False, check_finite=False)
-    except linalg.LinAlgError:  # the divide and conquer method may fail to converge
+    try:  # NumPy's call releases the GIL, SciPy's does not
+        return np.linalg.svd(v, full_matrices=False)
+    except np.linalg.LinAlgError:  # divide and conquer may fail to converge
         return linalg.svd(
             v, full_matrices=False, check_finite=False, lapack_driver="gesvd"
         )
+
+
+def _shrink(v, kappa):
+    """v with kappa taken off its singular values, down to 0."""
+    left, sigma, right = _decompose(v)
+    sigma = np.maximum(sigma - kappa, 0.0)
+    rank = int(np.count_nonzero(sigma))
+    return (left[:, :rank] * sigma[:rank]) @ right[:rank]
+
+
+def _call(function, v, *arguments):
+    """function(v, *arguments), which Ctrl-C can interrupt where it takes long."""
+    if v.size * min(v.shape) < _LONG:
+        return function(v, *arguments)
+    return interruptible(function, v, *arguments)
 
 
 def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
@@ -65,10 +84,7 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
     unit = np.abs(w).max(initial=0.0)
     if unit == 0:
         return w.astype(dtype, copy=False)
-    left, sigma, right = _decompose(w / unit)
-    sigma = np.maximum(sigma - kappa / unit, 0.0)
-    rank = int(np.count_nonzero(sigma))
-    out = unit * ((left[:, :rank] * sigma[:rank]) @ right[:rank])
+    out = unit * _call(_shrink, w / unit, kappa / unit)
     return out.astype(dtype, copy=False)
 
 
@@ -93,4 +109,4 @@ def norm_trace(v: ArrayLike) -> float:
     """
     v = check_vector(v, ndim=2)[0]
     unit = np.abs(v).max(initial=0.0)
-    return float(unit * _decompose(v / unit)[1].sum()) if unit else 0.0
+    return float(unit * _call(_decompose, v / unit)[1].sum()) if unit else 0.0

@@ -52,6 +52,17 @@ def test_files_get_the_same_columns(tmp_path):
         load_sparse_classes(tmp_path / "a", zero_based=True, n_features=3)
 
 
+@pytest.mark.parametrize("label", [2**53 + 1, 2**53, -(2**53) - 1, 2**63 - 1, 10**25])
+def test_labels_that_float64_cannot_tell_apart(tmp_path, label):
+    path = tmp_path / "set.txt"
+    path.write_text(f"{2**53 - 1} 1:1\n{-(2**53) + 1} 2:1\n")
+    [(_, y)] = load_sparse_classes(path)
+    assert y.tolist() == [2**53 - 1, -(2**53) + 1]
+    path.write_text(f"5 1:1\n{label} 1:1\n")
+    with pytest.raises(ValueError, match=r"set\.txt has a label beyond .* sample 2"):
+        load_sparse_classes(path)
+
+
 def test_a_line_of_sizes(tmp_path):
     path = tmp_path / "repository.txt"
     path.write_text("3 10 4\n2 1:0.5 3:1\n0 4:1\n3\n")

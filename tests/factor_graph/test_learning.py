@@ -305,6 +305,20 @@ def test_a_proposal_can_move_variables_that_constraints_tie_together():
     assert moving.fit(X, y).score(X, y) == 1.0
 
 
+@pytest.mark.parametrize(
+    "wrong", [None, 1, [1], [(0, 1, 2)], [(0, "a")], [(0.5, 1)], ["ab"], {0: 1}]
+)
+def test_what_a_proposal_gets_wrong(wrong):
+    X = [chain_graph([0, 1], np.ones((3, 1)))]
+    model = SampleRankClassifier(proposal=lambda graph, state, rng: wrong)
+    with pytest.raises(ValueError, match=r"proposal must return pairs .* for X\[0\]"):
+        model.fit(X, [[0, 1, 0]])
+    for outside in ([(3, 0)], [(-1, 0)], [(0, 2)]):
+        model.set_params(proposal=lambda graph, state, rng, o=outside: o)
+        with pytest.raises(ValueError, match=r"proposal: X\[0\] has no variable"):
+            model.fit(X, [[0, 1, 0]])
+
+
 def test_another_loss_teaches_something_else():
     """A loss that only counts the first variable leaves the second one's weights 0."""
     rng = np.random.default_rng(0)
@@ -321,8 +335,9 @@ def test_another_loss_teaches_something_else():
         lambda t, p, graph: float(t[0] != p[0]), random_state=0
     ).fit(X, labels)
     assert model.coef_[:2].all() and model.coef_[2] == 0
-    with pytest.raises(ValueError, match=r"loss must be a finite number.*X\["):
-        SampleRankClassifier(lambda t, p, graph: np.nan).fit(X, labels)
+    for wrong in (np.nan, np.inf, -1.0, None, "x", np.zeros(2), 1j):
+        with pytest.raises(ValueError, match=r"loss must return .*got .* for X\["):
+            SampleRankClassifier(lambda t, p, graph, wrong=wrong: wrong).fit(X, labels)
 
 
 def noisy_chains(seed, n=40, length=20):

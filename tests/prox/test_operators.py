@@ -1,5 +1,6 @@
 """Operators without a tree of entries: optimality, invariants, peers, bad input."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -308,6 +309,38 @@ def test_trace_is_optimal(shape):
         assert ((v - w) * w).sum() == pytest.approx(kappa * prox.norm_trace(w))
     assert not w.any()
     assert prox.prox_trace(np.zeros((0, 3)), 1.0).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda v: prox.prox_trace(v, 1.0), prox.norm_trace]
+)
+def test_interrupt_of_a_decomposition(interrupt, function, monkeypatch):
+    svd = np.linalg.svd
+
+    def interrupted(*args, **kwargs):
+        interrupt()
+        return svd(*args, **kwargs)
+
+    monkeypatch.setattr(np.linalg, "svd", interrupted)
+    # A decomposition of this size takes many times as long as the signal.
+    v = np.random.default_rng(0).normal(size=(1500, 1500))
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        function(v)
+    [thread] = set(threading.enumerate()) - before  # it has not ended yet
+    thread.join(timeout=100)
+
+
+def test_trace_of_a_large_matrix():
+    # Large enough for a thread of its own.
+    v = np.random.default_rng(0).normal(size=(700, 600))
+    w = prox.prox_trace(v, 40.0)
+    sigma = np.linalg.svd(v, compute_uv=False)
+    shrunk = np.maximum(sigma - 40.0, 0)
+    assert_allclose(np.linalg.svd(w, compute_uv=False), shrunk, atol=1e-10)
+    assert prox.norm_trace(v) == pytest.approx(sigma.sum())
+    # The optimum: v - w is a subgradient of 40 times the norm at w.
+    assert ((v - w) * w).sum() == pytest.approx(40.0 * shrunk.sum())
 
 
 # ------------------------------------------------------- all of them together
