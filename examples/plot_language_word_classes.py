@@ -37,14 +37,14 @@ for c in range(clustering.n_clusters_):
 
 ahead = ExchangeClustering(n_clusters=40).fit(sentences)
 for word in ("the", "is", "method", "must", "of"):
-    (c,) = ahead.predict([word])
+    (c,) = ahead.classes_of([word])
     members = ahead.symbols_[ahead.labels_ == c]
     print(word, "→", *sorted(members, key=lambda w: -count[w])[:12])
 
 # %%
 # A word that the clustering never saw is in a class of its own:
 
-print(ahead.predict(["method", "aardvark"]))
+print(ahead.classes_of(["method", "aardvark"]))
 
 # %%
 # Nearest words

@@ -193,7 +193,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         "ngram_half_life": _HALF_LIFE,
         "class_half_life": _HALF_LIFE,
         "word_classes": [
-            HasMethods(["fit", "predict"]),
+            HasMethods(["fit", "classes_of"]),
             Interval(numbers.Integral, 1, None, closed="left"),
             StrOptions({"base"}),
             None,
@@ -395,7 +395,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                     "clustering or a number, or a base with a FactoredLM"
                 )
         else:
-            labels = np.asarray(self._clustering.predict(self.vocabulary_))
+            labels = np.asarray(self._clustering.classes_of(self.vocabulary_))
         # Without gaps: unseen words are a class like the others.
         return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)
 

@@ -158,10 +158,10 @@ class FactoredLM(ModelClassifier):
     taxonomy : clusterer, array-like, mapping or Taxonomy, default=None
         The classes of words.
 
-        - a clusterer of words with `fit` and `predict`, such as
+        - a clusterer of words with `fit` and `classes_of`, such as
           `sklstruct.word_classes.ExchangeClustering`; a clone is fitted to X and y.
           Inside a `sklearn.frozen.FrozenEstimator` it is not fitted again. Words that
-          it does not know get the class that its `predict` gives them;
+          it does not know get the class that its `classes_of` gives;
         - a list of such clusterers, from coarse to fine;
         - array-like of int of shape (n_classes,): the class of each of ``classes_``;
         - a mapping from words to classes, a `sklstruct.taxonomy.Taxonomy`, or another
@@ -310,7 +310,7 @@ class FactoredLM(ModelClassifier):
         clusterers = _clusterers(taxonomy)
         if clusterers and all(isinstance(c, FrozenEstimator) for c in clusterers):
             # They were fitted to words, and know no ids.
-            columns = [np.asarray(c.predict(labels.classes)) for c in clusterers]
+            columns = [np.asarray(c.classes_of(labels.classes)) for c in clusterers]
             settings["taxonomy"] = _nested(columns, np.arange(labels.n_classes))
         elif _of_labels(taxonomy):
             tree = as_taxonomy(taxonomy, labels.classes)
@@ -327,7 +327,7 @@ class FactoredLM(ModelClassifier):
 def _clusterers(taxonomy):
     """The clusterers of the parameter, an empty list where it is something else."""
     items = taxonomy if isinstance(taxonomy, list) else [taxonomy]
-    if items and all(hasattr(item, "predict") for item in items):
+    if items and all(hasattr(item, "classes_of") for item in items):
         return items
     return []
 
@@ -356,7 +356,7 @@ def group_words(taxonomy: Any, X: Any, y: np.ndarray, classes: np.ndarray) -> Ta
         for clusterer in clusterers:
             if not isinstance(clusterer, FrozenEstimator):
                 clusterer = clone(clusterer).fit(X, y)
-            columns.append(np.asarray(clusterer.predict(classes)))
+            columns.append(np.asarray(clusterer.classes_of(classes)))
         return _nested(columns, classes)
     if not _of_labels(taxonomy):
         labels = np.asarray(taxonomy)
@@ -377,7 +377,7 @@ def _nested(columns, classes):
     for labels in columns:
         if labels.shape != classes.shape:
             raise ValueError(
-                f"taxonomy: predict of the clusterer gave shape {labels.shape} for "
+                f"taxonomy: classes_of of the clusterer gave shape {labels.shape} for "
                 f"{classes.size} symbols"
             )
         found, label = np.unique(labels, return_inverse=True)

@@ -95,7 +95,7 @@ def class_taxonomy(
         clustering, X, y, offsets, reset=False
     )
     counts = count_features(windows, target, offsets, symbols.size, n_targets)
-    label = clustering.predict(symbols)
+    label = clustering.classes_of(symbols)
     used = (label >= 0) & (label < clustering.n_clusters_)
     used &= np.diff(counts.indptr) > 0
     if not used.any():

@@ -19,7 +19,7 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
     """Base of the clusterings of symbols.
 
     A subclass has a parameter `padding`, and its `fit` sets ``symbols_``, ``labels_``
-    and ``n_clusters_``. Anything with ``fit(X, y)``, ``predict(symbols)`` and
+    and ``n_clusters_``. Anything with ``fit(X, y)``, ``classes_of(symbols)`` and
     ``n_clusters_`` will do on the path of a `ContextRefiner`.
     """
 
@@ -27,24 +27,31 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn which symbols there are and the class of each."""
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def classes_of(self, symbols: ArrayLike) -> np.ndarray:
         """The class of each symbol.
 
         Parameters
         ----------
-        X : array-like of any shape
-            Symbols.
+        symbols : array-like of any shape
+            Symbols, such as words.
 
         Returns
         -------
-        classes : int32 ndarray of the shape of X
+        classes : int32 ndarray of the shape of `symbols`
             0 ... ``n_clusters_ - 1``; ``n_clusters_``, a class of its own, for a symbol
             that was not seen in `fit`; -1 for a missing one (None, NaN, `padding`).
+
+        Raises
+        ------
+        TypeError
+            If `symbols` is no array, or one string.
         """
         check_is_fitted(self)
-        if not isinstance(X, Iterable) or isinstance(X, str):
-            raise TypeError(f"X must be an array of symbols, got {type(X).__name__}")
-        array = label_array(X)
+        if not isinstance(symbols, Iterable) or isinstance(symbols, str):
+            raise TypeError(
+                f"symbols must be an array of symbols, got {type(symbols).__name__}"
+            )
+        array = label_array(symbols)
         if array.dtype == object and array.size == 0:
             return np.empty(array.shape, dtype=np.int32)
         flat = array.reshape(-1)

@@ -84,8 +84,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         The class of each. Classes are numbered from the most frequent to the least.
 
     n_clusters_ : int
-        Number of classes. It is also what `predict` gives to words that were not seen
-        in `fit`: a class of their own.
+        Number of classes. It is also the class that `classes_of` gives to words that
+        were not seen in `fit`.
 
     objective_ : float
         :math:`\ell`, in nats.
@@ -130,7 +130,7 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
     a one
     cat dog
     ran sat
-    >>> clustering.predict(["dog", "cow"]).tolist()
+    >>> clustering.classes_of(["dog", "cow"]).tolist()
     [1, 3]
     """
 

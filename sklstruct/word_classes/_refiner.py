@@ -62,7 +62,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
           ``cn(p)`` its class in ``ExchangeClustering(n)``;
         - a list of pairs: the map is ``"word"``, a number of classes (of an
           `ExchangeClustering`), or a clustering, which is cloned: an estimator with
-          ``fit(X, y)``, ``predict(symbols)`` and ``n_clusters_``. A
+          ``fit(X, y)``, ``classes_of(symbols)`` and ``n_clusters_``. A
           :class:`~sklearn.frozen.FrozenEstimator` around a fitted one is used as it is.
 
         Position 1 is the newest word. Clusterings with the same parameters are fitted
@@ -227,7 +227,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             elif (
                 not isinstance(what, str | type)
                 and hasattr(what, "fit")
-                and hasattr(what, "predict")
+                and hasattr(what, "classes_of")
             ):
                 what = clone(what)
                 if "padding" in what.get_params(deep=False):
@@ -236,7 +236,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             else:
                 raise ValueError(
                     f"path[{i}] must begin with 'word', a number of classes or a "
-                    f"clustering with fit and predict, got {what!r}"
+                    f"clustering with fit and classes_of, got {what!r}"
                 )
             if (key, position) in seen:
                 raise ValueError(
@@ -260,10 +260,10 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
     def _table(self, clustering, symbols, n_known, first):
         """(id of each known symbol, number of ids) of one clustering."""
         size = int(clustering.n_clusters_) + 1  # one for unseen words
-        label = np.asarray(clustering.predict(symbols))
+        label = np.asarray(clustering.classes_of(symbols))
         if label.shape != symbols.shape or label.dtype.kind not in "iu":
             raise ValueError(
-                f"path: predict of {type(clustering).__name__} must give an integer "
+                f"path: classes_of of {type(clustering).__name__} must give an integer "
                 "for each word"
             )
         if label.size and not (-1 <= label.min() and label.max() < size):
@@ -457,9 +457,9 @@ class _NamedClustering(BaseEstimator):
     def n_clusters_(self):
         return self.clustering.n_clusters_
 
-    def predict(self, X):
-        ids = np.asarray(X)
-        labels = np.append(self.clustering.predict(self.names), -1)
+    def classes_of(self, symbols):
+        ids = np.asarray(symbols)
+        labels = np.append(self.clustering.classes_of(self.names), -1)
         return labels[np.where((ids >= 0) & (ids < labels.size - 1), ids, -1)]
 
 

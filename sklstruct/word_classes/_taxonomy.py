@@ -59,8 +59,8 @@ class TaxonomyClustering(WordClustering):
         The class of each, in the order of the nodes.
 
     n_clusters_ : int
-        Number of classes. It is also what `predict` gives to words that the taxonomy
-        does not have: a class of their own.
+        Number of classes. It is also the class that `classes_of` gives to words that
+        the taxonomy does not have.
 
     taxonomy_ : Taxonomy
         The tree, not cut.
@@ -78,7 +78,7 @@ class TaxonomyClustering(WordClustering):
     >>> tree = Taxonomy.from_nested([["cat", "dog"], [["car"], ["bus", "tram"]]])
     >>> for depth in (1, 2):
     ...     clustering = TaxonomyClustering(tree, depth=depth).fit(["a cat", "a car"])
-    ...     print(clustering.predict(["cat", "dog", "car", "bus", "tram", "pear"]))
+    ...     print(clustering.classes_of(["cat", "dog", "car", "bus", "tram", "pear"]))
     [0 0 1 1 1 2]
     [0 0 1 2 2 3]
     """

@@ -321,7 +321,7 @@ def test_long_streams_with_a_short_memory_stay_small():
 def test_classes_that_were_fitted_before():
     clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(TRAIN)
     model = cached(word_classes=FrozenEstimator(clustering))
-    labels = clustering.predict(model.vocabulary_)
+    labels = clustering.classes_of(model.vocabulary_)
     for a, b in zip(labels, model.class_of_):
         same = labels == a
         assert np.unique(model.class_of_[same]).tolist() == [b]

@@ -126,7 +126,7 @@ def test_forms_of_the_taxonomy_agree(data):
             self.fitted_ = True
             return self
 
-        def predict(self, X):
+        def classes_of(self, X):
             assert self.fitted_
             return np.asarray(X) % 3
 
@@ -158,7 +158,7 @@ def test_clusterers_nest(data):
         def fit(self, X, y=None):
             return self
 
-        def predict(self, X):
+        def classes_of(self, X):
             return np.asarray(X) // self.n
 
     model = FactoredLM([Over(6), Over(4)], smoother()).fit(*data)
@@ -289,7 +289,7 @@ def test_fitted_clusterings_know_the_words_of_a_language_model():
     model = LanguageModel(fitted, max_depth=2).fit(SENTENCES)
     names = model.vocabulary_
     for leaf in model.estimator_.taxonomy_.to_nested():
-        assert len({*clustering.predict(names[leaf]).tolist()}) == 1
+        assert len({*clustering.classes_of(names[leaf]).tolist()}) == 1
     again = LanguageModel(FactoredLM(clustering), max_depth=2).fit(SENTENCES)
     assert again.perplexity(SENTENCES) < 4
 

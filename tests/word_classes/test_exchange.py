@@ -92,7 +92,7 @@ def test_hidden_classes_are_found():
         for j in rng.integers(3, size=800)
     ]
     clustering = ExchangeClustering(3).fit(text)
-    classes = [set(clustering.predict(kind).tolist()) for kind in kinds]
+    classes = [set(clustering.classes_of(kind).tolist()) for kind in kinds]
     assert all(len(c) == 1 for c in classes) and len(set.union(*classes)) == 3
 
 
@@ -112,26 +112,28 @@ def test_deterministic_and_numbered_by_frequency():
     assert np.array_equal(r[0], r[1]) and not np.array_equal(r[0], r[2])
 
 
-def test_predict():
+def test_classes_of():
     clustering = ExchangeClustering(2).fit([["a", "b", "a", "c"]] * 3)
-    known = clustering.predict(clustering.symbols_)
+    known = clustering.classes_of(clustering.symbols_)
     assert np.array_equal(known, clustering.labels_)
-    out = clustering.predict(np.array([["a", None], ["new", "b"]], dtype=object))
-    a, b = clustering.predict(["a", "b"])
+    out = clustering.classes_of(np.array([["a", None], ["new", "b"]], dtype=object))
+    a, b = clustering.classes_of(["a", "b"])
     assert out.tolist() == [[a, -1], [2, b]] and out.dtype == np.int32
     ids = ExchangeClustering(2, offsets=(1,), padding=-1).fit(
         np.array([[0], [1], [2]]), [1, 2, 0]
     )
-    assert ids.predict([-1, 7]).tolist() == [-1, 2]
+    assert ids.classes_of([-1, 7]).tolist() == [-1, 2]
     again = pickle.loads(pickle.dumps(clustering))
-    assert np.array_equal(again.predict(["a", "zz"]), clustering.predict(["a", "zz"]))
-    assert clustering.predict([]).shape == (0,)
+    assert np.array_equal(
+        again.classes_of(["a", "zz"]), clustering.classes_of(["a", "zz"])
+    )
+    assert clustering.classes_of([]).shape == (0,)
 
 
 def test_numbers_as_words():
     clustering = ExchangeClustering(2).fit([[1, 2, 1, 3], [3, 1]])
     assert clustering.symbols_.tolist() == [1, 2, 3]
-    assert clustering.predict([2, 9]).tolist()[1] == 2
+    assert clustering.classes_of([2, 9]).tolist()[1] == 2
 
 
 @pytest.mark.parametrize(
@@ -166,8 +168,8 @@ def test_bad_input(params, X, y, message):
 def test_bad_types():
     with pytest.raises(TypeError, match="not one string"):
         ExchangeClustering(1).fit("a b c")
-    with pytest.raises(TypeError, match="X must be an array of symbols"):
-        ExchangeClustering(1).fit(["a b c"]).predict(None)
+    with pytest.raises(TypeError, match="symbols must be an array of symbols"):
+        ExchangeClustering(1).fit(["a b c"]).classes_of(None)
     with pytest.raises(TypeError, match="y: with a negative offset"):
         ExchangeClustering(1, offsets=(-1, 1)).fit(np.array([["a"], ["b"]]), [1, 2])
     # Targets that are only features may be of another kind.

@@ -50,7 +50,7 @@ def refine_by_hand(refiner, X):
                 at = refiner.symbols_.tolist().index(word) if word in known else -1
                 line.append(at)
             else:
-                label = int(refiner.clusterings_[c].predict([word])[0])
+                label = int(refiner.clusterings_[c].classes_of([word])[0])
                 line.append(refiner.symbols_.size + sum(sizes[:c]) + label)
         out.append(line[::-1])
     return np.array(out)
@@ -183,7 +183,7 @@ class Bad(BaseEstimator):
         self.n_clusters_ = 2
         return self
 
-    def predict(self, X):
+    def classes_of(self, X):
         return np.full(np.shape(X), 3)
 
 
@@ -263,8 +263,8 @@ def test_a_clustering_that_was_fitted_before():
     assert len(refiner.clusterings_) == 1 and refiner.clusterings_[0].n_clusters_ == 4
     words = lm.predictor.encoder.labels.symbols
     assert np.array_equal(
-        refiner.clusterings_[0].predict(np.arange(words.size)),
-        clustering.predict(words),
+        refiner.clusterings_[0].classes_of(np.arange(words.size)),
+        clustering.classes_of(words),
     )
     assert np.isfinite(lm.perplexity(TEXT))
     assert pickle.loads(pickle.dumps(lm)).perplexity(TEXT) == lm.perplexity(TEXT)

@@ -25,15 +25,15 @@ def test_levels_are_nested():
     text = following_text(0)
     cuts = [TaxonomyClustering(TREE, depth=d).fit(text) for d in (1, 2, 3)]
     words = TREE.classes
-    labels = [c.predict(words) for c in cuts]
+    labels = [c.classes_of(words) for c in cuts]
     assert [c.n_clusters_ for c in cuts] == [3, 4, 4]
     for coarse, fine in itertools.pairwise(labels):
         for c in np.unique(fine):
             assert np.unique(coarse[fine == c]).size == 1
     assert np.array_equal(labels[0], [0, 0, 1, 1, 1, 1, 2])
-    assert cuts[0].predict(["w6", "w7", None]).tolist() == [2, 3, -1]
+    assert cuts[0].classes_of(["w6", "w7", None]).tolist() == [2, 3, -1]
     again = pickle.loads(pickle.dumps(cuts[1]))
-    assert np.array_equal(again.predict(words), labels[1])
+    assert np.array_equal(again.classes_of(words), labels[1])
 
 
 def test_words_of_ids_in_a_language_model():
@@ -52,7 +52,7 @@ def test_words_of_ids_in_a_language_model():
         expected = TaxonomyClustering(TREE, depth=depth).fit(text)
         for word in ("w0", "w3", "w4", "w6"):
             mine, theirs = (
-                c.predict([a, b])
+                c.classes_of([a, b])
                 for c, a, b in (
                     (clustering, symbols.index(word), symbols.index("w2")),
                     (expected, word, "w2"),
@@ -60,7 +60,7 @@ def test_words_of_ids_in_a_language_model():
             )
             assert (mine[0] == mine[1]) == (theirs[0] == theirs[1])
         n = clustering.n_clusters_
-        assert clustering.predict([symbols.index("w7"), -1]).tolist() == [n, -1]
+        assert clustering.classes_of([symbols.index("w7"), -1]).tolist() == [n, -1]
     row = lm.predict_next("w1", 99)
     assert sum(p for _, p in row) == pytest.approx(1.0, abs=1e-12)
 
@@ -76,13 +76,13 @@ def test_learned_by_a_builder(offsets):
     ]
     builder = KMeansSplit(balanced=True, spherical=True, random_state=0)
     clustering = TaxonomyClustering(builder, offsets=offsets).fit(text)
-    classes = [set(clustering.predict(kind).tolist()) for kind in kinds]
+    classes = [set(clustering.classes_of(kind).tolist()) for kind in kinds]
     assert classes[0] | classes[1] == {0, 1} and not classes[0] & classes[1]
     assert clustering.taxonomy_.n_classes == 20
     ids = np.arange(20)
     named = TaxonomyClustering("kmeans", offsets=(1,), padding=-1)
     named.fit(ids[:, None], (ids + 1) % 20)
-    assert named.predict(ids).max() == 1
+    assert named.classes_of(ids).max() == 1
 
 
 def test_merges_lose_the_least():
@@ -93,7 +93,7 @@ def test_merges_lose_the_least():
     assert tree.n_leaves == 6 and tree.n_nodes == 11
     counts = word_neighbours(text, (1, 2))
     words = sorted(counts)
-    groups = dict(zip(words, clustering.predict(words).tolist()))
+    groups = dict(zip(words, clustering.classes_of(words).tolist()))
     sets = {
         frozenset(tree.classes[tree.classes_below(v)].tolist())
         for v in range(tree.n_nodes)
