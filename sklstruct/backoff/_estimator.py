@@ -108,6 +108,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     define `_fit_tree`.
     """
 
+    max_depth: int | None
+    padding: Any
+    classes: ArrayLike | None
+    classes_: np.ndarray
+    backoff_model_: BackoffModel
+
     # What is needed to fit on a shard of a tree: None where it cannot be done, else a
     # tuple with the names of the fitted attributes that have one entry a pair.
     _of_pairs: tuple[str, ...] | None = None

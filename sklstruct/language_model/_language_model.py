@@ -6,7 +6,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -921,6 +921,26 @@ class LanguageModel(
             )
             weight *= np.repeat(sample_weight, scored.length)
         return _mean(scored.log_prob, weight)
+
+    @overload
+    def perplexity(
+        self,
+        X: Iterable,
+        *,
+        include_end: bool = True,
+        include_unknown: bool = True,
+        return_counts: Literal[False] = False,
+    ) -> float: ...
+
+    @overload
+    def perplexity(
+        self,
+        X: Iterable,
+        *,
+        include_end: bool = True,
+        include_unknown: bool = True,
+        return_counts: Literal[True],
+    ) -> tuple[float, Bunch]: ...
 
     def perplexity(
         self,

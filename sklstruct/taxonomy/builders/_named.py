@@ -22,16 +22,3 @@ TAXONOMY_BUILDERS: dict[str, type[TaxonomyBuilder]] = {
     "spec": SpectralSplit,
     "ward": WardMerge,
 }
-
-__all__ = [
-    "TAXONOMY_BUILDERS",
-    "ConfusionSplit",
-    "CutSplit",
-    "DiffracSplit",
-    "GreedyMerge",
-    "HungarianMerge",
-    "KMeansSplit",
-    "RandomSplit",
-    "SpectralSplit",
-    "WardMerge",
-]

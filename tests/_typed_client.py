@@ -1,0 +1,101 @@
+"""A user's program over every public estimator, for type checkers: it is never run.
+
+tests/test_types.py lets mypy read it, as it is and with misspelt methods.
+"""
+
+from typing import Any, assert_type
+
+import numpy as np
+
+from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, SuffixTreeVectorizer
+from sklstruct.backoff import *
+from sklstruct.distributed import *
+from sklstruct.factor_graph import *
+from sklstruct.hierarchical import *
+from sklstruct.hmm import *
+from sklstruct.language_model import *
+from sklstruct.linear import *
+from sklstruct.loglinear import *
+from sklstruct.metrics import *
+from sklstruct.mixture import *
+from sklstruct.smoothing import *
+from sklstruct.taxonomy import *
+from sklstruct.word_classes import *
+
+
+def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    paths = SuffixTreeVectorizer(max_depth=2).fit_transform(X)
+    assert_type(KneserNeyLM(2, discount="single").fit(paths, y), KneserNeyLM)
+    assert_type(KneserNeyLM().fit(X, y).backoff_model_, BackoffModel)
+    AbsoluteDiscountLM(discount=0.5).fit(X, y).target_log_proba(X, y)
+    AdditiveLM(delta=0.5).partial_fit(X, y).predict(X)
+    JelinekMercerLM().fit(X, y).predict_proba(X)
+    KatzLM(k=3).fit(X, y).predict_log_proba(X)
+    PrunedKneserNeyLM(threshold=0.5).fit(X, y).score(X, y)
+    PrunedLM(WittenBellLM(), 1e-6).fit(X, y).score(X, y)
+    VariableOrderLM(lam=0.1).fit(X, y).score(X, y)
+    FactoredLM().fit(X, y).top_k(X, 3)
+    MixtureLM([("kn", KneserNeyLM())]).fit(X, y).predict_weights(X)
+    refiner = ContextRefiner([(ExchangeClustering(2), 1), ("word", 1)]).fit(X, y)
+    TaxonomyClustering("ward", depth=2).fit(X, y).predict(y)
+    clusterings: list[WordClustering] = [ExchangeClustering(3, offsets=(1,))]
+    model: ModelClassifier = MixtureLM([("kn", AdditiveLM())], weights=[1.0])
+    return model.fit(refiner.transform(X), clusterings[0].fit(X).predict(y)).predict(X)
+
+
+def loglinear(X: np.ndarray, y: np.ndarray) -> float:
+    penalties: list[Penalty] = [L1(), L2(), ElasticNet(0.5), TreeL2(), TreeLinf()]
+    solvers: list[Solver] = [DiagonalSolver(), FistaSolver(), TreeMetricSolver()]
+    solvers += [LBFGSSolver(memory=5), OWLQNSolver(), StochasticSolver(n_batches=5)]
+    solvers += [GISSolver(), IISSolver(), SCISSolver(), CoordinateDescentSolver()]
+    kept = Checkpoint("fit.zip", interval=30.0)
+    model = StructuredLogLinearLM(penalty=penalties[0], solver=solvers[0])
+    StructuredLogLinearLMCV(checkpoint=kept).fit(X, y).predict(X)
+    JointLogLinear(lam=0.1).fit(X, y).target_log_proba(X, y)
+    return assert_type(model, StructuredLogLinearLM).fit(X, y).score(X, y)
+
+
+def unigrams(y: np.ndarray) -> float:
+    AbsoluteDiscountUnigram(0.5).from_counts([3, 1, 0]).predict_proba(y)
+    AdditiveUnigram(delta=1.0).fit(y, y).target_log_proba(y, y)
+    GoodTuringUnigram(max_count=5).fit(y, y).predict(y)
+    GraphDiffusionUnigram("kernel").fit(y, y).predict_log_proba(y)
+    return GraphSpreadUnigram(spread=0.5).fit(y, y).score(y, y)
+
+
+def sentences(X: list[str]) -> float:
+    lm = LanguageModel(KneserNeyLM(), max_depth=2, min_count=2).fit(X)
+    assert_type(lm, LanguageModel)
+    assert_type(lm.perplexity(X), float)
+    assert_type(lm.partial_fit(X).backoff_model_, BackoffModel)
+    CacheLM(lm, max_order=3).fit([X]).perplexity([X])
+    decoder = NoisyChannelDecoder(lm, EditDistanceChannel(0.01)).fit([X])
+    decoder.decode([X])
+    NoisyChannelDecoder(lm, KeypadChannel()).fit([X]).predict_k([X], 3)
+    LikelihoodScorer("perplexity").score(lm, X, X)
+    return DaskLanguageModel(KneserNeyLM()).fit(X).perplexity(X)
+
+
+def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    leaves = HierarchicalClassifier("ward", regularization=GammaPrior(2, 1)).fit(X, y)
+    HierarchicalClassifier(regularization=PerNodeC()).fit(X, y).predict_top_k(X, 3)
+    HierarchicalClassifier(regularization=SingleC()).fit(X, y).decision_path(X)
+    PathClassifier(leaves).fit(X, y).predict_proba(X)
+    SenseClassifier(leaves, n_senses=2).fit(X, y).predict(X)
+    builders: list[TaxonomyBuilder] = [ConfusionSplit(n_folds=3), CutSplit(rank=5)]
+    builders += [DiffracSplit(max_rank=4), GreedyMerge(n_rounds=2), HungarianMerge()]
+    builders += [KMeansSplit(balanced=True), RandomSplit(random_state=0)]
+    builders += [SpectralSplit(), WardMerge(whiten=True), GivenTaxonomy({"a": ["b"]})]
+    assert_type(RefinedTaxonomy("ward", "cut").build(X, y), Taxonomy)
+    assert_type(builders[0].build(X, y), Taxonomy)
+    return DualLinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
+
+
+def sequences(X: list[list[str]], Y: list[list[str]], graphs: list[FactorGraph]) -> Any:
+    hmm = HighOrderHMM(order=2, emission=SuffixEmission(max_suffix=3)).fit(X, Y)
+    HighOrderHMM(emission=FrequencyEmission(floor=0.1)).fit(X, Y).predict_proba(X)
+    emission = ClassifierEmission(DualLinearClassifier())
+    HighOrderHMM(emission=emission).fit(X, Y).decode(X)
+    FactorGraphVectorizer().fit([{"a": 1.0}]).transform([{"a": 2.0}])
+    SampleRankClassifier(step="adagrad").fit(graphs, Y).predict_marginals(graphs)
+    return hmm.predict_k(X, 2)

@@ -1,0 +1,57 @@
+"""What mypy says of the package, and of a user's program over all of its estimators."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_estimators import public_estimators
+
+ROOT = Path(__file__).resolve().parents[1]
+CLIENT = Path(__file__).with_name("_typed_client.py")
+TREE = ast.parse(CLIENT.read_text(encoding="utf-8"))
+
+
+def mypy(file):
+    """The errors in a file, as lines, with the settings of pyproject.toml."""
+    pytest.importorskip("mypy", reason='mypy is missing: pip install ".[test]"')
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty"]
+    done = subprocess.run(
+        [*command, str(file)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert not done.stderr, done.stderr
+    return [line for line in done.stdout.splitlines() if ": error:" in line]
+
+
+def test_client_has_no_errors():
+    assert not mypy(CLIENT)
+
+
+def test_every_public_estimator_is_in_the_client():
+    used = {node.id for node in ast.walk(TREE) if isinstance(node, ast.Name)}
+    missing = sorted({e.__name__ for e in public_estimators()} - used)
+    assert not missing, (
+        f"add a line that calls {', '.join(missing)} to tests/_typed_client.py"
+    )
+
+
+def test_misspelt_methods_are_errors(tmp_path):
+    """Whatever the client calls a method of, a misspelt attribute of it is an error."""
+    text = CLIENT.read_text(encoding="utf-8").splitlines()
+    wrong = {}  # line of the statement -> lines with misspelt attributes
+    for statement in ast.walk(TREE):
+        if isinstance(statement, ast.stmt) and not hasattr(statement, "body"):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    line = f"    {ast.unparse(node.func.value)}.misspelt"
+                    wrong.setdefault(statement.lineno, []).append(line)
+    lines = []
+    for number, line in enumerate(text, 1):
+        lines += [*wrong.get(number, ()), line]
+    file = tmp_path / "client.py"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = {int(line.split(":")[1]) for line in mypy(file) if "misspelt" in line}
+    expected = {i for i, line in enumerate(lines, 1) if line.endswith(".misspelt")}
+    missed = [lines[i - 1].strip() for i in sorted(expected - found)]
+    assert len(expected) > 50 and not missed
