@@ -65,9 +65,10 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
 
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
-        bound, which can be stopped early with a certified gap. "auto": the lattice,
-        and refinement for sentences that pass `max_states`. Marginals and sums
-        always use the lattice.
+        bound, which can be stopped early with a certified gap. It is far slower
+        than the lattice where many positions have many candidates, and warns of it.
+        "auto": the lattice, and refinement for sentences that pass `max_states`.
+        Marginals and sums always use the lattice.
 
     tol : float, default=1e-9
         Refinement stops where the bound is within `tol` of the best path, at least 0.

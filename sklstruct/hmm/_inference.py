@@ -18,6 +18,9 @@ from ._lattice import LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
 from ._sequences import check_pairs, check_sequences, object_array
 
+# Sentences whose best path refinement finds easily need some hundreds.
+_MANY_REFINEMENTS = 1000
+
 
 class Decoding(NamedTuple):
     """Best paths of sequences, and what they cost.
@@ -108,6 +111,7 @@ class SequenceInference:
         return RefinementSolver(
             self._automaton, tol=self.tol, max_iter=self.max_iter,
             max_states=self.max_states,
+            warn_after=_MANY_REFINEMENTS if self.solver == "refine" else None,
         )  # fmt: skip
 
     def _map(self, function, sentences):

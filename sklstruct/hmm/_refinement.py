@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import check_memory
 from . import _refinement_fast as _fast
@@ -141,6 +143,10 @@ class RefinementSolver:
     batch_size : int, default=1
         Draws between two refinements.
 
+    warn_after : int or None, default=None
+        Number of refinements of one sentence after which decoding warns that the
+        lattice would be faster. None: never.
+
     Notes
     -----
     Where `max_iter` or `max_states` ends the decoding, `gap` of the result bounds
@@ -163,11 +169,12 @@ class RefinementSolver:
         start: str = "unigram",
         refine: str = "row",
         batch_size: int = 1,
+        warn_after: int | None = None,
     ):
         self.automaton = automaton
         self.tol, self.max_iter, self.max_states = tol, max_iter, max_states
         self.start, self.literal = start, refine == "literal"
-        self.batch_size = batch_size
+        self.batch_size, self.warn_after = batch_size, warn_after
         self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
 
     def _bound(self, c):
@@ -226,6 +233,15 @@ class RefinementSolver:
                 break
             if iteration >= self.max_iter or q.n_states >= self.max_states:
                 break
+            if iteration == self.warn_after:
+                warnings.warn(
+                    f"solver='refine': after {iteration} refinements of a sentence of "
+                    f"{c.length} positions with up to {c.width} candidates the gap is "
+                    f"{gap:.3g}; solver='auto' is faster wherever the lattice has at "
+                    "most max_states states, and a lower max_iter stops with this gap",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
             iteration += 1
             if not q.refine(q.path):  # every context of the path is exact
                 gap = 0.0

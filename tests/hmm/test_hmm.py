@@ -3,11 +3,13 @@
 import io
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from _hmm_problems import toy
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
@@ -593,6 +595,23 @@ def test_max_arpa(interpolate, tmp_path):
             read_max_arpa(io.BytesIO(text))
     with pytest.raises(ValueError):
         read_max_arpa(io.BytesIO(b"nothing"))
+
+
+def test_many_refinements_warn_of_the_faster_solver():
+    rng = np.random.default_rng(0)
+    y = [rng.integers(0, 10, 20).tolist() for _ in range(400)]
+    tagger = HighOrderHMM(5, solver="refine", max_iter=1001).fit(y, y)
+    x = [[None] * 15]  # every label is a candidate everywhere
+    with pytest.warns(ConvergenceWarning, match="refinements of .* solver='auto'"):
+        refined = tagger.decode(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tagger.set_params(max_iter=1000).decode(x)
+        exact = tagger.set_params(solver="auto").decode(x)
+        tagger.set_params(max_states=100, max_iter=1001).decode(x)
+    # The gap that is left is what it says.
+    assert refined.log_proba <= exact.log_proba + 1e-9
+    assert exact.log_proba <= refined.log_proba + refined.gap + 1e-9
 
 
 def test_lattice_display():
