@@ -337,7 +337,7 @@ def check_count(name: str, value: Any, least: int) -> int:
 
 def check_top_k(k: Any, n_classes: int) -> int:
     """A number of classes from 1 to all, as an int; ValueError for any other `k`."""
-    if isinstance(k, Integral) and not isinstance(k, bool) and 1 <= k <= n_classes:
+    if isinstance(k, Integral) and not isinstance(k, bool) and 1 <= int(k) <= n_classes:
         return int(k)
     raise ValueError(f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}")
 

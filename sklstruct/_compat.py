@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+import numpy as np
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -59,7 +60,7 @@ if MYPY:
         def __init_subclass__(
             cls, auto_wrap_output_keys: tuple[str, ...] | None = ("transform",)
         ) -> None: ...
-        def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any: ...
+        def fit_transform(self, X: Any, y: Any = None) -> Any: ...
         def set_output(self, *, transform: str | None = None) -> Self: ...
         def __sklearn_tags__(self) -> Any: ...
 
@@ -87,6 +88,10 @@ if MYPY:
     def with_callbacks(method: _F, /) -> _F: ...
     def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_F], _F]: ...
 
+    def column_or_1d(
+        y: Any, *, dtype: Any = None, input_name: str = "y", warn: bool = False
+    ) -> np.ndarray: ...
+
 else:
     from sklearn.base import (
         BaseEstimator,
@@ -98,6 +103,7 @@ else:
     )
     from sklearn.callback import CallbackSupportMixin, with_callbacks
     from sklearn.utils.metaestimators import _BaseComposition, available_if
+    from sklearn.utils.validation import column_or_1d
 
 __all__ = [
     "BaseEstimator",
@@ -118,6 +124,7 @@ __all__ = [
     "_fit_context",
     "_routing_enabled",
     "available_if",
+    "column_or_1d",
     "validate_params",
     "with_callbacks",
 ]

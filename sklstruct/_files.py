@@ -261,7 +261,7 @@ class _Source:
             # An OSError with a number comes from the file below.
             if isinstance(exc, OSError) and exc.errno is not None:
                 raise
-            reason = exc
+            reason: Exception = exc
         except Exception as exc:
             # Each module has an exception of its own, without a common base.
             if type(exc).__name__ not in ("LZMAError", "ZstdError"):

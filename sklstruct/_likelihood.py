@@ -12,15 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_sparse
-from ._compat import BaseEstimator
+from ._compat import column_or_1d
 from ._parallel import row_blocks, rows_per_block
 from .symbols._encoding import encode
 
 
-def innermost(estimator: BaseEstimator) -> BaseEstimator:
+def innermost(estimator: Any) -> Any:
     """The last estimator inside pipelines and searches."""
     while True:
         if isinstance(estimator, Pipeline):
@@ -31,7 +31,7 @@ def innermost(estimator: BaseEstimator) -> BaseEstimator:
             return estimator
 
 
-def last_step(estimator: BaseEstimator, X: Any) -> tuple[BaseEstimator, object]:
+def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     """The classifier inside pipelines and searches, and X as it receives it."""
     while True:
         if isinstance(estimator, Pipeline):
@@ -45,7 +45,7 @@ def last_step(estimator: BaseEstimator, X: Any) -> tuple[BaseEstimator, object]:
             return estimator, X
 
 
-def target_log_proba(estimator: BaseEstimator, X: Any, y: ArrayLike) -> np.ndarray:
+def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
     """Natural logarithm of P(y_i | x_i), NaN where y_i is not in ``classes_``.
 
     The estimator's own `target_log_proba` where it has one (pipelines and fitted

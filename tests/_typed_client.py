@@ -37,10 +37,10 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     FactoredLM().fit(X, y).top_k(X, 3)
     MixtureLM([("kn", KneserNeyLM())]).fit(X, y).predict_weights(X)
     refiner = ContextRefiner([(ExchangeClustering(2), 1), ("word", 1)]).fit(X, y)
-    TaxonomyClustering("ward", depth=2).fit(X, y).predict(y)
+    TaxonomyClustering("ward", depth=2).fit(X, y).classes_of(y)
     clusterings: list[WordClustering] = [ExchangeClustering(3, offsets=(1,))]
     model: ModelClassifier = MixtureLM([("kn", AdditiveLM())], weights=[1.0])
-    return model.fit(refiner.transform(X), clusterings[0].fit(X).predict(y)).predict(X)
+    return model.fit(refiner.transform(X), clusterings[0].fit(X).classes_of(y)).predict(X)
 
 
 def loglinear(X: np.ndarray, y: np.ndarray) -> float:

@@ -228,7 +228,7 @@ class Pairs:
         n_classes = max(pairs.n_classes for pairs, _, _ in parts)
         # The root has all classes, with the count 0 where no part has met them.
         merged = cls.of_arrays(
-            ContextTree([-1], [-1]),
+            ContextTree(np.array([-1]), np.array([-1])),
             np.array([0, n_classes], dtype=np.int32),
             np.arange(n_classes, dtype=np.int32),
             np.full(n_classes, -1, dtype=np.int32),
@@ -498,7 +498,7 @@ class Pairs:
             and self.tree == other.tree
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __sizeof__(self):
         # What a cluster plans with.

@@ -315,7 +315,7 @@ class ContextTree:
             tree.check_trie("merge")
         if len(trees) == 1:
             return trees[0], [np.arange(trees[0].n_nodes, dtype=np.int32)]
-        merged, *index = cls._merge_two(*trees[:2], empty, scratch)
+        merged, *index = cls._merge_two(trees[0], trees[1], empty, scratch)
         for tree in trees[2:]:
             merged, moved, own = cls._merge_two(merged, tree, empty, scratch)
             index = [*(moved[i] for i in index), own]
@@ -629,7 +629,7 @@ class ContextTree:
             and np.array_equal(self.spans(), other.spans())
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
         return {**self.__dict__, "_cache": {}}

@@ -188,7 +188,8 @@ def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
                         f"the file begins with {name}; save it as UTF-8 without one", 1
                     )
             first = False
-    counts, lines = [], []
+    counts: list[int] = []
+    lines: list[int] = []
     while True:
         line = source.read_content()
         if line is None:
@@ -294,6 +295,7 @@ def read_arpa(
     """See `sklstruct.exchange.read`."""
     names = {"start": start, "end": end, "unknown": unknown}
     source = _Source(file, label)
+    header: bytes | None
     counts, lines, header = _read_counts(source)
     if counts[0] == 0:
         raise source.fail("the file has no unigrams", lines[0])

@@ -162,9 +162,9 @@ def never_predicted(
 
 def marks_left(words: Words, listed: np.ndarray) -> Rows:
     """Unigrams of the special words that are neither classes nor in `listed`."""
-    listed = {*range(words.n_classes), *listed.tolist()}
+    known = {*range(words.n_classes), *listed.tolist()}
     extra = np.array(
-        [w for w in words.special.values() if w not in listed], dtype=np.int32
+        [w for w in words.special.values() if w not in known], dtype=np.int32
     )
     root = np.zeros(len(extra), dtype=np.int32)
     return never_predicted(root, extra, np.zeros(len(extra)))
@@ -220,4 +220,4 @@ def format_rows(
             words.text, words.ptr, parent, word_of_node, *rows, precision, longest, at,
             buffer,
         )  # fmt: skip
-        yield memoryview(buffer)[:size]
+        yield buffer[:size].data

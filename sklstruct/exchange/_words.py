@@ -77,7 +77,7 @@ class Words:
                 f"start={labels[self.special['start']]!r} is a class of the model, but "
                 "<s> is never predicted in a file; name another start symbol"
             )
-        seen = {}
+        seen: dict[str, int] = {}
         for i, text in enumerate(spelt):
             if seen.setdefault(text, i) != i:
                 raise ValueError(

@@ -181,9 +181,9 @@ class SymbolIndex:
 
     def __init__(self, symbols: np.ndarray):
         self.symbols = symbols
-        self._code = None
-        self._order = None
-        self._table = None
+        self._code: dict | None = None
+        self._order: np.ndarray | None = None
+        self._table: np.ndarray | None = None
         kind = symbols.dtype.kind
         if kind in "biu" and symbols.size:
             low, high = int(symbols.min()), int(symbols.max())

@@ -116,7 +116,7 @@ class Labels:
             except TypeError as exc:
                 raise ValueError(f"{name} must be hashable: {exc}") from exc
         self.start, self.end, self.unknown = start, end, unknown
-        self._cache = {}
+        self._cache: dict[str, Any] = {}
         if start is not None and self.class_id(start) >= 0:
             raise ValueError(
                 f"start={start!r} is one of classes: a sentence start is never "
@@ -228,11 +228,6 @@ class Labels:
         return self._cached("symbol_of_class", compute)
 
     @property
-    def class_of_symbol(self) -> np.ndarray:
-        """(n_symbols,) int32: the class of each context symbol, -1 if it has none."""
-        return self.class_of_token[: self.symbols.size]
-
-    @property
     def token_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the token of each class."""
 
@@ -329,7 +324,7 @@ class Labels:
             )
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
         return {**self.__dict__, "_cache": {}}

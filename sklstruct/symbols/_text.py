@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -125,6 +125,9 @@ class LargeText:
         """(n_symbols,) occurrences of each symbol."""
         return self._count
 
+    def _where(self, first: int, sentence: int) -> str:
+        return self.file.where(first + sentence)
+
     def parts(self, n_tokens: int) -> Iterator[NumberedText]:
         """The text in parts of about n_tokens, under the same numbers."""
         if self.file.state() != self._state:
@@ -134,9 +137,7 @@ class LargeText:
             )
         first = 0
         for tokens in self.file.chunks(self._words, min(n_tokens, MOST_TOKENS // 4)):
-            part = NumberedText(
-                tokens, self.symbols, lambda i, first=first: self.file.where(first + i)
-            )
+            part = NumberedText(tokens, self.symbols, partial(self._where, first))
             first += part.n_sentences
             yield part
         if self._words.n_words != len(self.symbols):

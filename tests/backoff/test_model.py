@@ -405,7 +405,7 @@ def test_encoding():
     assert m.encode_contexts(X).tolist() == [[0, -1, 1], [-1, 3, 2]]
     assert m.encode_contexts([["a", "q"]]).tolist() == [[0, 1]]
     assert m.encode_targets(["b", "a", "zz"]).tolist() == [1, 0, 2]
-    assert m.class_of_symbol.tolist() == [0, 2, -1, 1]
+    assert m.class_of_token.tolist() == [0, 2, -1, 1, -2]
     assert m.symbol_of_class.tolist() == [0, 3, 1]
     no_unknown = Toy(1, n_classes=2, n_symbols=2, classes=[10, 20], symbols=[20, 10])
     m = no_unknown.model.labels

@@ -139,7 +139,6 @@ def test_tokens_number_symbols_first_then_the_other_classes():
     assert (labels.n_classes, labels.n_symbols, labels.n_tokens) == (4, 3, 5)
     assert (labels.start_id, labels.end_id, labels.unknown_id) == (0, 1, 3)
     assert labels.symbol_of_class.tolist() == [2, -1, 1, -1]
-    assert labels.class_of_symbol.tolist() == [-1, 2, 0]
     assert labels.token_of_class.tolist() == [2, 3, 1, 4]
     assert labels.class_of_token.tolist() == [-1, 2, 0, 1, 3, -2]
     assert labels.token_code == {"^": 0, "b": 1, "a": 2, "</s>": 3, "c": 4}
