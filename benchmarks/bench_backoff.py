@@ -69,10 +69,10 @@ def encoded(model, test):
 
 def query(model, test, peer):
     windows, targets, tokens = encoded(model, test)
-    nodes = model.find(windows)
+    nodes = model.locate(windows)
     calls = {
-        "find": lambda: model.find(windows),
-        "find_and_score": lambda: model.log_proba(model.find(windows), targets),
+        "find": lambda: model.locate(windows),
+        "find_and_score": lambda: model.target(model.locate(windows), targets),
         "score_tokens": lambda: model.score_tokens(tokens),
     }
     if peer is not None:
@@ -84,9 +84,11 @@ def query(model, test, peer):
     times = fastest(**calls)
     some = nodes[np.random.default_rng(0).integers(nodes.size, size=N_ROWS)]
     rows = fastest(
-        row=lambda: model.predict_log_proba(some),
-        top_10=lambda: model.top_k(some, 10),
-        sample=lambda: model.sample(some, 0),
+        row=lambda: model.rows(some),
+        top_10=lambda: model.best(some, 10),
+        sample=lambda: model.draw(
+            some, np.random.RandomState(0).random_sample(len(some))
+        ),
     )
     ours = times["find_and_score"].result
     figures = {f"{k}_million_per_second": targets.size / t.cpu / 1e6

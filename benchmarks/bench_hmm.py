@@ -331,7 +331,7 @@ def bigram_steps(model, automaton, c):
     nodes, steps = np.array([automaton.start_node], dtype=np.int32), []
     for i in range(c.n_positions):
         at = slice(int(c.ptr[i]), int(c.ptr[i + 1]))
-        rows = model.predict_log_proba(nodes)[:, c.ids[at]]
+        rows = model.rows(nodes)[:, c.ids[at]]
         steps.append(rows + c.log_factor[at])
         nodes = automaton.arc_next[c.ids[at]]
     return steps

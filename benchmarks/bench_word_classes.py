@@ -198,8 +198,8 @@ def histories(n, seed=0):
 def rows_of(lm, contexts):
     predictor = lm.predictor
     encode = predictor.encoder.encode_history
-    windows = np.vstack([predictor.recent(encode(c)[None]) for c in contexts])
-    return np.exp(predictor.log_rows(windows))
+    states = np.concatenate([predictor.read(encode(c)[None]) for c in contexts])
+    return np.exp(predictor.distribution.rows(predictor.locate(states)))
 
 
 def ladder(case):
@@ -352,7 +352,7 @@ def one_of_two(model, tree, valid, test):
     for name, text in (("valid", valid), ("test", test)):
         windows, target = model.predictor.windows(text)
         of_each = model.estimator_.model_log_proba(windows, target)
-        depth = tree.backoff_model_.depth(tree.find_nodes(windows))
+        depth = tree.backoff_model_.depth(tree.locate(windows))
         perplexity[name] = [
             float(np.exp(-np.where(depth <= k, of_each[:, 1], of_each[:, 0]).mean()))
             for k in range(-1, DEPTH + 1)

@@ -120,7 +120,7 @@ for name, model in models.items():
     if name == "Katz":
         continue
     backoff = model.backoff_model_
-    held = np.exp(backoff.log_backoff[model.find_nodes(context[:, None])])
+    held = np.exp(backoff.log_backoff[model.locate(context[:, None])])
     ax.semilogx(
         np.bincount(group, seen[context]) / size, np.bincount(group, held) / size,
         "o-", ms=4, lw=5 if name == "Kneser-Ney" else 1.5, label=name,

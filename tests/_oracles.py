@@ -198,9 +198,10 @@ def class_log_likelihood(counts, class_of):
 
 
 def check_draws(model, window, skip, seed, n=40_000):
-    """Draws of `sample_at` follow the row, also without one class (-1: with all)."""
+    """Draws follow the row, also without one class (-1: with all)."""
     uniform = np.random.RandomState(seed).random_sample(n)
-    drawn = model.sample_at(np.tile(window, (n, 1)), uniform, skip)
+    at = model.locate(np.tile(window, (n, 1)))
+    drawn = model.distribution_.draw(at, uniform, skip)
     proba = model.predict_proba(window[None])[0]
     if skip >= 0:
         proba[skip] = 0.0

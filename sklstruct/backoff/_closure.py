@@ -94,7 +94,7 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
             nearest[new] = nearest[tree.parent[new]]
         at = np.searchsorted(node_of_pair.astype(np.int64) * n_classes + target, key)
         node_of_pair = np.insert(node_of_pair, at, nodes)
-        log_prob = np.insert(log_prob, at, model.log_proba(nearest[nodes], targets))
+        log_prob = np.insert(log_prob, at, model.target(nearest[nodes], targets))
         target = np.insert(target, at, targets)
         pair_ptr = pair_pointers(node_of_pair, n_nodes)
     return ClosedModel(tree, pair_ptr, target, log_prob, log_backoff, link)

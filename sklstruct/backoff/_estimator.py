@@ -20,13 +20,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._compat import BaseEstimator, _fit_context
 from .._docs import shared_docs
-from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, expand_pairs
 from ..context_tree._shards import Joined, PairShard
 from ..context_tree._tokens import count_tokens
 from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
-from ..symbols._encoding import encode, is_nan
+from ..symbols._encoding import is_nan
 from ._model import BackoffModel
 from ._online import (
     Counts,
@@ -665,7 +664,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ----------------------------------------------------------- prediction
 
-    def find_nodes(self, X: Any) -> np.ndarray:
+    def locate(self, X: Any) -> np.ndarray:
         """Node of the back-off model for each row of X.
 
         Parameters
@@ -681,96 +680,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         return self._reader.nodes(self, self.backoff_model_.tree, X)
-
-    def _blocks(self, nodes):
-        """Full rows of log-probabilities, a bounded number at a time."""
-        for rows in row_blocks(nodes.size, rows_per_block(self.classes_.size)):
-            yield rows, self.backoff_model_.predict_log_proba(nodes[rows])
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Contexts, in the form that `fit` was given.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``. For many classes prefer
-            `target_log_proba`, which never makes this matrix.
-        """
-        nodes = self.find_nodes(X)
-        return self.backoff_model_.predict_log_proba(nodes)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        r""":math:`P(y \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Contexts, in the form that `fit` was given.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1, for seen and unseen contexts.
-        """
-        log_proba = self.predict_log_proba(X)
-        return np.exp(log_proba, out=log_proba)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class after each context.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Contexts, in the form that `fit` was given.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            The first of ``classes_`` among equally probable ones.
-        """
-        nodes = self.find_nodes(X)
-        best = np.empty(nodes.size, dtype=np.intp)
-        for rows, log_proba in self._blocks(nodes):
-            # argmax over the probabilities, not their logarithms, so that predict
-            # and predict_proba break ties of rounding in the same way.
-            np.exp(log_proba, out=log_proba)
-            best[rows] = log_proba.argmax(axis=1)
-        return self.classes_[best]
-
-    def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Contexts, in the form that `fit` was given.
-
-        y : array-like of shape (n_samples,)
-            Targets.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``: what such a target costs is a
-            matter of convention, which `sklstruct.metrics` leaves to a
-            parameter.
-        """
-        nodes = self.find_nodes(X)
-        target = encode(column_or_1d(y), self.classes_)
-        if target.size != nodes.size:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {nodes.size} and "
-                f"{target.size}"
-            )
-        out = np.full(nodes.size, np.nan)
-        known = target >= 0
-        out[known] = self.backoff_model_.log_proba(nodes[known], target[known])
-        return out
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -64,7 +64,7 @@ class HeldOut(NamedTuple):
     def log_loss(self, model: BackoffModel) -> float:
         """Mean log-loss of the samples, in nats; the model is over the same tree."""
         node, target, weight = self.samples()
-        return float(-(weight @ model.log_proba(node, target)) / weight.sum())
+        return float(-(weight @ model.target(node, target)) / weight.sum())
 
 
 class _Validation(NamedTuple):

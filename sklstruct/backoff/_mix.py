@@ -78,7 +78,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     proba = np.zeros(pairs.n_pairs)
     for model, of_own, weight in zip(models, index, weights):
         own = _own_nodes(tree, of_own)
-        proba += weight * np.exp(model.log_proba(own[nodes], pairs.target))
+        proba += weight * np.exp(model.target(own[nodes], pairs.target))
     # A sum of probabilities may pass 1 by rounding.
     log_prob = np.log(np.clip(proba, np.finfo(np.float64).tiny, 1.0))
     log_backoff = _back_off(pairs, proba, log_prob)

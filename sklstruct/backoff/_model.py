@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike, NDArray
 
 from .._checks import (
     as_floats,
@@ -21,6 +18,7 @@ from ..context_tree import ContextTree, Pairs
 from ..context_tree._links import drop_newest
 from ..symbols import Labels
 from . import _backoff_fast
+from ._distribution import Distribution
 
 # A probability computed as a sum may pass 1 by rounding.
 _MAX_LOG_PROB = 1e-6
@@ -28,7 +26,7 @@ _MAX_LOG_PROB = 1e-6
 _SLICE = 1 << 18
 
 
-class BackoffModel:
+class BackoffModel(Distribution):
     r"""Back-off model over a context tree, queried by compiled kernels.
 
     .. math::
@@ -73,6 +71,10 @@ class BackoffModel:
     labels : Labels
         As given.
 
+    node_weight : ndarray of shape (n_nodes,) or None
+        Weight of the training samples at each node, for the gates of mixtures. None,
+        as long as nobody sets it: not known.
+
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the
         longest n-gram.
@@ -84,6 +86,8 @@ class BackoffModel:
 
     Notes
     -----
+    A :class:`Distribution` whose `locate` gives nodes.
+
     Whether the rows sum to 1 is not checked at construction (see
     :meth:`check_normalized`). The compiled queries release the GIL.
 
@@ -108,8 +112,8 @@ class BackoffModel:
     ... )
     >>> model
     BackoffModel(order=2, n_nodes=2, n_pairs=3, n_classes=2, n_symbols=2)
-    >>> nodes = model.find(model.labels.encode_contexts([["b", "a"], ["a", "b"]]))
-    >>> np.exp(model.predict_log_proba(nodes)).round(6)
+    >>> nodes = model.locate(model.labels.encode_contexts([["b", "a"], ["a", "b"]]))
+    >>> np.exp(model.rows(nodes)).round(6)
     array([[0.1, 0.9],
            [0.4, 0.6]])
     >>> model.check_normalized() < 1e-12
@@ -151,9 +155,12 @@ class BackoffModel:
     def _set_labels(self, labels):
         if not isinstance(labels, Labels):
             raise TypeError(f"labels must be Labels, got {type(labels).__name__}")
+        self.n_classes = self.pairs.n_classes
+        self.fact_depths = (self.max_depth,)
+        self.node_weight: NDArray | None = None
         labels.check_sizes(self.n_classes, self.n_symbols)
         self.labels = labels
-        self._cache = {}
+        self._cache: dict = {}
 
     def relabel(self, labels: Labels) -> BackoffModel:
         """The same model under other names.
@@ -172,6 +179,7 @@ class BackoffModel:
         model.pairs = self.pairs
         model.log_prob, model.log_backoff = self.log_prob, self.log_backoff
         model._set_labels(labels)
+        model.node_weight = self.node_weight
         return model
 
     # ------------------------------------------------------------------ sizes
@@ -190,11 +198,6 @@ class BackoffModel:
     def n_pairs(self) -> int:
         """Number of explicit probabilities."""
         return self.pairs.n_pairs
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.pairs.n_classes
 
     @property
     def n_symbols(self) -> int:
@@ -229,14 +232,14 @@ class BackoffModel:
             self.log_backoff,
         )
 
-    def _check_nodes(self, nodes):
-        nodes = as_ids("nodes", nodes, 1)
-        check_ids("nodes", nodes, 0, self.n_nodes, "node id")
+    def _check_nodes(self, at, name="at"):
+        nodes = as_ids(name, at, 1)
+        check_ids(name, nodes, 0, self.n_nodes, "node id")
         return nodes
 
     # ----------------------------------------------------------------- queries
 
-    def find(self, contexts: ArrayLike) -> np.ndarray:
+    def locate(self, contexts: ArrayLike) -> NDArray:
         """Deepest known node of each context.
 
         Parameters
@@ -270,34 +273,29 @@ class BackoffModel:
         depth : ndarray of shape (n_samples,), int32
             0 for the root.
         """
-        return self._depth(self._check_nodes(nodes))
+        return self._depth(self._check_nodes(nodes, "nodes"))
 
     def _depth(self, nodes):
         return (np.searchsorted(self.tree.level_ptr, nodes, side="right") - 1).astype(
             np.int32
         )
 
-    def log_proba(
+    def target(
         self,
-        nodes: ArrayLike,
-        targets: ArrayLike,
+        at: ArrayLike,
+        y: ArrayLike,
         *,
-        return_depth: bool = False,
         unknown_log_prob: float | None = None,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    ) -> NDArray:
         """Natural log-probability of each target after its context.
 
         Parameters
         ----------
-        nodes : array-like of shape (n_samples,)
-            Node ids, from :meth:`find`.
+        at : array-like of shape (n_samples,)
+            Node ids, from :meth:`locate`.
 
-        targets : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,)
             Class ids (``labels.encode_targets`` makes them); -1 is an unknown class.
-
-        return_depth : bool, default=False
-            Also return the depth of the node that held each pair (0 for an unknown
-            class).
 
         unknown_log_prob : float, default=None
             Natural log-probability of an unknown class at the root; the back-off
@@ -310,31 +308,48 @@ class BackoffModel:
         log_prob : ndarray of shape (n_samples,), float64
             Natural logarithms.
 
-        depth : ndarray of shape (n_samples,), int32
-            Only if `return_depth`.
-
         Raises
         ------
         ValueError
-            If a node or a target is out of range, or a target is -1 while
+            If a node or a class is out of range, or a class is -1 while
             `unknown_log_prob` is None.
         """
-        log_prob, node = self._log_proba(nodes, targets, unknown_log_prob)
-        return (log_prob, self._depth(node)) if return_depth else log_prob
+        return self._target(at, y, unknown_log_prob)[0]
 
-    def _log_proba(self, nodes, targets, unknown_log_prob=None):
-        nodes = self._check_nodes(nodes)
-        targets = as_ids("targets", targets, 1)
-        check_length("targets", targets, len(nodes), "one per node")
+    def target_depth(
+        self, at: ArrayLike, y: ArrayLike, *, unknown_log_prob: float | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """:meth:`target`, and the depth of the node that held each pair.
+
+        Parameters
+        ----------
+        at, y, unknown_log_prob
+            As in :meth:`target`.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples,), float64
+            Natural logarithms.
+
+        depth : ndarray of shape (n_samples,), int32
+            0 for an unknown class.
+        """
+        log_prob, node = self._target(at, y, unknown_log_prob)
+        return log_prob, self._depth(node)
+
+    def _target(self, at, y, unknown_log_prob=None):
+        nodes = self._check_nodes(at)
+        targets = as_ids("y", y, 1)
+        check_length("y", targets, len(nodes), "one per node")
         unknown = self._check_unknown(unknown_log_prob)
         if unknown_log_prob is None and targets.size and targets.min() == -1:
             i = int(np.flatnonzero(targets == -1)[0])
             raise ValueError(
-                f"targets[{i}] = -1, an unknown class, and the model has no class for "
+                f"y[{i}] = -1, an unknown class, and the model has no class for "
                 "unknown symbols. Leave such samples out, or give them a probability "
                 "with unknown_log_prob"
             )
-        check_ids("targets", targets, -1, self.n_classes, "class id")
+        check_ids("y", targets, -1, self.n_classes, "class id")
         out = np.empty(len(nodes))
         node = np.empty(len(nodes), dtype=np.int32)
         arrays = self._node_arrays()
@@ -375,7 +390,7 @@ class BackoffModel:
             Also return the depth of the node that held each pair.
 
         unknown_log_prob : float, default=None
-            As in :meth:`log_proba`; the token ``labels.n_tokens`` is an unknown word.
+            As in :meth:`target`; the token ``labels.n_tokens`` is an unknown word.
 
         Returns
         -------
@@ -435,15 +450,13 @@ class BackoffModel:
             )
         return (out, depth) if return_depth else out
 
-    def predict_log_proba(
-        self, nodes: ArrayLike, out: np.ndarray | None = None
-    ) -> np.ndarray:
+    def rows(self, at: ArrayLike, out: NDArray | None = None) -> NDArray:
         """Natural log-probabilities of all classes after each context.
 
         Parameters
         ----------
-        nodes : array-like of shape (n_samples,)
-            Node ids, from :meth:`find`.
+        at : array-like of shape (n_samples,)
+            Node ids, from :meth:`locate`.
 
         out : ndarray of shape (n_samples, n_classes), float64, default=None
             C-contiguous array to write to.
@@ -460,7 +473,7 @@ class BackoffModel:
         MemoryError
             If the machine cannot hold so many rows.
         """
-        nodes = self._check_nodes(nodes)
+        nodes = self._check_nodes(at)
         shape = (len(nodes), self.n_classes)
         if out is None:
             check_rows(*shape)
@@ -482,13 +495,13 @@ class BackoffModel:
             _backoff_fast.fill_rows(*arrays, nodes[s], path, path_backoff, out[s])
         return out
 
-    def top_k(self, nodes: ArrayLike, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def best(self, at: ArrayLike, k: int = 1) -> tuple[NDArray, NDArray]:
         """The k most probable classes after each context.
 
         Parameters
         ----------
-        nodes : array-like of shape (n_samples,)
-            Node ids, from :meth:`find`.
+        at : array-like of shape (n_samples,)
+            Node ids, from :meth:`locate`.
 
         k : int, default=1
             1..n_classes.
@@ -499,14 +512,14 @@ class BackoffModel:
             Class ids, most probable first; equal probabilities by class id.
 
         log_prob : ndarray of shape (n_samples, k), float64
-            The same values as in :meth:`predict_log_proba`.
+            The same values as in :meth:`rows`.
 
         Raises
         ------
         ValueError
             If `k` or a node is out of range.
         """
-        nodes = self._check_nodes(nodes)
+        nodes = self._check_nodes(at)
         k = check_top_k(k, self.n_classes)
         order = self._cached(
             "root_order",
@@ -522,43 +535,17 @@ class BackoffModel:
             _backoff_fast.top_k(*arrays, order, nodes[s], seen, classes[s], log_prob[s])
         return classes, log_prob
 
-    def sample(self, nodes: ArrayLike, random_state: Any = None) -> np.ndarray:
-        """Draw one class after each context.
-
-        Parameters
-        ----------
-        nodes : array-like of shape (n_samples,)
-            Node ids, from :meth:`find`.
-
-        random_state : int, RandomState instance or None, default=None
-            Where the uniform numbers come from.
-
-        Returns
-        -------
-        classes : ndarray of shape (n_samples,), int32
-            Class ids, drawn from the exact row by inversion of one uniform number
-            each. A row that does not sum to 1 is sampled in proportion.
-
-        Raises
-        ------
-        ValueError
-            If a node is out of range or its row is 0 everywhere.
-        """
-        nodes = self._check_nodes(nodes)
-        uniform = check_random_state(random_state).random_sample(len(nodes))
-        return self.sample_at(nodes, uniform)
-
-    def sample_at(
-        self, nodes: np.ndarray, uniform: np.ndarray, skip: int = -1
-    ) -> np.ndarray:
+    def draw(self, at: ArrayLike, uniform: ArrayLike, skip: int = -1) -> NDArray:
         """The class that each number in [0, 1) falls on, in the row of each node.
 
+        A row that does not sum to 1 is drawn from in proportion.
+
         Parameters
         ----------
-        nodes : int32 ndarray of shape (n_samples,)
-            Node ids.
+        at : array-like of shape (n_samples,)
+            Node ids, from :meth:`locate`.
 
-        uniform : float64 ndarray of shape (n_samples,)
+        uniform : array-like of shape (n_samples,)
             Numbers in [0, 1).
 
         skip : int, default=-1
@@ -574,18 +561,20 @@ class BackoffModel:
         ValueError
             If a node is out of range or its row (without `skip`) is 0 everywhere.
         """
-        nodes = self._check_nodes(nodes)
+        nodes = self._check_nodes(at)
+        uniform = as_floats("uniform", uniform)
+        check_length("uniform", uniform, len(nodes), "one per node")
         mass = self._cached("row_sums", self._row_sums)[nodes]
         if skip >= 0:
             skipped = np.full(len(nodes), skip, dtype=np.int32)
-            mass = mass - np.exp(self._log_proba(nodes, skipped)[0])
+            mass = mass - np.exp(self._target(nodes, skipped)[0])
             # What rounding leaves of a row that has nothing else is not drawn from.
             mass[mass < 1e-12] = 0.0
         empty = np.flatnonzero(~(mass > 0) | ~(mass < np.inf))
         if empty.size:
             without = "" if skip < 0 else f" without {self.labels.classes[skip]!r}"
             raise ValueError(
-                f"node {int(nodes[empty[0]])} cannot be sampled: its probabilities"
+                f"node {int(nodes[empty[0]])} cannot be drawn from: its probabilities"
                 f"{without} sum to {mass[empty[0]]}"
             )
         root_prob = self._cached(
@@ -598,6 +587,109 @@ class BackoffModel:
             _backoff_fast.sample(
                 *arrays, root_prob, mass[s], nodes[s], uniform[s], skip, seen, out[s]
             )
+        return out
+
+    def group_target(self, at: ArrayLike, group: NDArray, wanted: NDArray) -> NDArray:
+        r"""Natural logarithm of the sum of P(y | n) over the classes of a group.
+
+        .. math::
+            P(g \mid n) = \sum_{y \in g,\, (n, y)} P(y \mid n) + b(n) \Big(
+            P(g \mid \mathrm{parent}(n)) - \sum_{y \in g,\, (n, y)}
+            P(y \mid \mathrm{parent}(n)) \Big),
+
+        so that a node costs its pairs and the number of groups, not the number of
+        classes.
+
+        Parameters
+        ----------
+        at : array-like of shape (n_samples,)
+            Node ids, from :meth:`locate`.
+
+        group : int ndarray of shape (n_classes,)
+            The group of each class, from 0.
+
+        wanted : int ndarray of shape (n_samples,)
+            A group for each node.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples,)
+        """
+        nodes = self._check_nodes(at)
+        group = np.asarray(group, dtype=np.int64)
+        n_groups = int(group.max()) + 1
+        out = np.empty(len(nodes))
+        order = np.argsort(nodes, kind="stable")
+        root = np.exp(self.rows(np.zeros(1, dtype=np.int32))[0])
+        root = np.bincount(group, weights=root, minlength=n_groups)
+        for s in row_blocks(len(nodes), rows_per_block(n_groups)):
+            some = order[s]
+            ids, mass = self._group_masses(nodes[some], group, root)
+            with np.errstate(divide="ignore"):
+                place = np.searchsorted(ids, nodes[some])
+                out[some] = np.log(mass[place, wanted[some]])
+        return out
+
+    def _group_masses(self, nodes, group, root):
+        """(the nodes and their ancestors, P(g | n) of all groups at each)."""
+        tree, pairs = self.tree, self.pairs
+        used = np.zeros(tree.n_nodes, dtype=bool)
+        used[nodes] = True
+        for k in range(tree.n_levels - 1, 0, -1):
+            here = tree.level(k)
+            used[tree.parent[here][used[here]]] = True
+        used[0] = True
+        ids = np.flatnonzero(used)
+        mass = np.empty((ids.size, root.size))
+        mass[0] = root
+        for k in range(1, tree.n_levels):
+            level = tree.level(k)
+            a, b = np.searchsorted(ids, (level.start, level.stop))
+            if a == b:
+                continue
+            here = ids[a:b]
+            parent = tree.parent[here]
+            n_pairs = np.diff(pairs.ptr)[here]
+            own = np.repeat(np.arange(here.size), n_pairs)
+            # The pairs of each node are consecutive.
+            slot = np.arange(own.size) + np.repeat(
+                pairs.ptr[here] - (np.cumsum(n_pairs) - n_pairs), n_pairs
+            )
+            target = pairs.target[slot]
+            key = own * root.size + group[target]
+            size = here.size * root.size
+            explicit = np.bincount(
+                key, weights=np.exp(self.log_prob[slot]), minlength=size
+            )
+            above = np.exp(self.target(parent[own], target))
+            above = np.bincount(key, weights=above, minlength=size)
+            rest = mass[np.searchsorted(ids, parent)] - above.reshape(here.size, -1)
+            # A group all of whose classes are explicit may leave a rounding below 0.
+            np.maximum(rest, 0.0, out=rest)
+            rest *= np.exp(self.log_backoff[here])[:, None]
+            mass[a:b] = rest + explicit.reshape(here.size, -1)
+        return ids, mass
+
+    def facts(self, at: ArrayLike) -> NDArray:
+        """Depth of each node, and the logarithm of 1 plus its training weight.
+
+        Parameters
+        ----------
+        at : array-like of shape (n_samples,)
+            Node ids, from :meth:`locate`.
+
+        Returns
+        -------
+        facts : ndarray of shape (n_samples, 2)
+            The second column is 0 where ``node_weight`` is None.
+        """
+        out = super().facts(at)
+        out[:, 0] = self.depth(at)
+        if self.node_weight is not None:
+            log_weight = self._cached(
+                "log_weight", lambda: np.log1p(self.node_weight).astype(np.float32)
+            )
+            out[:, 1] = log_weight[at]
         return out
 
     # ------------------------------------------------------------------ cursor
@@ -622,18 +714,23 @@ class BackoffModel:
         ValueError
             If the tree lacks a context that one of its contexts begins with
             (``"a"`` where it has ``"a b"``): the node of a history then does not tell
-            the node of its continuations. Use :meth:`find` on windows.
+            the node of its continuations. Use :meth:`locate` on windows.
         """
-        if self._cached("gap", self._gap) >= 0:
+        if not self.has_states:
             raise ValueError(
                 f"node {self._cached('gap', self._gap)} is a context whose beginning, "
                 "without the newest symbol, is not in the tree, so a node is not a "
-                "state; use find on windows of symbols"
+                "state; use locate on windows of symbols"
             )
         node = 0
         if self.labels.start is not None and self.labels.start_id >= 0:
             node = max(int(self.tree.root_child[self.labels.start_id]), 0)
         return np.full(n, node, dtype=np.int32)
+
+    @property
+    def has_states(self) -> bool:
+        """Whether the node of a history tells the node of its continuations."""
+        return self._cached("gap", self._gap) < 0
 
     def _gap(self):
         gap = np.flatnonzero(drop_newest(self.tree) < 0)
@@ -658,7 +755,7 @@ class BackoffModel:
             Tokens of `labels`.
 
         unknown_log_prob : float, default=None
-            As in :meth:`log_proba`.
+            As in :meth:`target`.
 
         Returns
         -------
@@ -673,7 +770,7 @@ class BackoffModel:
         ValueError
             If an id is out of range.
         """
-        states = self._check_nodes(states)
+        states = self._check_nodes(states, "states")
         tokens = as_ids("tokens", tokens, 1)
         check_length("tokens", tokens, len(states), "one per state")
         class_of_token = self.labels.class_of_token
@@ -681,7 +778,7 @@ class BackoffModel:
         target = class_of_token[tokens]
         log_prob = np.zeros(len(states))
         predicted = target != -1
-        log_prob[predicted] = self._log_proba(
+        log_prob[predicted] = self._target(
             states[predicted], np.maximum(target[predicted], -1), unknown_log_prob
         )[0]
         return log_prob, self.advance_symbols(
@@ -693,7 +790,7 @@ class BackoffModel:
 
         Both are arrays of ids in range, of one length; ValueError where they are not.
         """
-        states = self._check_nodes(states)
+        states = self._check_nodes(states, "states")
         symbols = as_ids("symbols", symbols, 1)
         check_length("symbols", symbols, len(states), "one per state")
         check_ids("symbols", symbols, -1, max(self.n_symbols, 1), "symbol id")
@@ -751,7 +848,7 @@ class BackoffModel:
         if not tol >= 0:
             raise ValueError(f"tol must be at least 0, got {tol!r}")
         sums = self._cached("row_sums", self._row_sums)
-        ids = None if nodes is None else self._check_nodes(nodes)
+        ids = None if nodes is None else self._check_nodes(nodes, "nodes")
         deviation = np.abs((sums if ids is None else sums[ids]) - 1)
         if deviation.size == 0:
             return 0.0

@@ -193,7 +193,7 @@ class _Masses:
         self.node = pairs.nodes()[n_classes:]
         self.log_prob = model.log_prob[n_classes:]
         above = model.tree.parent[self.node]
-        self.log_low = model.log_proba(above, pairs.target[n_classes:])
+        self.log_low = model.target(above, pairs.target[n_classes:])
         self.prob, self.low = np.exp(self.log_prob), np.exp(self.log_low)
         self.free = free_mass(
             model, self.low, np.arange(1, model.n_nodes, dtype=np.int32)
@@ -231,7 +231,7 @@ def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.nda
     small = nodes[(free[nodes] < _SMALL) & ~full[nodes] & (sizes[nodes] > 0)]
     for rows in row_blocks(small.size, rows_per_block(n_classes)):
         some = small[rows]
-        row = np.exp(model.predict_log_proba(model.tree.parent[some]))
+        row = np.exp(model.rows(model.tree.parent[some]))
         size = sizes[some]
         first = np.repeat(pairs.ptr[some] - (np.cumsum(size) - size), size)
         own = first + np.arange(size.sum())
@@ -308,7 +308,7 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
             symbol = tree.symbol[node]
             target = class_of_symbol[symbol]
             known = target >= 0
-            total[known] += model.log_proba(state[known], target[known])
+            total[known] += model.target(state[known], target[known])
             if labels.start is not None:
                 total[symbol == labels.start_id] += opening
             state = model.advance_symbols(state, symbol)
@@ -417,7 +417,7 @@ def add_prefixes(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
     np.cumsum(np.bincount(at, minlength=tree.n_nodes), out=ptr[1:])
     larger = Pairs.of_arrays(tree, ptr, target.astype(np.int32))
     place = larger.find(node[pairs.nodes()], pairs.target)
-    log_prob = model.log_proba(old.find_windows(windows)[at], target.astype(np.int32))
+    log_prob = model.target(old.find_windows(windows)[at], target.astype(np.int32))
     log_prob[place] = model.log_prob
     log_backoff = np.zeros(tree.n_nodes)
     log_backoff[node] = model.log_backoff
@@ -518,7 +518,7 @@ def renormalize(
         known = BackoffModel(pairs, log_prob, log_backoff, labels)
         here = pairs.level(k)
         some = slice(here.start - n_classes, here.stop - n_classes)
-        low[some] = np.exp(known.log_proba(tree.parent[node[some]], target[some]))
+        low[some] = np.exp(known.target(tree.parent[node[some]], target[some]))
         nodes = np.arange(tree.level(k).start, tree.level(k).stop, dtype=np.int32)
         free = free_mass(known, low, nodes)[nodes]
         left = log_left[nodes]

@@ -9,31 +9,25 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_total
-from .._compat import ClassifierMixin, _check_sample_weight
-from ..symbols import Labels
+from .._compat import _check_sample_weight
 from ..symbols._encoding import encode_labels, plain
+from ._classifier import DistributionClassifier
+from ._model import BackoffModel
 
 
-class BackoffMixin(ClassifierMixin):
+class BackoffMixin(DistributionClassifier):
     """Classifiers whose fitted distribution is `backoff_model_`, a `BackoffModel`.
 
     The models over contexts (`BackoffClassifier`) and the unigram smoothers, which have
     none, are its two families; whoever wants the model asks for this class.
     """
 
-    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
-        """Parameters with which the estimator learns from class ids.
+    backoff_model_: BackoffModel
 
-        What turns symbols into ids (`LanguageModel`) asks every part of its estimator
-        that has this method: the classes are 0, 1, ..., those of `labels`, seen or not.
-        """
-        if self.classes is not None:
-            raise ValueError(
-                f"classes of {type(self).__name__} must be None inside a "
-                "LanguageModel, which numbers its symbols itself; set vocabulary of "
-                "the LanguageModel"
-            )
-        return {"classes": np.arange(labels.n_classes, dtype=np.int32)}
+    @property
+    def distribution_(self) -> BackoffModel:
+        """The fitted model, `backoff_model_`."""
+        return self.backoff_model_
 
 
 def read_sample_weight(

@@ -74,7 +74,7 @@ def read(
         words but ``</s>`` (which is kept if some n-gram has it in its context),
         sorted; and None as start, end or unknown where the file lacks the word.
         Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
-        `BackoffModel.log_proba`.
+        `BackoffModel.target`.
 
     Raises
     ------
@@ -123,10 +123,10 @@ def read(
     ... \\end\\
     ... '''
     >>> model = read(io.BytesIO(text))
-    >>> nodes = model.find(model.labels.encode_contexts([["<s>"], ["a"]]))
+    >>> nodes = model.locate(model.labels.encode_contexts([["<s>"], ["a"]]))
     >>> model.labels.classes.tolist()
     ['</s>', 'a']
-    >>> np.exp(model.predict_log_proba(nodes)).round(3)
+    >>> np.exp(model.rows(nodes)).round(3)
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """

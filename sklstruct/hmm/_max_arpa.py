@@ -28,7 +28,7 @@ def _columns(model, automaton, grams):
         width = windows.shape[1]
         if width == 0:
             return np.zeros(len(windows), dtype=np.int32)
-        node = model.find(np.ascontiguousarray(windows))
+        node = model.locate(np.ascontiguousarray(windows))
         return np.where(automaton.depth[node] == width, node, -1).astype(np.int32)
 
     node, own = find(ids[:, :-1]), np.full(len(grams), -1, dtype=np.int32)

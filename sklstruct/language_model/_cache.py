@@ -388,7 +388,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if self.word_classes is None:
             return None
         if self._clustering is None:
-            labels = self.base_.predictor.groups()
+            labels = self.base_.predictor.distribution.groups()
             if labels is None:
                 raise ValueError(
                     "word_classes='base', but the base has no classes of words: give a "
@@ -583,7 +583,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """ln P(g(y) | x) of the class of each word; NaN where it has none."""
         known = words >= 0
         wanted = self.class_of_[np.where(known, words, 0)]
-        out = self.base_.predictor.group_log_proba(sentences, self.class_of_, wanted)
+        out = self.base_.predictor.group_target(sentences, self.class_of_, wanted)
         out[~known] = np.nan
         return out
 
@@ -676,7 +676,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _row(self, history, state, begins):
         """P of every word after a history whose words the state has read."""
         predictor = self.base_.predictor
-        log_base = predictor.log_rows(predictor.recent(history[None]))[0]
+        at = predictor.locate(predictor.read(history[None]))
+        log_base = predictor.distribution.rows(at)[0]
         counts, class_counts, facts, add_ngrams = state.rows(begins)
         weight = np.exp(self._log_weights(facts))[0]
         row = weight[0] * np.exp(log_base)

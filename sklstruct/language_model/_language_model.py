@@ -54,13 +54,7 @@ from ..symbols._sentences import (
     sort_symbols,
 )
 from ..symbols._text import LargeText
-from ..word_classes import ContextRefiner
-from ._predictors import (
-    ModelPredictor,
-    RefinedPredictor,
-    RowPredictor,
-    TreePredictor,
-)
+from ._predictors import TextPredictor, TreePredictor
 from ._quality import QUALITIES, quality_estimator
 
 # What counting takes, at most, where nearly every context is new: for a token, its
@@ -754,8 +748,8 @@ class LanguageModel(
         vars(self).pop("_predictor_cache", None)
 
     @property
-    def predictor(self) -> RefinedPredictor | RowPredictor | TreePredictor:
-        """What answers in ids: kernels of a back-off model, or rows of the estimator.
+    def predictor(self) -> TextPredictor:
+        """What answers in ids: the estimator's distribution, and a cursor over it.
 
         For other models over sentences that are built on this one.
         """
@@ -765,16 +759,10 @@ class LanguageModel(
         if predictor is None:
             encoder = SentenceEncoder(self._labels)
             model = self._read_model
-            refiner = None
             if model is None:
-                refiner, estimator = _split_refiner(self.estimator_)
-                model = _tree_model(estimator, self._labels, refiner)
-            if isinstance(self.estimator_, ModelClassifier):
-                predictor = ModelPredictor(self.estimator_, encoder, self.max_depth)
-            elif model is None:
-                predictor = RowPredictor(self.estimator_, encoder, self.max_depth)
-            elif refiner is not None:
-                predictor = RefinedPredictor(refiner, model, encoder, self.max_depth)
+                model = _tree_model(self.estimator_, self._labels)
+            if model is None:
+                predictor = TextPredictor(self.estimator_, encoder, self.max_depth)
             else:
                 predictor = TreePredictor(model, encoder)
             self._predictor_cache = predictor
@@ -785,25 +773,26 @@ class LanguageModel(
         """The model over the symbols themselves, where the estimator has one."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("backoff_model_ is there after fit")
-        return self._tree_predictor("backoff_model_").model
+        return self._tree("backoff_model_")
 
-    def _tree_predictor(self, what) -> TreePredictor:
+    def _tree(self, what) -> BackoffModel:
+        """The model over the symbols; an AttributeError where there is none."""
         predictor = self.predictor
-        if isinstance(predictor, RefinedPredictor):
+        if isinstance(predictor, TreePredictor):
+            return predictor.distribution
+        if isinstance(predictor.distribution, BackoffModel):
             raise AttributeError(
                 f"{what} needs contexts that are histories of words. Those of this "
-                "model are paths of words and classes, made by a ContextRefiner, which "
-                "no reader of back-off tables can follow; the table itself is "
-                "estimator_[-1].backoff_model_"
+                "model are made by a transformer, such as a ContextRefiner, whose "
+                "paths of words and classes no reader of back-off tables can follow; "
+                "the table itself is estimator_[-1].backoff_model_"
             )
-        if not isinstance(predictor, TreePredictor):
-            raise AttributeError(
-                f"{what} needs an estimator that fits a BackoffModel, such as "
-                "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
-                "SuffixTreeVectorizer), not "
-                f"{type(innermost(self.estimator_)).__name__}"
-            )
-        return predictor
+        raise AttributeError(
+            f"{what} needs an estimator that fits a BackoffModel, such as "
+            "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
+            "SuffixTreeVectorizer), not "
+            f"{type(innermost(self.estimator_)).__name__}"
+        )
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -1038,10 +1027,9 @@ class LanguageModel(
         After a ContextRefiner the depth counts the symbols of its path.
         """
         check_is_fitted(self)
-        predictor = self.predictor
-        if not isinstance(predictor, RefinedPredictor):
-            predictor = self._tree_predictor("perplexity_by_depth")
-        model = predictor.model
+        model = self.predictor.distribution
+        if not isinstance(model, BackoffModel):
+            model = self._tree("perplexity_by_depth")
         scored = self.evaluate(X)
         counted, _, _ = self._counted(scored, include_end, include_unknown)
         n = model.max_depth + 1
@@ -1079,8 +1067,11 @@ class LanguageModel(
         k = min(check_count("k", k, 1), self.vocabulary_.size)
         predictor = self.predictor
         history = predictor.encoder.encode_history(context)
-        best, proba = predictor.best(history, k)
-        return list(zip(self.vocabulary_[best].tolist(), proba.tolist()))
+        at = predictor.locate(predictor.read(history[None]))
+        best, log_prob = predictor.distribution.best(at, k)
+        return list(
+            zip(self.vocabulary_[best[0]].tolist(), np.exp(log_prob[0]).tolist())
+        )
 
     def sample(
         self,
@@ -1130,10 +1121,7 @@ class LanguageModel(
         start = predictor.encoder.encode_history(prefix)
         first = prefix.split() if isinstance(prefix, str) else list(prefix)
         n_sentences = int(n_sentences)
-        width = self.max_depth
-        recent = np.full((n_sentences, width), -1, dtype=np.int32)
-        kept = start[-width:]
-        recent[:, width - kept.size :] = kept
+        states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
         sentences = [list(first) for _ in range(n_sentences)]
         live = np.arange(n_sentences)
         for _ in range(max_length):
@@ -1142,13 +1130,13 @@ class LanguageModel(
             # A number for each sentence, finished or not, so that a sentence does
             # not depend on when the others end.
             uniform = rng.random_sample(n_sentences)[live]
-            drawn = predictor.draw(recent[live], uniform, skip)
+            at = predictor.locate(states)
+            drawn = predictor.distribution.draw(at, uniform, skip)
             going = drawn != labels.end_id
             live, drawn = live[going], drawn[going]
             for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):
                 sentences[i].append(word)
-            recent[live, :-1] = recent[live, 1:]
-            recent[live, -1] = labels.token_of_class[drawn]
+            states = predictor.advance(states[going], labels.token_of_class[drawn])
         return sentences
 
     # ------------------------------------------------------------- exchange
@@ -1187,7 +1175,7 @@ class LanguageModel(
         if method == "union":
             model = self._union_model()
         else:
-            model = self._tree_predictor("to_arpa").model
+            model = self._tree("to_arpa")
         exchange.write(model, path, precision=precision)
 
     def _union_model(self):
@@ -1319,31 +1307,14 @@ def _weight_keyword(estimator):
     )
 
 
-def _split_refiner(estimator):
-    """(the ContextRefiner that a pipeline begins with or None, what follows it)."""
-    if not isinstance(estimator, Pipeline) or not isinstance(
-        estimator.steps[0][1], ContextRefiner
-    ):
-        return None, estimator
-    rest = estimator[1:]
-    return estimator.steps[0][1], rest[0] if len(rest) == 1 else rest
-
-
-def _tree_model(estimator, labels, refiner=None):
+def _tree_model(estimator, labels):
     """The estimator's BackoffModel under the labels of the text, or None.
 
     After a SuffixTreeVectorizer the model's context symbols are columns of the path
-    matrix, and the vectorizer knows which ids the columns are contexts of. After a
-    ContextRefiner the context symbols are those that it gives.
+    matrix, and the vectorizer knows which ids the columns are contexts of.
     """
-    if refiner is not None:
-        labels = Labels(
-            np.arange(labels.n_classes, dtype=np.int32),
-            np.arange(refiner.n_symbols_, dtype=np.int32),
-        )
     if isinstance(estimator, BackoffClassifier):
-        model = estimator.backoff_model_
-        return model if refiner is not None else model.relabel(labels)
+        return estimator.backoff_model_.relabel(labels)
     if not (
         isinstance(estimator, Pipeline)
         and len(estimator.steps) == 2

@@ -8,26 +8,27 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from .._checkpoint import Checkpoint, Keeper, digest
-from .._checks import check_memory, check_rows
+from .._checks import check_memory
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
-    ClassifierMixin,
     Interval,
     StrOptions,
     _BaseComposition,
     _fit_context,
     with_callbacks,
 )
-from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
+from .._parallel import ThreadMap, row_blocks, single_blas_thread
 from .._progress import Progress
+from ..backoff import Distribution
+from ..backoff._classifier import DistributionClassifier
 from ..backoff._targets import (
     read_sample_weight,
     read_targets,
@@ -47,7 +48,7 @@ from ._joint_solver import JointResult, solve_joint
 _SLICE = 1 << 14
 
 
-class JointTrees:
+class JointTrees(Distribution):
     """The fitted state: trees, one after the other, and weights on their pairs.
 
     Parameters
@@ -73,7 +74,9 @@ class JointTrees:
         beta: np.ndarray,
     ) -> None:
         self.trees = trees
-        self.n_outcomes = pairs[0].n_classes
+        self.n_classes = pairs[0].n_classes
+        # The other trees tell a gate little more, and each has a score of columns.
+        self.fact_depths = (trees[0].max_depth,)
         self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
         parent, sizes, target, scale = [], [], [], []
         for t, (tree, here) in enumerate(zip(trees, pairs)):
@@ -91,15 +94,16 @@ class JointTrees:
             scale.append(beta[tree.levels()])
         self.parent = np.concatenate(parent).astype(np.int32)
         self.ptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-        self.target = np.concatenate(target).astype(np.int32)
+        self.pair_class = np.concatenate(target).astype(np.int32)
         self.beta = np.concatenate(scale)
         self.node_weight = weight
-        self.w = np.zeros(self.target.size)
+        self.w = np.zeros(self.pair_class.size)
 
-    def find(self, windows: tuple[np.ndarray, ...]) -> np.ndarray:
-        """(n_samples, n_trees) int32 deepest nodes; -1 for an empty path."""
-        nodes = np.empty((windows[0].shape[0], len(self.trees)), dtype=np.int32)
-        for t, (tree, ids) in enumerate(zip(self.trees, windows)):
+    def locate(self, contexts: tuple[NDArray, ...]) -> NDArray:
+        """(n_samples, n_trees) int32 deepest nodes of windows, a matrix for each tree;
+        -1 for an empty path."""
+        nodes = np.empty((contexts[0].shape[0], len(self.trees)), dtype=np.int32)
+        for t, (tree, ids) in enumerate(zip(self.trees, contexts)):
             found = tree.find_windows(ids)
             nodes[:, t] = found + self.first[t]
             if t:
@@ -110,40 +114,42 @@ class JointTrees:
         self, nodes: np.ndarray, outcome: np.ndarray, weight: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """(sum of the losses, its gradient), without the penalty."""
-        gradient, score = np.zeros(self.w.size), np.empty(self.n_outcomes)
+        gradient, score = np.zeros(self.w.size), np.empty(self.n_classes)
         value = sum(
             _fast.add_gradient(
                 nodes[part], outcome[part], weight[part], self.parent, self.ptr,
-                self.target, self.beta, self.w, score, gradient,
+                self.pair_class, self.beta, self.w, score, gradient,
             )
             for part in row_blocks(outcome.size, _SLICE)
         )  # fmt: skip
         return value, gradient
 
-    def log_rows(self, nodes: np.ndarray) -> np.ndarray:
-        """(n_samples, n_outcomes) natural logarithms of P."""
-        out = np.empty((nodes.shape[0], self.n_outcomes))
-        for part in row_blocks(nodes.shape[0], rows_per_block(self.n_outcomes)):
+    def rows(self, at: NDArray) -> NDArray:
+        """As `Distribution.rows`."""
+        out = np.empty((at.shape[0], self.n_classes))
+        for part in self._blocks(at.shape[0]):
             _fast.log_rows(
-                nodes[part], self.parent, self.ptr, self.target, self.beta, self.w,
+                at[part], self.parent, self.ptr, self.pair_class, self.beta, self.w,
                 out[part],
             )  # fmt: skip
         return out
 
-    def log_targets(self, nodes: np.ndarray, outcome: np.ndarray) -> np.ndarray:
-        """(n_samples,) natural logarithms of P of one outcome each."""
-        outcome = np.ascontiguousarray(outcome, dtype=np.int32)
-        out, score = np.empty(outcome.size), np.empty(self.n_outcomes)
-        for part in row_blocks(outcome.size, _SLICE):
+    def target(self, at: NDArray, y: NDArray) -> NDArray:
+        """As `Distribution.target`."""
+        y = np.ascontiguousarray(y, dtype=np.int32)
+        out, score = np.empty(y.size), np.empty(self.n_classes)
+        for part in row_blocks(y.size, _SLICE):
             _fast.log_targets(
-                nodes[part], outcome[part], self.parent, self.ptr, self.target,
+                at[part], y[part], self.parent, self.ptr, self.pair_class,
                 self.beta, self.w, score, out[part],
             )  # fmt: skip
         return out
 
-    def depths(self, nodes: np.ndarray) -> np.ndarray:
-        """(n_samples,) depth of each node of the first tree."""
-        return np.searchsorted(self.trees[0].level_ptr, nodes, side="right") - 1
+    def facts(self, at: NDArray) -> NDArray:
+        """As `Distribution.facts`, of the first tree."""
+        node = at[:, 0]
+        depth = np.searchsorted(self.trees[0].level_ptr, node, side="right") - 1
+        return np.column_stack([depth, np.log1p(self.node_weight[node])])
 
 
 class _Objective:
@@ -155,7 +161,7 @@ class _Objective:
         The trees; its weights change.
 
     nodes : int32 ndarray of shape (n_samples, n_trees)
-        Where each sample ends; see `JointTrees.find`.
+        Where each sample ends; see `JointTrees.locate`.
 
     outcome, weight : ndarray of shape (n_samples,)
         What followed, and the weight of the sample.
@@ -195,7 +201,7 @@ class _Objective:
     def value(self, weights: list[np.ndarray]) -> float:
         """The objective at the weights of each tree."""
         w = self.joint.w = self.joined(weights)
-        log_proba = self.joint.log_targets(self.nodes, self.outcome)
+        log_proba = self.joint.target(self.nodes, self.outcome)
         return 0.5 * self.lam * float(w @ w) - float(self.weight @ log_proba)
 
     def residual(self, weights: list[np.ndarray]) -> float:
@@ -218,7 +224,7 @@ class _Objective:
 
 
 class JointLogLinear(
-    CallbackSupportMixin, ClassifierMixin, _BaseComposition, BaseEstimator
+    CallbackSupportMixin, DistributionClassifier, _BaseComposition, BaseEstimator
 ):
     r"""Log-linear model with the features of several context trees in one softmax.
 
@@ -296,6 +302,9 @@ class JointLogLinear(
     classes_ : ndarray of shape (n_classes,)
         Sorted.
 
+    distribution_ : Distribution
+        The trees with their weights, which answers in ids.
+
     coef_ : ndarray of shape (n_pairs,)
         Weights of the pairs of a context and a class, tree after tree.
 
@@ -355,6 +364,8 @@ class JointLogLinear(
     >>> model.predict(X[:4]).tolist()
     ['cat', 'sat', 'dog', 'ran']
     """
+
+    distribution_: JointTrees
 
     _parameter_constraints: dict = {
         "paths": [list, None],
@@ -588,7 +599,7 @@ class JointLogLinear(
             # Of the roots of the others, to which no path leads, nothing is kept.
             own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
             exact = _Objective(
-                joint, joint.find(windows), outcome, weight, own,
+                joint, joint.locate(windows), outcome, weight, own,
                 np.concatenate([c[kept] for c, kept in zip(counts, own)]),
                 float(self.lam), self.positive,
             )  # fmt: skip
@@ -596,8 +607,10 @@ class JointLogLinear(
                 result = self._newton(paths, exact, beta, checkpoint, report)
                 joint.w = exact.joined(result.w)
             else:
-                result = self._lbfgs(exact, report)
-        self.joint_ = joint
+                count = np.concatenate([c[kept] for c, kept in zip(counts, own)])
+                nodes = joint.locate(windows)
+                result = self._lbfgs(joint, nodes, outcome, weight, count, report)
+        self.distribution_ = joint
         self.coef_ = joint.w
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
@@ -705,7 +718,19 @@ class JointLogLinear(
 
     # ----------------------------------------------------------- prediction
 
-    def _nodes(self, X):
+    def locate(self, X: ArrayLike) -> NDArray:
+        """Node of each tree for each row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Windows of symbols.
+
+        Returns
+        -------
+        nodes : ndarray of shape (n_samples, n_trees), int32
+            For the methods of ``distribution_``.
+        """
         check_is_fitted(self)
         ids, _ = read_windows(self, X, self.padding, reset=False, symbols=self._symbols)
         windows = []
@@ -714,99 +739,13 @@ class JointLogLinear(
             if step is not None:
                 made = encode(_windows(step.transform(X), step), symbols)
             windows.append(made)
-        return self.joint_.find(tuple(windows))
-
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Windows of symbols.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        nodes = self._nodes(X)
-        check_rows(nodes.shape[0], self.classes_.size)
-        return self.joint_.log_rows(nodes)
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        r""":math:`P(y \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Windows of symbols.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1, for seen and unseen contexts.
-        """
-        log_proba = self.predict_log_proba(X)
-        return np.exp(log_proba, out=log_proba)
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The most probable class after each window.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Windows of symbols.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            The first of ``classes_`` among equally probable ones.
-        """
-        nodes = self._nodes(X)
-        best = np.empty(nodes.shape[0], dtype=np.intp)
-        for rows in row_blocks(nodes.shape[0], rows_per_block(self.classes_.size)):
-            best[rows] = np.exp(self.joint_.log_rows(nodes[rows])).argmax(axis=1)
-        return self.classes_[best]
-
-    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Windows of symbols.
-
-        y : array-like of shape (n_samples,)
-            Targets.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``.
-        """
-        nodes = self._nodes(X)
-        outcome = encode(column_or_1d(y), self.classes_)
-        if outcome.size != nodes.shape[0]:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {nodes.shape[0]} and "
-                f"{outcome.size}"
-            )
-        out = np.full(outcome.size, np.nan)
-        known = np.flatnonzero(outcome >= 0)
-        out[known] = self.joint_.log_targets(nodes[known], outcome[known])
-        return out
+        return self.distribution_.locate(tuple(windows))
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from windows of class ids."""
-        if self.classes is not None:
-            raise ValueError(
-                f"classes of {type(self).__name__} must be None inside a "
-                "LanguageModel, which numbers its symbols itself; set vocabulary of "
-                "the LanguageModel"
-            )
         # Before any is set: a path may not be called as a parameter is.
         self.read_paths()
-        return {"classes": np.arange(labels.n_classes, dtype=np.int32), "padding": -1}
+        return {**super().__sklstruct_ids__(labels), "padding": -1}
 
 
 def _windows(made, step):

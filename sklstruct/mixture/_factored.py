@@ -14,12 +14,14 @@ from sklearn.frozen import FrozenEstimator
 
 from .._checkpoint import Checkpoint
 from .._compat import BaseEstimator, HasMethods
+from ..backoff import Distribution
+from ..backoff._distribution import take
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
 from ._base import ModelClassifier
-from ._models import FactoredModel, Model, paths, take
+from ._models import FactoredModel, paths
 from ._parts import Part, Reading, Samples, part_of
 
 
@@ -84,8 +86,8 @@ class FactoredPart(Part):
         samples: Samples,
         sizes: np.ndarray,
         held_out: Samples | None = None,
-        like: list[Model] | None = None,
-    ) -> list[Model]:
+        like: list[Distribution] | None = None,
+    ) -> list[Distribution]:
         if sizes.size > 1:
             raise ValueError(
                 "class_estimator and word_estimator cannot hold a FactoredLM; give a "
@@ -93,7 +95,7 @@ class FactoredPart(Part):
             )
         tree = self.tree
         path = paths(tree)
-        models: list[Model | None] = [None] * tree.n_nodes
+        models: list[Distribution | None] = [None] * tree.n_nodes
         for p, (part, what) in enumerate(zip(self.parts, ("classes", "words"))):
             nodes = np.flatnonzero((self.of_words == bool(p)) & (tree.n_child >= 2))
             if nodes.size == 0:

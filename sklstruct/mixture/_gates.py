@@ -51,8 +51,8 @@ class Gate(ABC):
     ) -> Gate:
         """Learn from held-out samples.
 
-        log_prob (n, n_models): ln P of the targets. facts: of `Model.facts`. weight
-        (n,): positive. fact_depths: of `Model`.
+        log_prob (n, n_models): ln P of the targets. facts, fact_depths: of
+        `Distribution`. weight (n,): positive.
         """
 
     @abstractmethod

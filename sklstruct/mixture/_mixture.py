@@ -12,21 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
-from ..backoff import BackoffModel, mix
+from ..backoff import BackoffModel, Distribution, mix
+from ..backoff._distribution import by_group, count_rows, take
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ..symbols._encoding import encode
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
-from ._models import (
-    MixtureModel,
-    Model,
-    TreeModel,
-    UniformModel,
-    by_group,
-    count_rows,
-    take,
-)
+from ._models import MixtureModel, UniformModel
 from ._parts import Part, Reading, Samples, part_of
 
 
@@ -78,8 +71,8 @@ class MixturePart(Part):
         samples: Samples,
         sizes: np.ndarray,
         held_out: Samples | None = None,
-        like: list[Model] | None = None,
-    ) -> list[Model]:
+        like: list[Distribution] | None = None,
+    ) -> list[Distribution]:
         if not isinstance(self.weights, str):
             gate = ConstantGate(self.weights)
             return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
@@ -135,7 +128,8 @@ class MixturePart(Part):
         """One gate for the models of all groups: there is little held out for each."""
         gate = GATES[self.weights]()
         n = held_out.outcome.size
-        depths = self._mix(fitted, gate)[0].fact_depths
+        mixed = self._mix(fitted, gate)
+        depths = tuple(np.max([m.fact_depths for m in mixed], axis=0).astype(int))
         if gate.reads_facts and not depths:
             raise ValueError(
                 f"weights={self.weights!r} looks at the contexts that are known after "
@@ -144,7 +138,7 @@ class MixturePart(Part):
         log_prob = np.empty((n, len(fitted)))
         facts = np.zeros((n, 2 * len(depths)))
         for g, rows in by_group(held_out.group, len(fitted[0])):
-            model = MixtureModel([models[g] for models in fitted], gate)
+            model = mixed[g]
             at = model.locate(take(held_out.contexts, rows))
             log_prob[rows] = model.targets(at, held_out.outcome[rows])
             if gate.reads_facts:
@@ -374,7 +368,7 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         return weights / weights.sum()
 
     def _fitted(self):
-        gate = self.model_.gate
+        gate = self.distribution_.gate
         constant = isinstance(gate, ConstantGate)
         self.weights_ = gate.weights if constant else None
 
@@ -392,14 +386,9 @@ class MixtureLM(_BaseComposition, ModelClassifier):
             Rows sum to 1.
         """
         check_is_fitted(self)
-        shape = (0, len(self.models))
-        weights = [
-            np.broadcast_to(
-                np.exp(self.model_.log_weights(at)), (count_rows(at), shape[1])
-            )
-            for _, at in self._blocks(X)
-        ]
-        return np.concatenate([np.empty(shape), *weights])
+        at = self.locate(X)
+        weights = np.exp(self.distribution_.log_weights(at))
+        return np.broadcast_to(weights, (count_rows(at), len(self.models))).copy()
 
     def model_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P_k(y_i \mid x_i)` by model.
@@ -417,9 +406,9 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         log_proba : ndarray of shape (n_samples, n_models)
             NaN where y is not in ``classes_``.
         """
-        at, target, known = self._known(X, y)
+        at, target, known = self._locate_known(X, y)
         out = np.full((target.size, len(self.models)), np.nan)
-        out[known] = self.model_.targets(at, target[known])
+        out[known] = self.distribution_.targets(at, target[known])
         return out
 
     def to_backoff_model(self) -> BackoffModel:
@@ -445,16 +434,16 @@ class MixtureLM(_BaseComposition, ModelClassifier):
             )
         found = []
         for name, part, model in zip(
-            self.part_.names, self.part_.parts, self.model_.models
+            self.part_.names, self.part_.parts, self.distribution_.models
         ):
-            plain = isinstance(model, TreeModel) and not part.transforms
-            if not plain or model.model.labels.symbols is None:
+            plain = isinstance(model, BackoffModel) and not part.transforms
+            if not plain or model.labels.symbols is None:
                 raise ValueError(
                     f"models: {name!r} is no back-off model over the words of the "
                     "history, so that the mixture is none; mix smoothers and "
                     "log-linear models of windows, without transformers"
                 )
-            found.append(model.model)
+            found.append(model)
         symbols = np.unique(np.concatenate([m.labels.symbols for m in found]))
         labels = Labels(self.classes_, symbols)
         return mix([_renumbered(m, labels) for m in found], self.weights_)

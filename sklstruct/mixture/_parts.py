@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -35,21 +35,15 @@ from sklearn.utils.validation import has_fit_parameter
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, Distribution
+from ..backoff._classifier import ClassifierModel
+from ..backoff._distribution import by_group, take
 from ..backoff._estimator import BackoffClassifier
 from ..context_tree._vectorizer import read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels
 from ..word_classes._refiner import share_clusterings
-from ._models import (
-    EstimatorModel,
-    JointModel,
-    Model,
-    TreeModel,
-    UniformModel,
-    by_group,
-    take,
-)
+from ._models import UniformModel
 
 
 class Samples(NamedTuple):
@@ -182,15 +176,15 @@ class Part(ABC):
         samples: Samples,
         sizes: NDArray,
         held_out: Samples | None = None,
-        like: list[Model] | None = None,
-    ) -> list[Model]:
+        like: list[Distribution] | None = None,
+    ) -> list[Distribution]:
         """A model for each group."""
 
     def _fit_groups(
-        self, fit_group: Callable[[Samples, int], Model], samples: Samples, sizes
-    ) -> list[Model]:
+        self, fit_group: Callable[[Samples, int], Distribution], samples: Samples, sizes
+    ) -> list[Distribution]:
         """A model for each group, in threads; uniform where it has no samples."""
-        models: list[Model] = [UniformModel(int(n)) for n in sizes]
+        models: list[Distribution] = [UniformModel(int(n)) for n in sizes]
 
         def one(item):
             g, rows = item
@@ -201,6 +195,11 @@ class Part(ABC):
             with ThreadMap(self.n_jobs) as parallel:
                 parallel(one, list(by_group(samples.group, sizes.size)))
         _warn_once(caught, int(sizes.size))
+        # One gate serves all groups: each model has facts about as many trees.
+        n_trees = max((len(m.fact_depths) for m in models), default=0)
+        for model in models:
+            if isinstance(model, UniformModel):
+                model.fact_depths = (0,) * n_trees
         return models
 
 
@@ -239,15 +238,9 @@ class EstimatorPart(Part):
         samples: Samples,
         sizes: NDArray,
         held_out: Samples | None = None,
-        like: list[Model] | None = None,
-    ) -> list[Model]:
-        models = self._fit_groups(self._fit_group, samples, sizes)
-        if self.facts:
-            # One gate serves all groups.
-            depths = max((m.fact_depths for m in models), default=())
-            for model in models:
-                model.fact_depths = depths
-        return models
+        like: list[Distribution] | None = None,
+    ) -> list[Distribution]:
+        return self._fit_groups(self._fit_group, samples, sizes)
 
     def _fit_group(self, samples, n_outcomes):
         estimator = clone(self.estimator)
@@ -259,9 +252,9 @@ class EstimatorPart(Part):
         windows = samples.contexts
         estimator.fit_ids(windows, samples.outcome, labels, samples.weight)
         model = estimator.backoff_model_
-        if not self.facts:
-            return TreeModel(model)
-        return TreeModel(model, weight_at(model, windows, samples.weight))
+        if self.facts:
+            model.node_weight = weight_at(model, windows, samples.weight)
+        return model
 
     def _fit_estimator(self, estimator, samples, n_outcomes):
         outcomes = np.arange(n_outcomes)
@@ -276,7 +269,7 @@ class EstimatorPart(Part):
                 )
             keywords["sample_weight"] = samples.weight
         estimator.fit(samples.contexts, samples.outcome, **keywords)
-        return EstimatorModel(estimator, outcomes)
+        return ClassifierModel(estimator, outcomes)
 
 
 class JointPart(Part):
@@ -303,8 +296,8 @@ class JointPart(Part):
         samples: Samples,
         sizes: NDArray,
         held_out: Samples | None = None,
-        like: list[Model] | None = None,
-    ) -> list[Model]:
+        like: list[Distribution] | None = None,
+    ) -> list[Distribution]:
         # Threads go over the models, or over the shards of the only one.
         estimator = clone(self.estimator)
         if sizes.size == 1 and estimator.n_jobs is None:
@@ -314,15 +307,16 @@ class JointPart(Part):
             fitted = clone(estimator).fit_ids(
                 here.contexts, here.outcome, self.n_symbols, n_outcomes, here.weight
             )
-            return JointModel(fitted.joint_, self.facts)
+            return fitted.distribution_
 
-        models = self._fit_groups(fit_group, samples, sizes)
-        if self.facts:
-            depths = [m.fact_depths for m in models if isinstance(m, JointModel)]
-            depths = tuple(np.max(depths, axis=0).tolist())
-            for model in models:
-                model.fact_depths = depths
-        return models
+        return self._fit_groups(fit_group, samples, sizes)
+
+
+class LocatedModel(BackoffModel):
+    """A back-off model whose contexts are its nodes already."""
+
+    def locate(self, contexts: ArrayLike) -> NDArray:
+        return self._check_nodes(contexts, "contexts")
 
 
 class FrozenPart(Part):
@@ -363,7 +357,7 @@ class FrozenPart(Part):
             return _indexable(X)
         estimator, X = last_step(self.estimator, X)
         if isinstance(estimator, BackoffClassifier):
-            return estimator.find_nodes(X)
+            return estimator.locate(X)
         if hasattr(estimator, "__sklstruct_part__"):
             return estimator.part_.read(Reading(X))
         return _indexable(X)
@@ -373,30 +367,29 @@ class FrozenPart(Part):
         samples: Samples,
         sizes: NDArray,
         held_out: Samples | None = None,
-        like: list[Model] | None = None,
-    ) -> list[Model]:
+        like: list[Distribution] | None = None,
+    ) -> list[Distribution]:
         if sizes.size > 1:
             raise ValueError(
                 "word_estimator: a fitted model cannot be a factor of the words of "
                 "each class; mix it with the factored model as a whole"
             )
         if not self.same:
-            return [EstimatorModel(self.estimator, self.classes)]
+            return [ClassifierModel(self.estimator, self.classes)]
         estimator = innermost(self.estimator)
         if isinstance(estimator, BackoffClassifier):
             model = estimator.backoff_model_
-            # The samples are not known any more; only depths are facts.
-            weight = np.zeros(model.n_nodes) if self.facts else None
-            return [TreeModel(model, weight, located=True)]
+            numbers = model.log_prob, model.log_backoff
+            return [LocatedModel(model.pairs, *numbers, model.labels)]
         if hasattr(estimator, "__sklstruct_part__"):
-            return [estimator.model_]
-        return [EstimatorModel(estimator, self.classes)]
+            return [estimator.distribution_]
+        return [ClassifierModel(estimator, self.classes)]
 
 
 def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
-    total = np.bincount(model.find(windows), weights=weight, minlength=tree.n_nodes)
+    total = np.bincount(model.locate(windows), weights=weight, minlength=tree.n_nodes)
     for k in range(tree.n_levels - 1, 0, -1):
         here, above = tree.level(k), tree.level(k - 1)
         parent = tree.parent[here] - above.start

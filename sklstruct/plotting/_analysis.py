@@ -67,7 +67,7 @@ def _context_depths(lm, sentences):
     windows = np.lib.stride_tricks.sliding_window_view(tokens, width)[:-1]
     windows = windows[encoder.is_target(tokens[width:])]
     known = (windows >= 0) & (windows < model.n_symbols)
-    return model.depth(model.find(np.where(known, windows, np.int32(-1))))
+    return model.depth(model.locate(np.where(known, windows, np.int32(-1))))
 
 
 class DepthLossDisplay:

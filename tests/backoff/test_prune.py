@@ -216,7 +216,7 @@ def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp
         sizes.append(model.n_pairs)
         assert model.check_normalized() < 1e-12
         nodes = np.arange(min(model.n_nodes, 200))
-        rows = np.exp(model.predict_log_proba(nodes))
+        rows = np.exp(model.rows(nodes))
         np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
         model.start()  # would tell of a context that no reading leads to
         path = tmp_path / "pruned.arpa"
@@ -273,7 +273,7 @@ def test_a_context_that_nearly_covers_its_parent():
         classes=["a", "b", "c"], symbols=["a", "b", "c"],
     )  # fmt: skip
     same = prune(model, 0.0)
-    row = np.exp(same.predict_log_proba([1])[0])
+    row = np.exp(same.rows([1])[0])
     np.testing.assert_allclose(row, [0.5, 0.3, 0.2], rtol=1e-12)
     assert same.log_backoff[1] == pytest.approx(np.log(0.2 / tiny))
 

@@ -34,9 +34,9 @@ def log10_scores(model, words, unknown_log_prob=-100 * LN10):
     width = max(model.max_depth, 1)
     padded = [None] * width + history
     windows = [padded[i + 1 : i + 1 + width] for i in range(len(history))]
-    nodes = model.find(model.labels.encode_contexts(np.array(windows, dtype=object)))
+    nodes = model.locate(model.labels.encode_contexts(np.array(windows, dtype=object)))
     targets = model.labels.encode_targets(np.array([*words, "</s>"], dtype=object))
-    lp = model.log_proba(nodes, targets, unknown_log_prob=unknown_log_prob)
+    lp = model.target(nodes, targets, unknown_log_prob=unknown_log_prob)
     return lp / LN10
 
 
@@ -127,8 +127,8 @@ def assert_same_answers(a, b, atol):
     windows = rng.randint(-1, a.n_symbols, size=(300, a.max_depth + 1))
     columns = b.labels.encode_targets(a.labels.classes)
     np.testing.assert_allclose(
-        a.predict_log_proba(a.find(windows)),
-        b.predict_log_proba(b.find(windows))[:, columns],
+        a.rows(a.locate(windows)),
+        b.rows(b.locate(windows))[:, columns],
         rtol=0,
         atol=atol,
     )
@@ -194,8 +194,8 @@ def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
     again = read(data)
     assert_same_as_kenlm(data, again, tmp_path, ["a", "b", "feature"])
     got = np.exp(
-        again.predict_log_proba(
-            again.find(
+        again.rows(
+            again.locate(
                 again.labels.encode_contexts(
                     [[None, "a"], ["feature", "a"], ["a", "<s>"]]
                 )
@@ -270,7 +270,7 @@ def test_missing_context_is_a_back_off_weight_of_one():
 
 def test_values_are_taken_literally():
     model = read(PRUNED)
-    root = model.predict_log_proba([0])[0] / LN10
+    root = model.rows([0])[0] / LN10
     want = {"a": -0.8, "b": -0.9, "c": -1, "d": -1.1, "</s>": -0.7, "<unk>": -1.5}
     assert dict(zip(model.labels.classes, root.round(12))) == want
     assert model.labels.classes.tolist() == sorted(want)
@@ -352,7 +352,7 @@ def test_kneser_ney_file_scores_like_kenlm_and_sums_to_one(tmp_path, order):
     assert model.check_normalized(tol=1) < 1e-7
     rng = np.random.RandomState(0)
     windows = rng.randint(-1, model.n_symbols, size=(200, order))
-    rows = np.exp(model.predict_log_proba(model.find(windows)))
+    rows = np.exp(model.rows(model.locate(windows)))
     np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-7)
     assert_same_as_kenlm(text, model, tmp_path, words, n=100)
     # Written and read again: the same arrays up to the decimals.
@@ -455,10 +455,10 @@ def test_large_enough_to_grow_every_table():
     assert model.n_classes == n + 1
     assert model.n_pairs == n + 1 + len(pairs)
     pick = rng.randint(len(pairs), size=200)
-    nodes = model.find(
+    nodes = model.locate(
         model.labels.encode_contexts([[words[pairs[i][0]]] for i in pick])
     )
-    got = model.log_proba(
+    got = model.target(
         nodes, model.labels.encode_targets([words[pairs[i][1]] for i in pick])
     )
     np.testing.assert_allclose(got / LN10, [-(i % 10) / 10 for i in pick], atol=1e-12)
@@ -502,12 +502,12 @@ def read_as(model, other):
     class View:
         max_depth, n_symbols = model.max_depth, model.n_symbols
         labels = Labels(model.labels.classes, other.labels.symbols)
-        predict_log_proba = staticmethod(model.predict_log_proba)
+        rows = staticmethod(model.rows)
 
         @staticmethod
-        def find(windows):
+        def locate(windows):
             to = np.append(model.labels.encode_contexts(other.labels.symbols), -1)
-            return model.find(to[windows])
+            return model.locate(to[windows])
 
     return View
 
@@ -925,7 +925,7 @@ def test_random_bytes_never_crash():
         except ValueError:
             raised += 1
             continue
-        model.predict_log_proba(np.arange(model.n_nodes))
+        model.rows(np.arange(model.n_nodes))
         read(written(model))
     assert 700 < raised < 1500
 

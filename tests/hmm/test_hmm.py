@@ -370,7 +370,7 @@ def test_order_2_equals_hmmlearn():
     n = len(tagger.classes_)
     peer = hmmlearn.CategoricalHMM(n_components=n, n_features=len(words))
     contexts = np.array(["<s>", *tagger.classes_], dtype=object)[:, None]
-    rows = model.predict_log_proba(model.find(model.labels.encode_contexts(contexts)))
+    rows = model.rows(model.locate(model.labels.encode_contexts(contexts)))
     order = model.labels.encode_targets(tagger.classes_)
     peer.startprob_ = np.exp(rows[0, order])
     peer.transmat_ = np.exp(rows[1:, order])

@@ -33,10 +33,10 @@ def log_joint(model, path, factors=0.0):
         return factors
     array = np.empty((len(windows), width), dtype=object)
     array[:] = windows
-    nodes = model.find(
+    nodes = model.locate(
         model.labels.encode_contexts(array)[:, width - model.max_depth :]
     )
-    return float(model.log_proba(nodes, targets).sum()) + factors
+    return float(model.target(nodes, targets).sum()) + factors
 
 
 def random_candidates(model, length, rng, all_classes=False):
@@ -195,7 +195,7 @@ def test_max_backoff_table(kind, order, n_words):
             window = np.full((1, model.max_depth), -1)
             if len(ids):
                 window[0, -len(ids) :] = ids
-            row = model.predict_log_proba(model.find(window))[0]
+            row = model.rows(model.locate(window))[0]
             for k in range(len(ids) + 1):
                 key = tuple(int(s) for s in ids[len(ids) - k :])
                 best[key] = np.maximum(best.get(key, -np.inf), row)
@@ -210,7 +210,7 @@ def test_max_backoff_table(kind, order, n_words):
             continue
         seen += 1
         arcs = slice(a.arc_ptr[node], a.arc_ptr[node + 1])
-        row = model.predict_log_proba([node])[0] + a.max_backoff[node]
+        row = model.rows([node])[0] + a.max_backoff[node]
         row[a.arc_class[arcs]] = a.arc_max[arcs]
         np.testing.assert_allclose(row, best[context], atol=1e-12)
     assert seen > n_words

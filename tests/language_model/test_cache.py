@@ -203,14 +203,14 @@ def test_classes_of_the_base_and_their_mass(path):
     predictor = base.predictor
     text = number_sentences(random_text(11, 30))
     windows, target = predictor.windows(text)
-    proba = np.exp(predictor.log_rows(windows))
-    groups = predictor.groups()
+    proba = np.exp(predictor.distribution.rows(predictor.locate(windows)))
+    groups = predictor.distribution.groups()
     assert (groups is not None) == (path in ("factored", "mixture"))
     rng = np.random.default_rng(0)
     others = [rng.integers(0, 4, size=base.vocabulary_.size), np.arange(proba.shape[1])]
     for group in [*others, groups] if groups is not None else others:
         wanted = group[rng.integers(group.size, size=target.size)]
-        got = predictor.group_log_proba(text, group, wanted)
+        got = predictor.group_target(text, group, wanted)
         expected = (proba * (group == wanted[:, None])).sum(axis=1)
         np.testing.assert_allclose(np.exp(got), expected, rtol=1e-10)
     if groups is None:

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
-from sklstruct.language_model._predictors import RowPredictor
+from sklstruct.language_model._predictors import TextPredictor
 from sklstruct.smoothing import AdditiveLM, KneserNeyLM
 from sklstruct.symbols._sentences import SentenceEncoder
 
@@ -70,8 +70,8 @@ class Opaque(ClassifierMixin, BaseEstimator):
 def windows_of(model, text):
     """(windows of ids, next id) of every position of sentences."""
     encoder = SentenceEncoder(model._labels)
-    rows = RowPredictor(None, encoder, model.max_depth)
-    return rows.windows([s.split() for s in text])
+    predictor = TextPredictor(model.estimator_, encoder, model.max_depth)
+    return predictor.windows([s.split() for s in text])
 
 
 def by_brute_force(model, sentences):
@@ -87,7 +87,7 @@ def by_brute_force(model, sentences):
         for w in words + ([] if model.end is None else [model.end]):
             recent = history[-model.max_depth :]
             ids = backoff.labels.encode_contexts(np.array([recent], dtype=object))
-            log_proba = backoff.predict_log_proba(backoff.find(ids))[0]
+            log_proba = backoff.rows(backoff.locate(ids))[0]
             row.append(log_proba[classes.index(w)])
             history.append(w)
         out.append(np.array(row))
@@ -338,7 +338,7 @@ def test_unknown_none_excludes_or_raises():
     assert (counts.n_counted, counts.n_unknown) == (6, 1)
     # The unknown word ends the history of "sat".
     backoff = model.backoff_model_
-    sat = backoff.log_proba([0], backoff.labels.encode_targets(["sat"]))
+    sat = backoff.target([0], backoff.labels.encode_targets(["sat"]))
     assert rows[1][2] == pytest.approx(sat[0])
     np.testing.assert_allclose(model.score_samples(test), [np.nansum(r) for r in rows])
     with pytest.raises(ValueError, match="no token to score"):

@@ -101,14 +101,14 @@ def test_top_k_is_the_sorted_row(data, taxonomy, k):
     X = histories(300)
     rows = model.predict_log_proba(X)
     expected = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-    found, log_proba = model.top_k(X, k)
+    found, log_proba = model.predict_top_k(X, k, return_log_proba=True)
     value = np.take_along_axis(rows, expected, axis=1)
     np.testing.assert_allclose(log_proba, value, rtol=1e-12)
     # Orders may differ where probabilities are equal up to rounding.
     differs = found != expected
     other = np.take_along_axis(rows, found, axis=1)
     np.testing.assert_allclose(other[differs], value[differs], rtol=1e-12)
-    np.testing.assert_array_equal(model.predict(X), model.top_k(X, 1)[0][:, 0])
+    np.testing.assert_array_equal(model.predict(X), model.predict_top_k(X, 1)[:, 0])
 
 
 @pytest.mark.parametrize("taxonomy", [GROUPS, DEEP], ids=["classes", "tree"])

@@ -66,7 +66,7 @@ def test_rows_are_distributions_and_agree_with_targets(data, weights):
         np.testing.assert_allclose(
             np.log((weight * np.exp(by_model)).sum(axis=1)), target, rtol=1e-12
         )
-    best, value = model.top_k(X, 4)
+    best, value = model.predict_top_k(X, 4, return_log_proba=True)
     np.testing.assert_allclose(value, -np.sort(-rows, axis=1)[:, :4], rtol=1e-12)
     np.testing.assert_array_equal(best[:, 0], model.predict(X))
 
@@ -221,15 +221,7 @@ def test_nothing_but_the_skipped_class():
     X, y = np.zeros((30, 1), int), np.zeros(30, int)
     model = MixtureLM([("a", AdditiveLM(padding=-1))], weights=[1.0]).fit(X, y)
     with pytest.raises(ValueError, match="nothing but the class 0,"):
-        model.sample_at(X[:2], np.array([0.2, 0.9]), skip=0)
-
-
-def test_numbers_to_draw_with_are_checked(data):
-    model = MixtureLM(parts(), weights=[0.5, 0.5]).fit(*data)
-    with pytest.raises(ValueError, match="one per row of X"):
-        model.sample_at(data[0][:9], np.zeros(3))
-    with pytest.raises(ValueError, match="below 1"):
-        model.sample_at(data[0][:2], np.array([0.0, 1.0]))
+        model.distribution_.draw(model.locate(X[:2]), np.array([0.2, 0.9]), skip=0)
 
 
 def test_further_numbers_are_uniform():
@@ -255,7 +247,7 @@ def test_parameters_of_models_have_names(data):
 def test_mixtures_inside_factors_share_one_gate(data):
     mixture = MixtureLM(parts(), weights="by_depth")
     model = FactoredLM(GROUPS, mixture).fit(*data)
-    gates = [m.gate for m in model.model_.models if m is not None]
+    gates = [m.gate for m in model.distribution_.models if m is not None]
     assert gates[0] is not gates[1]
     assert all(gate is gates[1] for gate in gates[2:])
 
@@ -383,7 +375,7 @@ def test_mix_is_the_mixture_where_it_is_explicit():
     windows = np.full((len(contexts), width), -1)
     for row, context in zip(windows, contexts):
         row[width - len(context) :] = context
-    rows = [np.exp(m.predict_log_proba(m.find(windows))) for m in models]
+    rows = [np.exp(m.rows(m.locate(windows))) for m in models]
     expected = 0.25 * rows[0] + 0.75 * rows[1]
     nodes, target = mixed.pairs.nodes(), mixed.pairs.target
     np.testing.assert_allclose(
@@ -391,8 +383,8 @@ def test_mix_is_the_mixture_where_it_is_explicit():
     )
     one = mix([models[0]], [2.0])
     np.testing.assert_allclose(one.log_prob, models[0].log_prob, rtol=1e-12, atol=1e-12)
-    at = mixed.find(windows)
-    np.testing.assert_allclose(np.exp(mixed.predict_log_proba(at)).sum(axis=1), 1.0)
+    at = mixed.locate(windows)
+    np.testing.assert_allclose(np.exp(mixed.rows(at)).sum(axis=1), 1.0)
     with pytest.raises(ValueError, match="weights must be one number"):
         mix(models, [1.0])
     with pytest.raises(ValueError, match="non-negative"):

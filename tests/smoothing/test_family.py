@@ -55,7 +55,7 @@ def test_sums_to_one_at_every_context(smoother, max_depth):
     model = lm.backoff_model_
     assert model.check_normalized() < 1e-12
     nodes = np.random.default_rng(0).integers(0, model.n_nodes, 300)
-    rows = np.exp(model.predict_log_proba(nodes))
+    rows = np.exp(model.rows(nodes))
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
     assert rows.min() > 0
 

@@ -63,11 +63,11 @@ def test_backing_off_keeps_the_seen_and_sums_to_one():
     smooth = WittenBellLM(padding=-1, interpolate=False).fit(X, y)
     model = smooth.backoff_model_
     assert model.check_normalized() < 1e-10
-    rows = np.exp(model.predict_log_proba(np.arange(model.n_nodes)))
+    rows = np.exp(model.rows(np.arange(model.n_nodes)))
     np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-10)
     # A seen pair has c / (c + d), whatever its parent says.
     for context in {h for h in histories(X) if len(h) == 2}:
-        node = int(model.find(model.labels.encode_contexts([context]))[0])
+        node = int(model.locate(model.labels.encode_contexts([context]))[0])
         at = np.array([h == context for h in histories(X)])
         count = np.bincount(y[at], minlength=6)
         seen = np.flatnonzero(count)

@@ -17,7 +17,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.language_model._predictors import RefinedPredictor, RowPredictor
+from sklstruct.backoff import BackoffModel
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 from sklstruct.word_classes._refiner import PATHS
 
@@ -234,18 +234,16 @@ def refined_model(*between, **params):
 def test_language_model_agrees_with_the_pipeline(between):
     """Compiled answers are those of the rows of the pipeline."""
     lm = refined_model(*between)
-    assert isinstance(lm.predictor, RefinedPredictor)
-    rows = RowPredictor(lm.estimator_, lm.predictor.encoder, lm.max_depth)
+    predictor = lm.predictor
+    assert isinstance(predictor.distribution, BackoffModel)
     new = [s.split() for s in ["the mat ran", "a zebra sat on the cat", ""]]
-    for got, expected in zip(lm.predictor.score(new)[:2], rows.score(new)[:2]):
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
-    history = np.array([[0, 1, 2, 3], [-1, -1, -1, 2]], dtype=np.int32)
-    uniform = np.array([0.3, 0.8])
-    for skip in (-1, 2):
-        a = lm.predictor.draw(history, uniform, skip)
-        assert np.array_equal(a, rows.draw(history, uniform, skip))
-    a, b = (p.best(history[0], 5) for p in (lm.predictor, rows))
-    np.testing.assert_allclose(a[1], b[1], rtol=1e-10)
+    windows, target = predictor.windows(new)
+    rows = lm.estimator_.predict_log_proba(windows)
+    expected = rows[np.arange(target.size), target]
+    np.testing.assert_allclose(predictor.score(new)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        predictor.distribution.rows(predictor.locate(windows)), rows, rtol=1e-12
+    )
     sample = lm.sample(20, random_state=0)
     assert len(sample) == 20 and all("<unk>" not in s for s in sample)
     again = pickle.loads(pickle.dumps(lm))

@@ -1,0 +1,215 @@
+"""Classifiers and distributions: a classifier that has one, and one of a classifier."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
+
+from .._checks import check_rows, check_top_k
+from .._compat import BaseEstimator, ClassifierMixin
+from .._likelihood import target_log_proba
+from ..symbols import Labels
+from ..symbols._encoding import encode
+from ._distribution import Distribution, count_rows, take
+
+
+class DistributionClassifier(ClassifierMixin):
+    """Mixin of the classifiers whose fitted model is a `Distribution`.
+
+    Subclasses have the parameter `classes`, define `locate`, and set ``classes_`` and
+    ``distribution_``.
+    """
+
+    classes: Any
+    classes_: NDArray
+
+    if TYPE_CHECKING:
+
+        @property
+        def distribution_(self) -> Distribution: ...
+
+    @abstractmethod
+    def locate(self, X: Any) -> Any:
+        """What ``distribution_`` looks up for each row of X.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        at : array or tuple of arrays
+            With a row a sample, for the methods of ``distribution_``.
+        """
+
+    def predict_log_proba(self, X: Any) -> NDArray:
+        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``. For many classes prefer
+            `target_log_proba` and `predict_top_k`, which never make this matrix.
+        """
+        at = self.locate(X)
+        check_rows(count_rows(at), self.classes_.size)
+        return self.distribution_.rows(at)
+
+    def predict_proba(self, X: Any) -> NDArray:
+        r""":math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1, for seen and unseen contexts.
+        """
+        log_proba = self.predict_log_proba(X)
+        return np.exp(log_proba, out=log_proba)
+
+    def predict(self, X: Any) -> NDArray:
+        """The most probable class after each context.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The first of ``classes_`` among equally probable ones.
+        """
+        return self.classes_[self.distribution_.best(self.locate(X), 1)[0][:, 0]]
+
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: bool = False
+    ) -> NDArray | tuple[NDArray, NDArray]:
+        """The k most probable classes after each context, most probable first.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        k : int, default=5
+            Number of classes, from 1 to n_classes.
+
+        return_log_proba : bool, default=False
+            Whether to return natural log-probabilities too.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Ties go to the class that comes first in ``classes_``.
+
+        log_proba : ndarray of shape (n_samples, k)
+            With ``return_log_proba=True`` only.
+        """
+        at = self.locate(X)
+        k = check_top_k(k, self.classes_.size)
+        best, log_proba = self.distribution_.best(at, k)
+        labels = self.classes_[best]
+        return (labels, log_proba) if return_log_proba else labels
+
+    def target_log_proba(self, X: Any, y: ArrayLike) -> NDArray:
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Contexts, in the form that `fit` was given.
+
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN where y is not in ``classes_``: what such a target costs is a
+            matter of convention, which `sklstruct.metrics` leaves to a
+            parameter.
+        """
+        at, target, known = self._locate_known(X, y)
+        out = np.full(target.size, np.nan)
+        out[known] = self.distribution_.target(at, target[known])
+        return out
+
+    def _locate_known(self, X, y):
+        """(what the distribution looks up, class ids, rows) of the known targets."""
+        at = self.locate(X)
+        target = encode(column_or_1d(y), self.classes_)
+        if target.size != count_rows(at):
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {count_rows(at)} and "
+                f"{target.size}"
+            )
+        known = np.flatnonzero(target >= 0)
+        return (at if known.size == target.size else take(at, known)), target, known
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters with which the estimator learns from class ids.
+
+        What turns symbols into ids (`LanguageModel`) asks every part of its estimator
+        that has this method: the classes are 0, 1, ..., those of `labels`, seen or not.
+        """
+        if self.classes is not None:
+            raise ValueError(
+                f"classes of {type(self).__name__} must be None inside a "
+                "LanguageModel, which numbers its symbols itself; set vocabulary of "
+                "the LanguageModel"
+            )
+        return {"classes": np.arange(labels.n_classes, dtype=np.int32)}
+
+
+class ClassifierModel(Distribution):
+    """The distribution of any fitted classifier with probabilities.
+
+    Contexts are its X.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted.
+
+    classes : ndarray of shape (n_classes,)
+        Names of the classes of the distribution; those that the classifier does not
+        know have probability 0.
+    """
+
+    def __init__(self, estimator: BaseEstimator, classes: NDArray) -> None:
+        self.estimator, self.classes = estimator, classes
+        self.n_classes = classes.size
+
+    def target(self, at: Any, y: NDArray) -> NDArray:
+        log_prob = target_log_proba(self.estimator, at, self.classes[y])
+        log_prob[np.isnan(log_prob)] = -np.inf
+        return log_prob
+
+    def rows(self, at: Any) -> NDArray:
+        if hasattr(self.estimator, "predict_log_proba"):
+            rows = self.estimator.predict_log_proba(at)
+        else:
+            with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
+                rows = np.log(self.estimator.predict_proba(at))
+        known = np.asarray(self.estimator.classes_)
+        if np.array_equal(known, self.classes):
+            return np.array(rows, dtype=np.float64)
+        out = np.full((rows.shape[0], self.n_classes), -np.inf)
+        column = encode(known, self.classes)
+        out[:, column[column >= 0]] = rows[:, column >= 0]
+        return out

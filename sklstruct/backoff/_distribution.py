@@ -1,0 +1,244 @@
+"""Distribution: the questions that every fitted model of this package answers.
+
+A *distribution* is P(y | x) over the classes 0 ... n_classes - 1. Its contexts x are
+arrays, or nested tuples of arrays, with a row a sample. ``locate`` turns contexts into
+what the model looks up (nodes of a tree, say); the other methods answer from there:
+
+============================  ======================================================
+``locate(contexts)``          what the model looks up, with a row a sample
+``target(at, y)``             ln P(y_i | x_i)
+``rows(at)``                  ln P of every class
+``best(at, k)``               the k most probable classes
+``draw(at, uniform, skip)``   a class for each number in [0, 1)
+``group_target(at, g, w)``    ln of the sum of P over a group of classes
+============================  ======================================================
+
+Mixtures ask two more: ``facts(at)``, numbers about the history for a gate, and
+``groups()``, the grouping of the classes that the model itself uses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._parallel import row_blocks, rows_per_block
+
+
+def take(contexts: Any, rows: Any) -> Any:
+    """Some rows of contexts."""
+    if isinstance(contexts, tuple):
+        return tuple(take(part, rows) for part in contexts)
+    return contexts.iloc[rows] if hasattr(contexts, "iloc") else contexts[rows]
+
+
+def count_rows(contexts: Any) -> int:
+    """Number of samples."""
+    while isinstance(contexts, tuple):
+        contexts = contexts[0]
+    return contexts.shape[0]
+
+
+def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
+    """(group, its rows in order) of every group that has some."""
+    if n_groups == 1:
+        if group.size:
+            yield 0, slice(None)
+        return
+    # numpy sorts small integers by counting them.
+    small = group.astype(np.int16) if n_groups < 1 << 15 else group
+    order = np.argsort(small, kind="stable")
+    bounds = np.searchsorted(small[order], np.arange(n_groups + 1))
+    for g in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
+        yield g, order[bounds[g] : bounds[g + 1]]
+
+
+class Distribution(ABC):
+    """P(y | x) over `n_classes` classes given contexts.
+
+    Subclasses define `rows`. What else they define is faster than the definitions
+    here, which make whole rows.
+
+    Attributes
+    ----------
+    n_classes : int
+        Classes are 0 ... n_classes - 1.
+
+    fact_depths : tuple of int
+        The depth of each tree of contexts that `facts` tells about.
+    """
+
+    n_classes: int
+    fact_depths: tuple[int, ...] = ()
+
+    def locate(self, contexts: Any) -> Any:
+        """What the other methods look up.
+
+        Parameters
+        ----------
+        contexts : array or tuple of arrays
+            With a row a sample.
+
+        Returns
+        -------
+        at : array or tuple of arrays
+            With a row a sample.
+        """
+        return contexts
+
+    @abstractmethod
+    def rows(self, at: Any) -> NDArray:
+        """Natural log-probabilities of all classes.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples, n_classes)
+            A new array.
+        """
+
+    def target(self, at: Any, y: NDArray) -> NDArray:
+        """Natural log-probability of one class a sample.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        y : int ndarray of shape (n_samples,)
+            Class ids.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples,)
+        """
+        out = np.empty(len(y))
+        for s in self._blocks(len(y)):
+            rows = self.rows(take(at, s))
+            out[s] = rows[np.arange(len(rows)), y[s]]
+        return out
+
+    def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
+        """The k most probable classes.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        k : int
+            1 ... n_classes.
+
+        Returns
+        -------
+        classes : int ndarray of shape (n_samples, k)
+            Most probable first; equal probabilities by class id.
+
+        log_prob : ndarray of shape (n_samples, k)
+            Natural logarithms.
+        """
+        n = count_rows(at)
+        classes, log_prob = np.empty((n, k), dtype=np.int64), np.empty((n, k))
+        for s in self._blocks(n):
+            rows = self.rows(take(at, s))
+            classes[s] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+            log_prob[s] = np.take_along_axis(rows, classes[s], axis=1)
+        return classes, log_prob
+
+    def draw(self, at: Any, uniform: NDArray, skip: int = -1) -> NDArray:
+        """The class that each number in [0, 1) falls on.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        uniform : float64 ndarray of shape (n_samples,)
+            Numbers in [0, 1).
+
+        skip : int, default=-1
+            A class that is never drawn: the others in proportion. -1: none.
+
+        Returns
+        -------
+        classes : int ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If nothing but `skip` has a probability.
+        """
+        out = np.empty(len(uniform), dtype=np.int64)
+        for s in self._blocks(len(uniform)):
+            proba = np.exp(self.rows(take(at, s)))
+            if skip >= 0:
+                proba[:, skip] = 0.0
+            total = np.cumsum(proba, axis=1)
+            if not (total[:, -1] > 0).all():
+                raise ValueError(
+                    f"skip={skip}: nothing but the class {skip}, which is to be "
+                    "skipped, has a probability after some context"
+                )
+            # Scaling the number, not the row: rows need not quite sum to 1.
+            drawn = (total <= (uniform[s] * total[:, -1])[:, None]).sum(axis=1)
+            out[s] = np.minimum(drawn, self.n_classes - 1)
+        return out
+
+    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
+        """Natural logarithm of the summed probabilities of a group of classes.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        group : int ndarray of shape (n_classes,)
+            The group of each class, from 0.
+
+        wanted : int ndarray of shape (n_samples,)
+            A group for each sample.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples,)
+        """
+        out = np.empty(len(wanted))
+        members = [np.flatnonzero(group == g) for g in range(int(group.max()) + 1)]
+        for s in self._blocks(len(wanted)):
+            rows = self.rows(take(at, s))
+            for g, mine in by_group(wanted[s], len(members)):
+                picked = rows[mine][:, members[g]]
+                out[s][mine] = np.logaddexp.reduce(picked, axis=1)
+        return out
+
+    def facts(self, at: Any) -> NDArray:
+        """Numbers about the histories, which do not depend on the class.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        Returns
+        -------
+        facts : ndarray of shape (n_samples, 2 * len(fact_depths))
+            For each tree of contexts the depth of the node that was found, and the
+            logarithm of one plus the weight of the training samples at it; zeros where
+            these are not known.
+        """
+        return np.zeros((count_rows(at), 2 * len(self.fact_depths)))
+
+    def groups(self) -> NDArray | None:
+        """The group of each class in the model's own grouping; None: it has none."""
+        return None
+
+    def _blocks(self, n_samples):
+        return row_blocks(n_samples, rows_per_block(self.n_classes))
