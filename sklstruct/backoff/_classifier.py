@@ -94,7 +94,8 @@ class DistributionClassifier(ClassifierMixin):
         y : ndarray of shape (n_samples,)
             The first of ``classes_`` among equally probable ones.
         """
-        return self.classes_[self.distribution_.best(self.locate(X), 1)[0][:, 0]]
+        at = self.locate(X)
+        return self.classes_[self.distribution_.best(at, 1)[0][:, 0]]
 
     def predict_top_k(
         self, X: Any, k: int = 5, *, return_log_proba: bool = False

@@ -607,9 +607,7 @@ class JointLogLinear(
                 result = self._newton(paths, exact, beta, checkpoint, report)
                 joint.w = exact.joined(result.w)
             else:
-                count = np.concatenate([c[kept] for c, kept in zip(counts, own)])
-                nodes = joint.locate(windows)
-                result = self._lbfgs(joint, nodes, outcome, weight, count, report)
+                result = self._lbfgs(exact, report)
         self.distribution_ = joint
         self.coef_ = joint.w
         self.objective_ = np.array(result.history)
