@@ -8,15 +8,17 @@ a fit calls it hundreds of times, for a few milliseconds of work each.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import cache
 from threading import Thread
 from typing import Any, TypeVar
 
+import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
 # A requirement of scikit-learn's own, with a version that suits it: none declared here.
 from threadpoolctl import ThreadpoolController
@@ -139,6 +141,21 @@ def _join(future: Future[T]) -> T:
     while not wait([future], timeout=_SIGNAL_CHECK).done:
         pass
     return future.result()
+
+
+@contextmanager
+def stop_flag() -> Iterator[NDArray[np.int32]]:
+    """An array with one 0 that becomes 1 if an exception leaves the context.
+
+    For kernels in several threads of a `ThreadMap`: each reads the flag now and then,
+    and ends early once another thread has failed or was interrupted.
+    """
+    stop = np.zeros(1, dtype=np.int32)
+    try:
+        yield stop
+    except BaseException:
+        stop[0] = 1
+        raise
 
 
 def interruptible(function: Callable[..., T], *arguments: Any) -> T:

@@ -24,7 +24,6 @@ from sklearn.utils.validation import (
 )
 
 from .._checks import (
-    check_memory,
     check_rows,
     check_sparse,
     check_squares,
@@ -49,15 +48,15 @@ from ..linear import DualLinearClassifier
 from ..linear._samples import (
     check_class_weight,
     sample_weights,
-    single,
-    warn_uneven,
 )
 from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy
 from ._dual_nodes import DualNodes
-from ._nodes import EstimatorNodes, LogisticNodes, Samples
-from ._problems import NodeProblems, outcome_bounds, warn_not_converged
+from ._estimator_nodes import EstimatorNodes
+from ._logistic_nodes import LogisticNodes
+from ._nodes import NodeModels, TrainingSet
+from ._problems import NodeProblems, outcome_bounds
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
-from ._sources import Limits, sources
+from ._trees import Limits, tree_sources
 
 # Weights that are dropped where sparse X brings the sparse node model, as a part of the
 # largest of their outcome.
@@ -410,79 +409,64 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             If the weights of a node diverge.
         """
         self._check_params(fit_params)
-        samples, factor = self._read_training(X, y, sample_weight)
-        model = self._node_model(samples.X)
-        if self.n_leaves is not None and not isinstance(model, DualLinearClassifier):
-            raise ValueError(
-                f"n_leaves={self.n_leaves} is for nodes that are looked into after "
-                "their leaves were ranked, those of a DualLinearClassifier; this model "
-                "has others: leave it None, or set estimator=DualLinearClassifier()"
-            )
-        self._check_size(samples, model)
+        data, factor = self._read_training(X, y, sample_weight)
+        nodes = self._node_models(data.X, sample_weight, factor, fit_params)
         rng = check_random_state(self.random_state)
-        limits = Limits.of(
-            samples,
-            self.classes_,
-            self.max_depth,
-            self.max_leaf,
-            wide=isinstance(model, DualLinearClassifier),
+        limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide)
+        sources = tree_sources(
+            self.taxonomy, self.n_taxonomies, self.classes_, limits, rng
         )
-        trees = sources(self.taxonomy, self.n_taxonomies, self.classes_, limits, rng)
-        most = self.max_iter
-        if isinstance(model, DualLinearClassifier):
-            samples = samples._replace(X=single(samples.X))
-            warn_uneven(samples.X, stacklevel=5)
-            nodes, most = DualNodes(model, self.n_leaves), model.max_iter
-            n_steps = 2 + (model.loss == "auto")
-        elif model == "logistic":
-            nodes = LogisticNodes(
-                self.regularization,
-                self.C,
-                {
-                    "fit_intercept": self.fit_intercept,
-                    "tol": self.tol,
-                    "max_iter": self.max_iter,
-                },
-            )
-            n_steps = 1 + as_regularization(self.regularization).n_solves()
-        else:
-            params = self._routed(sample_weight, factor, fit_params)
-            nodes = EstimatorNodes(self.estimator, params, self.n_jobs)
-            n_steps = None  # one for each node of a tree not built yet
-        taxonomies = []
+        data = nodes.prepare(data, self.n_taxonomies)
         with (
             Progress.of_fit(self, self.n_taxonomies) as progress,
             ThreadMap(self.n_jobs) as parallel,
         ):
-            for t, source in enumerate(trees):
-                task = progress.task("taxonomy", n_steps, f"tree {t + 1}: ")
+            taxonomies: list[Taxonomy] = []
+            for t, source in enumerate(sources):
+                task = progress.task("taxonomy", nodes.n_steps, f"tree {t + 1}: ")
                 with task:
-                    taxonomy = source.tree(samples, self.classes_)
+                    taxonomy = source.tree(data, self.classes_)
                     task.step(repr(taxonomy), "build")
-                    problems, rows = _problems_of(taxonomy, samples)
-                    nodes.fit(problems, rows, samples, rng, task, parallel)
+                    problems, rows = _problems_of(taxonomy, data)
+                    nodes.fit(problems, rows, data, rng, task, parallel)
                     taxonomies.append(taxonomy)
                 if task.stopped:
                     break
             self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
-            self.builders_ = [source.builder for source in trees[: len(taxonomies)]]
+            self.builders_ = [source.builder for source in sources[: len(taxonomies)]]
             self.forest_ = Forest.from_taxonomies(taxonomies)
             self.model_nodes_ = self.forest_.model_nodes
             nodes.join(self.forest_)
             self.nodes_ = nodes
-        if not isinstance(nodes, EstimatorNodes):
-            warn_not_converged(nodes.status, most, stacklevel=4)
+        nodes.warn(stacklevel=4)
         return self
 
-    def _node_model(self, X):
-        """A DualLinearClassifier, "logistic", or an estimator of the user's."""
-        if self.estimator is not None:
-            return self.estimator
-        if (
-            not sp.issparse(X)
-            or self.regularization != "single"
-            or self.prediction == "greedy"
-        ):
+    def _node_models(self, X, sample_weight, factor, fit_params) -> NodeModels:
+        """The models of the nodes, as `estimator`, X and other parameters say."""
+        estimator = self.estimator
+        if estimator is None:
+            estimator = self._default_estimator(X)
+        if isinstance(estimator, DualLinearClassifier):
+            return DualNodes(estimator, self.n_leaves)
+        if self.n_leaves is not None:
+            raise ValueError(
+                f"n_leaves={self.n_leaves} is a parameter of the nodes of a "
+                "DualLinearClassifier, and this model has others: leave it None, or "
+                "set estimator=DualLinearClassifier()"
+            )
+        if estimator == "logistic":
+            options = {
+                "fit_intercept": self.fit_intercept,
+                "tol": self.tol,
+                "max_iter": self.max_iter,
+            }
+            return LogisticNodes(self.regularization, self.C, options)
+        params = self._routed(sample_weight, factor, fit_params)
+        return EstimatorNodes(estimator, params, self.n_jobs)
+
+    def _default_estimator(self, X):
+        dense_only = self.regularization != "single" or self.prediction == "greedy"
+        if dense_only or not sp.issparse(X):
             return "logistic"
         return DualLinearClassifier(
             "auto",
@@ -564,22 +548,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "n_taxonomies=1"
             )
 
-    def _check_size(self, samples, model):
-        """Refuse weights that this machine cannot hold before the first is fitted."""
-        if model != "logistic":
-            return
-        n_features, n_classes = samples.X.shape[1], self.classes_.size
-        # the fewest that a tree over these classes can have, that of binary splits
-        check_memory(
-            8 * float(self.n_taxonomies) * (n_classes - 1) * (n_features + 1),
-            None,
-            f"n_taxonomies={self.n_taxonomies} trees of {n_classes} classes with "
-            f"{n_features} features",
-            "use fewer trees or features",
-        )
-
     def _read_training(self, X, y, sample_weight):
-        """(Samples, class weight of every sample that was passed)."""
+        """(TrainingSet, class weight of every sample that was passed)."""
         if y is None:
             raise ValueError(
                 "This HierarchicalClassifier estimator requires y to be passed, but "
@@ -603,7 +573,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         _check_weight(weight, X)
         self.classes_, code = np.unique(y, return_inverse=True)
         weight = np.ascontiguousarray(weight)
-        return Samples(X, code, weight, index, factor.size), factor
+        return TrainingSet(X, code, weight, index, factor.size), factor
 
     def _routed(self, sample_weight, factor, fit_params):
         """Parameters of the `fit` of `estimator`, for all samples."""
@@ -889,17 +859,17 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return tags
 
 
-def _problems_of(taxonomy, samples):
+def _problems_of(taxonomy, data):
     """(NodeProblems of a tree, the numbers of their rows)."""
-    counts = np.bincount(samples.code, minlength=taxonomy.n_classes)
+    counts = np.bincount(data.code, minlength=taxonomy.n_classes)
     position = np.empty(taxonomy.n_classes, dtype=np.int64)
     position[taxonomy.leaf_order()] = np.arange(taxonomy.n_classes)
-    rows = np.argsort(position[samples.code], kind="stable")
+    rows = np.argsort(position[data.code], kind="stable")
     problems = NodeProblems(
-        samples.X[rows],
-        samples.weight[rows],
+        data.X[rows],
+        data.weight[rows],
         outcome_bounds(taxonomy, counts),
-        samples.code[rows],
+        data.code[rows],
     )
     return problems, rows
 

@@ -15,7 +15,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from .._checks import INT32_MAX, check_memory
-from .._parallel import ThreadMap, row_blocks, rows_per_block
+from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
 from ..linear._calibration import (
@@ -25,15 +25,15 @@ from ..linear._calibration import (
     evidence,
     fit_scale,
 )
-from ..linear._samples import AUTO_C, costs, single
+from ..linear._samples import AUTO_C, costs, single, warn_uneven
 from ..linear._solver import Fit, Node, Settings, peak_bytes, stored_bytes
 from ..linear._weights import NodeWeights, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._evidence import CHAIN, Evidence, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
-from ._nodes import Samples, Use
-from ._problems import NodeProblems
+from ._nodes import NodeModels, TrainingSet, Use
+from ._problems import NodeProblems, warn_not_converged
 
 # Routing nodes of a level that are expanded, for each leaf that is looked into.
 _BEAM = 4
@@ -66,7 +66,7 @@ class _Tree(NamedTuple):
     held: list[NDArray]  # of each node: members of the fold, numbers among it
 
 
-class DualNodes:
+class DualNodes(NodeModels):
     """Linear models of all nodes by dual coordinate descent.
 
     Parameters
@@ -93,24 +93,31 @@ class DualNodes:
     C, n_iter, status : ndarray of shape (n_models,)
     """
 
-    dtype = (np.float64, np.float32)
+    wide = True
 
     def __init__(self, estimator: DualLinearClassifier, n_leaves: int | None) -> None:
         self.n_leaves = n_leaves
         self.regularizations: list = []
         self.loss = estimator.loss
+        self.n_steps = 2 + (estimator.loss == "auto")
         self._C = float(estimator.C)
+        self._max_iter = estimator.max_iter
         self._estimator = estimator
         self._trees: list[_Tree] = []
         self._fold: tuple | None = None
 
     # ------------------------------------------------------------------ fitting
 
+    def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
+        data = data._replace(X=single(data.X))
+        warn_uneven(data.X, stacklevel=6)
+        return data
+
     def fit(
         self,
         problems: NodeProblems,
         rows: NDArray,
-        samples: Samples,
+        data: TrainingSet,
         rng: RandomState,
         progress: Progress,
         parallel: ThreadMap,
@@ -120,20 +127,19 @@ class DualNodes:
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
                 # in no order: the first of them stand for all where few are asked
-                held = rng.permutation(draw_fold(samples.code, rng))
+                held = rng.permutation(draw_fold(data.code, rng))
             self._fold = (
                 held,
-                samples.X[held],
-                samples.code[held],
-                samples.weight[held],
+                data.X[held],
+                data.code[held],
+                data.weight[held],
             )
         self._check_size(problems, parallel.n_threads)
         number = np.full(n, -1, dtype=np.int64)
         number[self._fold[0]] = np.arange(self._fold[0].size)
         number = number[rows]  # of each row in the fold, -1: not in it
         seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
-        stop = np.zeros(1, dtype=np.int32)
-        try:
+        with stop_flag() as stop:
             if self.loss == "auto":
                 self._choose(problems, number, seeds, stop, parallel)
                 progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
@@ -141,9 +147,6 @@ class DualNodes:
                 problems, number, seeds, self._settings(self.loss, stop), self._C,
                 np.arange(problems.n_nodes), parallel,
             )  # fmt: skip
-        except BaseException:
-            stop[0] = 1  # for the other threads
-            raise
         held = []
         for v in range(problems.n_nodes):
             mine = number[problems.first[v] : problems.last[v]]
@@ -408,6 +411,9 @@ class DualNodes:
         all_scores(self.weights.kernel(), a, as_rows(X), first, out, room, stop)
         return out
 
+    def warn(self, stacklevel: int) -> None:
+        warn_not_converged(self.status, self._max_iter, stacklevel + 1)
+
     # --------------------------------------------------------------- prediction
 
     @property
@@ -449,13 +455,8 @@ class DualNodes:
 
     @staticmethod
     def _blocks(block, n, step, n_jobs):
-        stop = np.zeros(1, dtype=np.int32)
-        with ThreadMap(n_jobs) as parallel:
-            try:
-                parallel(lambda part: block(part, stop), row_blocks(n, step))
-            except BaseException:
-                stop[0] = 1  # for the other threads
-                raise
+        with ThreadMap(n_jobs) as parallel, stop_flag() as stop:
+            parallel(lambda part: block(part, stop), row_blocks(n, step))
 
     def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
         X, posterior = single(X), self._posterior()

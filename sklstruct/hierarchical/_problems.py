@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import INT32_MAX
-from .._parallel import ThreadMap, interruptible, single_blas_thread
+from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from ..taxonomy import Taxonomy
 from . import _logistic_fast as kernels
 
@@ -302,22 +302,17 @@ class NodeProblems:
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
         status = np.zeros(self.n_nodes, dtype=np.int32)
         C = np.ascontiguousarray(C, dtype=np.float64)
-        stop = np.zeros(1, dtype=np.int32)
-        settings = kernels.Settings(
-            C, fit_intercept, start is not None, tol, max_iter, stop
-        )
         solution = kernels.Solution(coef, intercept, n_iter, status)
         parallel = ThreadMap(1) if parallel is None else parallel
+        with single_blas_thread(), stop_flag() as stop:
+            settings = kernels.Settings(
+                C, fit_intercept, start is not None, tol, max_iter, stop
+            )
 
-        def run(chunk):
-            self._solve(chunk, settings, solution, C, fit_intercept, curved)
+            def run(chunk):
+                self._solve(chunk, settings, solution, C, fit_intercept, curved)
 
-        with single_blas_thread():
-            try:
-                parallel(run, self._chunks(parallel.n_threads, nodes))
-            except BaseException:
-                stop[0] = 1  # for the other threads
-                raise
+            parallel(run, self._chunks(parallel.n_threads, nodes))
         if (status == 2).any():
             raise FloatingPointError(
                 f"the weights of {int((status == 2).sum())} nodes diverged: the "

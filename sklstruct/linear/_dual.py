@@ -32,7 +32,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._likelihood import class_codes
-from .._parallel import ThreadMap, row_blocks, rows_per_block
+from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from . import _weights_fast as kernels
 from ._calibration import LOSSES, both_outcomes, draw_fold, evidence, fit_scale
@@ -385,26 +385,22 @@ default="squared_hinge"
     def _solve(self, X, code, weight, held, seed, candidate, progress, parallel):
         loss, C = candidate
         constant = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        stop = np.zeros(1, dtype=np.int32)
-        settings = Settings(
-            loss, constant, self.tol, self.max_iter, self.weight_threshold, stop
-        )
         cost = costs(C, weight)
         divide = loss != "log_loss" or self.weight_threshold > 0
         node = Node(X, 0, X.shape[0], code, cost, self.classes_.size, held, divide)
-        blocks = node.blocks(settings)
+        with stop_flag() as stop:
+            settings = Settings(
+                loss, constant, self.tol, self.max_iter, self.weight_threshold, stop
+            )
+            blocks = node.blocks(settings)
 
-        def fit(b):
-            return node.fit(blocks[b], settings, seed + b)
+            def fit(b):
+                return node.fit(blocks[b], settings, seed + b)
 
-        with progress.task(loss, len(blocks), f"{loss}, C={C:g}: ") as task:
-            try:
+            with progress.task(loss, len(blocks), f"{loss}, C={C:g}: ") as task:
                 fits = parallel(fit, range(len(blocks)))
-            except BaseException:
-                stop[0] = 1  # for the other threads
-                raise
-            for (a, b), found in zip(blocks, fits):
-                task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
+                for (a, b), found in zip(blocks, fits):
+                    task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
         scores = np.hstack([f.fold_scores for f in fits])
         scale, log_loss = 1.0, np.nan
         if held.size:
@@ -451,7 +447,6 @@ default="squared_hinge"
         n_rows = int(weights.n_outcomes.sum())
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)]).astype(np.int64)
         nodes = weights.kernel() if n_rows else None
-        stop = np.zeros(1, dtype=np.int32)
 
         def block(part):
             scores = np.empty((part.stop - part.start, n_rows), dtype=np.float32)
@@ -462,12 +457,8 @@ default="squared_hinge"
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))
-        with ThreadMap(self.n_jobs) as parallel:
-            try:
-                parallel(block, row_blocks(X.shape[0], step))
-            except BaseException:
-                stop[0] = 1
-                raise
+        with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
+            parallel(block, row_blocks(X.shape[0], step))
 
     def decision_function(self, X: ArrayLike) -> NDArray:
         r"""Scores :math:`z = W x + b`.

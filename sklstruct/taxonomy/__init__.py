@@ -8,20 +8,18 @@ from ._shape import TreeShape, choose_shape
 from ._statistics import ClassStatistics
 from ._taxonomy import ClassSets, Taxonomy
 from .builders._base import TaxonomyBuilder
+from .builders._confusion import ConfusionSplit
+from .builders._cut import CutSplit
+from .builders._diffrac import DiffracSplit
 from .builders._given import GivenTaxonomy
-from .builders._named import (
-    TAXONOMY_BUILDERS,
-    ConfusionSplit,
-    CutSplit,
-    DiffracSplit,
-    GreedyMerge,
-    HungarianMerge,
-    KMeansSplit,
-    RandomSplit,
-    SpectralSplit,
-    WardMerge,
-)
+from .builders._greedy import GreedyMerge
+from .builders._hungarian import HungarianMerge
+from .builders._kmeans import KMeansSplit
+from .builders._named import TAXONOMY_BUILDERS
+from .builders._random import RandomSplit
 from .builders._refine import RefinedTaxonomy, refine
+from .builders._spectral import SpectralSplit
+from .builders._ward import WardMerge
 
 __all__ = [
     "TAXONOMY_BUILDERS",

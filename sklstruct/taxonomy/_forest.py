@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from .._checks import INT32_MAX
 from ._taxonomy import Taxonomy
 
-__all__ = ["Forest"]
-
 
 class Forest(NamedTuple):
     """The nodes of several trees over the same classes, as flat int32 arrays.

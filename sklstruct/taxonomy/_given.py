@@ -12,8 +12,6 @@ from ._io import is_nest
 from ._labels import among, as_labels, as_scalar, listed
 from ._taxonomy import Taxonomy
 
-__all__ = ["as_taxonomy"]
-
 # repr, clone and pickle recurse into nested lists, and Python stops at a thousand
 # calls, several for a level.
 _MAX_NESTING = 200

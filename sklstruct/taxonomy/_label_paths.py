@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from ._labels import as_labels
 from ._taxonomy import Taxonomy
 
-__all__ = ["LabelTree", "as_paths"]
-
 
 def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     r"""Checked paths as an array of shape (n_samples, n_levels).

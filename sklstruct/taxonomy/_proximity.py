@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import check_memory
 from ._samples import DEFAULT_BYTES
 
-__all__ = ["ClassProximity"]
-
 
 class ClassProximity:
     r"""Residual matrix Q of groups of classes in the factored form N - AAᵀ.

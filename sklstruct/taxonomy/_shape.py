@@ -13,8 +13,6 @@ from math import ceil, log2
 from numbers import Integral
 from typing import NamedTuple
 
-__all__ = ["TreeShape", "choose_shape"]
-
 # Up to here one node with all classes.
 _FLAT = 100
 # Classes of a leaf: more cost time in proportion and lose less at the routing nodes,

@@ -22,8 +22,6 @@ from ._samples import (
     to_dense,
 )
 
-__all__ = ["ClassStatistics"]
-
 # Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
 _CHUNK = 4096
 # Below this density products of sparse matrices beat blocks made dense.

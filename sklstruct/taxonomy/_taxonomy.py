@@ -28,8 +28,6 @@ from ._labels import among, as_labels, check_integer, listed
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["ClassSets", "Taxonomy"]
-
 
 class ClassSets(NamedTuple):
     """Classes below node v are ``order[start[v]:stop[v]]``, for every node v.

@@ -30,7 +30,7 @@ from sklstruct.hierarchical import (
     SingleC,
 )
 from sklstruct.hierarchical._regularization import folds
-from sklstruct.hierarchical._sources import another_view
+from sklstruct.hierarchical._trees import another_view
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     Taxonomy,

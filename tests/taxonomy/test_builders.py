@@ -1,7 +1,11 @@
 """Builders: the common protocol, and each against an oracle of its own."""
 
+import re
 import threading
+from importlib import import_module
 from itertools import combinations
+from pathlib import Path
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 
-from sklstruct import HierarchicalClassifier
+from sklstruct import HierarchicalClassifier, taxonomy
 from sklstruct._compat import InvalidParameterError
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.taxonomy import (
@@ -30,8 +34,10 @@ from sklstruct.taxonomy import (
     RefinedTaxonomy,
     SpectralSplit,
     Taxonomy,
+    TaxonomyBuilder,
     WardMerge,
     _directions,
+    builders,
     refine,
 )
 from sklstruct.taxonomy.builders import (
@@ -68,6 +74,38 @@ def gaussians(k=24, d=12, m=15, seed=0, spread=2.0, ratio=0.7):
         means += spread * ratio**level * rng.normal(size=(k, d))[group]
     y = np.repeat(np.arange(k), m)
     return means[y] + rng.normal(size=(k * m, d)), y
+
+
+def learned_builders():
+    """Every builder of the package that learns."""
+    for module in iter_modules(builders.__path__):
+        import_module(f"{builders.__name__}.{module.name}")
+    found, todo = set(), [TaxonomyBuilder]
+    while todo:
+        builder = todo.pop()
+        below = builder.__subclasses__()
+        todo += below
+        learns = builder._parents is not TaxonomyBuilder._parents
+        if learns and not below and builder.__module__.startswith("sklstruct."):
+            found.add(builder)
+    return found
+
+
+def test_every_builder_is_in_the_tables():
+    root = Path(__file__).resolve().parents[2]
+    guide = (root / "docs/user_guide/taxonomy.rst").read_text(encoding="utf-8")
+    names = {builder: name for name, builder in TAXONOMY_BUILDERS.items()}
+    wrong = []
+    for builder in learned_builders():
+        cls = builder.__name__
+        if builder not in names:
+            wrong.append(f"{cls}: add it to sklstruct/taxonomy/builders/_named.py")
+        if cls not in taxonomy.__all__ or getattr(taxonomy, cls, None) is not builder:
+            wrong.append(f"{cls}: add it to sklstruct/taxonomy/__init__.py")
+        row = rf"^``{names.get(builder)}`` +:class:`{cls}` +\w"
+        if not re.search(row, guide, flags=re.MULTILINE):
+            wrong.append(f"{cls}: add a row to docs/user_guide/taxonomy.rst")
+    assert len(names) > 5 and not wrong, "\n".join(wrong)
 
 
 def wine_bins():
@@ -711,7 +749,7 @@ def test_hung_levels():
 
 
 def test_hung_is_interrupted_in_its_assignment(interrupt, monkeypatch):
-    """SciPy's assignment does not check for signals, which only the main thread gets."""
+    """SciPy's assignment does not check for signals."""
     release, threads = threading.Event(), []
 
     def assign(cost):

@@ -1,4 +1,4 @@
-"""Where the trees come from: given, or built from a view of the data."""
+"""Sources of trees: given ones, and builders with the view of the data they get."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from ..taxonomy import (
     TAXONOMY_BUILDERS,
     GivenTaxonomy,
     Taxonomy,
-    TaxonomyBuilder,
     TreeShape,
     as_taxonomy,
     choose_shape,
 )
-from ._nodes import Samples, seeded
+from ._nodes import TrainingSet, seeded
 
 # Leaves that one routing node decides between.
 _ONE_LEVEL = 256
@@ -32,38 +31,43 @@ _WIDE_OPTIONS = {
 }
 
 
-class Source(NamedTuple):
+class Bounds(NamedTuple):
+    """What a tree may not exceed; None is no bound."""
+
+    max_depth: int | None
+    max_leaf: int | None
+    max_children: int | None = None
+
+
+class TreeSource(NamedTuple):
     """One tree: `given`, or made by `builder`, which sees all of the data or a view."""
 
     given: Taxonomy | None
     builder: Any
     view: RandomState | None
-    max_depth: int | None
-    max_leaf: int | None
-    max_children: int | None
+    bounds: Bounds
 
-    def tree(self, samples: Samples, classes: NDArray) -> Taxonomy:
-        """The taxonomy over exactly these classes, within the limits."""
+    def tree(self, data: TrainingSet, classes: NDArray) -> Taxonomy:
+        """The taxonomy over exactly these classes, within the bounds."""
         if self.given is not None:
             taxonomy = self.given
         elif classes.size == 1:
             return Taxonomy.flat(classes)
         else:
-            X, code, weight = samples.X, samples.code, samples.weight
+            X, code, weight = data.X, data.code, data.weight
             if self.view is not None:
                 X, code, weight = another_view(X, code, weight, self.view)
             taxonomy = self.builder.build(X, classes[code], sample_weight=weight)
-        if self.max_depth is not None:
-            taxonomy = taxonomy.cut(self.max_depth)
-        if self.max_leaf is not None:
-            taxonomy = taxonomy.stop_at(self.max_leaf)
-        if self.max_children is not None:
-            taxonomy = taxonomy.widen(self.max_children)
-        return taxonomy
+        max_depth, max_leaf, max_children = self.bounds
+        if max_depth is not None:
+            taxonomy = taxonomy.cut(max_depth)
+        if max_leaf is not None:
+            taxonomy = taxonomy.stop_at(max_leaf)
+        return taxonomy if max_children is None else taxonomy.widen(max_children)
 
 
 class Limits(NamedTuple):
-    """How trees are to be: what the user said, and the shape where that pays."""
+    """What the user said of all trees, and the shape that pays, if there is one."""
 
     max_depth: int | None
     max_leaf: int | None
@@ -72,45 +76,39 @@ class Limits(NamedTuple):
     @classmethod
     def of(
         cls,
-        samples: Samples,
-        classes: NDArray,
+        data: TrainingSet,
         max_depth: int | None,
         max_leaf: int | None,
         wide: bool,
     ) -> Limits:
-        """wide: whether nodes of many outcomes are cheap."""
-        if not wide or not sp.issparse(samples.X):
+        """wide: `NodeModels.wide`."""
+        if not wide or not sp.issparse(data.X):
             return cls(max_depth, max_leaf, None)
         shape = choose_shape(
-            classes.size,
-            *samples.X.shape,
-            n_entries=samples.X.nnz,
-            max_leaf=max_leaf,
+            data.n_classes, *data.X.shape, n_entries=data.X.nnz, max_leaf=max_leaf
         )
         return cls(max_depth, max_leaf, shape)
 
 
-def sources(
+def tree_sources(
     taxonomy: Any,
     n_taxonomies: int,
     classes: NDArray,
     limits: Limits,
     rng: RandomState,
-) -> list[Source]:
+) -> list[TreeSource]:
     """The sources of all trees.
 
-    All are checked before any is built, and seeded before any draw of the fits: how
-    node models are fitted does not change the trees.
+    All are checked before any is built, and seeded before any draw of the fits: the
+    trees do not depend on how node models are fitted.
     """
     specs = taxonomy if isinstance(taxonomy, tuple) else (taxonomy,)
-    found, seen = [], []
+    found: list[TreeSource] = []
+    seen: list[Any] = []
     for t in range(n_taxonomies):
-        spec = specs[t % len(specs)]
-        own = limits.max_depth, limits.max_leaf, None
-        if isinstance(spec, str):
-            spec, own = _by_name(spec, classes, n_taxonomies, limits)
-        built = hasattr(spec, "build")
-        spec = spec if built else as_taxonomy(spec, classes)
+        source = as_source(specs[t % len(specs)], classes, n_taxonomies, limits)
+        builder = source.builder
+        spec = source.given if builder is None else builder
         again = any(_same(spec, other) for other in seen)
         if not again:
             seen.append(spec)
@@ -119,20 +117,30 @@ def sources(
                 "n_taxonomies averages different trees, but this one is given and "
                 "would come twice; give a tuple of n_taxonomies trees or builders"
             )
-        if built:
+        if builder is not None:
             # a seed of the user's would give the same tree again
-            builder = seeded(clone(spec, safe=False), rng, replace=again)
+            builder = seeded(clone(builder, safe=False), rng, replace=again)
             view = RandomState(rng.randint(INT32_MAX)) if again else None
-            found.append(Source(None, builder, view, *own))
-        else:
-            found.append(Source(spec, None, None, *own))
+            source = source._replace(builder=builder, view=view)
+        found.append(source)
     return found
+
+
+def as_source(
+    spec: Any, classes: NDArray, n_taxonomies: int, limits: Limits
+) -> TreeSource:
+    """The source of one tree, from any form of it: a name, a builder or a tree."""
+    bounds = Bounds(limits.max_depth, limits.max_leaf)
+    if isinstance(spec, str):
+        return _by_name(spec, classes, n_taxonomies, limits)
+    if hasattr(spec, "build"):
+        return TreeSource(None, spec, None, bounds)
+    return TreeSource(as_taxonomy(spec, classes), None, None, bounds)
 
 
 def _by_name(
     name: str, classes: NDArray, n_taxonomies: int, limits: Limits
-) -> tuple[TaxonomyBuilder | Taxonomy, tuple]:
-    """(builder or flat tree, `max_depth`, `max_leaf` and `max_children` of it)"""
+) -> TreeSource:
     if name not in TAXONOMY_BUILDERS and name != "auto":
         raise ValueError(
             f"taxonomy={name!r} is not the name of a builder; there are "
@@ -142,16 +150,16 @@ def _by_name(
     max_children, options = None, {}
     if shape is not None:
         if name == "auto" and shape.n_levels == 0 and n_taxonomies == 1:
-            return Taxonomy.flat(classes), (None, None, None)
+            return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
         # a mean of several needs trees that differ, of two leaves at least
         max_leaf = min(shape.max_leaf, max(classes.size // 2, 1))
-        # leaves of unequal size are more than planned: one level all the same
+        # the number of leaves of unequal size is not known: one level all the same
         max_children = shape.max_children if shape.n_levels > 1 else _ONE_LEVEL
         options = _WIDE_OPTIONS.get("cut" if name == "auto" else name, {})
     builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]
-    # every builder takes them: no splits that are cut off after
-    builder = builder(max_depth=max_depth, max_leaf=max_leaf, **options)
-    return builder, (max_depth, max_leaf, max_children)
+    # every builder has these parameters: it makes no splits that would be cut off
+    built = builder(max_depth=max_depth, max_leaf=max_leaf, **options)
+    return TreeSource(None, built, None, Bounds(max_depth, max_leaf, max_children))
 
 
 def another_view(

@@ -1,0 +1,216 @@
+"""A scikit-learn classifier at every node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .._compat import BaseEstimator, _check_method_params
+from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
+from .._progress import Progress
+from ..taxonomy import Forest
+from ._nodes import NodeModels, TrainingSet, Use, seeded
+from ._problems import NodeProblems
+
+
+class EstimatorNodes(NodeModels):
+    """A classifier with `predict_proba` at every node.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Cloned for each node.
+
+    params : dict
+        Parameters of its `fit`, for all samples that were passed.
+
+    n_jobs : int
+        Of joblib over the nodes.
+
+    Attributes
+    ----------
+    estimators : list of classifiers
+        In the order of ``forest.model_nodes``.
+    """
+
+    def __init__(
+        self, estimator: BaseEstimator, params: dict[str, Any], n_jobs: int | None
+    ) -> None:
+        self.estimators: list = []
+        self._settings = estimator, params, n_jobs
+
+    def fit(
+        self,
+        problems: NodeProblems,
+        rows: NDArray,
+        data: TrainingSet,
+        rng: RandomState,
+        progress: Progress,
+        parallel: ThreadMap,
+    ) -> None:
+        estimator, params, n_jobs = self._settings
+        jobs = []
+        for v in range(problems.n_nodes):
+            bound = problems.bounds_of(v)
+            outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
+            jobs.append(
+                (seeded(clone(estimator), rng), rows[bound[0] : bound[-1]], outcome)
+            )
+
+        def fit(model, rows, outcome):
+            # cut once, from what was passed: a list that is not per sample may have
+            # as many entries as samples are kept
+            mine = _check_method_params(
+                range(data.n_passed), params, data.position[rows]
+            )
+            return model.fit(data.X[rows], outcome, **mine)
+
+        # joblib and not our threads: estimators of the user's may hold the GIL, and
+        # joblib.parallel_config can give them processes
+        models = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+            delayed(fit)(*job) for job in jobs
+        )
+        for number, (model, (_, _, outcome)) in enumerate(zip(models, jobs)):
+            if len(model.classes_) != outcome[-1] + 1:
+                raise ValueError(
+                    f"estimator kept {len(model.classes_)} of {outcome[-1] + 1} "
+                    f"outcomes of a node: {model!r}"
+                )
+            self.estimators.append(model)
+            progress.step(
+                f"model {number + 1} of {len(jobs)} fitted to {outcome.size} samples",
+                "node",
+            )
+
+    def join(self, forest: Forest) -> None:
+        self.forest = forest
+        del self._settings
+
+    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+        forest = self.forest
+        width = forest.n_nodes + 2 * forest.n_rows + forest.terminal.shape[1]
+        with single_blas_thread(), ThreadMap(n_jobs) as parallel:
+            parallel(
+                lambda part: use(part, self._block(X[part])),
+                row_blocks(X.shape[0], rows_per_block(width)),
+            )
+
+    def _block(self, X):
+        forest = self.forest
+        total = np.zeros((X.shape[0], forest.n_nodes))
+        of_node = self._by_node()
+        for v in np.flatnonzero(forest.n_child).tolist():
+            a = forest.first_child[v]
+            children = slice(a, a + forest.n_child[v])
+            total[:, children] = total[:, [v]]
+            if v in of_node:
+                total[:, children] += _conditional(of_node[v], X)
+        out = total[:, forest.terminal[0]]
+        for t in range(1, forest.n_trees):
+            out = np.logaddexp(out, total[:, forest.terminal[t]])
+        return out - np.log(forest.n_trees) if forest.n_trees > 1 else out
+
+    def _by_node(self):
+        return dict(zip(self.forest.model_nodes.tolist(), self.estimators))
+
+    def best(
+        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        if prediction != "joint" and self.forest.n_trees == 1:
+            return self._walk(X, prediction == "greedy", n_jobs)
+        code = np.empty(X.shape[0], dtype=np.int64)
+
+        def use(part, log_proba):
+            code[part] = log_proba.argmax(axis=1)
+
+        self.rows(X, use, n_jobs)
+        return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
+
+    def search(
+        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        best = np.empty((X.shape[0], k), dtype=np.int64)
+        log_proba = np.empty((X.shape[0], k))
+
+        def use(part, rows):
+            best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+            log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
+
+        self.rows(X, use, n_jobs)
+        return best, log_proba
+
+    def target(
+        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
+    ) -> NDArray:
+        out = np.empty(code.size)
+
+        def use(part, rows):
+            out[part] = np.take_along_axis(rows, code[part, None], axis=1)[:, 0]
+
+        self.rows(X, use, n_jobs)
+        return out
+
+    def _walk(self, X, greedy, n_jobs):
+        """(classes, dot products) along one tree, greedily or best first.
+
+        In rounds: every sample names the node it expands next, and each model sees
+        the samples of its node in one call.
+        """
+        forest = self.forest
+        of_node = self._by_node()
+        cost = forest.rows_of_node
+        code = np.empty(X.shape[0], dtype=np.int64)
+        n_dots = np.zeros(X.shape[0], dtype=np.int64)
+
+        def block(part):
+            rows_of_X, count = X[part], n_dots[part]
+            n = rows_of_X.shape[0]
+            reached = np.full((n, forest.n_nodes), -np.inf)
+            reached[:, 0] = 0.0
+            at = np.zeros(n, dtype=np.int64)
+            active = np.arange(n)
+            while active.size:
+                active = active[forest.node_class[at[active]] < 0]
+                for v in np.unique(at[active]).tolist():
+                    rows = active[at[active] == v]
+                    a = forest.first_child[v]
+                    children = slice(a, a + forest.n_child[v])
+                    here = reached[rows, v][:, None]
+                    if v in of_node:
+                        here = here + _conditional(of_node[v], rows_of_X[rows])
+                        count[rows] += cost[v]
+                    if greedy:
+                        reached[rows] = -np.inf
+                    reached[rows, v] = -np.inf
+                    reached[rows, children] = here
+                # node numbers of terminals do not follow those of classes, thus ties
+                # are left to the smallest class explicitly
+                top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
+                key = np.where(forest.node_class < 0, -1, forest.node_class)
+                tied = np.where(reached[active] == top, key, forest.n_nodes)
+                at[active] = tied.argmin(axis=1)
+            code[part] = forest.node_class[at]
+
+        with ThreadMap(n_jobs) as parallel:
+            parallel(block, row_blocks(X.shape[0], rows_per_block(2 * forest.n_nodes)))
+        return code, n_dots
+
+
+def _conditional(model, X):
+    """Conditional log-probabilities of the children by a model of the user's."""
+    p = np.asarray(model.predict_proba(X), dtype=np.float64)
+    total = p.sum(axis=1, keepdims=True)
+    if not ((p >= 0).all() and (total > 0).all() and np.isfinite(total).all()):
+        raise ValueError(
+            f"predict_proba of the node model {model!r} gave a row that is no "
+            "distribution (not a number, negative, or all zeros). Scale X as in "
+            "training, or take another estimator"
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(p / total)

@@ -1,0 +1,259 @@
+"""Multinomial logistic regressions at all nodes, in compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from .._checks import check_memory
+from .._parallel import (
+    ThreadMap,
+    row_blocks,
+    rows_per_block,
+    single_blas_thread,
+    stop_flag,
+)
+from .._progress import Progress
+from ..taxonomy import Forest
+from ._forest_fast import ForestArrays, Model, SampleRows, full_rows
+from ._nodes import NodeModels, TrainingSet, Use
+from ._problems import NodeProblems, warn_not_converged
+from ._regularization import Regularization, as_regularization
+from ._search_fast import follow, search, targets
+from ._walks_fast import narrow_rows, walk
+
+# Samples that one thread searches in a row: enough to hide the start of a thread.
+_SEARCH_ROWS = 4096
+
+# A sample saves what it takes to copy about nine rows of weights to single precision:
+# with fewer samples than rows / 8 the search goes without the copy.
+_ROWS_A_SAMPLE = 8
+
+# Parts of a block of full rows: several passes over small blocks stay in the cache, and
+# the allocator keeps their arrays.
+_PARTS_OF_A_BLOCK = 32
+
+
+class LogisticNodes(NodeModels):
+    """Multinomial logistic regressions of all nodes, in compiled loops.
+
+    Parameters
+    ----------
+    regularization : str or Regularization
+
+    C : float
+
+    options : dict
+        `fit_intercept`, `tol` and `max_iter` of `NodeProblems.fit`.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_rows, n_features)
+
+    intercept : ndarray of shape (n_rows,)
+
+    C : ndarray of shape (n_models,)
+
+    n_iter : ndarray of shape (n_models,)
+
+    status : ndarray of shape (n_models,)
+        Of `NodeProblems.fit`.
+
+    regularizations : list of Regularization
+        As fitted to each tree.
+    """
+
+    def __init__(
+        self, regularization: str | Regularization, C: float, options: dict[str, Any]
+    ) -> None:
+        self.regularizations: list[Regularization] = []
+        self.n_steps = 1 + as_regularization(regularization).n_solves()
+        self._settings = regularization, C, options
+        self._max_iter = options["max_iter"]
+        self._fits: list = []
+
+    def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
+        n_features, n_classes = data.X.shape[1], data.n_classes
+        # the fewest that a tree over these classes can have, that of binary splits
+        check_memory(
+            8 * float(n_trees) * (n_classes - 1) * (n_features + 1),
+            None,
+            f"n_taxonomies={n_trees} trees of {n_classes} classes with {n_features} "
+            "features",
+            "use fewer trees or features",
+        )
+        return data
+
+    def fit(
+        self,
+        problems: NodeProblems,
+        rows: NDArray,
+        data: TrainingSet,
+        rng: RandomState,
+        progress: Progress,
+        parallel: ThreadMap,
+    ) -> None:
+        regularization, C, options = self._settings
+        own = as_regularization(regularization)
+
+        def fit(C, *, problems=problems, **more):
+            return problems.fit(C, parallel=parallel, **options, **more)
+
+        found = own.solve(problems, C, fit, rng, progress)
+        dtype = problems.X.dtype
+        self.regularizations.append(own)
+        self._fits.append(
+            found._replace(
+                coef=found.coef.astype(dtype, copy=False),
+                intercept=found.intercept.astype(dtype),
+            )
+        )
+
+    def join(self, forest: Forest) -> None:
+        self.forest = forest
+        # rows of the weights follow the nodes, within a tree and from tree to tree
+        self.coef, self.intercept, self.C, self.n_iter, self.status = (
+            parts[0] if len(parts) == 1 else np.concatenate(parts)
+            for parts in zip(*self._fits)
+        )
+        self.dtype = self.coef.dtype
+        del self._fits, self._settings
+
+    def warn(self, stacklevel: int) -> None:
+        warn_not_converged(self.status, self._max_iter, stacklevel + 1)
+
+    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+        forest = self.forest
+        n_classes = forest.terminal.shape[1]
+        width = forest.n_nodes + 2 * forest.n_rows + n_classes
+        arrays = ForestArrays(*forest)
+        # SciPy copies a transposed matrix for every product with a sparse one
+        weights = self.coef.T
+        if sp.issparse(X):
+            weights = np.ascontiguousarray(weights)
+
+        def block(part):
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = X[part] @ weights
+                if sp.issparse(scores):
+                    scores = scores.toarray()
+                # in double from here on, so that rows of float32 sum to 1 too
+                scores = np.ascontiguousarray(scores, dtype=np.float64)
+                scores += self.intercept
+                soft = np.abs(scores)
+                np.negative(soft, out=soft)
+                np.log1p(np.exp(soft, out=soft), out=soft)
+            out = np.empty((scores.shape[0], n_classes))
+            work = np.empty(forest.n_nodes + forest.terminal.size)
+            _check_scores(full_rows(arrays, scores, soft, work, out))
+            use(part, out)
+
+        step = rows_per_block(_PARTS_OF_A_BLOCK * width)
+        with single_blas_thread(), ThreadMap(n_jobs) as parallel:
+            parallel(block, row_blocks(X.shape[0], step))
+
+    def best(
+        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        # The full rows would cost an exponential and a logarithm per class on top of
+        # the products: "joint" searches too.
+        n, greedy = X.shape[0], prediction == "greedy"
+        best = np.zeros((n, 1), dtype=np.int32)
+        n_dots = np.zeros(n, dtype=np.int64)
+        model = self._model()
+        walks = self.forest.n_trees == 1 and self.coef.size > 0
+        narrow = None
+        if walks and not sp.issparse(X) and n >= self.coef.shape[0] // _ROWS_A_SAMPLE:
+            narrow = narrow_rows(self.coef, self.intercept)
+
+        def block(part, stop):
+            z, rows = self._room(), X[part]
+            if walks:
+                samples, found = _as_rows(rows), best[part, 0]
+                walk(model, samples, z, narrow, greedy, found, n_dots[part], stop)
+                part = part.start + np.flatnonzero(found < 0)
+                if part.size == 0:
+                    return True
+                rows = X[part]  # the few that single precision leaves open
+            samples, found, dots = _as_rows(rows), best[part], n_dots[part]
+            if greedy:
+                good = follow(model, samples, z, found, dots, stop)
+            else:
+                log_proba = np.empty(found.shape)
+                good = search(model, samples, z, found, log_proba, dots, stop)
+            best[part], n_dots[part] = found, dots
+            return good
+
+        # each block makes tables of bounds, which take as long as 100 samples
+        step = _SEARCH_ROWS * (16 if effective_n_jobs(n_jobs) == 1 else 1)
+        self._blocks(block, n, step, n_jobs)
+        return best[:, 0], n_dots
+
+    def search(
+        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        n = X.shape[0]
+        best, log_proba = np.zeros((n, k), dtype=np.int32), np.empty((n, k))
+        n_dots, model = np.zeros(n, dtype=np.int64), self._model()
+
+        def block(part, stop):
+            return search(
+                model,
+                _as_rows(X[part]),
+                self._room(),
+                best[part],
+                log_proba[part],
+                n_dots[part],
+                stop,
+            )
+
+        self._blocks(block, n, _SEARCH_ROWS, n_jobs)
+        return best, log_proba
+
+    def target(
+        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
+    ) -> NDArray:
+        out, code = np.empty(X.shape[0]), code.astype(np.int32)
+        model = self._model()
+
+        def block(part, stop):
+            samples = _as_rows(X[part])
+            return targets(model, samples, self._room(), code[part], out[part], stop)
+
+        self._blocks(block, out.size, _SEARCH_ROWS, n_jobs)
+        return out
+
+    def _model(self):
+        coef, intercept = self.coef, self.intercept
+        if coef.size == 0:  # one class leaves no rows
+            coef = np.zeros((1, max(coef.shape[1], 1)), dtype=coef.dtype)
+            intercept = np.zeros(1, dtype=coef.dtype)
+        return Model(ForestArrays(*self.forest), coef, intercept)
+
+    def _room(self):
+        return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
+
+    @staticmethod
+    def _blocks(block, n, step, n_jobs):
+        """block(slice, stop) for all rows, in threads."""
+        with single_blas_thread(), ThreadMap(n_jobs) as parallel, stop_flag() as stop:
+            parallel(lambda part: _check_scores(block(part, stop)), row_blocks(n, step))
+
+
+def _as_rows(X):
+    if sp.issparse(X):
+        return SampleRows.sparse(X.data, X.indices, X.indptr, X.shape[1])
+    return SampleRows.dense(X)
+
+
+def _check_scores(good):
+    if not good:
+        raise ValueError(
+            "X holds values so large that a score is not a number; scale it as the "
+            "training data, for example by StandardScaler in a Pipeline"
+        )
