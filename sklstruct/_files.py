@@ -176,6 +176,57 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
                 yield file
 
 
+class _Proof(Exception):
+    """Ends the proof that a file can be written, before the file is there."""
+
+
+def check_writable(path: Any, *, name: str) -> None:
+    """Errors, before any work, if `open_write` could not write a regular file.
+
+    A file is begun aside, as `open_write` does, and removed.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+
+    name : str
+        What messages call the parameter.
+
+    Raises
+    ------
+    ValueError
+        If it is no path of a regular file, or has the suffix of a compression that is
+        not supported.
+    OSError
+        If a file cannot be written there.
+    """
+    path = _check_path(path, name)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ValueError(f"{name}={path!r} must be a regular file")
+        with open_write(path, name=name) as file:
+            file.write(b"")
+            raise _Proof
+    except _Proof:
+        return
+    except OSError as exc:
+        # The class follows from the number.
+        raise OSError(
+            exc.errno, f"{name} cannot be written ({exc.strerror})", path
+        ) from exc
+    except UnicodeEncodeError as exc:
+        raise ValueError(
+            f"{name}={path!r} cannot be the name of a file ({exc.reason})"
+        ) from exc
+    except ValueError as exc:
+        if "\0" not in path:
+            raise
+        raise ValueError(
+            f"{name}={path!r} cannot be the name of a file (it has a null character)"
+        ) from exc
+
+
 def _check_path(path_or_file: Any, name: str) -> str:
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)

@@ -14,7 +14,6 @@ answers that all shards have had, from the last checkpoint on.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -235,10 +234,6 @@ class Manifest:
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
         self.path = os.path.abspath(os.fspath(checkpoint.path))
-        if os.path.isdir(self.path):
-            raise IsADirectoryError(
-                errno.EISDIR, "checkpoint is a folder; name a file", self.path
-            )
         self._interval = float(checkpoint.interval)
         self._n_shards = n_shards
         self._written = time.monotonic()

@@ -223,7 +223,7 @@ class DaskLanguageModel(LanguageModel):
             )
         estimator.check_shards()
         given = estimator.get_params(deep=False)
-        checkpoint = Checkpoint.of(given.get("checkpoint"))
+        checkpoint = Checkpoint.of_kind(given.get("checkpoint"), self, folder=False)
         self._drop_remote()  # the workers have one model at a time
 
         cluster = Cluster(client, text_parts(X, client))

@@ -193,11 +193,11 @@ class ShardKeeper(FitKeeper):
         path = state_path(self._path, self._shard, number)
         return Keeper(Checkpoint(path, interval=0.0), self._identity)
 
-    def load(self) -> dict[str, Any] | None:
+    def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """The state to go on from, or None."""
         if self._number is None:
             return None
-        state = self._keeper(self._number).load()
+        state = self._keeper(self._number).load(like)
         if state is None:
             raise FileNotFoundError(
                 errno.ENOENT,
@@ -206,6 +206,10 @@ class ShardKeeper(FitKeeper):
                 state_path(self._path, self._shard, self._number),
             )
         return state
+
+    def damaged(self, why: object) -> ValueError:
+        """The error of a state that cannot be gone on from."""
+        return self._keeper(self._number).damaged(why)
 
     def save(self, **state: Any) -> None:
         """Write the state, if the driver says that it is time."""

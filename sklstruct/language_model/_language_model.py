@@ -524,7 +524,7 @@ class LanguageModel(
     def _set_checkpoint(self, estimator):
         """Give it to every part that can keep its state, and has none of its own."""
         if isinstance(estimator, ModelClassifier):
-            checkpoint = Checkpoint.of_many(self.checkpoint, estimator)
+            checkpoint = Checkpoint.of_kind(self.checkpoint, estimator, folder=True)
         else:
             checkpoint = Checkpoint.of(self.checkpoint)
         if checkpoint is None:

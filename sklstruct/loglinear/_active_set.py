@@ -23,12 +23,20 @@ bytes each; the rest of the tree is never made.
 
 from __future__ import annotations
 
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import PartKeeper, State, digest, join_part, split_part
+from .._checkpoint import (
+    FitKeeper,
+    PartKeeper,
+    State,
+    digest,
+    join_part,
+    split_part,
+)
 from .._parallel import ThreadMap
 from ..context_tree import ContextTree, Histories, Pairs
 from ..context_tree._tree import check_size
@@ -123,7 +131,7 @@ def grow(
     tree = _Growth(samples, n_symbols, n_classes)
     # A tolerance is given to the last rounds only.
     tight, objectives, n_iter, starts = False, [], 0, None
-    with ThreadMap(model.n_jobs) as parallel:
+    with ThreadMap(model.n_jobs) as parallel, ExitStack() as stack:
 
         def parts():
             problem = tree.problem(model, settings, parallel)
@@ -150,20 +158,23 @@ def grow(
                 "samples": digest(*samples.histories, samples.target, samples.weight),
             }
         )
-        if keeper is not None and (done := keeper.result()) is not None:
+        whole = {"objectives": [0.0], "n_iter": 0}
+        if keeper is not None and (done := keeper.result(whole)) is not None:
             done, result = split_part(done)
-            tree.go_on(done)
+            tree.go_on(done, keeper)
+            keeper.checked(result, Result.like(tree.count.size))
             return tree.grown(
                 parts()[0], Result(**result), done["objectives"], done["n_iter"]
             )
-        state = None if keeper is None else keeper.load()
+        state = None if keeper is None else keeper.load(whole | {"tight": False})
         running: State = {}  # of the solver, in the round that is resumed
         if state is not None:
             state, running = split_part(state)
-            tree.go_on(state)
+            tree.go_on(state, keeper)
             tight, n_iter = state["tight"], state["n_iter"]
             objectives = state["objectives"]
             loss, bound = parts()
+        stack.enter_context(keeper or nullcontext())
         while True:
             if running:
                 w = np.zeros(loss.problem.n_pairs)  # the solver has its own
@@ -231,10 +242,37 @@ class _Growth:
         """What `go_on` takes."""
         return {name: getattr(self, name) for name in self._STATE}
 
-    def go_on(self, state: State) -> None:
+    def go_on(self, state: State, keeper: FitKeeper) -> None:
         """From where `state` was asked, with the same samples."""
         for name in self._STATE:
+            value = getattr(self, name)
+            own = name in ("slot", "node")  # one entry a sample
+            keeper.checked(state, {name: value if own else value.dtype})
+        try:
+            pairs = self._pairs_of(state)
+        except ValueError as exc:
+            raise keeper.damaged(exc) from exc
+        sizes = {"count": pairs.n_pairs, "rest": pairs.n_pairs}
+        if not (
+            pairs.n_classes == self.n_classes
+            and np.array_equal(state["level_ptr"], pairs.tree.level_ptr)
+            and np.array_equal(state["of_node"], pairs.nodes())
+            and np.array_equal(state["pair_parent"], pairs.parent)
+            and all(state[name].size == n for name, n in sizes.items())
+        ):
+            raise keeper.damaged("its arrays of nodes and pairs do not fit")
+        for name, n in (("slot", pairs.n_pairs), ("node", pairs.tree.n_nodes)):
+            if not 0 <= state[name].min(initial=0) <= state[name].max(initial=0) < n:
+                raise keeper.damaged(f"its {name!r} has numbers out of range")
+        for name in self._STATE:
             setattr(self, name, state[name])
+
+    def _pairs_of(self, state):
+        """The pairs of a state, checked."""
+        tree = ContextTree(state["parent"], state["symbol"], self.n_symbols)
+        size = np.bincount(np.maximum(state["of_node"], 0), minlength=tree.n_nodes)
+        ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
+        return Pairs(tree, ptr, state["of_class"])
 
     # ----------------------------------------------------------------- problem
 

@@ -129,11 +129,9 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     {validation_fraction}
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        A file to which `fit` writes what it has found, the weights of the best fit and
-        the state of the running one, every minute, or as often as a `Checkpoint` says.
-        After the process was ended the same fit goes on from it: fits that are done are
-        not made again. A file of other data or settings is refused, and other `tol`,
-        `max_iter` or `max_fits` are other settings here.
+        As in `StructuredLogLinearLM`. The file also holds the losses of the fits that
+        are done, which are not made again, and the weights of the best one. Other
+        `tol`, `max_iter` or `max_fits` are other settings here.
 
     Attributes
     ----------
@@ -345,13 +343,23 @@ class _Record(FitKeeper):
     ----------
     keeper : Keeper or None
         Of the checkpoints, if there are any.
+
+    n_pairs, n_levels : int
+        Of the tree on which the search fits.
     """
 
-    def __init__(self, keeper: Keeper | None) -> None:
+    def __init__(
+        self, keeper: Keeper | None, n_pairs: int = 0, n_levels: int = 0
+    ) -> None:
         self.keeper = keeper
         state: State = {}
         if keeper is not None:
-            state = keeper.result() or keeper.load() or {}
+            like: State = {"fits": [[0.0, 0]]}
+            state = keeper.result(like) or keeper.load(like) or {}
+            keeper.checked(state, {"of_last": (None, {})} if "of_last" in state else {})
+            if "w" in state:
+                like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
+                keeper.checked(state, like)
         state, self.running = split_part(state)
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
         self.best: State = {
@@ -379,10 +387,19 @@ class _Record(FitKeeper):
             self.keeper.check(self.of_last, identity)
         return self
 
-    def load(self) -> State | None:
+    def load(self, like: State | None = None) -> State | None:
         """The state of the running fit, once."""
         state, self.running = self.running, {}
-        return state or None
+        return self.checked(state, like or {}) if state else None
+
+    def damaged(self, why: object) -> ValueError:
+        """The error of a state that cannot be gone on from."""
+        return self.keeper.damaged(why)
+
+    def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
+        """Ctrl-C writes the last state."""
+        if self.keeper is not None:
+            self.keeper.__exit__(kind, *given)
 
     def save(self, **running: Any) -> None:
         """With that of the running fit, where there is one."""
@@ -421,8 +438,15 @@ class _Search:
         # Errors about arrays that do not fit the depth come first.
         problem = self.model._problem(self.pairs, self.count, settings, self.parallel)
         coordinates = self.coordinates(settings)
-        self.record = _Record(self._keeper(problem, settings, coordinates))
+        self.record = _Record(
+            self._keeper(problem, settings, coordinates), problem.n_pairs,
+            problem.beta_by_depth.size,
+        )  # fmt: skip
         del problem
+        with self.record:
+            return self._descend(settings, coordinates)
+
+    def _descend(self, settings, coordinates):
         self.try_out(settings)
         factor = float(self.model.factor)
         for _ in range(N_SCALES):

@@ -160,12 +160,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         `FitMemory`.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        A file to which `fit` writes its state every minute, or as often as a
-        `Checkpoint` says, and from which it goes on after the process was ended: a
-        file of other data or settings is refused. The file stays after the fit. `tol`
-        and `max_iter` may change in between. A folder serves many fits; see
-        `Checkpoint`. Every solver but "lbfgs", whose state is out of reach in scipy;
-        "owlqn" fits what it does. Not for `partial_fit`.
+        A file such as ``fit.ckpt``, to which `fit` writes its state every minute (or
+        as often as a `Checkpoint` says) and on Ctrl-C, and from which the same `fit`
+        goes on in another process. A file of other data or settings is refused. The
+        file stays after the fit. `tol` and `max_iter` may change in between. A name
+        without a suffix is a folder, for many fits; see `Checkpoint`. For every solver
+        but "lbfgs", whose state scipy does not give out; "owlqn" fits the same
+        penalties. Not for `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X; see
@@ -676,7 +677,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
             # Steps that overflow are seen and taken again.
             with np.errstate(over="ignore", invalid="ignore"):
-                done = None if keeper is None else keeper.result()
+                done = None
+                if keeper is not None:
+                    done = keeper.result(Result.like(problem.n_pairs))
                 if done is None:
                     result = self._solve(solver, loss, settings, report, keeper)
                 else:
@@ -704,7 +707,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             return solver.learn(loss, bound, w, report, share)
         if keeper is None:
             return solver.solve(loss, bound, w, report)
-        result = solver.solve(loss, bound, w, report, keeper)
+        with keeper:
+            result = solver.solve(loss, bound, w, report, keeper)
         if result.status != "stopped":  # by a callback, which may not be there again
             keeper.finish(**result._asdict())
         return result
@@ -722,9 +726,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if result.status == "max_iter":
             free = ", or lam: unpenalised weights may have no finite optimum"
             warn(
-                f"the solver stopped at max_iter={self.n_iter_} with an optimality "
-                f"residual of {result.optimality:.2g}, not within tol. Increase "
-                f"max_iter or tol{free if settings.lam == 0 else ''}",
+                f"the solver stopped at max_iter, after {self.n_iter_} evaluations, "
+                f"with an optimality residual of {result.optimality:.2g}, not within "
+                f"tol. Increase max_iter or tol{free if settings.lam == 0 else ''}",
                 ConvergenceWarning,
                 stacklevel=6,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -277,10 +278,8 @@ class JointLogLinear(
         ConvergenceWarning when it is reached.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`, for ``"tree_metric"``: a file to which `fit`
-        writes its state every minute, and from which it goes on after the process was
-        ended. It holds the scores, 4 bytes for each sample and class, and 16 for each
-        weight.
+        As in `StructuredLogLinearLM`, for ``"tree_metric"``. The file holds the
+        scores, 4 bytes for each sample and class, and 16 bytes for each weight.
 
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
@@ -668,10 +667,11 @@ class JointLogLinear(
             }
             stop = {"tol": float(self.tol), "max_iter": self.max_iter}
             keeper = Keeper(checkpoint, identity, stop)
-            done = keeper.result()
+            n_pairs = [pairs.n_pairs for pairs, *_ in paths]
+            done = keeper.result(JointResult.like(n_pairs))
             if done is not None:
                 return JointResult.of_state(done)
-        with ThreadMap(self.n_jobs) as parallel:
+        with ThreadMap(self.n_jobs) as parallel, keeper or nullcontext():
             result = solve_joint(
                 paths, outcome, weight, beta, float(self.lam), self.tol, self.max_iter,
                 exact, parallel, report, keeper,

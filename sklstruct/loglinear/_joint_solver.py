@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .._checkpoint import Keeper, State
+from .._checkpoint import FitKeeper, State
 from .._checks import check_memory
 from .._parallel import ThreadMap
 from ..context_tree import Pairs
@@ -74,12 +74,23 @@ class JointResult(NamedTuple):
     def state(self) -> State:
         """What `of_state` takes: arrays and plain values by name."""
         weights = {f"w{t}": w for t, w in enumerate(self.w)}
-        return self._asdict() | {"w": len(self.w)} | weights
+        state = self._asdict()
+        del state["w"]
+        return state | weights
+
+    @staticmethod
+    def like(n_pairs: list[int]) -> State:
+        """Examples of what `state` has, for `check_like`."""
+        weights = {f"w{t}": np.empty(n) for t, n in enumerate(n_pairs)}
+        return weights | {"history": [0.0], "optimality": 0.0, "status": ""}
 
     @classmethod
     def of_state(cls, state: State) -> JointResult:
         """The result again."""
-        w = [state[f"w{t}"] for t in range(state["w"])]
+        names = sorted(
+            (name for name in state if name[0] == "w"), key=lambda name: int(name[1:])
+        )
+        w = [state[name] for name in names]
         return cls(w, state["history"], state["optimality"], state["status"])
 
 
@@ -264,7 +275,7 @@ def solve_joint(
     exact: Objective,
     parallel: ThreadMap,
     report: Callable[[int, float, float], object],
-    keeper: Keeper | None = None,
+    keeper: FitKeeper | None = None,
 ) -> JointResult:
     """Minimise the joint objective over non-negative weights.
 
@@ -301,7 +312,7 @@ def solve_joint(
     report : callable
         Told of (pass, objective, residual); a true answer stops.
 
-    keeper : Keeper, default=None
+    keeper : FitKeeper, default=None
         Of checkpoints. The scores are part of the state, as they were summed: from the
         weights anew they would differ by rounding, and so would all that follows.
 
@@ -317,14 +328,23 @@ def solve_joint(
     ]
     n_outcomes = problems[0].n_classes
     largest = max(problem.n_pairs for problem in problems)
+    # Ctrl-C writes a copy.
+    copies = 1.0 if keeper is None else 2.0
     check_memory(
-        4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
+        copies * 4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
     )  # fmt: skip
     # Rows in the order of the first tree: others that begin alike are near it.
     order = np.argsort(paths[0][2], kind="stable")
     outcome, weight = outcome[order], weight[order]
-    first, state = resume(keeper, max_iter)
+    like = {"scores": np.empty((outcome.size, n_outcomes), np.float32)}
+    for t, problem in enumerate(problems):
+        w = np.empty(problem.n_pairs)
+        like |= {f"y{t}": w, f"w{t}": w, f"numbers{t}": np.empty(4)}
+    like |= {"at_start": 0.0, "objective": 0.0, "history": [0.0]}
+    iterations, state = resume(keeper, max_iter, like)
+    if keeper is not None and state is not None and "change" in state:
+        keeper.checked(state, {"change": np.empty(problems[-1].n_pairs)})
     if state is None:
         scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
     else:
@@ -345,7 +365,7 @@ def solve_joint(
         passes.restore(state)
         del state
     status, optimality = "max_iter", np.inf
-    for iteration in range(first, max_iter):
+    for iteration in iterations:
         if keeper is not None:
             keeper.save(iteration=iteration, at_start=at_start, **passes.state())
         optimality = relative_residual(passes.run(), problems[0])

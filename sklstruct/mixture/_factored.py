@@ -187,8 +187,9 @@ class FactoredLM(ModelClassifier):
         that are given have their own.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        A folder that is there, for the fits of the models that are made by default;
-        estimators that are given have their own. See `sklstruct.StructuredLogLinearLM`.
+        A folder (a name without a suffix), for the fits of the models that are made by
+        default; estimators that are given have their own. See
+        `sklstruct.StructuredLogLinearLM`.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
@@ -278,7 +279,7 @@ class FactoredLM(ModelClassifier):
             lam=0.3,
             alpha=0.87,
             padding=self.padding,
-            checkpoint=Checkpoint.of_many(self.checkpoint, self),
+            checkpoint=Checkpoint.of_kind(self.checkpoint, self, folder=True),
         )
         of_classes = default if self.class_estimator is None else self.class_estimator
         of_words = of_classes if self.word_estimator is None else self.word_estimator

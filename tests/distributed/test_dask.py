@@ -255,7 +255,7 @@ def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoin
     model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
     want = model.fit(text).estimator_
     if checkpoint:
-        path = Checkpoint(tmp_path / "fit", interval=0)
+        path = Checkpoint(tmp_path / "fit.ckpt", interval=0)
         model.set_params(estimator__checkpoint=path)
     Chaos(monkeypatch, at, lose_actor)
     got = model.fit(text)
@@ -708,7 +708,9 @@ def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path, name):
     estimator = StructuredLogLinearLM(penalty=name, lam=0.3, alpha=0.9, tol=1e-3)
     model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
     want = model.fit(text).estimator_
-    model.set_params(estimator__checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model.set_params(
+        estimator__checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0)
+    )
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Halt):
         before = Chaos(patch, 60, halt)
         model.fit(text)
@@ -724,7 +726,7 @@ def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path, name):
 
 def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
     text = sentences(60)
-    path = tmp_path / "fit"
+    path = tmp_path / "fit.ckpt"
     estimator = StructuredLogLinearLM(
         penalty="l2", lam=0.3, checkpoint=Checkpoint(path, interval=0)
     )
@@ -739,7 +741,7 @@ def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
         ValueError, match=r"belongs to another fit \(cont|belongs to an"
     ):
         clone(model).fit(text[:-9])
-    for state in tmp_path.glob("fit.shard1.*"):
+    for state in tmp_path.glob("fit.ckpt.shard1.*"):
         state.unlink()
     with pytest.raises(FileNotFoundError, match="the state of a shard is gone"):
         clone(model).fit(text)
@@ -771,7 +773,7 @@ def test_refusals(client, tmp_path):
         DaskLanguageModel(WittenBellLM(), vocabulary=["a"], unknown=None).fit(text)
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
         DaskLanguageModel(
-            StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit")
+            StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit.ckpt")
         ).fit(text)
     with pytest.raises(ValueError, match="alpha"):
         DaskLanguageModel(StructuredLogLinearLM(alpha=[1.0, 1.0])).fit(text)
@@ -1089,7 +1091,7 @@ def test_a_scheduler_that_is_killed(tmp_path):
     text = sentences()
     estimator = StructuredLogLinearLM(
         penalty="tree_l2", lam=0.5, alpha=0.9,
-        checkpoint=Checkpoint(tmp_path / "fit", interval=0),
+        checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0),
     )  # fmt: skip
     want = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
     started = []

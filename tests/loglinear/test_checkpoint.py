@@ -1,12 +1,15 @@
 """Checkpoints: a fit that was ended goes on, and ends where it would have."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
 import textwrap
+import zlib
 from copy import deepcopy
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
 
-from sklstruct import StructuredLogLinearLM
+from sklstruct import StructuredLogLinearLM, _checkpoint
 from sklstruct._checkpoint import Keeper
 from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel, VariableOrderLM
@@ -31,6 +34,8 @@ from sklstruct.loglinear import (
     StructuredLogLinearLMCV,
     TreeMetricSolver,
 )
+from sklstruct.loglinear._joint_solver import JointBlock
+from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import KneserNeyLM, WittenBellLM
@@ -111,7 +116,7 @@ def goes_on(make, tmp_path, monkeypatch):
     whole = make().fit(*data())
     assert whole.n_iter_ > 7
     for n_saves in (1, 2, 7):
-        model = make(checkpoint=Checkpoint(tmp_path / str(n_saves), interval=0))
+        model = make(checkpoint=Checkpoint(tmp_path / f"{n_saves}.ckpt", interval=0))
         with monkeypatch.context() as patch:
             kill_after(patch, n_saves)
             with pytest.raises(Killed):
@@ -143,7 +148,7 @@ def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
 
 def goes_on_from_all(make, tmp_path, monkeypatch):
     """A fit goes on bit by bit from each of its checkpoints; what was in them."""
-    path, contents, states = tmp_path / "fit", [], []
+    path, contents, states = tmp_path / "fit.ckpt", [], []
     save = Keeper.save
 
     def recording(self, **state):
@@ -201,7 +206,7 @@ def test_growth_of_paths_goes_on(tmp_path, monkeypatch):
     X, y = data()
     vectorizer = SuffixTreeVectorizer().fit(X)
     whole = grown().fit(X, y)
-    model = grown(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model = grown(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
     paths = vectorizer.transform(X)
     with monkeypatch.context() as patch:
         kill_after(patch, 12)
@@ -219,7 +224,7 @@ def test_a_generator_of_all_numpy_goes_on(tmp_path, monkeypatch):
     rng.seed(5)
     whole = make().fit(*data())
     rng.seed(5)
-    model = make(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model = make(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
     with monkeypatch.context() as patch:
         kill_after(patch, 6)
         with pytest.raises(Killed):
@@ -233,7 +238,7 @@ def test_a_generator_of_all_numpy_goes_on(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("solver", ["owlqn", "stochastic"])
 def test_another_solver_is_refused(solver, tmp_path):
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     settings = {"penalty": "l1", "checkpoint": checkpoint}
     model = estimator(solver=solver, **settings).fit(*data())
     for other in ("tree_metric", "diagonal", "owlqn", "stochastic", "cd"):
@@ -258,7 +263,7 @@ def test_another_solver_is_refused(solver, tmp_path):
 )
 @pytest.mark.filterwarnings("ignore:the (solver|last round) stopped:UserWarning")
 def test_other_ends_go_on(make, tmp_path):
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     loose = make(checkpoint=checkpoint, tol=0.1).fit(*data())
     strict = make(checkpoint=checkpoint, tol=0.01).fit(*data())
     assert strict.optimality_ <= 0.01 < loose.optimality_ <= 0.1
@@ -270,7 +275,7 @@ def test_other_ends_go_on(make, tmp_path):
 
 
 def test_other_tol_and_max_iter_go_on(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     model = estimator(checkpoint=checkpoint, tol=0.1).fit(*data())
     longer = estimator(checkpoint=checkpoint, tol=1e-3).fit(*data())
     assert longer.optimality_ <= 1e-3 < model.optimality_
@@ -284,7 +289,7 @@ def test_other_tol_and_max_iter_go_on(tmp_path):
 def test_through_a_language_model(tmp_path, monkeypatch):
     text = [" ".join("abcde"[i] for i in row) for row in data()[0] % 5]
     whole = LanguageModel(estimator(), max_depth=2).fit(text)
-    path = os.fspath(tmp_path / "fit")
+    path = os.fspath(tmp_path / "fit.ckpt")
     inner = estimator(checkpoint=Checkpoint(path, interval=0))
     model = LanguageModel(inner, max_depth=2)
     with monkeypatch.context() as patch:
@@ -309,11 +314,11 @@ def test_through_a_language_model(tmp_path, monkeypatch):
     ],
 )
 def test_other_settings_are_refused(change, message, tmp_path):
-    refuses(estimator, change, message, tmp_path / "fit")
+    refuses(estimator, change, message, tmp_path / "fit.ckpt")
 
 
 def test_other_data_is_refused(tmp_path):
-    model = estimator(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model = estimator(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
     X, y = data()
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"another fit \(counts: "):
@@ -334,12 +339,12 @@ def test_other_data_is_refused(tmp_path):
     ],
 )
 def test_other_growth_is_refused(change, message, tmp_path):
-    refuses(grown, change, message, tmp_path / "fit")
+    refuses(grown, change, message, tmp_path / "fit.ckpt")
 
 
 def test_growth_on_other_data_is_refused(tmp_path):
     X, y = data()
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     model = grown(checkpoint=checkpoint).fit(X, y)
     with pytest.raises(ValueError, match=r"another fit \(counts: .*samples: "):
         model.fit(X, y, sample_weight=np.full(y.size, 2.0))
@@ -354,7 +359,7 @@ def test_growth_on_other_data_is_refused(tmp_path):
 
 @pytest.mark.parametrize("make", [estimator, grown])
 def test_damaged_files_are_refused(make, tmp_path):
-    path = tmp_path / "fit"
+    path = tmp_path / "fit.ckpt"
     model = make(checkpoint=Checkpoint(path, interval=0))
     model.fit(*data())
     content = path.read_bytes()
@@ -377,7 +382,7 @@ def test_damaged_files_are_refused(make, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_full_disk_leaves_the_file_before(suffix, tmp_path, monkeypatch):
-    path = tmp_path / f"fit{suffix}"
+    path = tmp_path / f"fit.ckpt{suffix}"
     checkpoint = Checkpoint(path, interval=0)
     model = estimator(tol=1e-3, checkpoint=checkpoint)
     with monkeypatch.context() as patch:
@@ -407,11 +412,11 @@ class OldSolver(Solver):
 
 
 def test_refused_before_any_work(tmp_path):
-    path = tmp_path / "fit"
+    path = tmp_path / "fit.ckpt"
     with pytest.raises(ValueError, match="cannot go on from a checkpoint.*diagonal"):
         estimator(solver=OldSolver(), checkpoint=path).fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
-        estimator(checkpoint=tmp_path / "no" / "fit").fit(*data())
+        estimator(checkpoint=tmp_path / "no" / "fit.ckpt").fit(*data())
     with pytest.raises(ValueError, match="checkpoint is an empty path"):
         estimator(checkpoint="").fit(*data())
     for interval in (-1, np.nan, np.inf, "often"):
@@ -445,7 +450,7 @@ def test_joint_goes_on_bit_by_bit(lam, tmp_path, monkeypatch):
 
 
 def test_joint_other_tol_and_max_iter_go_on(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     model = joint(checkpoint=checkpoint, tol=0.05).fit(*data())
     longer = joint(checkpoint=checkpoint).fit(*data())
     whole = joint().fit(*data())
@@ -466,11 +471,11 @@ def test_joint_other_tol_and_max_iter_go_on(tmp_path):
     ],
 )
 def test_joint_other_settings_are_refused(change, message, tmp_path):
-    refuses(joint, change, message, tmp_path / "fit")
+    refuses(joint, change, message, tmp_path / "fit.ckpt")
 
 
 def test_joint_other_data_is_refused(tmp_path):
-    model = joint(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model = joint(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
     X, y = data()
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"another fit \(samples: "):
@@ -479,7 +484,7 @@ def test_joint_other_data_is_refused(tmp_path):
         model.fit(X, np.roll(y, 1))
     with pytest.raises(ValueError, match=r"another fit \(contexts: .*samples: "):
         model.fit(*data(seed=1))
-    structured = estimator(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    structured = estimator(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
     with pytest.raises(ValueError, match="another fit"):
         structured.fit(X, y)
 
@@ -487,11 +492,238 @@ def test_joint_other_data_is_refused(tmp_path):
 @pytest.mark.parametrize("settings", [{"solver": "lbfgs"}, {"positive": False}])
 def test_joint_refused_before_any_work(settings, tmp_path):
     with pytest.raises(ValueError, match="checkpoint: .*use solver='tree_metric'"):
-        joint(checkpoint=tmp_path / "fit", **settings).fit(*data())
+        joint(checkpoint=tmp_path / "fit.ckpt", **settings).fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
-        joint(checkpoint=tmp_path / "no" / "fit").fit(*data())
+        joint(checkpoint=tmp_path / "no" / "fit.ckpt").fit(*data())
     with pytest.raises(ValueError, match="checkpoint"):
         joint(checkpoint=3).fit(*data())
+
+
+# ------------------------------------------------------------------- Ctrl-C
+
+INTERRUPTED = {
+    **{name: partial(estimator, **{"tol": 1e-2, **FITS[name]}) for name in FITS},
+    "owlqn": partial(estimator, solver="owlqn", **OWLQN["signed"]),
+    "stochastic": partial(estimator, solver="stochastic"),
+    "growth": grown,
+    "joint": joint,
+    "search": lambda **settings: search(**settings),
+}
+
+
+def interrupt_after(patch, n_calls):
+    """Ctrl-C in the middle of an iteration, after it has changed its arrays."""
+    left = [n_calls]
+
+    def interrupting(function):
+        def run(*args, **kwargs):
+            left[0] -= 1
+            result = function(*args, **kwargs)
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return result
+
+        return run
+
+    plain = LogLinearLoss.value_and_gradient
+    patch.setattr(LogLinearLoss, "value_and_gradient", interrupting(plain))
+    patch.setattr(JointBlock, "step", interrupting(JointBlock.step))
+
+
+@pytest.mark.parametrize("fit", INTERRUPTED)
+def test_ctrl_c_keeps_the_last_state(fit, tmp_path, monkeypatch):
+    # Small states would be copied less often than there are iterations.
+    monkeypatch.setattr("sklstruct._checkpoint._COPY_EVERY", 0.0)
+    whole = INTERRUPTED[fit]().fit(*data())
+    path = tmp_path / "fit.ckpt"
+    model = INTERRUPTED[fit](checkpoint=path)  # once a minute
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 7)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*data())
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*data())
+    states, save = [], Keeper.save
+
+    def recording(self, **state):
+        states.append(state.get("iteration", state.get("part iteration")))
+        save(self, **state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "save", recording)
+        model.fit(*data())
+    assert np.array_equal(model.coef_, whole.coef_)
+    assert np.array_equal(model.objective_, whole.objective_)
+    if fit in ("tree_metric-l2", "diagonal-tree_l2", "gis-elastic_net"):
+        assert states[0] == 8  # the seventh is made again, and two more were made
+
+
+def test_only_ctrl_c_writes_between_intervals(tmp_path, monkeypatch):
+    for error in (RuntimeError, KeyboardInterrupt):
+        model = estimator(checkpoint=tmp_path / "fit.ckpt")
+        with monkeypatch.context() as patch:
+            kill_after(patch, 3)
+            patch.setattr(f"{__name__}.Killed", error)
+            with pytest.raises(error):
+                model.fit(*data())
+        assert (tmp_path / "fit.ckpt").exists() == (error is KeyboardInterrupt)
+
+
+# ------------------------------------------------------------ max_iter of the runs
+
+COUNTED = ["tree_metric", "diagonal", "fista", "owlqn", "gis", "iis", "scis", "cd"]
+
+
+@pytest.mark.filterwarnings("ignore:the solver stopped:UserWarning")
+@pytest.mark.parametrize("solver", [*COUNTED, "stochastic", "joint"])
+def test_max_iter_counts_the_iterations_of_all_runs(solver, tmp_path):
+    def make(**settings):
+        if solver == "joint":
+            return joint(tol=0, **settings)
+        return estimator(penalty="l2", solver=solver, tol=0, **settings)
+
+    path = Checkpoint(tmp_path / "fit.ckpt", interval=0)
+    whole = make(max_iter=12).fit(*data())
+    for max_iter, expected in [(12, 12), (5, 12), (12, 12), (3, 12), (7, 12), (14, 14)]:
+        model = make(max_iter=max_iter, checkpoint=path).fit(*data())
+        assert model.n_iter_ == expected
+        if expected == 12:
+            assert np.array_equal(model.coef_, whole.coef_)
+    assert np.array_equal(model.coef_, make(max_iter=14).fit(*data()).coef_)
+
+
+# -------------------------------------------------------------- where it may be
+
+
+def refused_paths(tmp_path):
+    (tmp_path / "folder.d").mkdir()
+    (tmp_path / "plain").write_bytes(b"")
+    yield tmp_path / "a.zip", "'.zip' cannot be written"
+    yield f"{tmp_path}/a\0b.ckpt", "null character"
+    yield f"{tmp_path}/\udc80\ud800.ckpt", "cannot be the name of a file"
+    yield f"{tmp_path}/\udc80\ud800", "cannot be the name of a file"
+    yield tmp_path / ("a" * 300 + ".ckpt"), "checkpoint cannot be written"
+    yield tmp_path / "plain", "has no suffix, so that it must be a folder"
+    yield tmp_path / "folder.d", "has a suffix, so that it must be a file"
+    yield "", "empty path"
+    if find_spec("compression") is None:
+        yield tmp_path / "a.zst", "zstd"
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.ckpt")
+        yield tmp_path / "pipe.ckpt", "must be a regular file"
+    if os.path.isdir("/proc/self"):
+        yield "/proc/self/fit.ckpt", "checkpoint cannot be written"
+        yield "/proc/self/fits", "checkpoint cannot be written"
+
+
+def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    for path, message in refused_paths(tmp_path):
+        for make in (estimator, joint, search, grown):
+            with pytest.raises((ValueError, OSError), match=message):
+                make(checkpoint=path).fit("no samples", [0])
+            if path:
+                model = make(checkpoint=Checkpoint(path, interval=0))
+                with pytest.raises((ValueError, OSError), match=message):
+                    model.fit("no samples", [0])
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "folder.d", "plain", "pipe.ckpt"
+    }  # fmt: skip
+
+
+def test_a_file_that_may_not_be_written_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "fit.ckpt"
+    path.write_bytes(b"")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(PermissionError, match="checkpoint cannot be written"):
+        estimator(checkpoint=path).fit("no samples", [0])
+
+
+def test_the_name_decides_between_file_and_folder(tmp_path):
+    for name in ("fits", "of.many/"):
+        for _ in range(2):  # missing, and there
+            estimator(checkpoint=f"{tmp_path}/{name}").fit(*data())
+            assert [path.suffix for path in (tmp_path / name).iterdir()] == [".fitted"]
+    for _ in range(2):
+        estimator(checkpoint=Checkpoint(tmp_path / "fit.ckpt", 0)).fit(*data())
+        assert (tmp_path / "fit.ckpt").is_file()
+
+
+# ---------------------------------------------------------------- forged files
+
+FORGED = [None, True, -3, 7, 0.5, "x", [], [1, 2], {}, np.zeros(3), np.zeros((2, 2))]
+FORGED += [np.zeros(0, dtype=np.int32), np.full(2000, 10**6, dtype=np.int32)]
+
+
+def forge(path, name, value):
+    """The checkpoint with another value, and right checksums."""
+    header, arrays = _checkpoint._read(path, lambda _: None)
+    state = {**header["state"], **arrays}
+    if isinstance(value, np.ndarray) and isinstance(state[name], np.ndarray):
+        value = value.astype(state[name].dtype)
+    del state[name]
+    if value is not FORGED:
+        state[name] = value
+    _checkpoint._write(path, header["identity"], state)
+
+
+@pytest.mark.filterwarnings("ignore:the (solver|last round|passes):UserWarning")
+@pytest.mark.parametrize("fit", INTERRUPTED)
+def test_forged_states_are_refused_with_the_name_of_the_file(
+    fit, tmp_path, monkeypatch
+):
+    path = tmp_path / "fit.ckpt"
+    model = INTERRUPTED[fit](checkpoint=Checkpoint(path, interval=0))
+    with monkeypatch.context() as patch:
+        kill_after(patch, 9)
+        with pytest.raises(Killed):
+            model.fit(*data())
+    content = path.read_bytes()
+    header, arrays = _checkpoint._read(path, lambda _: None)
+    model.checkpoint = Checkpoint(path, interval=1e9)
+    optional = {"of_last", "change", "w", "beta"} if fit in ("search", "joint") else ()
+    for name in {**header["state"], **arrays}:
+        for value in [FORGED, *FORGED]:
+            path.write_bytes(content)
+            forge(path, name, value)
+            try:
+                model.fit(*data())
+            except ValueError as error:
+                assert str(error).startswith(f"checkpoint: '{path}' ")
+            except FloatingPointError as error:  # a number, but not from any fit
+                assert "solver: " in str(error)
+            else:  # another value of the same kind
+                assert value is not FORGED or name in optional
+
+
+def test_forged_headers_are_refused(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    model = estimator(checkpoint=Checkpoint(path, interval=0)).fit(*data())
+    header, _ = _checkpoint._read(path, lambda _: None)
+    identity = header["identity"]
+    for forged in (
+        {}, [], 3, None, {"identity": identity}, {"identity": []},
+        {"identity": identity, "state": {}, "arrays": []},
+        {"identity": identity, "state": [], "arrays": {}},
+        *(
+            {"identity": identity, "state": {}, "arrays": {"w": form}}
+            for form in (
+                3, ["<f8"], ["<f8", [-1]], ["<f8", [10**15]], ["<f8", ["x"]],
+                ["O", [2]], ["no", [2]], ["<U3", [1]],
+            )
+        ),
+    ):  # fmt: skip
+        text = json.dumps(forged).encode()
+        numbers = (len(text), zlib.crc32(text))
+        path.write_bytes(
+            _checkpoint._MAGIC
+            + b"".join(number.to_bytes(8, "little") for number in numbers)
+            + text
+            + bytes(8)
+        )
+        with pytest.raises(ValueError, match=f"checkpoint: '{path}' is no checkpoint"):
+            model.fit(*data())
 
 
 # ----------------------------------------------------------------------- a search
@@ -524,7 +756,7 @@ def test_search_goes_on_bit_by_bit(settings, tmp_path, monkeypatch):
     whole = search(**settings).fit(X, y)
     n_saves = sum(fit["n_iter"] + 1 for fit in whole.search_results_) + whole.n_iter_
     for n in (1, 5, n_saves // 3, n_saves // 2, n_saves - whole.n_iter_, n_saves - 1):
-        checkpoint = Checkpoint(tmp_path / str(n), interval=0)
+        checkpoint = Checkpoint(tmp_path / f"{n}.ckpt", interval=0)
         model = search(checkpoint=checkpoint, **settings)
         with monkeypatch.context() as patch:
             kill_after(patch, n)
@@ -536,7 +768,7 @@ def test_search_goes_on_bit_by_bit(settings, tmp_path, monkeypatch):
 
 def test_search_makes_no_fit_twice(tmp_path, monkeypatch):
     X, y = data()
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     model = search(checkpoint=checkpoint)
     with monkeypatch.context() as patch:
         kill_after(patch, 30)
@@ -572,14 +804,14 @@ def test_search_makes_no_fit_twice(tmp_path, monkeypatch):
     ],
 )
 def test_search_other_settings_are_refused(change, message, tmp_path):
-    refuses(search, change, message, tmp_path / "fit")
+    refuses(search, change, message, tmp_path / "fit.ckpt")
 
 
 def test_search_other_data_is_refused(tmp_path):
     X, y = data()
     X = X.copy()
     X[-1] = 1, 2, 50
-    model = search(checkpoint=Checkpoint(tmp_path / "fit", interval=0))
+    model = search(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"another fit \(.*counts: "):
         model.fit(X[:-1], y[:-1])
@@ -702,8 +934,8 @@ def test_damaged_results_are_refused(tmp_path):
 
 
 def test_a_folder_reaches_the_models_that_are_made_by_default(tmp_path):
-    with pytest.raises(ValueError, match="must be a folder that is there"):
-        FactoredLM(np.arange(4) // 2, checkpoint=tmp_path / "fit").fit(*data())
+    with pytest.raises(ValueError, match="must be a folder, as"):
+        FactoredLM(np.arange(4) // 2, checkpoint=tmp_path / "fit.ckpt").fit(*data())
     factored = FactoredLM([list("abcd"), list("efgh"), ["i", "j", "</s>"]])
     settings = {"max_depth": 2, "unknown": None}
     whole = LanguageModel(factored, **settings).fit(texts())
@@ -731,8 +963,8 @@ def test_a_fit_that_was_stopped_is_not_done(tmp_path, monkeypatch):
 
 def test_checkpoint_of_a_language_model(tmp_path):
     text = texts()
-    with pytest.raises(ValueError, match="must be a folder that is there"):
-        composite(checkpoint=tmp_path / "fit").fit(text)
+    with pytest.raises(ValueError, match="must be a folder, as"):
+        composite(checkpoint=tmp_path / "fit.ckpt").fit(text)
     with pytest.raises(ValueError, match="no part of this KneserNeyLM"):
         LanguageModel(KneserNeyLM(), checkpoint=tmp_path).fit(text)
     with pytest.raises(ValueError, match="no part of this VariableOrderLM"):
@@ -744,13 +976,13 @@ def test_checkpoint_of_a_language_model(tmp_path):
     assert len(list(tmp_path.glob("*.fitted"))) == 2  # for the weights, and of all
     plain = LanguageModel(mixed, max_depth=2).fit(text)
     assert np.array_equal(log_proba(kept), log_proba(plain))
-    checkpoint = Checkpoint(tmp_path / "fit", interval=0)
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     model = LanguageModel(max_depth=2, checkpoint=checkpoint).fit(text)
-    assert (tmp_path / "fit").exists()
+    assert (tmp_path / "fit.ckpt").exists()
     assert model.estimator_.checkpoint is checkpoint
-    own = estimator(checkpoint=tmp_path / "own")
+    own = estimator(checkpoint=tmp_path / "own.ckpt")
     model = LanguageModel(own, max_depth=2, checkpoint=checkpoint).fit(text)
-    assert model.estimator_.checkpoint == tmp_path / "own"
+    assert model.estimator_.checkpoint == tmp_path / "own.ckpt"
 
 
 # --------------------------------------------------------------------- processes
@@ -767,7 +999,7 @@ KILLS = """
     )
 
     path, seed, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    folder = path + "s"
+    folder = os.path.join(os.path.dirname(path), "fits")
     os.mkdir(folder)
     tokens = np.random.default_rng(0).zipf(1.6, 20000).clip(max=50)
     X, y = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
@@ -834,7 +1066,14 @@ KILLS = """
 def test_killed_at_any_moment(kind, tmp_path):
     """Children are killed (-9) at random moments; the last ends as if none had been."""
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KILLS), tmp_path / "fit", "0", kind],
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(KILLS),
+            tmp_path / "fit.ckpt",
+            "0",
+            kind,
+        ],
         capture_output=True,
         text=True,
         timeout=300,

@@ -14,7 +14,7 @@ from ..._compat import BaseEstimator, Interval
 from ..._docs import shared_docs
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper, State
+    from ..._checkpoint import FitKeeper, State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty, Penalty
     from .._problem import Problem
@@ -56,6 +56,12 @@ class Result(NamedTuple):
     # "converged"; "max_iter"; "stopped" by a callback; "stalled": within rounding there
     # is no descent, and tol is not met.
     status: str
+
+    @staticmethod
+    def like(n_pairs: int) -> State:
+        """Examples of the entries, for `check_like`."""
+        w = np.empty(n_pairs)
+        return Result(w, [0.0], 0.0, 0.0, "")._asdict()
 
 
 @shared_docs(tol=TOL)
@@ -127,10 +133,11 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         report : callable
             Called with (iteration, objective, optimality); True stops the fit.
 
-        keeper : Keeper or None, default=None
-            Of a solver that is `resumable`. ``load()`` gives the state to go on from,
-            or None; ``save(**state)`` at the top of each iteration writes it when it is
-            time to: all that the iteration reads, as numbers, lists and arrays.
+        keeper : FitKeeper or None, default=None
+            Of a solver that is `resumable`. ``load(like)`` gives the state to go on
+            from, with names and types as in the dict `like`, or None; ``save(**state)``
+            at the top of each iteration writes it when it is time to: all that the
+            iteration reads, as numbers, lists and arrays.
 
         Returns
         -------
@@ -181,6 +188,11 @@ class Best:
         numbers = [self.start, self.objective, self.optimality]
         return {"best": numbers, "history": self.history, "best_w": self._w}
 
+    @staticmethod
+    def like(w: np.ndarray) -> State:
+        """Examples of what `state` has, for `check_like`; `w`: weights."""
+        return {"best": [0.0] * 3, "history": [0.0], "best_w": (None, w)}
+
     @classmethod
     def of_state(cls, state: State) -> Best:
         """As it was when `state` was asked."""
@@ -217,13 +229,26 @@ class Best:
         return Result(w, self.history, self.objective, self.optimality, status)
 
 
-def resume(keeper: Keeper | None, max_iter: int) -> tuple[int, State | None]:
-    """(first iteration, state to go on from) of a fit that may have begun before."""
-    state = None if keeper is None else keeper.load()
-    # A smaller max_iter than before still evaluates the point it returns.
-    return (
-        (0, None) if state is None else (min(state["iteration"], max_iter - 1), state)
-    )
+def resume(
+    keeper: FitKeeper | None, max_iter: int, like: State
+) -> tuple[range, State | None]:
+    """(iterations, state to go on from) of a fit that may have begun before.
+
+    Parameters
+    ----------
+    keeper : FitKeeper or None
+        Of its checkpoints.
+
+    max_iter : int
+        Number of iterations, those of earlier runs included. Where it is smaller than
+        in the run before, there is one iteration, which evaluates the last point.
+
+    like : dict
+        The state is like that; see `check_like`.
+    """
+    state = None if keeper is None else keeper.load({"iteration": 0, **like})
+    first = 0 if state is None else state["iteration"]
+    return range(first, max(max_iter, first + 1)), state
 
 
 def next_momentum(t: float) -> tuple[float, float]:

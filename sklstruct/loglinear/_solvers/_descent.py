@@ -18,7 +18,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper
+    from ..._checkpoint import FitKeeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
@@ -54,15 +54,16 @@ class DescentSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        keeper: Keeper | None = None,
+        keeper: FitKeeper | None = None,
     ) -> Result:
         problem, moves = loss.problem, self.moves(loss, penalty)
         g, before = np.empty_like(w), w.copy()
         best = Best()
-        first, state = resume(keeper, self.max_iter)
+        like = {"w": w, "before": w, **Best.like(w)}
+        iterations, state = resume(keeper, self.max_iter, like)
         if state is not None:
             w[:], before, best = state["w"], state["before"], Best.of_state(state)
-        for iteration in range(first, self.max_iter):
+        for iteration in iterations:
             if keeper is not None:
                 keeper.save(iteration=iteration, w=w, before=before, **best.state())
             f = loss.value_and_gradient(w, g)
@@ -76,7 +77,7 @@ class DescentSolver(Solver):
                 return best.converged(w, objective, optimality)
             if stop:
                 return best.result(w, "stopped")
-            if iteration < self.max_iter - 1:
+            if iteration < iterations[-1]:
                 before[:] = w
                 moves.move(w)
         return best.result(w, "max_iter")

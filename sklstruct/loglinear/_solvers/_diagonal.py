@@ -30,7 +30,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper
+    from ..._checkpoint import FitKeeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
@@ -100,7 +100,7 @@ class DiagonalSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        keeper: Keeper | None = None,
+        keeper: FitKeeper | None = None,
     ) -> Result:
         problem = loss.problem
         y, y_prev = w.copy(), w.copy()
@@ -110,13 +110,17 @@ class DiagonalSolver(Solver):
         f_prev = None  # loss at y_prev, None where y is no step from there
         exact = not penalty.smoothed  # whether y comes from an exact step
         best = Best()
-        first, state = resume(keeper, self.max_iter)
+        like = {
+            "y": w, "y_prev": w, "w": w, "kappa": 0.0, "t": 0.0, "epsilon": 0.0,
+            "f_prev": (None, 0.0), "exact": False, **Best.like(w),
+        }  # fmt: skip
+        iterations, state = resume(keeper, self.max_iter, like)
         if state is not None:
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
             kappa, t, epsilon = state["kappa"], state["t"], state["epsilon"]
             f_prev, exact = state["f_prev"], state["exact"]
             best = Best.of_state(state)
-        for iteration in range(first, self.max_iter):
+        for iteration in iterations:
             if keeper is not None:
                 keeper.save(
                     iteration=iteration, y=y, y_prev=y_prev, w=w,
@@ -153,7 +157,7 @@ class DiagonalSolver(Solver):
                 return best.converged(y, objective, optimality)
             if stop:
                 return best.result(y, "stopped")
-            if iteration == self.max_iter - 1:
+            if iteration == iterations[-1]:
                 break  # y is the point that was evaluated
             f_prev = f
             if small or _uphill(problem, y, w, new):

@@ -25,7 +25,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper
+    from ..._checkpoint import FitKeeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
@@ -63,20 +63,21 @@ class FistaSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        keeper: Keeper | None = None,
+        keeper: FitKeeper | None = None,
     ) -> Result:
         problem = loss.problem
         y = before = w.copy()
         g, new = np.empty_like(w), np.empty_like(w)
         lipschitz, t = 1.0, 1.0
         best = Best()
-        first, state = resume(keeper, self.max_iter)
+        like = {"y": w, "before": w, "w": w, "lipschitz": 0.0, "t": 0.0}
+        iterations, state = resume(keeper, self.max_iter, like | Best.like(w))
         if state is not None:
             y, before, w[:] = state["y"], state["before"], state["w"]
             lipschitz, t = state["lipschitz"], state["t"]
             best = Best.of_state(state)
-        metric = np.full(w.size, lipschitz)
-        for iteration in range(first, self.max_iter):
+        metric = np.full(w.size, float(lipschitz))
+        for iteration in iterations:
             if keeper is not None:
                 keeper.save(
                     iteration=iteration, y=y, before=before, w=w,
@@ -109,7 +110,7 @@ class FistaSolver(Solver):
                 w[:] = y
             elif optimality <= self.tol and problem.same(y, w):
                 return best.converged(y, objective, optimality)
-            elif stop or iteration == self.max_iter - 1:
+            elif stop or iteration == iterations[-1]:
                 pass  # y is the point that was evaluated
             elif optimality <= self.tol:
                 y, t = new.copy(), 1.0

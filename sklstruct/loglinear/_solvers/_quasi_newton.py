@@ -25,7 +25,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper, State
+    from ..._checkpoint import FitKeeper, State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty, Penalty
 
@@ -233,7 +233,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        keeper: Keeper | None = None,
+        keeper: FitKeeper | None = None,
     ) -> Result:
         problem = loss.problem
         evaluate = _Evaluations(self, loss, penalty, w, report)
@@ -251,7 +251,15 @@ class OWLQNSolver(_QuasiNewtonSolver):
         def smooth_gradient():
             return (evaluate.g + square * w) * evaluate.scale
 
-        state = None if keeper is None else keeper.load()
+        like = {
+            "u": w, "g": w, "w": w, "objective": 0.0, "halvings": 0,
+            "curvatures": [0.0], **Best.like(w),
+        }  # fmt: skip
+        state = None if keeper is None else keeper.load(like)
+        if state is not None:
+            n = len(state["curvatures"])
+            steps = {f"{name}{i}": w for i in range(n) for name in ("step", "change")}
+            keeper.checked(state, steps)
         try:
             if state is None:
                 u = evaluate.start()

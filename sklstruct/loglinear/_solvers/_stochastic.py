@@ -28,7 +28,7 @@ from ._diagonal import DiagonalSolver
 from ._tree_metric import TreeMetricSolver
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper, State
+    from ..._checkpoint import FitKeeper, State
     from .._penalties import BoundPenalty
 
 # How the inverse step size grows with the number of steps since the batches grew:
@@ -136,22 +136,26 @@ class StochasticSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        keeper: Keeper | None = None,
+        keeper: FitKeeper | None = None,
     ) -> Result:
         g, best, before = np.empty_like(w), Best(), w.copy()
         first_gain = None  # of the first pass with this number of batches
-        first, state = resume(keeper, self.max_iter)
+        steps = None
+        iterations, state = resume(keeper, self.max_iter, {"history": [0.0]})
         if state is not None:
             state, part = split_part(state)
             if part:
                 history = state["history"]
                 return self._finish(loss, penalty, history, w, report, keeper, part)
+            steps = self._steps(loss.problem, penalty)
+            like = {"w": w, "before": w, "first_gain": (None, 0.0), **Best.like(w)}
+            keeper.checked(state, like | steps.like())
+            steps.go_on(state, keeper)
             w[:], before, best = state["w"], state["before"], Best.of_state(state)
             first_gain = state["first_gain"]
-        steps = self._steps(loss.problem, penalty)
-        if state is not None:
-            steps.go_on(state)
-        for iteration in range(first, self.max_iter):
+        if steps is None:
+            steps = self._steps(loss.problem, penalty)
+        for iteration in iterations:
             if steps.n_batches == 1:
                 del steps
                 return self._finish(loss, penalty, best.history, w, report, keeper, {})
@@ -172,7 +176,7 @@ class StochasticSolver(Solver):
                 return best.converged(w, objective, optimality)
             if stop:
                 return best.result(w, "stopped")
-            if iteration == self.max_iter - 1:
+            if iteration == iterations[-1]:
                 break
             gain = last - objective
             if iteration and not gain > WORTH * (first_gain or 0.0):
@@ -288,14 +292,23 @@ class _Steps:
             "done": self.done, "generator": drawn,
         }  # fmt: skip
 
-    def go_on(self, state: State) -> None:
+    def like(self) -> State:
+        """Examples of what `state` has, for `check_like`."""
+        return {"n_batches": 0, "t": 0, "z": (None, self.x), "done": 0, "generator": {}}
+
+    def go_on(self, state: State, keeper: FitKeeper) -> None:
         """From where `state` was asked."""
+        if not 0 <= state["done"] < state["n_batches"] <= self.n_batches:
+            raise keeper.damaged("its numbers of batches and steps do not fit")
         self.n_batches = state["n_batches"]
         self._begin()
         self.t, self.z, self.done = state["t"], state["z"], state["done"]
         # A copy: it may be the generator of all numpy.
         self.rng = copy.deepcopy(self.rng)
-        self.rng.set_state(state["generator"])
+        try:
+            self.rng.set_state(state["generator"])
+        except (LookupError, TypeError, ValueError) as exc:
+            raise keeper.damaged(exc) from exc
         if self.done:
             self._draw()
 

@@ -21,7 +21,7 @@ from ._base import (
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import Keeper, State
+    from ..._checkpoint import FitKeeper, State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
     from .._problem import Problem
@@ -119,7 +119,7 @@ class TreeMetricSolver(Solver):
         penalty: BoundPenalty,
         w: np.ndarray,
         report: Report,
-        keeper: Keeper | None = None,
+        keeper: FitKeeper | None = None,
     ) -> Result:
         problem = loss.problem
         metric = TreeMetric(problem, penalty)
@@ -134,21 +134,26 @@ class TreeMetricSolver(Solver):
         previous = None  # (f, objective, slope, square) of the step from y_prev to y
         carried = None  # that of the step without momentum, to w, where y is not w
         best = Best()
-        first, state = resume(keeper, self.max_iter)
+        like = {
+            "y": w, "y_prev": w, "w": w, "t": 0.0, "previous": (None, [0.0] * 4),
+            "carried": (None, [0.0] * 4), "exact": 0, "epsilon": 0.0,
+            **dict.fromkeys(vars(stiffness), 0.0), **Best.like(w),
+        }  # fmt: skip
+        iterations, state = resume(keeper, self.max_iter, like)
         if state is not None:
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
             stiffness, t = _Stiffness.of_state(state), state["t"]
             previous, carried = state["previous"], state["carried"]
             exact, epsilon = state["exact"], state["epsilon"]
             best = Best.of_state(state)
-        for iteration in range(first, self.max_iter):
+        for iteration in iterations:
             if keeper is not None:
                 keeper.save(
                     iteration=iteration, y=y, y_prev=y_prev, w=w, t=t,
                     previous=previous, carried=carried, exact=exact, epsilon=epsilon,
                     **vars(stiffness), **best.state(),
                 )  # fmt: skip
-            last = iteration == self.max_iter - 1
+            last = iteration == iterations[-1]
             before = epsilon  # of the step to y
             epsilon = EPSILON * EPSILON_DECAY**iteration if iteration < exact else 0.0
             f = loss.value_and_gradient(y, g)
