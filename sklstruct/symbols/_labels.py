@@ -228,6 +228,12 @@ class Labels:
         return self._cached("symbol_of_class", compute)
 
     @property
+    def class_of_symbol(self) -> np.ndarray:
+        """(n_symbols,) int32: the class of each context symbol, -1 if it has none."""
+        n_symbols = 0 if self.symbols is None else self.symbols.size
+        return self.class_of_token[:n_symbols]
+
+    @property
     def token_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the token of each class."""
 
