@@ -34,7 +34,7 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     PrunedKneserNeyLM(threshold=0.5).fit(X, y).score(X, y)
     PrunedLM(WittenBellLM(), 1e-6).fit(X, y).score(X, y)
     VariableOrderLM(lam=0.1).fit(X, y).score(X, y)
-    FactoredLM().fit(X, y).top_k(X, 3)
+    FactoredLM().fit(X, y).predict_top_k(X, 3)
     MixtureLM([("kn", KneserNeyLM())]).fit(X, y).predict_weights(X)
     refiner = ContextRefiner([(ExchangeClustering(2), 1), ("word", 1)]).fit(X, y)
     TaxonomyClustering("ward", depth=2).fit(X, y).classes_of(y)

@@ -219,8 +219,10 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         n_classes = self.proba_.size
         tree = ContextTree([-1], [-1], n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
+        with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
+            log_proba = np.log(self.proba_)
         return BackoffModel(
-            pairs, self._log_proba(), [0.0], Labels(self.classes_, self.classes_)
+            pairs, log_proba, [0.0], Labels(self.classes_, self.classes_)
         )
 
     @property
@@ -250,16 +252,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ------------------------------------------------------------- prediction
 
-    def _n_rows(self, X: Any) -> int:
-        check_is_fitted(self, "proba_")
-        return _num_samples(X)
-
-    def _log_proba(self) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.proba_)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Natural logarithm of P(y) for every class.
+    def locate(self, X: Any) -> np.ndarray:
+        """The root of ``backoff_model_``, once for each row of X.
 
         Parameters
         ----------
@@ -268,12 +262,11 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
         Returns
         -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            Equal rows, in the order of ``classes_``.
+        nodes : ndarray of shape (n_samples,), int32
+            Zeros.
         """
-        n = self._n_rows(X)
-        check_rows(n, self.proba_.size)
-        return np.tile(self._log_proba(), (n, 1))
+        check_is_fitted(self, "proba_")
+        return np.zeros(_num_samples(X), dtype=np.int32)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(y) for every class.
@@ -288,44 +281,9 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         proba : ndarray of shape (n_samples, n_classes)
             Equal rows, in the order of ``classes_``.
         """
-        n = self._n_rows(X)
+        n = self.locate(X).size
         check_rows(n, self.proba_.size)
         return np.tile(self.proba_, (n, 1))
-
-    def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """Natural logarithm of P(y) for given targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Ignored beyond its length.
-
-        y : array-like of shape (n_samples,)
-            Targets.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``.
-        """
-        y = target_column(y, self._n_rows(X))
-        target, _ = encode_labels(y, self.classes_)
-        return np.where(target >= 0, self._log_proba()[target], np.nan)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Ignored beyond its length.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        n = self._n_rows(X)
-        return np.repeat(self.classes_[[self.proba_.argmax()]], n)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "proba_" in vars(self)
