@@ -72,7 +72,7 @@ class Sampler:
             live = live[going]
             if not live.size:
                 break
-            nodes = self.model.advance_symbols(nodes[going], target[going])
+            nodes = self.model.follow(nodes[going], target[going])
         order = np.argsort(np.concatenate(owners), kind="stable")
         words = self.words[np.concatenate(drawn)[order]]
         return "".join(words.tolist()), words.size - N_LIVE

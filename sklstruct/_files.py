@@ -14,7 +14,7 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -90,7 +90,7 @@ def _through(compression: Compression, file: Any, mode: str, label: str) -> Any:
 # ------------------------------------------------------------------- writing
 
 
-class _Whole:
+class _Whole(io.BufferedIOBase):
     """Write to a file of the caller until it has taken every byte.
 
     A raw stream may take a part of what it is given and say so by its return value.
@@ -104,7 +104,10 @@ class _Whole:
                 "open(path, 'wb'), or pass an io.BytesIO"
             )
 
-    def write(self, data: bytes | memoryview) -> int:
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
         rest = memoryview(data).cast("B")
         size = len(rest)
         raw = isinstance(self._file, io.RawIOBase)
@@ -149,7 +152,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
 
     Yields
     ------
-    file : object with a method ``write(bytes)``
+    file : binary file object
 
     Raises
     ------
@@ -296,18 +299,92 @@ def _write_aside(path: str) -> Iterator[Any]:
 # ------------------------------------------------------------------- reading
 
 
-class _Source:
-    """Bytes of a file, unpacked; `read` raises DamagedData where that fails."""
+class _Given(io.RawIOBase):
+    """A file from where it stands, whose first bytes may have been read already.
 
-    def __init__(self, file: Any, compression: Compression | None) -> None:
-        self._file = file
-        self._compression = compression
+    An error of the system that names no file gets the name.
+    """
 
-    def read(self, size: int) -> bytes:
-        if self._compression is None:
-            return self._file.read(size)
+    def __init__(self, file: Any, label: str) -> None:
+        self._file, self._label = file, label
+        self._head = b""
+        self._start: int | None = None  # where it stood; None: it cannot go back
+        with suppress(AttributeError, OSError, ValueError):
+            self._start = file.tell() if file.seekable() else None
+
+    def peek(self, size: int) -> bytes:
+        """The first bytes, which are still to be read."""
+        head = b""
+        while len(head) < size:
+            more = self._named(self._file.read, size - len(head))
+            if isinstance(more, str):
+                raise ValueError(
+                    f"{self._label} is open as text; open it as binary, for example "
+                    "with open(path, 'rb'), or pass an io.BytesIO"
+                )
+            if not isinstance(more, (bytes, bytearray)):
+                raise ValueError(
+                    f"{self._label} must give bytes when it is read, got "
+                    f"{type(more).__name__}"
+                )
+            if not more:
+                break
+            head += more
+        if self._start is None:
+            self._head = head
+        else:
+            self._file.seek(self._start)
+        return head
+
+    def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return self._file.read(size)
+            return function(*arguments)
+        except OSError as exc:
+            if exc.errno is not None and exc.filename is None:
+                exc.filename = self._label
+            raise
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._start is not None
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if self._start is None:
+            raise io.UnsupportedOperation(f"{self._label} cannot be read again")
+        at = offset + self._start if whence == io.SEEK_SET else offset
+        return self._named(self._file.seek, at, whence) - self._start
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._head:
+            data, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
+        else:
+            data = self._named(self._file.read, len(buffer))
+            if data is None:  # a stream that does not wait has nothing yet
+                return None
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Unpacked(io.RawIOBase):
+    """Bytes that a module of Python unpacks; DamagedData where that fails."""
+
+    def __init__(self, file: Any, compression: Compression) -> None:
+        self._file, self._compression = file, compression
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return self._file.readinto(buffer)
         except (EOFError, zlib.error, OSError) as exc:
             # An OSError with a number comes from the file below.
             if isinstance(exc, OSError) and exc.errno is not None:
@@ -321,34 +398,10 @@ class _Source:
         raise DamagedData(f"broken {self._compression.name} data: {reason}")
 
 
-class _Prefixed(io.RawIOBase):
-    """A file whose first bytes were read already."""
-
-    def __init__(self, head: bytes, file: Any) -> None:
-        self._head, self._file = head, file
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._head:
-            return self._file.read(size)
-        if size is None or size < 0:
-            head, self._head = self._head, b""
-            return head + self._file.read()
-        head, self._head = self._head[:size], self._head[size:]
-        return head
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
 @contextmanager
 def open_read(
     path_or_file: Any, *, name: str = "path_or_file", what: str = "data"
-) -> Iterator[tuple[Any, str]]:
+) -> Iterator[tuple[io.BufferedReader, str]]:
     """The unpacked bytes of a file, from a path or from a file of the caller.
 
     Parameters
@@ -365,8 +418,9 @@ def open_read(
 
     Yields
     ------
-    file : object with a method ``read(size)``
-        Raises `DamagedData` where unpacking fails.
+    file : io.BufferedReader
+        Can be read in pieces, by lines or as a whole, and can go back (``seek``) where
+        the file below can. Raises `DamagedData` where unpacking fails.
 
     label : str
         What messages call the file.
@@ -376,6 +430,8 @@ def open_read(
     ValueError
         If `path_or_file` is neither, is open as text, or holds a compressed format
         that is not supported.
+    OSError
+        If it cannot be read; it names the file.
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))
@@ -386,23 +442,9 @@ def open_read(
         yield _unpacked(file, path), path
 
 
-def _unpacked(file: Any, label: str) -> _Source:
-    head = b""
-    while len(head) < _MAGIC_SIZE:
-        more = file.read(_MAGIC_SIZE - len(head))
-        if isinstance(more, str):
-            raise ValueError(
-                f"{label} is open as text; open it as binary, for example with "
-                "open(path, 'rb'), or pass an io.BytesIO"
-            )
-        if not isinstance(more, (bytes, bytearray)):
-            raise ValueError(
-                f"{label} must give bytes when it is read, got {type(more).__name__}"
-            )
-        if not more:
-            break
-        head += more
-    rest = _Prefixed(head, file)
+def _unpacked(file: Any, label: str) -> io.BufferedReader:
+    given = _Given(file, label)
+    head = given.peek(_MAGIC_SIZE)
     for magic, kind in _REFUSED.items():
         if head.startswith(magic):
             raise ValueError(
@@ -410,5 +452,6 @@ def _unpacked(file: Any, label: str) -> _Source:
             )
     for compression in COMPRESSIONS:
         if head.startswith(compression.magics):
-            return _Source(_through(compression, rest, "rb", label), compression)
-    return _Source(rest, None)
+            packed = _through(compression, given, "rb", label)
+            return io.BufferedReader(_Unpacked(packed, compression))
+    return io.BufferedReader(given)

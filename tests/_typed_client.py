@@ -40,7 +40,9 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     TaxonomyClustering("ward", depth=2).fit(X, y).classes_of(y)
     clusterings: list[WordClustering] = [ExchangeClustering(3, offsets=(1,))]
     model: ModelClassifier = MixtureLM([("kn", AdditiveLM())], weights=[1.0])
-    return model.fit(refiner.transform(X), clusterings[0].fit(X).classes_of(y)).predict(X)
+    return model.fit(refiner.transform(X), clusterings[0].fit(X).classes_of(y)).predict(
+        X
+    )
 
 
 def loglinear(X: np.ndarray, y: np.ndarray) -> float:

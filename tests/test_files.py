@@ -1,6 +1,7 @@
 """Files are written whole or not at all; compression goes by name and by content."""
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -39,6 +40,56 @@ def get(source):
         while chunk := file.read(7_000):
             out.append(chunk)
     return b"".join(out)
+
+
+# ------------------------------------------------------------------ whole files
+
+
+@pytest.mark.parametrize("ahead", [b"", b"read already"])
+@pytest.mark.parametrize("suffix", UNPACK)
+def test_a_file_that_is_read_is_a_whole_file(suffix, ahead, tmp_path):
+    lines = [b"%d\n" % i for i in range(20_000)]
+    data = b"".join(lines)
+    path = tmp_path / "data"
+    path.write_bytes(ahead + PACK.get(suffix, bytes)(data))
+    with open(path, "rb") as below:
+        below.seek(len(ahead))
+        with open_read(below) as (file, label):
+            assert label == str(path)
+            assert file.read(3) + file.readline() == b"0\n1\n"
+            assert list(file) == lines[2:]
+            assert file.read() == b"" and file.tell() == len(data)
+            assert file.seek(-2, io.SEEK_END) == len(data) - 2
+            assert file.read() == data[-2:]
+            assert file.seek(len(data) // 2) and file.seek(7, io.SEEK_CUR)
+            assert file.read() == data[len(data) // 2 + 7 :]
+            assert file.seek(0) == 0 and file.read() == data
+        assert not below.closed
+
+
+def test_what_cannot_go_back_says_so():
+    with open_read(Reluctant(b"0\n1\n2\n", 1)) as (file, _):
+        assert not file.seekable() and list(file) == [b"0\n", b"1\n", b"2\n"]
+        with pytest.raises(io.UnsupportedOperation):
+            file.seek(0)
+
+
+class Broken(io.BytesIO):
+    name = "of a broken disk"
+
+    def read(self, size=-1):
+        if self.tell() > 10_000:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(size)
+
+
+@pytest.mark.parametrize("pack", [bytes, *PACK.values()])
+def test_errors_of_reading_name_the_file(pack):
+    with (
+        pytest.raises(OSError, match="of a broken disk"),
+        open_read(Broken(pack(DATA))) as (file, _),
+    ):
+        file.read()
 
 
 # ------------------------------------------------------------------ compression

@@ -740,19 +740,19 @@ class BackoffModel(Distribution):
     def advance(
         self,
         states: ArrayLike,
-        tokens: ArrayLike,
+        y: ArrayLike,
         *,
         unknown_log_prob: float | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Read one token after each state.
+    ) -> tuple[NDArray, NDArray]:
+        """Read one class after each state.
 
         Parameters
         ----------
         states : array-like of shape (n,)
             From :meth:`start` or an earlier step.
 
-        tokens : array-like of shape (n,)
-            Tokens of `labels`.
+        y : array-like of shape (n,)
+            Class ids (``labels.encode_targets`` makes them); -1 is an unknown class.
 
         unknown_log_prob : float, default=None
             As in :meth:`target`.
@@ -760,35 +760,44 @@ class BackoffModel(Distribution):
         Returns
         -------
         log_prob : ndarray of shape (n,), float64
-            Natural log-probability of each token; 0 for one that is never predicted.
+            Natural log-probability of each class.
 
         states : ndarray of shape (n,), int32
-            The root after a token that is no context symbol.
+            The root after a class that is no context symbol.
+
+        Raises
+        ------
+        ValueError
+            If an id is out of range, or a class is -1 while `unknown_log_prob` is
+            None.
+        """
+        states = self._check_nodes(states, "states")
+        y = as_ids("y", y, 1)
+        check_length("y", y, len(states), "one per state")
+        log_prob = self.target(states, y, unknown_log_prob=unknown_log_prob)
+        symbols = np.append(self.labels.symbol_of_class, np.int32(-1))[y]
+        return log_prob, self.follow(states, symbols)
+
+    def follow(self, states: ArrayLike, symbols: ArrayLike) -> NDArray:
+        """States after one more context symbol each.
+
+        Parameters
+        ----------
+        states : array-like of shape (n,)
+            From :meth:`start` or an earlier step.
+
+        symbols : array-like of shape (n,)
+            Symbol ids; -1 leads to the root.
+
+        Returns
+        -------
+        states : ndarray of shape (n,), int32
+            Nodes of the longest known contexts.
 
         Raises
         ------
         ValueError
             If an id is out of range.
-        """
-        states = self._check_nodes(states, "states")
-        tokens = as_ids("tokens", tokens, 1)
-        check_length("tokens", tokens, len(states), "one per state")
-        class_of_token = self.labels.class_of_token
-        check_ids("tokens", tokens, 0, class_of_token.size, "token")
-        target = class_of_token[tokens]
-        log_prob = np.zeros(len(states))
-        predicted = target != -1
-        log_prob[predicted] = self._target(
-            states[predicted], np.maximum(target[predicted], -1), unknown_log_prob
-        )[0]
-        return log_prob, self.advance_symbols(
-            states, np.where(tokens < self.n_symbols, tokens, -1).astype(np.int32)
-        )
-
-    def advance_symbols(self, states: np.ndarray, symbols: np.ndarray) -> np.ndarray:
-        """States after one more context symbol each; -1 leads to the root.
-
-        Both are arrays of ids in range, of one length; ValueError where they are not.
         """
         states = self._check_nodes(states, "states")
         symbols = as_ids("symbols", symbols, 1)

@@ -311,7 +311,7 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
             total[known] += model.target(state[known], target[known])
             if labels.start is not None:
                 total[symbol == labels.start_id] += opening
-            state = model.advance_symbols(state, symbol)
+            state = model.follow(state, symbol)
             node = tree.parent[node]
         out[here.start : here.stop] = total
     return out

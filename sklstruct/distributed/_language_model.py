@@ -6,7 +6,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
@@ -321,10 +321,15 @@ class DaskLanguageModel(LanguageModel):
         driver.close()
         return self
 
-    def to_arpa(
-        self, path: str | os.PathLike, *, precision: int = 7, method: str = "exact"
+    def save(
+        self,
+        path: str | os.PathLike[str] | BinaryIO,
+        *,
+        format: str = "arpa",
+        method: str = "exact",
+        **options: Any,
     ) -> None:
-        """Write the model as an ARPA file, from the workers where it is there.
+        """Write the model to a file, from the workers where it is there.
 
         The file is that of the gathered model, byte by byte. The shards give each other
         the back-off weights that belong into lines of another, 8 bytes and the ids of
@@ -336,11 +341,14 @@ class DaskLanguageModel(LanguageModel):
         path : str, os.PathLike or binary file object
             As in `LanguageModel`: the file takes its name when it is complete.
 
-        precision : int, default=7
-            Decimals of the log10 values, 1 to 15.
+        format : {"arpa"}, default="arpa"
+            As in `LanguageModel`; from the workers ``"arpa"`` only.
 
         method : {"exact", "union"}, default="exact"
             As in `LanguageModel`; "union" is for models that are here.
+
+        **options
+            As in `LanguageModel`; from the workers `precision` only.
 
         Raises
         ------
@@ -355,10 +363,15 @@ class DaskLanguageModel(LanguageModel):
                 "method='union' is for a MixtureLM, and none is fitted on workers"
             )
         if not self._on_workers() or method != "exact":
-            super().to_arpa(path, precision=precision, method=method)
+            super().save(path, format=format, method=method, **options)
             return
+        if format != "arpa":
+            raise ValueError(
+                f"format must be 'arpa' while the model is on workers, got {format!r}; "
+                "compute() brings it here"
+            )
         driver, _, n_levels = self._remote
-        plan = ArpaPlan(self._labels, driver.bounds, n_levels, precision)
+        plan = ArpaPlan(self._labels, driver.bounds, n_levels, **options)
         with driver.client.as_current():
             writer = ArpaWriter(driver, plan)
             with open_write(path) as file:

@@ -287,13 +287,20 @@ def read_arpa(
     file: Any,
     label: str,
     *,
-    start: str,
-    end: str,
-    unknown: str,
-    drop_zero_unknown: bool,
+    start: str = "<s>",
+    end: str = "</s>",
+    unknown: str = "<unk>",
+    drop_zero_unknown: bool = True,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     names = {"start": start, "end": end, "unknown": unknown}
+    for parameter, value in names.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{parameter} must be a string, got {value!r}")
+    if len({start, end, unknown}) < 3:
+        raise ValueError(
+            f"start, end and unknown must differ, got {start!r}, {end!r}, {unknown!r}"
+        )
     source = _Source(file, label)
     header: bytes | None
     counts, lines, header = _read_counts(source)

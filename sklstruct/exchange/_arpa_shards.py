@@ -51,7 +51,7 @@ class ArpaPlan:
     n_levels : int
         Number of levels of the whole tree.
 
-    precision : int
+    precision : int, default=7
         Decimals of the log10 values, 1 to 15.
 
     start, end, unknown : symbol, default=None
@@ -68,7 +68,7 @@ class ArpaPlan:
         labels: Labels,
         bounds: list[tuple[int, int]],
         n_levels: int,
-        precision: int,
+        precision: int = 7,
         start: Hashable = None,
         end: Hashable = None,
         unknown: Hashable = None,

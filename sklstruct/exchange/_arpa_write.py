@@ -27,10 +27,10 @@ _ZERO = -99.0  # log10 of a probability of 0 in ARPA files
 def write_arpa(
     model: BackoffModel,
     *,
-    start: Hashable,
-    end: Hashable,
-    unknown: Hashable,
-    precision: int,
+    start: Hashable = None,
+    end: Hashable = None,
+    unknown: Hashable = None,
+    precision: int = 7,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
     check_precision(precision)

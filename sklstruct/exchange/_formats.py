@@ -1,9 +1,13 @@
-"""`read` and `write`: a format is a pair of functions in one table."""
+"""`read` and `write`: a format is a pair of functions in one table.
+
+A new format is a file with the two functions and a line of `FORMATS`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
 from .._files import open_read, open_write
@@ -15,9 +19,11 @@ from ._arpa_write import write_arpa
 class Format(NamedTuple):
     """How models go into files of a format and come back.
 
-    ``read(file, label, **options)`` gives a `BackoffModel`;
-    ``write(model, **options)`` checks everything and returns a function that writes to
-    a file, so that no file is opened for what cannot be written.
+    ``read(file, label, **options)`` gives a `BackoffModel`. ``write(model, **options)``
+    checks everything and returns a function that writes to a file, so that no file is
+    opened for what cannot be written. The options are the keyword-only parameters of
+    the two functions. Files are binary, packed and unpacked by the caller; `label` is
+    what messages call the file. An `io.TextIOWrapper` around one is to be detached.
     """
 
     read: Callable[..., BackoffModel]
@@ -28,21 +34,31 @@ class Format(NamedTuple):
 FORMATS = {"arpa": Format(read_arpa, write_arpa)}
 
 
-def _format(name: str) -> Format:
+def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """The function of a format that reads or writes, if it has all the options."""
     if name not in FORMATS:
-        known = ", ".join(repr(known) for known in FORMATS)
-        raise ValueError(f"format must be one of {known}, got {name!r}")
-    return FORMATS[name]
+        names = ", ".join(map(repr, FORMATS))
+        raise ValueError(f"format must be one of {names}, got {name!r}")
+    function = getattr(FORMATS[name], way)
+    known = [
+        parameter.name
+        for parameter in signature(function).parameters.values()
+        if parameter.kind is Parameter.KEYWORD_ONLY
+    ]
+    for option in options:
+        if option not in known:
+            raise TypeError(
+                f"{option} is no option to {way} the format {name!r}; its options are: "
+                f"{', '.join(known) or 'none'}"
+            )
+    return function
 
 
 def read(
     path_or_file: str | os.PathLike[str] | BinaryIO,
     *,
     format: str = "arpa",
-    start: str = "<s>",
-    end: str = "</s>",
-    unknown: str = "<unk>",
-    drop_zero_unknown: bool = False,
+    **options: Any,
 ) -> BackoffModel:
     r"""Read a back-off model from a file.
 
@@ -58,22 +74,22 @@ def read(
         object need not be seekable.
 
     format : {"arpa"}, default="arpa"
-        Format of the file.
+        Format of the file, a key of ``FORMATS``.
 
-    start, end, unknown : str, default="<s>", "</s>", "<unk>"
-        The symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model.
-
-    drop_zero_unknown : bool, default=False
-        Leave ``<unk>`` out if it occurs as a unigram only, with a log10-probability of
-        -98 or less, which is how files are written whose model has no such word.
+    **options
+        Options of the format. Of ``"arpa"``: `start`, `end`, `unknown`, the symbols
+        that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings with these
+        marks as defaults; `drop_zero_unknown` (True), whether to leave ``<unk>`` out
+        if it occurs as a unigram only, with a log10-probability of -98 or less, which
+        is how files are written whose model has no such word.
 
     Returns
     -------
     model : BackoffModel
-        Its `labels` have as classes all words but ``<s>``, sorted; as symbols all
-        words but ``</s>`` (which is kept if some n-gram has it in its context),
-        sorted; and None as start, end or unknown where the file lacks the word.
-        Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
+        From an ARPA file, its `labels` have as classes all words but ``<s>``, sorted;
+        as symbols all words but ``</s>`` (which is kept if some n-gram has it in its
+        context), sorted; and None as start, end or unknown where the file lacks the
+        word. Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
         `BackoffModel.target`.
 
     Raises
@@ -83,8 +99,10 @@ def read(
         damaged or packed in a way that is not supported; sections or counts that do
         not match; text where a number should be; positive log-probabilities; n-grams
         of the wrong length, that occur twice or with a word that is no unigram; a line
-        of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised if a
-        parameter is not valid.
+        of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised if
+        the value of a parameter is not valid.
+    TypeError
+        If the format has no such option.
 
     See Also
     --------
@@ -130,23 +148,9 @@ def read(
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
-    chosen = _format(format)
-    for parameter, value in (("start", start), ("end", end), ("unknown", unknown)):
-        if not isinstance(value, str):
-            raise ValueError(f"{parameter} must be a string, got {value!r}")
-    if len({start, end, unknown}) < 3:
-        raise ValueError(
-            f"start, end and unknown must differ, got {start!r}, {end!r}, {unknown!r}"
-        )
+    load = _function(format, "read", options)
     with open_read(path_or_file, what=f"{format.upper()} data") as (file, label):
-        return chosen.read(
-            file,
-            label,
-            start=start,
-            end=end,
-            unknown=unknown,
-            drop_zero_unknown=drop_zero_unknown,
-        )
+        return load(file, label, **options)
 
 
 def write(
@@ -154,10 +158,7 @@ def write(
     path_or_file: str | os.PathLike[str] | BinaryIO,
     *,
     format: str = "arpa",
-    start: Hashable = None,
-    end: Hashable = None,
-    unknown: Hashable = None,
-    precision: int = 7,
+    **options: Any,
 ) -> None:
     r"""Write a back-off model to a file that other programs read.
 
@@ -177,15 +178,14 @@ def write(
         is complete: until then, and if writing fails, an older one stays as it was.
 
     format : {"arpa"}, default="arpa"
-        Format of the file.
+        Format of the file, a key of ``FORMATS``.
 
-    start, end, unknown : symbol, default=None
-        The symbols to be written as ``<s>``, ``</s>`` and ``<unk>``. None: the model's
-        own ``start_``, ``end_``, ``unknown_``; where these are None too, the symbols
-        that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any.
-
-    precision : int, default=7
-        Decimals of the log10 values, 1 to 15.
+    **options
+        Options of the format. Of ``"arpa"``: `start`, `end`, `unknown` (None), the
+        symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None means
+        those of the labels of the model, and if these are None too, the symbols that
+        are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any; `precision` (7), the
+        decimals of the log10 values, 1 to 15.
 
     Raises
     ------
@@ -193,7 +193,11 @@ def write(
         Before a file is made: if `model` is no `BackoffModel`, stands on a collapsed
         tree or does not know its context symbols; if a symbol cannot be written
         (empty, with white space in it, not encodable, or spelt like another one); if
-        a parameter is not valid or the path has the suffix of another compression.
+        the value of a parameter is not valid or the path has the suffix of another
+        compression.
+
+    TypeError
+        If the format has no such option.
 
     OSError
         If the file cannot be stored, for example because the disk is full.
@@ -249,9 +253,6 @@ def write(
     <BLANKLINE>
     \end\
     """
-    chosen = _format(format)
-    store = chosen.write(
-        model, start=start, end=end, unknown=unknown, precision=precision
-    )
+    store = _function(format, "write", options)(model, **options)
     with open_write(path_or_file) as file:
         store(file)

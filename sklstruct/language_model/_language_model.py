@@ -6,10 +6,10 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint
-from .._checks import check_count, physical_memory
+from .._checks import check_count, check_length, check_rows, physical_memory
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -1043,6 +1043,133 @@ class LanguageModel(
             perplexity=perplexity,
         )
 
+    # --------------------------------------------------------------- cursor
+
+    def start(self, n: int | None = None) -> NDArray:
+        """The state at the beginning of a sentence.
+
+        A state is what is left of a history. States can be stored, and advanced in
+        any order.
+
+        Parameters
+        ----------
+        n : int, default=None
+            Number of equal states, one below the other, at least 0. None: a single
+            state.
+
+        Returns
+        -------
+        state : int32 scalar or ndarray
+            A node of ``backoff_model_``, or the last words in ids where there is none.
+
+        Examples
+        --------
+        >>> from sklstruct.language_model import LanguageModel
+        >>> from sklstruct.smoothing import AdditiveLM
+        >>> model = LanguageModel(AdditiveLM(), max_depth=2).fit(["a b", "a c"])
+        >>> state, total = model.start(), 0.0
+        >>> for word in ["a", "b", "</s>"]:
+        ...     log_prob, state = model.advance(state, word)
+        ...     total += log_prob
+        >>> bool(abs(total - model.score_samples(["a b"])[0]) < 1e-12)
+        True
+        """
+        check_is_fitted(self)
+        states = self.predictor.start(1 if n is None else check_count("n", n, 0))
+        return states[0] if n is None else states
+
+    def advance(self, state: NDArray, word: Any) -> tuple[Any, NDArray]:
+        """Read one word after a state, or one after each of many.
+
+        Parameters
+        ----------
+        state : int32 scalar or ndarray
+            From `start` or an earlier step; any rows of many states are states.
+
+        word : symbol, or sequence of symbols where there are many states
+            The next word; the end mark is a word.
+
+        Returns
+        -------
+        log_prob : float, or ndarray of shape (n,)
+            Natural log-probability of the word; NaN for one that has no class, if
+            `out_of_vocabulary` is ``"exclude"``.
+
+        state : int32 scalar or ndarray
+            After the end mark that of a new sentence.
+
+        Raises
+        ------
+        ValueError
+            If the word is the start mark, or has no class and `out_of_vocabulary` is
+            ``"error"``.
+        """
+        check_is_fitted(self)
+        predictor = self.predictor
+        states, single = self._states(state)
+        words = [word] if single else list(word)
+        check_length("word", words, len(states), "one per state")
+        token = self._tokens(words)
+        known = np.flatnonzero(token != predictor.encoder.lost)
+        log_prob = np.full(len(words), np.nan)
+        log_prob[known] = predictor.distribution.target(
+            predictor.locate(states[known]), self._labels.class_of_token[token[known]]
+        )
+        states = predictor.follow(states, token)
+        states[token == predictor.encoder.end] = predictor.start(1)
+        return (float(log_prob[0]), states[0]) if single else (log_prob, states)
+
+    def rows(self, state: NDArray) -> NDArray:
+        """Natural log-probabilities of all words after a state, or each of many.
+
+        Parameters
+        ----------
+        state : int32 scalar or ndarray
+            From `start` or `advance`.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_classes,) or (n, n_classes)
+            In the order of ``vocabulary_``.
+        """
+        check_is_fitted(self)
+        states, single = self._states(state)
+        check_rows(len(states), self.vocabulary_.size)
+        rows = self.predictor.distribution.rows(self.predictor.locate(states))
+        return rows[0] if single else rows
+
+    def _states(self, state):
+        """(states as an array with a row for each, whether it was a single one)."""
+        shape = self.predictor.start(0).shape
+        states = np.asarray(state)
+        single = states.ndim == len(shape) - 1
+        states = states[None] if single else states
+        if states.dtype.kind not in "iu" or states.shape[1:] != shape[1:]:
+            raise ValueError(
+                f"state must be a state of this model, from start or advance, got "
+                f"{state!r}"
+            )
+        return states, single
+
+    def _tokens(self, words):
+        """The token of each word."""
+        encoder, labels = self.predictor.encoder, self._labels
+        code = labels.token_code
+        token = np.array([code.get(w, encoder.unknown) for w in words], np.int32)
+        if labels.start is not None and labels.start in words:
+            raise ValueError(
+                f"word: the start mark {labels.start!r} is never predicted; begin a "
+                "sentence with start"
+            )
+        if self.out_of_vocabulary == "error" and (token == encoder.lost).any():
+            word = words[int(np.argmax(token == encoder.lost))]
+            raise ValueError(
+                f"word: {word!r} is not in the vocabulary, and unknown=None gives no "
+                "probability to such words. Name an unknown symbol, or set "
+                "out_of_vocabulary='exclude'"
+            )
+        return token
+
     # ----------------------------------------------------------- generation
 
     def predict_next(
@@ -1136,25 +1263,29 @@ class LanguageModel(
             live, drawn = live[going], drawn[going]
             for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):
                 sentences[i].append(word)
-            states = predictor.advance(states[going], labels.token_of_class[drawn])
+            states = predictor.follow(states[going], labels.token_of_class[drawn])
         return sentences
 
     # ------------------------------------------------------------- exchange
 
-    def to_arpa(
-        self, path: str | os.PathLike, *, precision: int = 7, method: str = "exact"
+    def save(
+        self,
+        path: str | os.PathLike[str] | BinaryIO,
+        *,
+        format: str = "arpa",
+        method: str = "exact",
+        **options: Any,
     ) -> None:
-        """Write the model as an ARPA file, which KenLM and SRILM read.
+        """Write the model to a file that other programs read.
 
         Parameters
         ----------
         path : str, os.PathLike or binary file object
             A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The file
-            takes its name when it is complete. The marks are written as ``<s>``,
-            ``</s>`` and ``<unk>``. See `sklstruct.exchange.write`.
+            takes its name when it is complete. See `sklstruct.exchange.write`.
 
-        precision : int, default=7
-            Decimals of the log10 values, 1 to 15.
+        format : {"arpa"}, default="arpa"
+            Format of the file, a key of ``sklstruct.exchange.FORMATS``.
 
         method : {"exact", "union"}, default="exact"
             ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
@@ -1162,21 +1293,49 @@ class LanguageModel(
             n-grams have the probability of the mixture, others an approximate one; see
             `sklstruct.backoff.mix`.
 
+        **options
+            Options of the format; see `sklstruct.exchange.write`.
+
         Raises
         ------
         AttributeError
             If there is no `backoff_model_`; a model over refined contexts has none.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
+        TypeError
+            If the format has no such option.
+
+        See Also
+        --------
+        load : The reverse.
         """
         check_is_fitted(self)
         if method not in ("exact", "union"):
             raise ValueError(f"method must be 'exact' or 'union', got {method!r}")
-        if method == "union":
-            model = self._union_model()
-        else:
-            model = self._tree("to_arpa")
-        exchange.write(model, path, precision=precision)
+        model = self._union_model() if method == "union" else self._tree("save")
+        exchange.write(model, path, format=format, **options)
+
+    def to_arpa(
+        self,
+        path: str | os.PathLike[str] | BinaryIO,
+        *,
+        precision: int = 7,
+        method: str = "exact",
+    ) -> None:
+        """`save` with ``format="arpa"``, the files of KenLM and SRILM.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            As in `save`. The marks are written as ``<s>``, ``</s>`` and ``<unk>``.
+
+        precision : int, default=7
+            Decimals of the log10 values, 1 to 15.
+
+        method : {"exact", "union"}, default="exact"
+            As in `save`.
+        """
+        self.save(path, format="arpa", method=method, precision=precision)
 
     def _union_model(self):
         if not isinstance(self.estimator_, MixtureLM):
@@ -1193,43 +1352,47 @@ class LanguageModel(
         return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
 
     @classmethod
-    def from_arpa(
+    def load(
         cls,
-        path: str | os.PathLike,
+        path: str | os.PathLike[str] | BinaryIO,
         *,
-        unknown: str = "<unk>",
-        start: str = "<s>",
-        end: str = "</s>",
+        format: str = "arpa",
         out_of_vocabulary: str = "error",
-    ) -> LanguageModel:
-        r"""Read a model from an ARPA file, whatever tool wrote it.
+        **options: Any,
+    ) -> Self:
+        """Read a model from a file, whatever program wrote it.
 
         Parameters
         ----------
         path : str, os.PathLike or binary file object
             Plain or compressed. See `sklstruct.exchange.read`.
 
-        unknown, start, end : str, default="<unk>", "<s>", "</s>"
-            What the file's ``<unk>``, ``<s>`` and ``</s>`` are called. The model has
-            None where the file lacks them; an ``<unk>`` of probability
-            10\ :sup:`-99`, which says that unknown words have none, counts as lacking.
+        format : {"arpa"}, default="arpa"
+            Format of the file, a key of ``sklstruct.exchange.FORMATS``.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
-            Parameter of the model, for files without ``<unk>``.
+            Parameter of the model, for files without a word for unknown ones.
+
+        **options
+            Options of the format; see `sklstruct.exchange.read`.
 
         Returns
         -------
         model : LanguageModel
-            Ready to score and sample; ``estimator_`` is None. Symbols are strings.
+            Ready to score and sample; ``estimator_`` is None.
 
         Raises
         ------
         ValueError
-            With the number of the line, if the file is not a valid ARPA file.
+            With the place, if the file is not valid.
+        TypeError
+            If the format has no such option.
+
+        See Also
+        --------
+        save : The reverse.
         """
-        model = exchange.read(
-            path, start=start, end=end, unknown=unknown, drop_zero_unknown=True
-        )
+        model = exchange.read(path, format=format, **options)
         labels = model.labels
         out = cls(
             max_depth=max(1, model.max_depth),
@@ -1240,15 +1403,50 @@ class LanguageModel(
         )
         out._validate_params()
         # Words as Python strings, as `fit` leaves them.
+        symbols = labels.known_symbols("a model over sentences")
         labels = Labels(
             object_array(labels.classes.tolist()),
-            object_array(labels.symbols.tolist()),
+            object_array(symbols.tolist()),
             start=labels.start,
             end=labels.end,
             unknown=labels.unknown,
         )
         out._set_fitted(None, labels, model.relabel(labels))
         return out
+
+    @classmethod
+    def from_arpa(
+        cls,
+        path: str | os.PathLike[str] | BinaryIO,
+        *,
+        unknown: str = "<unk>",
+        start: str = "<s>",
+        end: str = "</s>",
+        out_of_vocabulary: str = "error",
+    ) -> Self:
+        r"""`load` with ``format="arpa"``, the files of KenLM and SRILM.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            As in `load`.
+
+        unknown, start, end : str, default="<unk>", "<s>", "</s>"
+            What the file's ``<unk>``, ``<s>`` and ``</s>`` are called. The model has
+            None where the file lacks them; an ``<unk>`` of probability
+            10\ :sup:`-99`, which says that unknown words have none, counts as lacking.
+
+        out_of_vocabulary : {"error", "exclude"}, default="error"
+            As in `load`.
+
+        Returns
+        -------
+        model : LanguageModel
+            As of `load`.
+        """
+        marks = {"start": start, "end": end, "unknown": unknown}
+        out = out_of_vocabulary
+        return cls.load(path, format="arpa", out_of_vocabulary=out, **marks)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -71,7 +71,7 @@ class TextPredictor:
             states[:, -1] = self.encoder.start
         return states
 
-    def advance(self, states: NDArray, tokens: NDArray) -> NDArray:
+    def follow(self, states: NDArray, tokens: NDArray) -> NDArray:
         """States after one more token each."""
         return np.column_stack([states[:, 1:], tokens]).astype(np.int32)
 
@@ -168,11 +168,11 @@ class TreePredictor(TextPredictor):
             return self.distribution.start(n)
         return super().start(n)
 
-    def advance(self, states: NDArray, tokens: NDArray) -> NDArray:
+    def follow(self, states: NDArray, tokens: NDArray) -> NDArray:
         """States after one more token each."""
         if self.distribution.has_states:
-            return self.distribution.advance_symbols(states, self._known(tokens))
-        return super().advance(states, tokens)
+            return self.distribution.follow(states, self._known(tokens))
+        return super().follow(states, tokens)
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""

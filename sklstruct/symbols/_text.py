@@ -466,12 +466,8 @@ class TextFile:
 
     @contextmanager
     def _open(self, path):
-        if self._part is None:
-            with open_read(path) as (file, _):
-                yield file
-        else:
-            with open(path, "rb") as file:
-                yield _Lines(file, *self._part)
+        with open_read(path) as (file, _):
+            yield file if self._part is None else _Lines(file, *self._part)
 
     def split(self, n_bytes: int) -> list[TextFile]:
         """The text in parts, of about n_bytes each, to be read apart.

@@ -339,20 +339,24 @@ def closed_model(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_cursor_is_find_on_the_whole_history(seed):
+def test_cursor_is_locate_on_the_whole_history(seed):
+    """Class ids in, where neither class nor symbol ids are those of the other."""
     model = closed_model(seed)
+    model = model.relabel(Labels([*"c$bda"], [*"abcd"]))
     labels = model.labels
     rng = np.random.RandomState(seed)
     n, length = 40, 12
-    text = rng.randint(0, labels.n_tokens, size=(n, length)).astype(np.int32)
+    text = rng.choice(labels.classes, size=(n, length))
     states = model.start(n)
     for k in range(length):
-        log_prob, states = model.advance(states, text[:, k])
-        history = np.where(text[:, : k + 1] < 4, text[:, : k + 1], -1)
+        y = labels.encode_targets(text[:, k])
+        log_prob, states = model.advance(states, y)
+        history = labels.encode_contexts(text[:, : k + 1])
         np.testing.assert_array_equal(states, model.locate(history))
-        above = model.locate(np.where(text[:, :k] < 4, text[:, :k], -1))
-        target = labels.class_of_token[text[:, k]]
-        np.testing.assert_array_equal(log_prob, model.target(above, target))
+        above = model.locate(labels.encode_contexts(text[:, :k]))
+        np.testing.assert_array_equal(log_prob, model.target(above, y))
+    log_prob, states = model.advance(states, np.full(n, -1), unknown_log_prob=-np.inf)
+    assert (log_prob == -np.inf).all() and not states.any()
 
 
 def test_cursor_starts_after_the_start_mark():
@@ -360,10 +364,9 @@ def test_cursor_starts_after_the_start_mark():
     labels = Labels([*"abc$x"], [*"abc", "^"], start="^")
     model = model.relabel(labels)
     assert model.start(2).tolist() == [int(model.locate([[3]])[0])] * 2
-    log_prob, states = model.advance(model.start(1), [3])
-    assert log_prob.tolist() == [0.0] and states[0] == model.locate([[3, 3]])[0]
+    assert model.follow(model.start(1), [3])[0] == model.locate([[3, 3]])[0]
     with pytest.raises(ValueError, match="unknown"):
-        model.advance(model.start(1), [labels.n_tokens])
+        model.advance(model.start(1), [-1])
 
 
 def test_cursor_refuses_trees_in_which_a_node_is_no_state():
@@ -667,9 +670,9 @@ BAD_QUERIES = {
     "no symbols": (lambda m: m.score_tokens([0]), "symbols=None"),
     "encode": (lambda m: m.labels.encode_contexts([[1]]), "symbols=None"),
     "state range": (lambda m: named(m).advance([10**6], [0]), r"states\[0\]"),
-    "advance token": (lambda m: named(m).advance([0], [9]), r"tokens\[0\] = 9"),
-    "advance negative": (lambda m: named(m).advance([0], [-1]), r"tokens\[0\] = -1"),
-    "advance length": (lambda m: named(m).advance([0, 0], [1]), "tokens must have 2"),
+    "advance class": (lambda m: named(m).advance([0], [9]), r"y\[0\] = 9"),
+    "advance negative": (lambda m: named(m).advance([0], [-2]), r"y\[0\] = -2"),
+    "advance length": (lambda m: named(m).advance([0, 0], [1]), "y must have 2"),
     "tol": (lambda m: m.check_normalized(tol=-1), "tol"),
 }
 

@@ -426,3 +426,9 @@ def test_a_digest_of_equal_sentences_is_equal(kind):
 )  # fmt: skip
 def test_what_has_no_digest(text):
     assert digest_sentences(text) is None
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="a file of Linux")
+def test_errors_of_the_system_name_the_file():
+    with pytest.raises(OSError, match="/proc/self/mem"):
+        TextFile("/proc/self/mem").number()

@@ -1,0 +1,140 @@
+"""Every format of the table: what is written comes back, from any kind of file."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from sklstruct import KneserNeyLM, LanguageModel, exchange
+from sklstruct._files import COMPRESSIONS
+from sklstruct.context_tree import ContextTree
+from sklstruct.exchange._formats import Format
+from sklstruct.exchange._parts import Parts, assemble, take_apart
+
+TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dog sat down"]
+HELD_OUT = ["the cat ran", "a dog sat", "never seen"]
+SUFFIXES = ["", *(c.suffix for c in COMPRESSIONS if c.name != "zstd")]
+
+
+def read_json(file, label, *, prefix=""):
+    """A format of a stranger: the file is handed to a module as it is."""
+    held = json.load(file)
+    for name in ("classes", "symbols"):
+        held[name] = [prefix * (w[0] != "<") + w for w in held[name]]
+    for name in ("pair_ptr", "target"):
+        held[name] = np.array(held[name], dtype=np.int32)
+    for name in ("log_prob", "log_backoff"):
+        held[name] = np.array(held[name])
+    tree = ContextTree(np.array(held.pop("parent")), np.array(held.pop("symbol")))
+    return assemble(Parts(tree, **held))
+
+
+def write_json(model, *, indent=None):
+    held = take_apart(model)._asdict()
+    tree = held.pop("tree")
+    held = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in held.items()}
+    held |= {"parent": tree.parent.tolist(), "symbol": tree.symbol.tolist()}
+
+    def put(file):
+        text = io.TextIOWrapper(file, encoding="utf-8")
+        json.dump(held, text, indent=indent)
+        text.detach()
+
+    return put
+
+
+@pytest.fixture(params=[*exchange.FORMATS, "json of a stranger"])
+def format(request, monkeypatch):
+    monkeypatch.setitem(
+        exchange.FORMATS, "json of a stranger", Format(read_json, write_json)
+    )
+    return request.param
+
+
+def fitted(unknown="<unk>"):
+    min_count = 1 if unknown is None else 2
+    model = LanguageModel(
+        KneserNeyLM(discount=0.5), max_depth=2, min_count=min_count, unknown=unknown
+    )
+    return model.fit(TEXT)
+
+
+def assert_same(got, want):
+    """One model up to the decimals of a format of text."""
+    assert set(got.labels.classes.tolist()) == set(want.labels.classes.tolist())
+    for mark in ("start", "end", "unknown"):
+        assert getattr(got.labels, mark) == getattr(want.labels, mark)
+    contexts = [[a, b] for a in ("<s>", "the", "cat") for b in ("the", "a", "dog")]
+    rows = [
+        model.rows(model.locate(model.labels.encode_contexts(contexts)))[
+            :, np.argsort(model.labels.classes.tolist())
+        ]
+        for model in (got, want)
+    ]
+    np.testing.assert_allclose(*rows, atol=1e-5)
+
+
+@pytest.mark.parametrize("unknown", ["<unk>", None])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_is_written_is_read(format, suffix, unknown, tmp_path):
+    model = fitted(unknown).backoff_model_
+    path = tmp_path / f"model{suffix}"
+    exchange.write(model, path, format=format)
+    assert_same(exchange.read(path, format=format), model)
+    renamed = path.rename(tmp_path / "model.of.any.name")
+    assert_same(exchange.read(str(renamed), format=format), model)
+    with open(renamed, "rb") as file:
+        assert_same(exchange.read(file, format=format), model)
+
+
+def test_files_of_the_caller(format):
+    model = fitted().backoff_model_
+    file = io.BytesIO(b"ahead")
+    file.seek(5)
+    exchange.write(model, file, format=format)
+    assert not file.closed
+    file.seek(5)
+    assert_same(exchange.read(file, format=format), model)
+
+    class Pipe(io.RawIOBase):
+        """Gives its bytes once, a few at a time."""
+
+        def __init__(self, data):
+            self.rest = data
+
+        def read(self, size=-1):
+            data, self.rest = self.rest[: min(size, 7)], self.rest[min(size, 7) :]
+            return data
+
+    assert_same(exchange.read(Pipe(file.getvalue()[5:]), format=format), model)
+
+
+def test_language_models_are_saved_and_loaded(format, tmp_path):
+    model = fitted()
+    model.save(tmp_path / "model", format=format)
+    again = LanguageModel.load(tmp_path / "model", format=format)
+    assert_same(again.backoff_model_, model.backoff_model_)
+    np.testing.assert_allclose(again.score(HELD_OUT), model.score(HELD_OUT), rtol=1e-5)
+
+
+def test_options_belong_to_the_format(format):
+    model, file = fitted().backoff_model_, io.BytesIO()
+    with pytest.raises(TypeError, match=r"no_such is no option to write the format"):
+        exchange.write(model, file, format=format, no_such=1)
+    assert not file.getvalue()
+    with pytest.raises(TypeError, match=r"no_such is no option to read the format"):
+        exchange.read("no such file", format=format, no_such=1)
+    with pytest.raises(ValueError, match="no such format") as error:
+        exchange.read(io.BytesIO(), format="no such format")
+    assert all(repr(name) in str(error.value) for name in exchange.FORMATS)
+
+
+def test_options_reach_the_format(monkeypatch):
+    monkeypatch.setitem(exchange.FORMATS, "json", Format(read_json, write_json))
+    model, file = fitted(), io.BytesIO()
+    model.save(file, format="json", indent=2)
+    assert file.getvalue().startswith(b"{\n  ")
+    file.seek(0)
+    marked = exchange.read(file, format="json", prefix="en:")
+    assert "en:cat" in marked.labels.classes.tolist()
