@@ -54,26 +54,13 @@ from sklstruct.hmm import (
 from sklstruct.language_model import CacheLM, LanguageModel, VariableOrderLM
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import (
-    L1,
-    L2,
+    PENALTIES,
+    SOLVERS,
     Checkpoint,
-    CoordinateDescentSolver,
-    DiagonalSolver,
-    ElasticNet,
-    FistaSolver,
-    GISSolver,
-    IISSolver,
     JointLogLinear,
-    LBFGSSolver,
-    OWLQNSolver,
     Penalty,
-    SCISSolver,
     Solver,
-    StochasticSolver,
     StructuredLogLinearLMCV,
-    TreeL2,
-    TreeLinf,
-    TreeMetricSolver,
 )
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM, ModelClassifier
@@ -290,26 +277,7 @@ ELSEWHERE = {
         "tests/taxonomy (as TaxonomyBuilder)",
     ),
     **dict.fromkeys(
-        [
-            L1,
-            L2,
-            ElasticNet,
-            TreeL2,
-            TreeLinf,
-            Penalty,
-            Checkpoint,
-            CoordinateDescentSolver,
-            DiagonalSolver,
-            FistaSolver,
-            GISSolver,
-            IISSolver,
-            LBFGSSolver,
-            OWLQNSolver,
-            SCISSolver,
-            Solver,
-            StochasticSolver,
-            TreeMetricSolver,
-        ],
+        [*PENALTIES.values(), *SOLVERS.values(), Penalty, Solver, Checkpoint],
         "tests/loglinear (parts of StructuredLogLinearLM)",
     ),
     **dict.fromkeys(

@@ -9,6 +9,7 @@ from ._path import LamPath, lam_max, lam_path
 from ._penalties import (
     L1,
     L2,
+    PENALTIES,
     BoundPenalty,
     ElasticNet,
     Penalty,
@@ -17,6 +18,7 @@ from ._penalties import (
     TreeLinf,
 )
 from ._solvers import (
+    SOLVERS,
     CoordinateDescentSolver,
     DiagonalSolver,
     FistaSolver,
@@ -33,6 +35,8 @@ from ._solvers import (
 __all__ = [
     "L1",
     "L2",
+    "PENALTIES",
+    "SOLVERS",
     "BoundPenalty",
     "Checkpoint",
     "CoordinateDescentSolver",

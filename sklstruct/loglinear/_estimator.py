@@ -726,9 +726,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if result.status == "max_iter":
             free = ", or lam: unpenalised weights may have no finite optimum"
             warn(
-                f"the solver stopped at max_iter, after {self.n_iter_} evaluations, "
-                f"with an optimality residual of {result.optimality:.2g}, not within "
-                f"tol. Increase max_iter or tol{free if settings.lam == 0 else ''}",
+                f"the solver stopped at max_iter={self._solver().max_iter}, after "
+                f"{self.n_iter_} evaluations, with an optimality residual of "
+                f"{result.optimality:.2g}, not within tol. Increase max_iter or tol"
+                f"{free if settings.lam == 0 else ''}",
                 ConvergenceWarning,
                 stacklevel=6,
             )
