@@ -370,6 +370,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        known_levels: ArrayLike | None = None,
         **fit_params: Any,
     ) -> HierarchicalClassifier:
         """Build the taxonomies and fit the model of every node.
@@ -385,6 +387,14 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.
 
+        known_levels : array-like of int of shape (n_samples,), default=None
+            For samples of which only a group of classes is known: the level of the
+            given `taxonomy`, without nodes of a single child, down to which the path
+            to y is right, at least 0. The sample trains the nodes above that level
+            only, so that `y` may be any class of the group. A level below the leaf of
+            y says that y is known, and so does that of the leaf if it holds y alone.
+            Each class of y needs a sample of which it is known. None: all are known.
+
         **fit_params : dict
             Parameters of the `fit` of `estimator`; those with one entry per sample
             are split over the nodes. With metadata routing, what `estimator` requests.
@@ -399,8 +409,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         ValueError
             If a given taxonomy lacks a class of y, names one twice or is nested too
             deep; if X is not finite, a malformed sparse matrix or so large that squares
-            overflow; if weights are negative, all 0 or beyond the range of floats, or
-            parameters contradict each other.
+            overflow; if weights are negative, all 0 or beyond the range of floats; if
+            there are `known_levels` without exactly one given tree, or a class without
+            a known sample; or if parameters contradict each other.
         TypeError
             If there are `fit_params` without an `estimator`.
         MemoryError
@@ -416,6 +427,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         sources = tree_sources(
             self.taxonomy, self.n_taxonomies, self.classes_, limits, rng
         )
+        if known_levels is not None:
+            given = sources[0].given if self.n_taxonomies == 1 else None
+            data = self._mark_known(data, given, known_levels)
         data = nodes.prepare(data, self.n_taxonomies)
         with (
             Progress.of_fit(self, self.n_taxonomies) as progress,
@@ -574,6 +588,32 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.classes_, code = np.unique(y, return_inverse=True)
         weight = np.ascontiguousarray(weight)
         return TrainingSet(X, code, weight, index, factor.size), factor
+
+    def _mark_known(self, data, taxonomy, known_levels):
+        """The data with `n_candidates`."""
+        levels = column_or_1d(known_levels)
+        if levels.dtype.kind not in "iu" or (levels < 0).any():
+            raise ValueError("known_levels must be integers >= 0")
+        if levels.size != data.n_passed:
+            raise ValueError(
+                f"known_levels has {levels.size} entries for {data.n_passed} samples"
+            )
+        if taxonomy is None or isinstance(self.taxonomy, str):
+            raise ValueError(
+                "known_levels are levels of one given tree: set taxonomy to it (a "
+                "Taxonomy, nested lists or mappings), and n_taxonomies=1"
+            )
+        levels = levels[data.position].astype(np.int64)
+        data = data._replace(n_candidates=_candidates(taxonomy, data.code, levels))
+        absent = np.ones(self.classes_.size, dtype=bool)
+        absent[data.code[data.known]] = False
+        if absent.any():
+            label = self.classes_[absent].tolist()[0]
+            raise ValueError(
+                f"known_levels leave the class {label!r} without a sample of which it "
+                "is known; use other classes of the group as y"
+            )
+        return data
 
     def _routed(self, sample_weight, factor, fit_params):
         """Parameters of the `fit` of `estimator`, for all samples."""
@@ -861,17 +901,44 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
 def _problems_of(taxonomy, data):
     """(NodeProblems of a tree, the numbers of their rows)."""
-    counts = np.bincount(data.code, minlength=taxonomy.n_classes)
-    position = np.empty(taxonomy.n_classes, dtype=np.int64)
-    position[taxonomy.leaf_order()] = np.arange(taxonomy.n_classes)
-    rows = np.argsort(position[data.code], kind="stable")
+    known, K = data.known, taxonomy.n_classes
+    counts = np.bincount(data.code[known], minlength=K)
+    position = np.empty(K, dtype=np.int64)
+    position[taxonomy.leaf_order()] = np.arange(K)
+    code, stopped = data.code, None
+    if data.n_candidates is None:
+        rows = np.argsort(position[code], kind="stable")
+    else:
+        # samples whose class is not known follow all others of their node
+        node = taxonomy.lowest_node(code, data.n_candidates)
+        end, level = taxonomy.class_sets.stop[node], taxonomy.level_of_node[node]
+        end[known], level[known] = position[code[known]] + 1, taxonomy.n_nodes
+        rows = np.lexsort((-level, end))
+        other = data.n_candidates > 1
+        stopped = np.bincount(node[other], minlength=taxonomy.n_nodes)
+        code = code + K * other  # folds are stratified without them
     problems = NodeProblems(
         data.X[rows],
         data.weight[rows],
-        outcome_bounds(taxonomy, counts),
-        data.code[rows],
+        outcome_bounds(taxonomy, counts, stopped),
+        code[rows],
     )
     return problems, rows
+
+
+def _candidates(taxonomy, code, levels):
+    """Classes below the node above each class at a level of the tree."""
+    _, start, stop = taxonomy.class_sets
+    node = taxonomy.leaf_of_class[code].astype(np.int64)
+    found = np.ones(code.size, dtype=np.int64)  # below the leaf the class is known
+    level = taxonomy.level_of_node
+    at = np.flatnonzero(level[node] >= levels)
+    while at.size:
+        here = node[at]
+        found[at] = stop[here] - start[here]
+        at = at[level[here] > levels[at]]
+        node[at] = taxonomy.parent[node[at]]
+    return found
 
 
 def _check_weight(weight, X):

@@ -127,7 +127,8 @@ class DualNodes(NodeModels):
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
                 # in no order: the first of them stand for all where few are asked
-                held = rng.permutation(draw_fold(data.code, rng))
+                known = data.known.astype(np.int32)
+                held = rng.permutation(known[draw_fold(data.code[known], rng)])
             self._fold = (
                 held,
                 data.X[held],

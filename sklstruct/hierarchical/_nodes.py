@@ -33,6 +33,16 @@ class TrainingSet(NamedTuple):
     weight: NDArray
     position: NDArray  # of each among the n_passed samples of `fit`
     n_passed: int
+    # number of classes that the class of each is known to be among: 1 if it is known,
+    # else those below a node of the given tree; None: all are known
+    n_candidates: NDArray | None = None
+
+    @property
+    def known(self) -> NDArray:
+        """The samples whose class is known."""
+        if self.n_candidates is None:
+            return np.arange(self.code.size)
+        return np.flatnonzero(self.n_candidates == 1)
 
     @property
     def n_classes(self) -> int:

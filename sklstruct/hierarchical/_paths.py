@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from .._compat import (
     HasMethods,
     Interval,
     MetaEstimatorMixin,
+    StrOptions,
     _check_sample_weight,
     _fit_context,
 )
@@ -33,8 +34,8 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     A label is the path :math:`(v_1, \dots, v_m)` to a node, an inner one or a leaf;
     paths may differ in length. With C the nodes at which samples end, a classifier
-    learns :math:`P(c \mid x)` over C, along the tree of the paths if it can, where to
-    stop at an inner node is one of the decisions there, and a node v has
+    learns :math:`P(c \mid x)` over C, along the tree of the paths if it has a parameter
+    `taxonomy`. A node v has the probability
 
     .. math::
         P(v \mid x) = \sum_{c \in C:\ v \text{ on the path to } c} P(c \mid x).
@@ -55,6 +56,14 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Probability that the nodes of an answer have at least, from 0 to 1. Where it is
         not reached the path stops above: a coarse answer that is right instead of a
         fine one that is a guess. The first level is always answered.
+
+    partial : {"class", "unknown"}, default="class"
+        Meaning of a path in `fit` that ends at an inner node, where longer paths pass.
+        "class": the sample belongs to the inner node itself, which is one of C: the
+        model learns to stop there. "unknown": the rest of the path is not known: the
+        sample trains the decisions above its node and no others, and C are the leaves.
+        "unknown" needs an `estimator` whose `fit` has a parameter `known_levels`, such
+        as `HierarchicalClassifier`, and ``learn_taxonomy=False``.
 
     Attributes
     ----------
@@ -114,6 +123,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         "estimator": [HasMethods(["fit", "predict_proba"]), None],
         "learn_taxonomy": ["boolean"],
         "min_proba": [Interval(Real, 0, 1, closed="both")],
+        "partial": [StrOptions({"class", "unknown"})],
     }
 
     def __init__(
@@ -122,10 +132,12 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         *,
         learn_taxonomy: bool = False,
         min_proba: float = 0.0,
+        partial: Literal["class", "unknown"] = "class",
     ) -> None:
         self.estimator = estimator
         self.learn_taxonomy = learn_taxonomy
         self.min_proba = min_proba
+        self.partial = partial
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -184,7 +196,9 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator = (
             HierarchicalClassifier() if self.estimator is None else self.estimator
         )
-        params = {}
+        params: dict[str, Any] = {}
+        if self.partial == "unknown":
+            self._check_partial(estimator)
         if sample_weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
                 name = type(estimator).__name__
@@ -199,6 +213,8 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             X, paths = _rows(X, used), paths[used]
             params["sample_weight"] = weight[used]
         tree, code = LabelTree.of(paths)
+        if self.partial == "unknown":
+            tree, code, params["known_levels"] = tree.leaves_only(code)
         estimator = clone(estimator)
         if not self.learn_taxonomy and "taxonomy" in estimator.get_params(deep=False):
             estimator.set_params(taxonomy=tree.taxonomy())
@@ -216,6 +232,19 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         return self
+
+    def _check_partial(self, estimator: BaseEstimator) -> None:
+        if not has_fit_parameter(estimator, "known_levels"):
+            raise ValueError(
+                'partial="unknown" needs an estimator whose fit has a parameter '
+                "known_levels (HierarchicalClassifier), got "
+                f"{type(estimator).__name__}; put transformers before PathClassifier"
+            )
+        if self.learn_taxonomy:
+            raise ValueError(
+                'partial="unknown" needs the tree of the paths; set '
+                "learn_taxonomy=False"
+            )
 
     def _blocks(self, X: Any, use: Any) -> None:
         """use(rows, probabilities of all classes) for blocks of rows."""

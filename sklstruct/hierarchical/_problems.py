@@ -333,23 +333,37 @@ class NodeProblems:
         return np.split(nodes[order], cuts)
 
 
-def outcome_bounds(taxonomy: Taxonomy, counts: NDArray) -> list[NDArray]:
-    """Boundaries of the outcomes of each node that decides something.
+def outcome_bounds(
+    taxonomy: Taxonomy, counts: NDArray, stopped: NDArray | None = None
+) -> list[NDArray]:
+    """Boundaries of the outcomes of each node that has a model.
 
     counts: samples of each class. With samples sorted by the position of their class
     in ``taxonomy.leaf_order()``, the classes below a node are a range, and their
-    samples too. The nodes are those of `Forest.model_nodes`, in order; a node of m
-    outcomes has m + 1 boundaries.
+    samples too. stopped: samples of each node whose class is not known beyond it; they
+    follow the others of the node, lower nodes first. The nodes are those of
+    `Forest.model_nodes`, in order; a node of m outcomes has m + 1 boundaries.
     """
     order, start, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])
+    behind = np.zeros(taxonomy.n_nodes, dtype=np.int64)
+    if stopped is not None:
+        ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
+        # those of a node and of nodes above it that end with the same class
+        behind[:] = stopped
+        for v in range(1, taxonomy.n_nodes):
+            if stop[v] == stop[taxonomy.parent[v]]:
+                behind[v] += behind[taxonomy.parent[v]]
     first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
     bounds = []
     for v, (a, b) in enumerate(zip(first, last)):
         if b - a >= 2:
-            bounds.append(ends[np.append(start[a:b], stop[v])])
+            starts = ends[start[a:b]]
         elif a == b and stop[v] - start[v] >= 2:
-            bounds.append(ends[start[v] : stop[v] + 1])
+            starts = ends[start[v] : stop[v]]
+        else:
+            continue
+        bounds.append(np.append(starts, ends[stop[v]] - behind[v]))
     return bounds
 
 

@@ -154,6 +154,38 @@ class LabelTree(NamedTuple):
         )
         return tree, code
 
+    def leaves_only(self, code: NDArray) -> tuple[LabelTree, NDArray, NDArray]:
+        """The tree whose classes are its leaves, for samples with the classes `code`.
+
+        Returns
+        -------
+        tree : LabelTree
+
+        code : ndarray of shape (n_samples,)
+            The class of each sample; of one that ended at an inner node the first leaf
+            below.
+
+        level : ndarray of shape (n_samples,)
+            Level of `taxonomy` down to which the path to this class is that of the
+            sample.
+        """
+        n = self.parent.size
+        passed = np.zeros(n, dtype=bool)
+        passed[self.parent[1:]] = True
+        leaves = np.flatnonzero(~passed)
+        first = np.full(n, leaves.size)
+        first[leaves] = np.arange(leaves.size)
+        n_below = np.where(passed, 0, 1)
+        for v in range(n - 1, 0, -1):
+            n_below[self.parent[v]] += n_below[v]
+            first[self.parent[v]] = min(first[self.parent[v]], first[v])
+        tree = self._replace(class_node=leaves)
+        taxonomy = tree.taxonomy()
+        node = self.class_node[code]
+        above = taxonomy.lowest_node(first[node], n_below[node])
+        level = taxonomy.level_of_node[above]
+        return tree, first[node], level.astype(np.int64)
+
     def paths(self) -> NDArray:
         """(n_nodes, n_levels) paths of all nodes, of objects."""
         out = np.full((self.parent.size, int(self.depth.max())), "", dtype=object)

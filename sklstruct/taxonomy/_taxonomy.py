@@ -400,6 +400,29 @@ class Taxonomy:
             nodes.append(int(self.parent[nodes[-1]]))
         return np.array(nodes[::-1], dtype=np.int32)
 
+    def lowest_node(self, code: NDArray, n_classes: NDArray) -> NDArray:
+        """The lowest node above each class that holds at least so many classes.
+
+        Parameters
+        ----------
+        code : ndarray of int of shape (n,)
+            Indices into ``classes``.
+
+        n_classes : ndarray of int of shape (n,)
+            From 1 to the number of classes.
+
+        Returns
+        -------
+        node : int64 ndarray of shape (n,)
+        """
+        _, start, stop = self.class_sets
+        node = self.leaf_of_class[code].astype(np.int64)
+        low = np.flatnonzero((stop - start)[node] < n_classes)
+        while low.size:
+            node[low] = self.parent[node[low]]
+            low = low[(stop - start)[node[low]] < n_classes[low]]
+        return node
+
     def _check_node(self, node) -> int:
         # An index of an array may be negative, a node may not.
         if not isinstance(node, Integral) or not 0 <= node < self.n_nodes:

@@ -5,15 +5,17 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PathClassifier, SenseClassifier
 from sklstruct.metrics import hierarchical_f1_score
-from sklstruct.taxonomy import LabelTree, Taxonomy, as_paths
+from sklstruct.taxonomy import CutSplit, LabelTree, Taxonomy, as_paths
 
 PATHS = [
     ["animal", "dog"],
@@ -203,6 +205,166 @@ def test_predictions_agree_with_hiclass_on_a_clear_case():
     peer = hiclass.LocalClassifierPerParentNode(LogisticRegression())
     peer.fit(X, as_paths(y))
     assert_array_equal(PathClassifier().fit(X, y).predict(X), peer.predict(X))
+
+
+# ---------------------------------------------------------------- partial labels
+
+
+def partial_digits():
+    """(X, paths, whether the class is known); a group of one class among the groups."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:900] / 16, y[:900]
+    group = np.array(["round", "low", "hook", "hook", "low", "lone", "round", "low",
+                      "round", "hook"])  # fmt: skip
+    paths = np.stack([group[y], y.astype(str)], axis=1)
+    known = np.random.default_rng(0).random(y.size) > 0.3
+    paths[~known, 1] = ""
+    return X, paths, known | (paths[:, 0] == "lone")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_partial_labels_train_the_nodes_above_only(sparse):
+    X, paths, known = partial_digits()
+    X = sp.csr_matrix(X) if sparse else X
+    logistic = HierarchicalClassifier(estimator="logistic", tol=1e-9)
+    model = PathClassifier(logistic, partial="unknown").fit(X, paths)
+    assert set(model.classes_[:, 1]) == set("0123456789")
+    answers = model.predict(X)
+    assert (answers[:, 1] != "").all()
+    # the groups by all samples, the digits of a group by those that are known
+    tree = model.estimator_.taxonomy_
+    inside = model.predict_proba(X)
+    total = np.ones_like(inside)
+    names = sorted(set(paths[:, 0]))
+    flat = HierarchicalClassifier([names], estimator="logistic", tol=1e-9)
+    groups = flat.fit(X, paths[:, 0]).predict_proba(X)
+    for g, name in enumerate(names):
+        rows = np.flatnonzero(known & (paths[:, 0] == name) & (paths[:, 1] != ""))
+        mine = np.flatnonzero(model.classes_[:, 0] == name)
+        total[:, mine] = groups[:, [g]]
+        if mine.size > 1:
+            labels = model.classes_[mine, 1].tolist()
+            own = HierarchicalClassifier([labels], estimator="logistic", tol=1e-9)
+            total[:, mine] *= own.fit(X[rows], paths[rows, 1]).predict_proba(X)
+    assert tree.n_classes == 10
+    assert_allclose(inside, total, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("regularization", ["single", "indep", "gamma"])
+def test_partial_labels_and_folds(regularization):
+    """No fold holds out the only known sample of a class."""
+    X, paths, known = partial_digits()
+    few = np.flatnonzero(paths[:, 1] == "3")[1:]
+    keep = np.delete(np.arange(len(paths)), few)
+    inner = HierarchicalClassifier(regularization=regularization, random_state=0)
+    model = PathClassifier(inner, partial="unknown").fit(X[keep], paths[keep])
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_partial_labels_are_not_in_the_fold():
+    """Sparse nodes calibrate on samples whose class is known, and stay the same below.
+
+    A single known class a group leaves no fold; the leaves hear nothing of the rest.
+    """
+    X, paths, known = partial_digits()
+    X = normalize(sp.csr_matrix(X))
+    inner = HierarchicalClassifier(random_state=0)
+    model = PathClassifier(inner, partial="unknown").fit(X, paths)
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    whole = PathClassifier(inner).fit(X[known], paths[known])
+    right = (model.predict(X)[known] == paths[known]).all(axis=1).mean()
+    assert right > (whole.predict(X)[known] == paths[known]).all(axis=1).mean() - 0.03
+    # the default learns to stop
+    stops = PathClassifier(inner).fit(X, paths).predict(X)
+    assert (stops[:, 1] == "").mean() > 0.05
+
+
+@pytest.mark.parametrize("max_depth", [None, 0, 1, 2])
+def test_known_levels_are_those_of_the_tree(max_depth):
+    """Levels of an uneven tree: each node sees the samples that are known below it."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:700] / 16, y[:700]
+    nested = [[0], [[1, 8], [2, [3, 9]]], [[4], [5, 6, 7]]]
+    tree = Taxonomy.from_nested(nested)
+    levels = np.random.default_rng(1).integers(0, 5, y.size)
+    model = HierarchicalClassifier(tree, max_depth=max_depth, tol=1e-8)
+    model.fit(X, y, known_levels=levels)
+    cut = model.taxonomy_
+    for v in range(cut.n_nodes):
+        classes = cut.classes[np.flatnonzero(below(cut, v))]
+        outcomes = [cut.classes[below(cut, c)] for c in cut.children(v)]
+        if not outcomes and classes.size > 1:
+            outcomes = [[c] for c in classes]
+        if len(outcomes) < 2:
+            continue
+        # a sample decides between the outcomes if all it may be is in one of them
+        of = np.full(y.size, -1)
+        for i in range(y.size):
+            may = candidates(nested, y[i], levels[i])
+            for k, outcome in enumerate(outcomes):
+                if set(may) <= set(np.asarray(outcome).tolist()):
+                    of[i] = k
+        rows = np.flatnonzero(of >= 0)
+        flat = [list(range(len(outcomes)))]
+        own = HierarchicalClassifier(flat, tol=1e-8).fit(X[rows], of[rows])
+        a = model.forest_.row[v]
+        mine = slice(a, a + model.forest_.rows_of_node[v])
+        assert_allclose(model.coef_[mine], own.coef_, rtol=1e-4, atol=1e-5)
+        assert_allclose(model.intercept_[mine], own.intercept_, rtol=1e-4, atol=1e-5)
+
+
+def below(tree, v):
+    """Whether each class is below a node."""
+    node, found = tree.leaf_of_class.copy(), np.zeros(tree.n_classes, dtype=bool)
+    for _ in range(tree.depth + 1):
+        found |= node == v
+        node = np.where(node > 0, tree.parent[node], node)
+    return found if v else np.ones(tree.n_classes, dtype=bool)
+
+
+def leaves_of(nest):
+    if not isinstance(nest, list):
+        return [nest]
+    return [label for item in nest for label in leaves_of(item)]
+
+
+def candidates(nest, label, level):
+    """The classes among which a label is known down to a level to be."""
+    if level == 0:
+        return leaves_of(nest)
+    for item in nest:
+        if isinstance(item, list) and label in leaves_of(item):
+            return candidates(item, label, level - 1)
+    return [label]
+
+
+def test_all_known_is_as_without_levels():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16, y[:300]
+    tree = [[0, 1, 2], [[3, 4], [5, 6]], [7, 8, 9]]
+    first = HierarchicalClassifier(tree).fit(X, y)
+    second = HierarchicalClassifier(tree).fit(X, y, known_levels=np.full(300, 9))
+    assert_array_equal(first.coef_, second.coef_)
+
+
+def test_known_levels_that_do_not_fit():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:200] / 16, y[:200]
+    tree, levels = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]], np.full(200, 2)
+    model = HierarchicalClassifier(tree)
+    for wrong in (levels - 3, levels + 0.5, levels[:-1]):
+        with pytest.raises(ValueError, match="known_levels"):
+            model.fit(X, y, known_levels=wrong)
+    for other in (HierarchicalClassifier(), HierarchicalClassifier(CutSplit())):
+        with pytest.raises(ValueError, match="one given tree"):
+            other.fit(X, y, known_levels=levels)
+    with pytest.raises(ValueError, match="leave the class 7 without"):
+        model.fit(X, y, known_levels=np.where(y == 7, 1, 2))
+    paths = [["a", "b"], ["a"], ["c"], ["a", "d"]] * 5
+    with pytest.raises(ValueError, match="known_levels"):
+        PathClassifier(LogisticRegression(), partial="unknown").fit(X[:20], paths)
+    with pytest.raises(ValueError, match="learn_taxonomy=False"):
+        PathClassifier(learn_taxonomy=True, partial="unknown").fit(X[:20], paths)
 
 
 # -------------------------------------------------------------- SenseClassifier
