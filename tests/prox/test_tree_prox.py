@@ -1,6 +1,7 @@
 """Tree-structured proximal operators: oracles, invariants, peers, bad input."""
 
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -121,6 +122,50 @@ def test_against_stepwise_definition(seed, width):
     assert_allclose(
         prox_tree_l2(v, parents, kappa, multiplicity=metric),
         stepwise_l2(v, parents, kappa, metric),
+        atol=1e-13,
+    )
+
+
+def star_forest(rng, few=16):
+    """(parents, values): nodes of many children, of which few have large values.
+
+    Two levels, as language has them: a root with leaves and with nodes that have many
+    leaves of their own.
+    """
+    n_inner = int(rng.integers(0, 5))
+    parents = [-1] + [0] * n_inner
+    for node in range(n_inner + 1):
+        parents += [node] * int(rng.integers(few - 2, 3 * few))
+    n = len(parents)
+    v = 0.1 * rng.random(n)
+    large = rng.random(n) < 0.1
+    v[large] = 5 * rng.random(large.sum())
+    return np.array(parents), v * rng.choice([-1, 1], n)
+
+
+def test_a_step_that_several_of_many_children_share():
+    """Two large values among twenty small: 5 and 4.4 meet at 4.2, as 0.8 + 0.2 = 1."""
+    v = np.array([0, 5, 4.4] + [0.1] * 20)
+    parents = np.array([-1] + [0] * 22)
+    kappa = np.array([1.0] + [0.0] * 22)
+    w = prox_tree_linf(v, parents, kappa)
+    assert_allclose(w, [0, 4.2, 4.2] + [0.1] * 20, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_many_children_against_stepwise_definition(seed):
+    rng = np.random.default_rng(seed)
+    parents, v = star_forest(rng)
+    n = v.size
+    if seed % 3 == 0:
+        v = v.round(1)  # ties
+    metric = rng.lognormal(size=n) if seed % 2 else np.ones(n)
+    kappa = rng.random(n) * rng.choice([0.05, 1.0, 3.0])
+    kappa[rng.random(n) < 0.5] = 0
+    kappa[0] = rng.choice([1.0, 5.0])
+    assert_allclose(
+        prox_tree_linf(v, parents, kappa, metric=metric),
+        stepwise_linf(v, parents, kappa, metric),
         atol=1e-13,
     )
 
@@ -290,6 +335,18 @@ def test_against_spams(regul, prox, width):
             got = prox(v, parents, kappa * weight, positive=pos)
             assert_allclose(got, want, atol=2e-13)
             assert 0 < np.count_nonzero(got) < n or kappa < 0.1
+
+
+def test_rounding_along_a_path_does_not_add_up():
+    """Norms fall by kappa at each node; here s - kappa is rounded the same way always,
+    by half a unit in the last place, which 2000 nodes would make 700 units of."""
+    n, kappa = 2000, 2.0**-13 - 2.0**-54
+    v, norm = np.zeros(n), np.zeros(n)
+    v[-1] = 0.97
+    parents = np.arange(-1, n - 1, dtype=np.int32)
+    kernels.tree_l2_up(parents, np.array([kappa]), np.ones(1), v, norm, 0, n)
+    exact = Fraction(0.97) - (n - 1) * Fraction(kappa)
+    assert abs(Fraction(norm[0]) / exact - 1) < 100 * np.finfo(float).eps
 
 
 # ------------------------------------------------------------- properties
