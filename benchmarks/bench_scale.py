@@ -358,9 +358,9 @@ def memory(case):
 class KeptCounts(WittenBellLM):
     """Keeps a copy of what it was fitted on."""
 
-    def fit_counts(self, pairs, count, max_depth, labels, *, overwrite=False):
-        self.counted = pairs, count.copy()
-        return super().fit_counts(pairs, count, max_depth, labels, overwrite=overwrite)
+    def fit_counted(self, counted, *, overwrite=False):
+        self.counted = counted.pairs, counted.count.copy()
+        return super().fit_counted(counted, overwrite=overwrite)
 
 
 def beyond(case):

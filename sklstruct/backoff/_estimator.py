@@ -2,12 +2,11 @@
 
 A language model of this family is one method, `_fit_tree`: pairs over a context tree
 and their counts go in, (log-probability per pair, log back-off per node) come out. The
-rest (reading windows or path matrices, targets, weights, predicting) is here.
+rest (reading windows or path matrices, counting, targets, weights, predicting) is here.
 """
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,26 +17,16 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._compat import BaseEstimator, _fit_context
+from .._compat import BaseEstimator, _check_sample_weight, _fit_context
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, expand_pairs
 from ..context_tree._shards import Joined, PairShard
-from ..context_tree._tokens import count_tokens
 from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
-from ..symbols._encoding import is_nan
+from ..symbols._encoding import encode, is_nan, plain
+from ._counted import Counted, check_forgetting
 from ._model import BackoffModel
-from ._online import (
-    Counts,
-    check_closed,
-    check_forgetting,
-    join_batches,
-    join_counts,
-    join_parts,
-    place_in,
-    small_counts,
-)
-from ._readers import Reader, WindowReader, reader_of
+from ._readers import WindowReader, read_paths
 from ._targets import (
     BackoffMixin,
     read_sample_weight,
@@ -100,7 +89,26 @@ class ShardModel(NamedTuple):
     fitted: dict[str, Any]  # the others, the same in all shards
 
 
-class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
+class HeldOutData(NamedTuple):
+    """Held-out samples as `fit` gets them."""
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+
+
+class Fitted(NamedTuple):
+    """What an estimator makes of counts."""
+
+    pairs: Pairs  # over a trie
+    log_prob: np.ndarray  # (n_pairs,)
+    log_backoff: np.ndarray  # (n_nodes,)
+    # (n_nodes counted,) int32: the node of the model for each that was counted, -1 for
+    # those that are gone; None: they are the same.
+    place: np.ndarray | None = None
+
+
+class BackoffClassifier(BackoffMixin, BaseEstimator):
     """Base of the estimators whose fitted model is a `BackoffModel`.
 
     Subclasses have the parameters `max_depth`, `padding` and `classes`, and
@@ -117,28 +125,43 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     # tuple with the names of the fitted attributes that have one entry a pair.
     _of_pairs: tuple[str, ...] | None = None
 
-    @abstractmethod
     def _fit_tree(
         self, pairs: Pairs, count: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(log_prob per pair, log_backoff per node), in natural logarithms."""
+        """(log_prob per pair, log_backoff per node), in natural logarithms.
 
-    def _fit_pairs(
-        self, pairs: Pairs, count: np.ndarray
-    ) -> tuple[Pairs, np.ndarray, np.ndarray]:
-        """(pairs, log_prob, log_backoff) of a trie, from pairs of a collapsed one.
-
-        For estimators that train on the collapsed tree as it is, or whose model has
-        other pairs than those that were counted.
+        Every estimator defines this, or `_fit_counted` if its model has other pairs.
         """
-        pairs, source = expand_pairs(pairs)
-        return pairs, *self._fit_tree(pairs, count[source])
+        raise NotImplementedError
 
-    def _fit_in_place(
-        self, pairs: Pairs, count: np.ndarray
-    ) -> tuple[Pairs, np.ndarray, np.ndarray]:
-        """`_fit_pairs` on a trie, where the counts may be overwritten."""
-        return self._fit_pairs(pairs, count)
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        """The model of counts.
+
+        For estimators that train on a collapsed tree as it is, or whose model has other
+        pairs than those that were counted.
+
+        Parameters
+        ----------
+        counted : Counted
+            Of contexts no longer than `max_depth`.
+
+        overwrite : bool
+            Whether the counts may be overwritten.
+        """
+        pairs, count = trie_of(counted)
+        return Fitted(pairs, *self._fit_tree(pairs, count))
+
+    @property
+    def held_out_share(self) -> float | None:
+        """Share of the samples that is held out to choose numbers on; None: none."""
+        return None
+
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether contexts are counted while the model is fitted, and not before."""
+        return False
+
+    # -------------------------------------------------------------- fitting
 
     @shared_docs(samples=SAMPLES)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -162,17 +185,13 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         return self._fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, X, y, sample_weight, *more):
+    def _fit(self, X, y, sample_weight, held_out=None):
         self._check_params()
-        require_targets(self, y)
-        reader = reader_of(X, self.padding)
-        data = reader.fit(self, X)
-        y = target_column(y, data.shape[0])
-        keep, sample_weight = read_sample_weight(sample_weight, data)
-        target, self.classes_ = read_targets(
-            y if keep is None else y[keep], self.classes
-        )
-        return self._fit_samples(reader, data, keep, target, sample_weight, *more)
+        counted = count_samples(self, X, y, sample_weight, held_out)
+        self._learn(counted)
+        if counted.paths is None and hasattr(self, "partial_fit"):
+            self._so_far = counted.compact()
+        return self
 
     @shared_docs(batch=BATCH)
     def partial_fit(
@@ -217,239 +236,114 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self._check_params()
         check_forgetting(decay, window)
         require_targets(self, y)
-        before = self._counts_so_far()
+        before = getattr(self, "_so_far", None)
+        if before is None and hasattr(self, "backoff_model_"):
+            raise ValueError(
+                f"this {type(self).__name__} was fitted on path matrices or inside a "
+                "LanguageModel, and kept no counts that partial_fit could add to; "
+                "clone it, and pass the first batch to partial_fit"
+            )
         if sp.issparse(X):
             raise ValueError(
                 "X: partial_fit takes dense context windows; the columns of a path "
                 "matrix belong to the tree of one batch"
             )
         if before is not None:
-            check_closed(classes, before.closed)
-            closed = before.closed
-        else:
-            closed = classes if self.classes is None else self.classes
-            closed = None if closed is None else column_or_1d(np.asarray(closed))
-        ids, symbols = read_windows(self, X, self.padding, reset=before is None)
-        y = target_column(y, ids.shape[0])
-        keep, sample_weight = read_sample_weight(sample_weight, ids)
-        target, found = read_targets(y if keep is None else y[keep], closed)
-        tree, terminal = WindowReader(self.padding, symbols).grow(
-            ids, keep, self.max_depth
+            _check_closed(classes, before)
+            classes = before.labels.classes if before.closed else None
+        elif self.classes is not None:
+            classes = self.classes
+        batch = count_samples(
+            self, X, y, sample_weight, classes=classes, reset=before is None
         )
-        counts = Counts(
-            *Pairs.count(tree, terminal, target, found.size, sample_weight),
-            symbols, found, closed,
-        )  # fmt: skip
-        weight = float(counts.count[: found.size].sum())
-        if window is not None:
-            kept = () if before is None else before.keep(window)
-            counts = join_batches((*kept, counts))
-            if before is not None:
-                self._continue(lambda: before.place_in(counts), weight)
-        elif before is not None:
-            counts, place = before.join(counts, decay)
-            self._continue(place, weight)
-        return self._fit_grown(counts)
-
-    @property
-    def text_memory(self) -> Any:
-        """What keeps the texts that are read for it, with ``text(key, read)``."""
-        return None
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        old_ids: Any = None,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-        decay: float | None = None,
-        window: int | None = None,
-    ) -> Self:
-        """Learn from more running text.
-
-        Parameters
-        ----------
-        tokens, max_depth, labels, skip, sample_weight
-            As in `fit_tokens`. The labels are those of all batches so far, or of those
-            in the window.
-
-        old_ids : tuple of two int32 ndarrays, default=None
-            The ids in `labels` of the classes and of the symbols of the batches
-            before, both rising; None in the first. With a window a list of such, those
-            of the batches before and then one for each batch that stays, with -1 for
-            what occurs in none of these.
-
-        decay, window : float, int, default=None
-            As in `partial_fit`.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        self._check_params()
-        check_forgetting(decay, window)
-        before = self._counts_so_far()
-        pairs, count = self.count_tokens(
-            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-        )
-        named = labels.symbols, labels.classes, labels.classes
-        sizes = labels.n_classes, labels.n_symbols
-        same = [np.arange(n, dtype=np.int32) for n in sizes]
-
-        def numbering(ids):
-            return ids[0], sizes[0], ids[1], sizes[1]
-
-        weight = float(count[: labels.n_classes].sum())
-        batches = ()
-        if window is not None:
-            kept = () if before is None else before.keep(window)
-            batches = (*kept, Counts(pairs, small_counts(count), *named))
-            pairs, count = join_parts(
-                [
-                    (batch.pairs, batch.count, numbering(ids))
-                    for batch, ids in zip(batches, [*(old_ids or [None])[1:], same])
-                ]
-            )
-            if before is not None:
-                joined = pairs
-                self._continue(
-                    lambda: place_in(before.pairs, numbering(old_ids[0]), joined),
-                    weight,
-                )
-        elif before is not None:
-            pairs, count, place = join_counts(
-                before.pairs, before.count, numbering(old_ids),
-                pairs, count, numbering(same), decay,
-            )  # fmt: skip
-            self._continue(place, weight)
-        self.n_features_in_ = max_depth
-        return self._fit_grown(Counts(pairs, count, *named, batches))
-
-    def _counts_so_far(self):
-        """What earlier batches have counted, None before the first."""
-        counts = getattr(self, "_counts", None)
-        if counts is None and hasattr(self, "backoff_model_"):
-            raise ValueError(
-                f"this {type(self).__name__} was fitted on path matrices or inside a "
-                "LanguageModel, and kept no counts that partial_fit could add to; "
-                "clone it, and pass the first batch to partial_fit"
-            )
-        return counts
-
-    def _continue(self, place: Callable[[], np.ndarray], weight: float) -> None:
-        """For estimators that start where they were: the new number of each old pair
-        (-1 where it is gone), and the weight of the new samples."""
-
-    def _fit_grown(self, counts):
-        self.classes_ = counts.classes
-        reader = WindowReader(self.padding, counts.symbols)
-        self._fit_counts(reader, counts.pairs, counts.count)
-        self._counts = replace(counts, count=small_counts(counts.count))
+        counted = batch.added_to(before, decay=decay, window=window)
+        self._learn(counted)
+        self._so_far = counted.compact()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-    ) -> Self:
-        """Fit on every position of a running text, without windows.
+    def fit_counted(self, counted: Counted, *, overwrite: bool = False) -> Self:
+        """Fit the model to samples that were counted.
 
         Parameters
         ----------
-        tokens : int32 ndarray of shape (n_tokens,)
-            Symbol ids of `labels`, -1 before each sentence. The class of a symbol
-            has its id.
-
-        max_depth : int
-            Columns that the windows of the text would have.
-
-        labels : Labels
-            What the ids mean. The fitted estimator takes and gives these labels.
-
-        skip : int, default=-1
-            A symbol that is never predicted.
-
-        sample_weight : float64 ndarray of shape (n_tokens,), default=None
-            Positive weight of each predicted position.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        self._check_params()
-        pairs, count = self.count_tokens(
-            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-        )
-        return self._fit_labelled(pairs, count, max_depth, labels, overwrite=True)
-
-    def count_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-    ) -> tuple[Pairs, np.ndarray]:
-        """The pairs and counts that `fit_tokens` would learn from."""
-        self._validate_params()
-        self._check_params()
-        return count_tokens(
-            tokens, self._depth_of(max_depth), labels.n_symbols, labels.n_classes,
-            skip=skip, weight=sample_weight,
-        )  # fmt: skip
-
-    def _depth_of(self, n_columns: int) -> int:
-        """Longest context of windows of so many columns."""
-        return n_columns if self.max_depth is None else min(n_columns, self.max_depth)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_counts(
-        self,
-        pairs: Pairs,
-        count: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        overwrite: bool = False,
-    ) -> Self:
-        """Fit on what `count_tokens` counted, of a text or merged from its parts.
-
-        Parameters
-        ----------
-        pairs, count, max_depth, labels
-            As in `fit_tokens` and from `count_tokens`.
+        counted : Counted
+            What `LanguageModel.count` gives, or one of the makers of `Counted`.
+            Contexts longer than `max_depth` are left out.
 
         overwrite : bool, default=False
-            Whether `count` may be overwritten, which saves memory.
+            Whether the counts may be overwritten, which saves memory: `counted` is then
+            of no more use.
 
         Returns
         -------
         self : object
-            Fitted estimator.
+            Fitted estimator; it takes and gives the labels of `counted`.
+
+        Raises
+        ------
+        ValueError
+            If its classes are not those of the parameter `classes`, or its paths are
+            longer than `max_depth`.
         """
         self._check_params()
-        return self._fit_labelled(pairs, count, max_depth, labels, overwrite)
+        if not isinstance(counted, Counted):
+            raise TypeError(
+                "counted must be a Counted, as LanguageModel.count gives it, got "
+                f"{type(counted).__name__}"
+            )
+        given = counted.labels.classes
+        if self.classes is not None and set(np.asarray(self.classes).tolist()) != set(
+            given.tolist()
+        ):
+            raise ValueError(
+                f"classes: the {given.size} classes that were counted are others; "
+                "leave it None"
+            )
+        self.n_features_in_ = counted.max_depth
+        vars(self).pop("feature_names_in_", None)
+        overwrite = overwrite and counted.count.flags.writeable
+        return self._learn(counted.cut(self.max_depth), overwrite)
 
-    def _fit_labelled(self, pairs, count, max_depth, labels, overwrite):
-        reader = self._read_labelled(max_depth, labels)
-        return self._fit_counts(reader, pairs, count, overwrite)
+    def _learn(self, counted: Counted, overwrite: bool = False) -> Self:
+        """Fit the model, and let nothing of another fit remain."""
+        self._so_far = None  # partial_fit keeps them
+        if counted.positions is not None and not self.keeps_positions:
+            counted = counted.complete()
+        self.classes_ = counted.labels.classes
+        counted = self._chosen(counted)
+        self.depth_ = counted.longest
+        self._set_model(counted, self._fit_counted(counted, overwrite))
+        if overwrite:
+            self.backoff_model_.pairs.forget_parents()
+        return self
 
-    def _read_labelled(self, max_depth, labels):
-        self.n_features_in_ = max_depth
-        self.classes_ = labels.classes
-        return WindowReader(self.padding, labels.symbols)
+    def _chosen(self, counted: Counted) -> Counted:
+        """What is fitted to, once numbers are chosen on held-out samples."""
+        return counted if counted.whole is None else counted.whole
+
+    def _set_model(self, counted, fitted):
+        pairs, log_prob, log_backoff, place = fitted
+        self._reader = counted.reader(self.padding)
+        if place is not None:
+            self._reader.renumber(trie_of(counted)[0].tree, place)
+        self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
+
+    def _recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
+        """The counts of samples, for estimators that keep those of other fits.
+
+        samples: arrays and numbers that tell samples apart.
+        """
+        return count()
+
+    def _check_params(self):
+        """Errors about parameters that scikit-learn's declarations cannot express."""
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict:
+        """Parameters with which the estimator learns from windows of class ids."""
+        return {**super().__sklstruct_ids__(labels), "padding": -1}
+
+    # --------------------------------------------------------------- shards
 
     def check_shards(self) -> None:
         """Errors, before any work, if the model cannot be fitted shard by shard."""
@@ -523,26 +417,28 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             What `fit_shard` gave.
 
         max_depth, labels
-            As in `fit_tokens`.
+            Columns of the windows of the text, and what the ids mean.
 
         Returns
         -------
         self : object
             Fitted estimator.
         """
-        reader = self._read_labelled(max_depth, labels)
-        self._counts = None
+        self.n_features_in_ = max_depth
+        self.classes_ = labels.classes
+        self._so_far = None
         self.depth_ = joined.pairs.tree.max_depth
         for name, value in models[0].fitted.items():
             setattr(self, name, value)
         for name in self._of_pairs:
             parts = [model.of_pairs[name] for model in models]
             setattr(self, name, joined.of_pairs(parts))
-        self._set_model(
-            reader,
+        self._reader = WindowReader(self.padding, labels.symbols)
+        self.backoff_model_ = BackoffModel(
             joined.pairs,
             joined.of_pairs([model.log_prob for model in models]),
             joined.of_nodes([model.log_backoff for model in models]),
+            labels,
         )
         self._shards_set()
         return self
@@ -554,113 +450,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _shards_set(self) -> None:
         """For estimators with fitted numbers that are sums over the shards."""
-
-    def fit_ids(
-        self,
-        windows: np.ndarray,
-        target: np.ndarray,
-        labels: Labels,
-        sample_weight: np.ndarray,
-    ) -> Self:
-        """Fit on windows of ids, without encoding anything.
-
-        Parameters
-        ----------
-        windows : int32 ndarray of shape (n_samples, n_columns)
-            Symbol ids of `labels`, the last column the most recent; -1 ends a
-            history.
-
-        target : int32 ndarray of shape (n_samples,)
-            Class ids of `labels`.
-
-        labels : Labels
-            What the ids mean. The fitted estimator takes and gives these labels.
-
-        sample_weight : float64 ndarray of shape (n_samples,)
-            Non-negative weights; 0 is as if absent.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        return self._fit_ids(windows, target, labels, sample_weight)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit_ids(self, windows, target, labels, sample_weight, *more):
-        """Fit on windows of ids and ids of classes; weight 0 is as if absent."""
-        self._check_params()
-        self.n_features_in_ = windows.shape[1]
-        self.classes_ = labels.classes
-        keep, sample_weight = read_sample_weight(sample_weight, windows)
-        if keep is not None:
-            target = target[keep]
-        reader = WindowReader(self.padding, labels.symbols)
-        return self._fit_samples(reader, windows, keep, target, sample_weight, *more)
-
-    def _fit_samples(self, reader: Reader, data, keep, target, sample_weight):
-        pairs, count = self._count(reader, data, keep, target, sample_weight)
-        self._fit_counts(reader, pairs, count)
-        if isinstance(reader, WindowReader) and hasattr(self, "partial_fit"):
-            closed = None if self.classes is None else self.classes_
-            self._counts = Counts(
-                pairs, small_counts(count), reader.symbols, self.classes_, closed
-            )
-        return self
-
-    def _count(self, reader, data, keep, target, sample_weight):
-        tree, terminal = reader.grow(data, keep, self.max_depth)
-        return Pairs.count(tree, terminal, target, self.classes_.size, sample_weight)
-
-    def _fit_counts(
-        self, reader: Reader, pairs: Pairs, count: np.ndarray, overwrite: bool = False
-    ) -> Self:
-        self._counts = None  # partial_fit keeps them
-        self.depth_ = pairs.tree.max_depth
-        fit = self._fit_in_place if overwrite else self._fit_pairs
-        fitted = fit(pairs, count)
-        if overwrite:
-            fitted[0].forget_parents()
-        return self._set_model(reader, *fitted)
-
-    def _set_model(self, reader, pairs, log_prob, log_backoff):
-        self._reader = reader
-        self.backoff_model_ = BackoffModel(
-            pairs, log_prob, log_backoff, Labels(self.classes_, reader.symbols)
-        )
-        return self
-
-    def vectorized_model(
-        self, columns: ContextTree, symbols: np.ndarray, labels: Labels
-    ) -> BackoffModel:
-        """The model under the symbols of the text that a vectorizer read.
-
-        Parameters
-        ----------
-        columns : ContextTree
-            The vectorizer's tree: its nodes are the columns of the path matrix that
-            this estimator was fitted on.
-
-        symbols : int ndarray of shape (n,)
-            The symbol id of `labels` for each symbol of `columns`.
-
-        labels : Labels
-            What the ids mean; the classes are this estimator's, in order.
-        """
-        model = self.backoff_model_
-        tree = self._reader.columns_to_symbols(model.tree, columns)
-        symbol = tree.symbol.copy()
-        symbol[1:] = symbols[symbol[1:]]
-        tree = tree.with_symbols(symbol, labels.n_symbols)
-        pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
-        return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
-
-    def _check_params(self):
-        """Errors about parameters that scikit-learn's declarations cannot express."""
-
-    def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """Parameters with which the estimator learns from windows of class ids."""
-        return {**super().__sklstruct_ids__(labels), "padding": -1}
 
     # ----------------------------------------------------------- prediction
 
@@ -687,3 +476,163 @@ class BackoffClassifier(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = is_nan(self.padding)
         return tags
+
+
+def trie_of(counted: Counted) -> tuple[Pairs, np.ndarray]:
+    """(pairs, counts as floats) of the trie of counted samples."""
+    pairs, source = expand_pairs(counted.pairs)
+    count = counted.count if pairs is counted.pairs else counted.count[source]
+    return pairs, np.asarray(count, dtype=np.float64)
+
+
+def count_samples(
+    estimator: BackoffClassifier,
+    X: Any,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    held_out: HeldOutData | None = None,
+    *,
+    classes: ArrayLike | None = None,
+    reset: bool = True,
+) -> Counted:
+    """Samples, as an estimator over contexts learns from them.
+
+    Parameters
+    ----------
+    estimator : BackoffClassifier
+        How X is read; `n_features_in_` and `feature_names_in_` are set on it.
+
+    X, y, sample_weight
+        As in `BackoffClassifier.fit`.
+
+    held_out : HeldOutData, default=None
+        Held-out samples. None: the share of the samples that the estimator asks for.
+
+    classes : array-like of shape (n_classes,), default=None
+        All classes that there can be. None: those of the estimator, and if that is None
+        too, those of y.
+
+    reset : bool, default=True
+        False: X has the columns that the estimator knows.
+
+    Returns
+    -------
+    counted : Counted
+    """
+    require_targets(estimator, y)
+    share = estimator.held_out_share
+    classes = estimator.classes if classes is None else classes
+    has_paths, symbols = sp.issparse(X), None
+    if has_paths:
+        data = read_paths(estimator, X, reset=reset)
+    else:
+        data, symbols = read_windows(estimator, X, estimator.padding, reset=reset)
+    y = target_column(y, data.shape[0])
+    keep, weight = read_sample_weight(sample_weight, data)
+    target, known = read_targets(y if keep is None else y[keep], classes)
+    if keep is not None:  # samples of weight 0 stay, and are as if absent
+        target, weight = _spread(target, keep), _spread(weight, keep)
+    labels = Labels(known, symbols)
+    options: dict[str, Any] = {"depth": estimator.max_depth, "sample_weight": weight}
+    if held_out is not None:
+        options["validation"] = _read_held_out(estimator, held_out, symbols, known)
+    elif share is not None:
+        options["share"] = share
+    if has_paths:
+        return Counted.of_paths(data, target, labels, **options)
+    options |= {"closed": classes is not None}
+    options |= {"keep_positions": estimator.keeps_positions}
+
+    def count():
+        return Counted.of_windows(data, target, labels, **options)
+
+    if held_out is not None:
+        return count()
+    key = data, target, weight, known.size, symbols.size, estimator.max_depth
+    found = estimator._recall((*key, share, estimator.keeps_positions), count)
+    return replace(found, labels=labels)
+
+
+def _spread(values, keep):
+    out = np.zeros(keep.size, dtype=values.dtype)
+    out[keep] = values
+    return out
+
+
+def _read_held_out(estimator, held_out, symbols, classes):
+    """(data, targets, positive weights or None) of held-out samples."""
+    X, y, weight = held_out
+    if symbols is None:
+        if not sp.issparse(X):
+            raise ValueError("X_val must be a path matrix, as X is")
+        data = read_paths(estimator, X, reset=False)
+    else:
+        if sp.issparse(X):
+            raise ValueError("X_val must be dense context windows, as X is")
+        data, _ = read_windows(
+            estimator, X, estimator.padding, reset=False, symbols=symbols
+        )
+    y = column_or_1d(y)
+    if y.size != data.shape[0]:
+        raise ValueError(
+            f"X_val and y_val have inconsistent numbers of samples: {data.shape[0]} "
+            f"and {y.size}"
+        )
+    target = encode(y, classes)
+    if (target < 0).any():
+        i = int(np.argmax(target < 0))
+        raise ValueError(
+            f"y_val[{i}] = {plain(y[i])!r} is not among the {classes.size} classes of "
+            "y; add it to classes, or leave such samples out"
+        )
+    if weight is not None:
+        weight = _check_sample_weight(
+            weight, y[:, None], dtype=np.float64, ensure_non_negative=True
+        )
+        keep = weight > 0
+        data, target, weight = data[keep], target[keep], weight[keep]
+    return data, target, weight
+
+
+def _check_closed(given, before):
+    """ValueError if a later batch names other classes than the first."""
+    if given is None:
+        return
+    known = before.labels.classes
+    if not before.closed or not np.array_equal(np.unique(np.asarray(given)), known):
+        raise ValueError(
+            "classes must be those of the first call of partial_fit, or None: the "
+            "model has "
+            + (f"{known.size} others" if before.closed else "classes as they are seen")
+        )
+
+
+def vectorized_model(
+    estimator: BackoffClassifier,
+    columns: ContextTree,
+    symbols: np.ndarray,
+    labels: Labels,
+) -> BackoffModel:
+    """A model of path matrices under the symbols of the text that a vectorizer read.
+
+    Parameters
+    ----------
+    estimator : BackoffClassifier
+        Fitted on the path matrix of a vectorizer.
+
+    columns : ContextTree
+        The vectorizer's tree: its nodes are the columns of the path matrix.
+
+    symbols : int ndarray of shape (n,)
+        The symbol id of `labels` for each symbol of `columns`.
+
+    labels : Labels
+        What the ids mean; the classes are the estimator's, in order.
+    """
+    model = estimator.backoff_model_
+    tree = estimator._reader.columns_to_symbols(model.tree, columns)
+    symbol = tree.symbol.copy()
+    symbol[1:] = symbols[symbol[1:]]
+    tree = tree.with_symbols(symbol, labels.n_symbols)
+    pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)

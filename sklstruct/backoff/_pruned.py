@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .._compat import Interval, MetaEstimatorMixin, StrOptions, available_if
-from ..context_tree import expand_pairs
+from ..context_tree import ContextTree
 from ..symbols import Labels
-from ._estimator import BackoffClassifier
+from ._counted import Counted
+from ._estimator import BackoffClassifier, Fitted, trie_of
 from ._prune import METHODS, check_threshold, choose, selected_nodes, without_pairs
 
 
@@ -133,93 +134,54 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
 
     def _check_params(self):
         check_threshold(self.threshold, self.method)
+        self.estimator._validate_params()
+        self.estimator._check_params()
 
-    def fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-    ) -> Self:
-        """Fit on every position of a running text, without windows.
+    @property
+    def held_out_share(self) -> float | None:
+        return self.estimator.held_out_share
 
-        Parameters
-        ----------
-        tokens, max_depth, labels, skip, sample_weight
-            As in `BackoffClassifier.fit_tokens`.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        if hasattr(self.estimator, "partial_fit"):  # it learns from counts alone
-            return super().fit_tokens(
-                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-            )
-        self._validate_params()
-        self._check_params()
-        inner = clone(self.estimator)
-        inner.fit_tokens(
-            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-        )
-        self.n_features_in_ = max_depth
-        self.classes_ = labels.classes
-        counted = None
-        if self._needs_counts():
-            counted = self.count_tokens(
-                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-            )
-        return self._prune(inner, counted)
+    @property
+    def keeps_positions(self) -> bool:
+        counts = self.history == "counts" or self.method == "count"
+        return self.estimator.keeps_positions and not counts
 
     # Where the estimator learns from counts alone.
     partial_fit = available_if(lambda self: hasattr(self.estimator, "partial_fit"))(
         BackoffClassifier.partial_fit
     )
 
-    def _fit_counts(self, reader, pairs, count, overwrite=False):
-        inner = clone(self.estimator)
-        inner._validate_params()
-        inner._check_params()
-        inner.classes_ = self.classes_
-        inner._fit_counts(reader, pairs, count)
-        self._counts = None
-        return self._prune(inner, (pairs, count) if self._needs_counts() else None)
+    def _chosen(self, counted: Counted) -> Counted:
+        # The estimator is fitted anew, and chooses its numbers then.
+        return counted
 
-    def _fit_samples(self, reader, data, keep, target, sample_weight):
-        if hasattr(self.estimator, "partial_fit"):
-            return super()._fit_samples(reader, data, keep, target, sample_weight)
-        inner = clone(self.estimator)
-        inner._validate_params()
-        inner._check_params()
-        inner.classes_ = self.classes_
-        inner._fit_samples(reader, data, keep, target, sample_weight)
-        counted = None
-        if self._needs_counts():
-            counted = self._count(reader, data, keep, target, sample_weight)
-        return self._prune(inner, counted)
-
-    def _needs_counts(self):
-        return self.history == "counts" or self.method == "count"
-
-    def _prune(self, inner, counted):
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        inner = clone(self.estimator).set_params(classes=None, max_depth=None)
+        inner.fit_counted(counted)
+        self.depth_ = inner.depth_
         model, counts = inner.backoff_model_, None
-        if counted is not None:
-            pairs, source = expand_pairs(counted[0])
-            # Smoothers may have probabilities of pairs that were never seen.
-            slot = model.pairs.find(pairs.nodes(), pairs.target)
+        pairs, count = trie_of(counted if counted.whole is None else counted.whole)
+        place = _nodes_in(model.tree, pairs.tree)
+        if self.history == "counts" or self.method == "count":
+            # Smoothers may have probabilities of pairs that were never seen, and none
+            # of some that were.
+            node = place[pairs.nodes()]
+            there = np.flatnonzero(node >= 0)
+            slot = model.pairs.find(node[there], pairs.target[there])
             counts = np.zeros(model.n_pairs)
-            counts[slot] = counted[1][source]
+            counts[slot[slot >= 0]] = count[there[slot >= 0]]
         least = check_threshold(self.threshold, self.method)
         keep = choose(model, least, self.method, counts)
-        self.depth_ = inner.depth_
-        self._reader = inner._reader
-        self._reader.renumber(model.tree, selected_nodes(model.pairs, keep))
-        self.backoff_model_ = without_pairs(model, keep)
-        self.n_pruned_ = model.n_pairs - self.backoff_model_.n_pairs
-        return self
+        pruned = without_pairs(model, keep)
+        self.n_pruned_ = model.n_pairs - pruned.n_pairs
+        left = selected_nodes(model.pairs, keep)
+        place = np.where(place >= 0, left[place], -1).astype(np.int32)
+        return Fitted(pruned.pairs, pruned.log_prob, pruned.log_backoff, place)
 
-    def _fit_tree(self, pairs, count):
-        raise NotImplementedError("PrunedLM fits its estimator and prunes that model")
+
+def _nodes_in(tree: ContextTree, counted: ContextTree) -> np.ndarray:
+    """The node in a model's tree of each that was counted, -1 for those it lacks."""
+    if tree.n_nodes == counted.n_nodes:
+        return np.arange(tree.n_nodes, dtype=np.int32)
+    node = tree.find_windows(counted.windows())
+    return np.where(tree.levels()[node] == counted.levels(), node, np.int32(-1))

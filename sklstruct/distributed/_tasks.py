@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checkpoint import Checkpoint, FitKeeper, Keeper
+from ..backoff import Counted
 from ..backoff._estimator import BackoffClassifier, ShardModel
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
@@ -26,8 +27,6 @@ from ..symbols import Labels
 from ..symbols._sentences import SentenceEncoder, check_symbols, number_sentences
 from ..symbols._text import NumberedText
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
-
-Counted = tuple[Pairs, np.ndarray]
 
 # Answers of a shard that are kept, for those that the client could not receive: more
 # than it has calls to one shard under way.
@@ -84,7 +83,7 @@ def count_words(text: NumberedText) -> Words:
 
 def count_part(
     text: NumberedText, labels: Labels, estimator: BackoffClassifier, max_depth: int
-) -> Counted:
+) -> tuple[Pairs, np.ndarray]:
     """The pairs of a part of a text and their counts."""
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode(text, front=max_depth - 1)
@@ -94,17 +93,21 @@ def count_part(
             f"X: the word {word!r} of {where} is not in vocabulary, and unknown=None: "
             "add it, or name an unknown symbol"
         )
-    ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-    return estimator.count_tokens(tokens, max_depth, ids, skip=encoder.start)
+    counted = Counted.of_tokens(
+        tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
+    )
+    return counted.pairs, counted.count
 
 
-def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
+def measure_part(counted: tuple[Pairs, np.ndarray]) -> tuple[np.ndarray, int]:
     """(pairs by the newest symbol, number of levels)."""
     pairs, _ = counted
     return pairs_by_symbol(pairs), pairs.tree.n_levels
 
 
-def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
+def cut_part(
+    counted: tuple[Pairs, np.ndarray], symbols: tuple[int, int]
+) -> tuple[Pairs, np.ndarray]:
     """What a part of the text has of a shard.
 
     Without the parents of its pairs: they are found again once the parts are merged.
@@ -112,7 +115,9 @@ def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
     return cut_pairs(*counted, [symbols])[0]
 
 
-def merge_counted(a: Counted, b: Counted) -> Counted:
+def merge_counted(
+    a: tuple[Pairs, np.ndarray], b: tuple[Pairs, np.ndarray]
+) -> tuple[Pairs, np.ndarray]:
     """The counts of both; see `cut_part`."""
     tree, (of_a, of_b) = ContextTree.merge([a[0].tree, b[0].tree])
     pairs, count = Pairs.merge_two(tree, (*a, of_a), (*b, of_b))
@@ -247,7 +252,7 @@ class ShardFit:
 
     def __init__(
         self,
-        counted: Counted,
+        counted: tuple[Pairs, np.ndarray],
         estimator: BackoffClassifier,
         shard: int,
         n_levels: int,

@@ -6,6 +6,8 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
 
 import numpy as np
@@ -33,23 +35,20 @@ from .._compat import (
     with_callbacks,
 )
 from .._likelihood import innermost, sums_by_depth, weighted_sum
-from ..backoff import BackoffModel
-from ..backoff._estimator import BackoffClassifier
-from ..backoff._held_out import HeldOutClassifier
-from ..backoff._online import check_forgetting
+from ..backoff import BackoffModel, Counted
+from ..backoff._counted import check_forgetting
+from ..backoff._estimator import BackoffClassifier, vectorized_model
 from ..context_tree import Pairs, SuffixTreeVectorizer
 from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
 from ..symbols import Labels, TextFile
-from ..symbols._encoding import encode, object_array
+from ..symbols._encoding import object_array
 from ..symbols._sentences import (
     DEEPEST,
-    Numbered,
     SentenceEncoder,
     check_marks,
     check_symbols,
-    digest_sentences,
     number_sentences,
     sort_symbols,
 )
@@ -284,64 +283,211 @@ class LanguageModel(
                 UserWarning,
                 stacklevel=2,
             )
-        text = self._read_labelled(estimator, X, sample_weight)
-        if isinstance(text, LargeText):
-            return self._fit_large(estimator, text, X, y, sample_weight, X_val)
-        labels, tokens, weight = text
-        encoder = SentenceEncoder(labels)
-        held_out = {}
-        if X_val is not None:
-            validation = self._read_held_out(estimator, encoder, X_val)
-            if isinstance(estimator, ModelClassifier):
-                held_out["X_val"], held_out["y_val"], _ = validation
-            else:
-                held_out["validation"] = validation
+        if isinstance(estimator, BackoffClassifier):
+            return self._fit_contexts(estimator, X, y, sample_weight, X_val)
+        return self._fit_windows(estimator, X, y, sample_weight, X_val)
 
+    def _fit_contexts(self, estimator, X, y, sample_weight, X_val):
+        """Fit a model over contexts, to counts."""
+        if X_val is not None and estimator.held_out_share is None:
+            self._refuse_held_out(estimator)
+        given = isinstance(X, Counted)
+        if given:
+            self._check_counted(X, estimator, sample_weight, X_val)
+            counted = replace(X, max_depth=self.max_depth)
+        else:
+            counted = self._count(estimator, X, sample_weight, X_val)
+        labels = counted.labels
+        self._prepare(estimator, labels)
+        with self._fitting(estimator, X, y) as inner:
+            inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
+            # Counts that were made here are of no more use.
+            estimator.fit_counted(_in_ids(counted), overwrite=not given)
+            inner.call_on_fit_task_end(estimator=self, X=None, y=None)
+        self._set_fitted(estimator, labels)
+        return self
+
+    def _fit_windows(self, estimator, X, y, sample_weight, X_val):
+        """Fit any classifier, to windows."""
+        if isinstance(X, Counted):
+            raise TypeError(
+                f"X: a {type(estimator).__name__} learns from windows, not from "
+                "counts; give the sentences"
+            )
+        if X_val is not None and not isinstance(estimator, ModelClassifier):
+            self._refuse_held_out(estimator)
+        text, sample_weight = self._read(X, sample_weight, X)
+        labels = self._find_labels(text, sample_weight)
+        tokens, weight, encoder = self._encode(text, labels, sample_weight)
+        windows, targets, scored = self._windows(encoder, tokens)
+        windows, targets = windows[scored], targets[scored]
+        options = {}
+        if X_val is not None:
+            held_out = self._encode_held_out(encoder, X_val)
+            windows_val, targets_val, scored_val = self._windows(encoder, held_out)
+            options["X_val"] = windows_val[scored_val]
+            options["y_val"] = targets_val[scored_val]
         if isinstance(self.estimator, str):
             estimator = quality_estimator(
                 self.estimator, self.max_depth, labels.n_classes
             )
             self._set_checkpoint(estimator)
         self._prepare(estimator, labels)
+        if weight is not None:
+            weight = weight[self.max_depth :][scored]
+            options[_weight_keyword(estimator)] = weight
+        with self._fitting(estimator, X, y) as inner:
+            inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
+            estimator.fit(windows, targets, **options)
+            inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
+        self._set_fitted(estimator, labels)
+        return self
+
+    @contextmanager
+    def _fitting(self, estimator, X, y):
+        """The callback context of the fit of the estimator."""
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
         with inner.propagate_callback_context(estimator):
-            if isinstance(estimator, BackoffClassifier):
-                inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
-                ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-                options = {"skip": encoder.start, "sample_weight": weight}
-                if held_out or not hasattr(estimator, "partial_fit"):
-                    estimator.fit_tokens(
-                        tokens, self.max_depth, ids, **options, **held_out
-                    )
-                else:
-                    # Nothing is held out: the counts are all that is learnt from. The
-                    # text need not be in memory with the model, nor what found its
-                    # words with either.
-                    del encoder, text
-                    if estimator.text_memory is None:
-                        labels.forget_tables()
-                    counted = estimator.count_tokens(
-                        tokens, self.max_depth, ids, **options
-                    )
-                    del tokens, weight, options
-                    estimator.fit_counts(*counted, self.max_depth, ids, overwrite=True)
-                inner.call_on_fit_task_end(estimator=self, X=None, y=None)
-            else:
-                windows, targets, scored = self._windows(encoder, tokens)
-                windows, targets = windows[scored], targets[scored]
-                weights = {}
-                if weight is not None:
-                    weight = weight[self.max_depth :][scored]
-                    weights[_weight_keyword(estimator)] = weight
-                inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
-                estimator.fit(windows, targets, **weights, **held_out)
-                inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
-
-        self._set_fitted(estimator, labels)
+            yield inner
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
-        return self
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def count(
+        self,
+        X: Iterable,
+        sample_weight: ArrayLike | None = None,
+        X_val: Iterable | None = None,
+    ) -> Counted:
+        """Count sentences, for fits that need the same counts.
+
+        Parameters
+        ----------
+        X : TextFile or iterable of sentences
+            As in `fit`.
+
+        sample_weight : array-like of shape (n_sentences,), default=None
+            As in `fit`.
+
+        X_val : iterable of sentences, default=None
+            Held-out sentences, for an estimator that chooses numbers on such. None: an
+            estimator that does is given the last part of X.
+
+        Returns
+        -------
+        counted : Counted
+            What `fit` takes in the place of X, of this model or of another with the
+            same marks and no longer contexts.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        TypeError
+            If X is one string or no iterable of sentences, or the estimator learns from
+            windows.
+        """
+        estimator = self._check_parameters()
+        if not isinstance(estimator, BackoffClassifier):
+            raise TypeError(
+                f"estimator: a {type(estimator).__name__} learns from windows, not "
+                "from counts; count needs a model over contexts, such as KneserNeyLM"
+            )
+        return self._count(estimator, X, sample_weight, X_val).freeze()
+
+    def _count(self, estimator, X, sample_weight, X_val=None):
+        """The sentences, as a model over contexts learns from them."""
+        text = X
+        if isinstance(X, TextFile):
+            text = X.number_or_count(self._bytes_per_token())
+            if isinstance(text, LargeText):
+                return self._count_parts(estimator, text, sample_weight, X_val)
+        text, sample_weight = self._read(text, sample_weight, X)
+        labels = self._find_labels(text, sample_weight)
+        tokens, weight, encoder = self._encode(text, labels, sample_weight)
+        options = {"depth": estimator.max_depth, "skip": encoder.start}
+        options |= {"sample_weight": weight}
+        if X_val is not None:
+            options["validation"] = self._encode_held_out(encoder, X_val)
+        else:
+            options["share"] = estimator.held_out_share
+        options["keep_positions"] = estimator.keeps_positions
+        # The text need not be in memory with the counts, nor what found its words.
+        del text, encoder
+        labels.forget_tables()
+
+        def count():
+            return Counted.of_tokens(tokens, labels, self.max_depth, **options)
+
+        memory = getattr(estimator, "memory", None)
+        if memory is None:
+            return count()
+        sizes = labels.n_classes, labels.n_symbols, self.max_depth
+        found = memory.counted((tokens, *sizes, *options.values()), count)
+        return replace(found, labels=labels)
+
+    def _count_parts(self, estimator, text, sample_weight, X_val):
+        """The counts of a text that is larger than its memory, part by part."""
+        online = hasattr(estimator, "partial_fit") and not estimator.keeps_positions
+        if not online or sample_weight is not None or X_val is not None:
+            raise ValueError(
+                f"X: {text.file!r} needs more than its memory, and "
+                f"{type(estimator).__name__} with these arguments cannot learn from "
+                "parts of a text; raise memory of TextFile, or fit a model of counts "
+                "without sample_weight and X_val"
+            )
+        memory = text.file.memory or physical_memory() / 2
+        needed = _BYTES_PER_WORD * len(text.symbols)
+        if needed > memory / 2:
+            raise MemoryError(
+                f"X: the {len(text.symbols)} distinct words of {text.file!r} need "
+                f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
+                "memory"
+            )
+        labels = self._find_labels(text, None)
+        encoder = SentenceEncoder(labels)
+        with CountRuns(text.file.folder) as runs:
+            for part in text.parts(int(memory / 2) // self._bytes_per_token()):
+                tokens = encoder.encode(part, front=self.max_depth - 1)
+                self._check_lost(tokens, encoder, part)
+                counted = Counted.of_tokens(
+                    tokens, labels, self.max_depth, depth=estimator.max_depth,
+                    skip=encoder.start,
+                )  # fmt: skip
+                runs.add(counted.pairs, counted.count)
+                depth = counted.depth
+                del part, tokens, counted
+            return Counted(*runs.finish(), labels, self.max_depth, depth)
+
+    def _check_counted(self, counted, estimator, sample_weight, X_val):
+        """Errors about counts that are given in the place of sentences."""
+        if sample_weight is not None or X_val is not None:
+            raise ValueError(
+                "X was counted already: give sample_weight and X_val to count"
+            )
+        labels = counted.labels
+        marks = labels.start, labels.end, labels.unknown
+        if marks != (self.start, self.end, self.unknown):
+            raise ValueError(
+                f"X was counted with start, end and unknown {marks}, and this model "
+                f"has {(self.start, self.end, self.unknown)}; count it with this model"
+            )
+        depth = self.max_depth
+        if estimator.max_depth is not None:
+            depth = min(depth, estimator.max_depth)
+        if depth > counted.depth:
+            raise ValueError(
+                f"X was counted with contexts of up to {counted.depth} symbols, and "
+                f"max_depth asks for {depth}; count it with this model"
+            )
+
+    @staticmethod
+    def _refuse_held_out(estimator):
+        raise ValueError(
+            f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
+            f"sentences; {getattr(estimator, 'held_out_hint', 'leave it out')}"
+        )
 
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
@@ -405,12 +551,13 @@ class LanguageModel(
             )
         before = None
         if self.__sklearn_is_fitted__():
-            if not getattr(self, "_grows", False):
+            before = self._so_far
+            if before is None:
                 raise ValueError(
                     "this model was fitted by fit or read from a file, and keeps no "
                     "counts; partial_fit continues only what partial_fit has begun"
                 )
-            before, estimator = self._labels, self.estimator_
+            estimator = self._previous(estimator)
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
                 f"estimator: partial_fit needs a model over contexts, such as "
@@ -422,35 +569,13 @@ class LanguageModel(
                 "checkpoint is for fit: a batch of partial_fit has other data than the "
                 "one before; set checkpoint=None, and write the model between batches"
             )
-        text, sample_weight = self._read(X, sample_weight)
-        kept = []
-        if window is not None:
-            # (words, labels when it was counted) of each batch.
-            batches = getattr(self, "_batches", [])
-            kept = batches[max(0, len(batches) - window + 1) :]
-            known = [word for words, _ in kept for word in words.tolist()]
-        else:
-            known = None if before is None else before.classes.tolist()
-        labels = self._find_labels(text, sample_weight, known)
-        tokens, weight, encoder = self._encode(text, labels, sample_weight)
-        old_ids = None
-        if before is None:
-            self._prepare(estimator, labels)
-        elif window is None:
-            old_ids = _ids_in(before, labels)
-        else:
-            old_ids = [_ids_in(old, labels) for old in (before, *(o for _, o in kept))]
-        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-        estimator.set_params(classes=ids.classes)
-        estimator.partial_fit_tokens(
-            tokens, self.max_depth, ids, old_ids=old_ids, skip=encoder.start,
-            sample_weight=weight, decay=decay, window=window,
-        )  # fmt: skip
-        if window is not None:
-            words = self._find_vocabulary(text, sample_weight)
-            kept = [*kept, (words, labels)]
-        self._set_fitted(estimator, labels)
-        self._grows, self._batches = True, kept
+        estimator.partial_fit  # noqa: B018  its error says why there is none
+        batch = self._count(estimator, X, sample_weight)
+        counted = batch.added_to(before, decay=decay, window=window)
+        self._prepare(estimator, counted.labels)
+        estimator.fit_counted(_in_ids(counted))
+        self._set_fitted(estimator, counted.labels)
+        self._so_far = counted.compact()
         return self
 
     def _windows(self, encoder, tokens):
@@ -459,12 +584,8 @@ class LanguageModel(
         targets = tokens[self.max_depth :]
         return windows, targets, encoder.is_target(targets)
 
-    def _read_held_out(self, estimator, encoder, X_val):
-        if not isinstance(estimator, HeldOutClassifier | ModelClassifier):
-            raise ValueError(
-                f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
-                "sentences; leave it out"
-            )
+    def _encode_held_out(self, encoder, X_val):
+        """The tokens of held-out sentences."""
         text = number_sentences(X_val, "X_val")
         if not text.n_sentences:
             raise ValueError("X_val is empty: there is no sentence to choose on")
@@ -475,8 +596,7 @@ class LanguageModel(
                 f"X_val: the word {word!r} of {where} is not in the vocabulary, "
                 "and unknown=None: add it, or name an unknown symbol"
             )
-        windows, targets, scored = self._windows(encoder, tokens)
-        return windows[scored], targets[scored], np.ones(np.count_nonzero(scored))
+        return tokens
 
     def _check_parameters(self):
         """Errors that can be told before any work; the estimator's clone."""
@@ -549,63 +669,12 @@ class LanguageModel(
             return estimator
         return previous.set_params(**estimator.get_params(deep=False))
 
-    def _fit_large(self, estimator, text, X, y, sample_weight, X_val):
-        """Count the parts of a text one by one, and fit on the merged counts."""
-        online = isinstance(estimator, BackoffClassifier) and hasattr(
-            estimator, "partial_fit"
-        )
-        if not online or sample_weight is not None or X_val is not None:
-            raise ValueError(
-                f"X: {text.file!r} needs more than its memory, and "
-                f"{type(estimator).__name__} with these arguments cannot learn from "
-                "parts of a text; raise memory of TextFile, or fit a model of counts "
-                "without sample_weight and X_val"
-            )
-        memory = text.file.memory or physical_memory() / 2
-        needed = _BYTES_PER_WORD * len(text.symbols)
-        if needed > memory / 2:
-            raise MemoryError(
-                f"X: the {len(text.symbols)} distinct words of {text.file!r} need "
-                f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
-                "memory"
-            )
-        labels = self._find_labels(text, None)
-        encoder = SentenceEncoder(labels)
-        ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-        self._prepare(estimator, labels)
-        context = self._init_callback_context(max_subtasks=1)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        inner = context.subcontext(task_name="fit-estimator")
-        with CountRuns(text.file.folder) as runs:
-            for part in text.parts(int(memory / 2) // self._bytes_per_token()):
-                tokens = encoder.encode(part, front=self.max_depth - 1)
-                self._check_lost(tokens, encoder, part)
-                runs.add(
-                    *estimator.count_tokens(
-                        tokens, self.max_depth, ids, skip=encoder.start
-                    )
-                )
-                del part, tokens
-            pairs, count = runs.finish()
-        with inner.propagate_callback_context(estimator):
-            inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
-            estimator.fit_counts(pairs, count, self.max_depth, ids, overwrite=True)
-            inner.call_on_fit_task_end(estimator=self, X=None, y=None)
-        self._set_fitted(estimator, labels)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
-        return self
-
     def _bytes_per_token(self):
         return _BYTES_PER_TOKEN + _BYTES_PER_DEPTH * self.max_depth
 
-    def _read(self, X, sample_weight, may_be_large=False):
-        """The sentences of positive weight, and their weights."""
-        if isinstance(X, TextFile) and may_be_large:
-            text = X.number_or_count(self._bytes_per_token())
-            if isinstance(text, LargeText):
-                return text, sample_weight
-        else:
-            text = number_sentences(X)
+    def _read(self, text, sample_weight, X):
+        """The sentences of positive weight, and their weights; X is their name."""
+        text = number_sentences(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
         if sample_weight is not None:
@@ -620,30 +689,9 @@ class LanguageModel(
                 text, sample_weight = text.select(keep), sample_weight[keep]
         return text, sample_weight
 
-    def _read_labelled(self, estimator, X, sample_weight):
-        """The text as `Numbered`, or a LargeText; what another fit has read is not
-        read again where the estimator has a memory."""
-
-        def read():
-            text, weight = self._read(X, sample_weight, may_be_large=True)
-            if isinstance(text, LargeText):
-                return text
-            labels = self._find_labels(text, weight)
-            return Numbered(labels, *self._encode(text, labels, weight)[:2])
-
-        memory = getattr(estimator, "text_memory", None)
-        if memory is None or sample_weight is not None or self.vocabulary is not None:
-            return read()
-        sentences = digest_sentences(X)
-        if sentences is None:
-            return read()
-        marks = self.start, self.end, self.unknown
-        numbers = self.min_count, self.max_vocabulary, self.max_depth
-        return memory.text((sentences, marks, tuple(map(type, marks)), numbers), read)
-
-    def _find_labels(self, text, sample_weight, before=None):
-        """Labels of the text, and of the words before."""
-        classes = self._find_vocabulary(text, sample_weight, before)
+    def _find_labels(self, text, sample_weight):
+        """Labels of the text."""
+        classes = self._find_vocabulary(text, sample_weight)
         symbols = classes
         if self.start is not None:
             symbols = object_array([*classes, self.start])
@@ -676,18 +724,19 @@ class LanguageModel(
                 "unknown=None: add it, or name an unknown symbol"
             )
 
-    def _find_vocabulary(self, text, sample_weight, before=None):
+    def _find_vocabulary(self, text, sample_weight):
         """Predicted symbols: words, unknown, end."""
         marks = [m for m in (self.unknown, self.end) if m is not None]
         known = {*marks, self.start}
         counts = text.counts() if sample_weight is None else text.counts(sample_weight)
         check_symbols(text, counts)
         if self.vocabulary is None:
-            frequent = counts >= self.min_count
+            # Sums of weights miss whole numbers by rounding, and a weight below 1 is
+            # still a word that occurs.
+            least = 0.0 if self.min_count == 1 else self.min_count * (1.0 - 1e-9)
+            frequent = (counts > 0.0) & (counts >= least)
             pool = zip(text.symbols, frequent.tolist())
             words = [w for w, kept in pool if kept]
-            if before is not None:
-                words = dict.fromkeys([*before, *words])
             words = sort_symbols(words)
             if self.max_vocabulary is not None:
                 words = self._most_frequent(words, known, text, counts)
@@ -744,7 +793,7 @@ class LanguageModel(
         self.vocabulary_ = labels.classes
         self._labels = labels
         self._read_model = model
-        self._grows, self._batches = False, []
+        self._so_far = None
         vars(self).pop("_predictor_cache", None)
 
     @property
@@ -1521,17 +1570,14 @@ def _tree_model(estimator, labels):
     ):
         return None
     vectorizer, classifier = estimator.steps[0][1], estimator.steps[1][1]
-    return classifier.vectorized_model(vectorizer.tree_, vectorizer.categories_, labels)
+    return vectorized_model(
+        classifier, vectorizer.tree_, vectorizer.categories_, labels
+    )
 
 
-def _ids_in(old, new):
-    """The ids of classes and of symbols in other labels, -1 for what is not there."""
-    ids = encode(old.classes, new.classes), encode(old.symbols, new.symbols)
-    for found in ids:
-        found = found[found >= 0]
-        if (found[1:] <= found[:-1]).any():
-            raise TypeError(
-                "X: the symbols of the batches are of kinds that do not compare, so "
-                "their order is not kept; give vocabulary to partial_fit"
-            )
-    return ids
+def _in_ids(counted):
+    """The counts under labels that are their own ids, as estimators have them."""
+    labels = counted.labels
+    ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+    whole = None if counted.whole is None else replace(counted.whole, labels=ids)
+    return replace(counted, labels=ids, whole=whole, batches=())

@@ -14,21 +14,19 @@ from .._checkpoint import Checkpoint
 from .._compat import Interval, StrOptions, available_if
 from .._docs import shared_docs
 from .._warnings import warn
-from ..backoff import BackoffModel
-from ..backoff._estimator import BackoffClassifier
+from ..backoff import BackoffModel, Counted
+from ..backoff._counted import Positions
+from ..backoff._estimator import BackoffClassifier, Fitted, trie_of
 from ..backoff._prune import (
     add_prefixes,
     next_contexts,
     renormalize,
     selected_nodes,
 )
-from ..backoff._readers import Reader, WindowReader
-from ..context_tree import Histories, expand_pairs
 from ..loglinear import StructuredLogLinearLM
-from ..loglinear._active_set import Samples, grow
+from ..loglinear._active_set import grow
 from ..smoothing import _engine
 from ..smoothing._base import base_distribution
-from ..symbols import Labels
 
 # A parent's mass on the other classes must not vanish in the sums that follow it.
 _LEAST_MASS = 1e-9
@@ -269,45 +267,28 @@ class VariableOrderLM(BackoffClassifier):
                 "state to go on from; set checkpoint=None, or growth='active_set'"
             )
 
-    def fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-    ) -> VariableOrderLM:
-        """Fit on a running text; see `BackoffClassifier.fit_tokens`."""
-        if self.growth == "greedy":
-            return super().fit_tokens(
-                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-            )
-        self._validate_params()
-        self._check_params()
-        depth = self._depth_of(max_depth)
-        samples = Samples.of_tokens(tokens, depth, skip, sample_weight)
-        reader = self._read_labelled(max_depth, labels)
-        return self._grow(reader, samples, labels.n_symbols)
-
     partial_fit = available_if(_is_online)(BackoffClassifier.partial_fit)
-    partial_fit_tokens = available_if(_is_online)(BackoffClassifier.partial_fit_tokens)
 
-    def _fit_samples(self, reader: Reader, data, keep, target, sample_weight):
-        if self.growth == "greedy" or not isinstance(reader, WindowReader):
-            return super()._fit_samples(reader, data, keep, target, sample_weight)
-        depth = data.shape[1] if self.max_depth is None else self.max_depth
-        histories = Histories.from_windows(data, depth)
-        if keep is not None:
-            histories = histories.select(keep)
-        weight = np.ones(target.size) if sample_weight is None else sample_weight
-        samples = Samples(histories, target, weight)
-        return self._grow(reader, samples, reader.symbols.size)
+    @property
+    def keeps_positions(self) -> bool:
+        return self.growth == "active_set"
 
-    def _grow(self, reader, samples, n_symbols):
-        """Fit by an active set; returns self."""
-        self._counts = None  # there are none that partial_fit could add to
-        grown = grow(self._log_linear(), samples, n_symbols, self.classes_.size)
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        if self.growth == "greedy":
+            return self._take_greedily(counted)
+        if counted.positions is not None:
+            return self._grow(counted, counted.positions)
+        pairs, count = trie_of(counted)
+        tree = pairs.tree
+        fitted = self._grow(counted, Positions.of_counts(pairs, count))
+        node = fitted.pairs.tree.find_windows(tree.windows())
+        same = fitted.pairs.tree.levels()[node] == tree.levels()
+        return fitted._replace(place=np.where(same, node, -1).astype(np.int32))
+
+    def _grow(self, counted, samples):
+        """Fit by an active set."""
+        n_symbols = counted.pairs.tree.n_symbols
+        grown = grow(self._log_linear(), samples, n_symbols, counted.labels.n_classes)
         result, pairs = grown.result, grown.pairs
         if result.status == "max_iter":
             warn(
@@ -322,14 +303,11 @@ class VariableOrderLM(BackoffClassifier):
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
         log_prob, log_backoff = grown.loss.backoff(result.w)
-        self.depth_ = int(samples.histories.length.max(initial=0))
-        self._reader = reader
         model = BackoffModel(
-            smaller, log_prob[kept], log_backoff[index >= 0],
-            Labels(self.classes_, reader.symbols),
-        )  # fmt: skip
-        self.backoff_model_, place = add_prefixes(model)
-        self.coef_ = np.zeros(self.backoff_model_.n_pairs)
+            smaller, log_prob[kept], log_backoff[index >= 0], counted.labels
+        )
+        model, place = add_prefixes(model)
+        self.coef_ = np.zeros(model.n_pairs)
         self.coef_[place] = result.w[kept]
         self.objective_ = grown.objective
         self.optimality_ = result.optimality
@@ -337,31 +315,11 @@ class VariableOrderLM(BackoffClassifier):
         self.n_grown_ = smaller.n_pairs - pairs.n_classes
         self.n_pairs_built_ = grown.n_pairs_built
         self.n_nodes_built_ = grown.n_nodes_built
-        return self
+        return Fitted(model.pairs, model.log_prob, model.log_backoff)
 
-    def _grow_counts(self, reader, pairs, count):
-        """`_grow` from a tree that was counted already."""
-        pairs, source = expand_pairs(pairs)
-        tree = pairs.tree
-        samples = Samples.of_counts(pairs, count[source])
-        self._grow(reader, samples, tree.n_symbols)
-        node = self.backoff_model_.tree.find_windows(tree.windows())
-        same = self.backoff_model_.tree.levels()[node] == tree.levels()
-        reader.renumber(tree, np.where(same, node, -1).astype(np.int32))
-        return self
-
-    def _fit_tree(self, pairs, count):
-        raise NotImplementedError("VariableOrderLM chooses its pairs in _fit_counts")
-
-    def _fit_counts(self, reader, pairs, count, overwrite=False):
-        if self.growth == "active_set":
-            return self._grow_counts(reader, pairs, count)
-        self._counts = None  # partial_fit keeps them
-        pairs, source = expand_pairs(pairs)
-        count = count[source]
+    def _take_greedily(self, counted):
+        pairs, count = trie_of(counted)
         tree, n_classes = pairs.tree, pairs.n_classes
-        self.depth_ = tree.max_depth
-        labels = Labels(self.classes_, reader.symbols)
         proba = np.empty(pairs.n_pairs)
         proba[:n_classes] = self._unigrams(count[:n_classes])
         keep = np.zeros(pairs.n_pairs, dtype=bool)
@@ -369,7 +327,7 @@ class VariableOrderLM(BackoffClassifier):
         left = np.ones(tree.n_nodes)
 
         # The pair "h" of each context h, -1 where its newest symbol is no class.
-        ahead = next_contexts(pairs, labels)
+        ahead = next_contexts(pairs, counted.labels)
         prefix = np.full(tree.n_nodes, -1, dtype=np.int64)
         known = np.flatnonzero(ahead >= 0)
         prefix[ahead[known]] = known
@@ -395,15 +353,11 @@ class VariableOrderLM(BackoffClassifier):
         index = selected_nodes(pairs, keep)
         with np.errstate(divide="ignore"):
             log_left = np.log(left[index >= 0])
-        self._reader = reader
-        reader.renumber(tree, index)
-        self.backoff_model_ = renormalize(
-            smaller, np.log(proba[kept]), log_left, labels
-        )
+        model = renormalize(smaller, np.log(proba[kept]), log_left, counted.labels)
         self.n_grown_ = smaller.n_pairs - n_classes
         self.n_pairs_built_, self.n_nodes_built_ = pairs.n_pairs, tree.n_nodes
         self.n_iter_ = 1
-        return self
+        return Fitted(model.pairs, model.log_prob, model.log_backoff, index)
 
     def _unigrams(self, count):
         base = base_distribution(self.base, count, self.classes_)

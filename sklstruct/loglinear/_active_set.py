@@ -38,7 +38,8 @@ from .._checkpoint import (
     split_part,
 )
 from .._parallel import ThreadMap
-from ..context_tree import ContextTree, Histories, Pairs
+from ..backoff._counted import Positions
+from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from ._loss import LogLinearLoss
 from ._problem import Problem
@@ -50,37 +51,6 @@ if TYPE_CHECKING:
 
 # Rounds that only show where to grow are solved to so many times the tolerance.
 _LOOSE = 10.0
-
-
-class Samples(NamedTuple):
-    """Contexts and what followed them."""
-
-    histories: Histories
-    target: np.ndarray  # (n_samples,) int32
-    weight: np.ndarray  # (n_samples,) float64, positive
-
-    @classmethod
-    def of_tokens(
-        cls,
-        tokens: np.ndarray,
-        max_depth: int,
-        skip: int = -1,
-        weight: np.ndarray | None = None,
-    ) -> Samples:
-        """Every position of a running text; see `count_tokens`."""
-        at = np.flatnonzero((tokens >= 0) & (tokens != skip))
-        histories = Histories.from_tokens(tokens, at, max_depth)
-        weight = np.ones(at.size) if weight is None else weight[at]
-        return cls(histories, tokens[at], weight)
-
-    @classmethod
-    def of_counts(cls, pairs: Pairs, count: np.ndarray) -> Samples:
-        """One sample for all that end at a pair."""
-        terminal = pairs.terminal_counts(count)
-        at = np.flatnonzero(terminal > 0.0)
-        windows = pairs.tree.windows()
-        histories = Histories.from_windows(windows, windows.shape[1])
-        return cls(histories.select(pairs.nodes()[at]), pairs.target[at], terminal[at])
 
 
 class Grown(NamedTuple):
@@ -97,7 +67,7 @@ class Grown(NamedTuple):
 
 def grow(
     model: StructuredLogLinearLM,
-    samples: Samples,
+    samples: Positions,
     n_symbols: int,
     n_classes: int,
 ) -> Grown:
@@ -109,7 +79,7 @@ def grow(
         Its penalty, strengths, solver, tolerance and checkpoint; weights are
         non-negative.
 
-    samples : Samples
+    samples : Positions
         Histories no longer than the deepest context.
 
     n_symbols, n_classes : int
@@ -218,8 +188,9 @@ class _Growth:
         "pair_parent", "count", "rest",
     )  # fmt: skip
 
-    def __init__(self, samples: Samples, n_symbols: int, n_classes: int) -> None:
-        histories, self.target, self.weight = samples
+    def __init__(self, samples: Positions, n_symbols: int, n_classes: int) -> None:
+        histories, self.target, weight = samples
+        self.weight = np.ones(self.target.size) if weight is None else weight
         histories.check(n_symbols)
         self.flat, self.offset, self.length = histories
         self.n_symbols, self.n_classes = max(n_symbols, 1), n_classes

@@ -29,11 +29,10 @@ from ..backoff._estimator import SAMPLES
 from ..backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
-    HeldOut,
     HeldOutClassifier,
 )
+from ..backoff._slots import HeldOut
 from ..context_tree import Pairs
-from ..symbols import Labels
 from ._estimator import Settings, StructuredLogLinearLM
 from ._loss import LogLinearLoss
 from ._penalties import Penalty
@@ -174,7 +173,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     (8, True)
     """
 
-    _HELD_OUT_HINT = "its search needs them"
+    held_out_hint = "its search needs them"
 
     _of_pairs = None  # chooses on held-out samples, which no shard has alone
 
@@ -268,23 +267,6 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         return HeldOutClassifier.fit(
             self, X, y, sample_weight, X_val, y_val, sample_weight_val
         )
-
-    @with_callbacks
-    def fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-        validation: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
-    ) -> StructuredLogLinearLMCV:
-        """Fit on a running text; see `HeldOutClassifier.fit_tokens`."""
-        return HeldOutClassifier.fit_tokens(
-            self, tokens, max_depth, labels, skip=skip, sample_weight=sample_weight,
-            validation=validation,
-        )  # fmt: skip
 
     def _uses_held_out(self):
         return True

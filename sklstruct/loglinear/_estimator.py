@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,9 +21,8 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from .._warnings import warn
-from ..backoff._estimator import BATCH, SAMPLES, BackoffClassifier, Report
-from ..context_tree import Pairs
-from ..symbols import Labels
+from ..backoff import Counted
+from ..backoff._estimator import BATCH, SAMPLES, BackoffClassifier, Fitted, Report
 from ._loss import LogLinearLoss
 from ._memory import FitMemory, Solution
 from ._penalties import PENALTIES, Penalty, Separable
@@ -44,6 +43,15 @@ class Settings(NamedTuple):
     lam: float
     alpha: Any
     depth_weight: Any
+
+
+class Carried(NamedTuple):
+    """The weights of the batches before one more."""
+
+    place: np.ndarray  # (n_pairs before,) their numbers now, -1 where they are gone
+    coef: np.ndarray  # (n_pairs before,)
+    base: np.ndarray | None  # those of Kneser-Ney smoothing then, if they are of use
+    weight: float  # of the new samples
 
 
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
@@ -260,7 +268,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     """
 
     _of_pairs = ("coef_",)
-    _carried = None  # what the batches before give to the fit that is running
 
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
@@ -351,43 +358,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return self._fit(X, y, sample_weight)
 
     @with_callbacks
-    def fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
+    def fit_counted(
+        self, counted: Counted, *, overwrite: bool = False
     ) -> StructuredLogLinearLM:
-        """Fit on a running text; see `BackoffClassifier.fit_tokens`."""
-        return super().fit_tokens(
-            tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-        )
-
-    @with_callbacks
-    def fit_ids(
-        self,
-        windows: np.ndarray,
-        target: np.ndarray,
-        labels: Labels,
-        sample_weight: np.ndarray,
-    ) -> StructuredLogLinearLM:
-        """Fit on windows of ids; see `BackoffClassifier.fit_ids`."""
-        return super().fit_ids(windows, target, labels, sample_weight)
-
-    @with_callbacks
-    def fit_counts(
-        self,
-        pairs: Pairs,
-        count: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        overwrite: bool = False,
-    ) -> StructuredLogLinearLM:
-        """Fit on counts; see `BackoffClassifier.fit_counts`."""
-        return super().fit_counts(pairs, count, max_depth, labels, overwrite=overwrite)
+        """Fit the weights to counts; see `BackoffClassifier.fit_counted`."""
+        return super().fit_counted(counted, overwrite=overwrite)
 
     @with_callbacks
     @shared_docs(batch=BATCH)
@@ -419,86 +394,32 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self : StructuredLogLinearLM
             Fitted estimator.
         """
-        return super().partial_fit(
-            X, y, classes, sample_weight, decay=decay, window=window
-        )
-
-    @with_callbacks
-    def partial_fit_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        old_ids: Any = None,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-        decay: float | None = None,
-        window: int | None = None,
-    ) -> StructuredLogLinearLM:
-        """Learn from more text; see `BackoffClassifier.partial_fit_tokens`."""
-        return super().partial_fit_tokens(
-            tokens, max_depth, labels, old_ids=old_ids, skip=skip,
-            sample_weight=sample_weight, decay=decay, window=window,
-        )  # fmt: skip
-
-    def _counts_so_far(self):
         if self.checkpoint is not None:
             raise ValueError(
                 "checkpoint is for fit: a batch of partial_fit has other data than the "
                 "one before; set checkpoint=None, and write the model between batches"
             )
-        return super()._counts_so_far()
-
-    @property
-    def text_memory(self) -> FitMemory | None:
-        """The memory, which keeps texts as well."""
-        return self.memory
-
-    def count_tokens(
-        self,
-        tokens: np.ndarray,
-        max_depth: int,
-        labels: Labels,
-        *,
-        skip: int = -1,
-        sample_weight: np.ndarray | None = None,
-    ) -> tuple[Pairs, np.ndarray]:
-        """Pairs and counts, from the memory where they are in it."""
-
-        def count():
-            return super(StructuredLogLinearLM, self).count_tokens(
-                tokens, max_depth, labels, skip=skip, sample_weight=sample_weight
-            )
-
-        if self.memory is None:
-            return count()
-        depth = self._depth_of(max_depth)
-        text = digest(tokens, sample_weight, size=32)
-        return self.memory.counted(
-            ("tokens", text, depth, labels.n_symbols, labels.n_classes, skip), count
+        return super().partial_fit(
+            X, y, classes, sample_weight, decay=decay, window=window
         )
 
-    def _count(self, reader, data, keep, target, sample_weight):
-        def count():
-            return super(StructuredLogLinearLM, self)._count(
-                reader, data, keep, target, sample_weight
-            )
+    def _recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
+        return count() if self.memory is None else self.memory.counted(samples, count)
 
-        if self.memory is None or not isinstance(data, np.ndarray):
-            return count()
-        text = digest(data, keep, target, sample_weight, size=32)
-        sizes = self.max_depth, reader.symbols.size, self.classes_.size
-        return self.memory.counted(("windows", text, *sizes), count)
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        count = np.asarray(counted.count, dtype=np.float64)
+        carried = self._carried(counted)
+        with self.reporting() as report:
+            return Fitted(*self._minimise(counted.pairs, count, report, carried))
 
-    def _fit_labelled(self, pairs, count, max_depth, labels, overwrite):
-        # What is in the memory serves other fits.
-        overwrite = overwrite and self.memory is None
-        return super()._fit_labelled(pairs, count, max_depth, labels, overwrite)
-
-    def _continue(self, place, weight):
-        settings, before = self._settings(), self._counts
-        base = None
+    def _carried(self, counted: Counted) -> Carried | None:
+        """What the fit to the batches before gives, where this goes on from it."""
+        if counted.growth is None or not hasattr(self, "coef_"):
+            return None
+        before = counted.growth.before
+        if self.coef_.size != before.pairs.n_pairs:
+            return None
+        settings, base = self._settings(), None
         if isinstance(settings.penalty, Separable):
             # Of merged samples the weights of Kneser-Ney smoothing are others: a
             # context that went on in one way may go on in two. How far the optimum is
@@ -508,13 +429,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = self._problem(before.pairs, count, settings, parallel)
                 l1_ratio = settings.penalty.bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        self._carried = place(), self.coef_, base, weight
-
-    def _fit_grown(self, counts):
-        try:
-            return super()._fit_grown(counts)
-        finally:  # another fit has other pairs
-            vars(self).pop("_carried", None)
+        place = counted.growth.place(counted.pairs)
+        return Carried(place, self.coef_, base, counted.growth.weight)
 
     def _penalty(self) -> Penalty:
         is_name = isinstance(self.penalty, str)
@@ -582,7 +498,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return self._given()
 
     def _fit_tree(self, pairs, count):
-        return self._fit_pairs(pairs, count)[1:]
+        with self.reporting() as report:
+            return self._minimise(pairs, count, report)[1:]
 
     def _problem(
         self, pairs, count, settings, parallel, *, node_weight=None, depth=None
@@ -634,10 +551,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
             yield report
 
-    def _fit_pairs(self, pairs, count):
-        with self.reporting() as report:
-            return self._minimise(pairs, count, report)
-
     def check_shards(self) -> None:
         """Errors, before any work, if the model cannot be fitted shard by shard."""
         super().check_shards()
@@ -659,12 +572,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
 
     def _fit_shard(self, shard, count, keep, report):
-        return self._minimise(shard, count, report, keep)[1:]
+        return self._minimise(shard, count, report, keep=keep)[1:]
 
     def _shards_set(self):
         self.n_parameters_ = int(np.count_nonzero(self.coef_))
 
-    def _minimise(self, pairs, count, report, keep=None):
+    def _minimise(self, pairs, count, report, carried=None, keep=None):
         settings, solver = self._settings(), self._solver()
         with ThreadMap(self.n_jobs) as parallel:
             weight = None if self.memory is None else self.memory.node_weight(pairs)
@@ -681,7 +594,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 if keeper is not None:
                     done = keeper.result(Result.like(problem.n_pairs))
                 if done is None:
-                    result = self._solve(solver, loss, settings, report, keeper)
+                    result = self._solve(
+                        solver, loss, settings, report, keeper, carried
+                    )
                 else:
                     result = Result(**done)
             trie, w = problem.expand(result.w)
@@ -697,13 +612,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self._warn_of(result, settings)
         return trie.pairs, log_prob, log_backoff
 
-    def _solve(self, solver, loss, settings, report, keeper):
+    def _solve(self, solver, loss, settings, report, keeper, carried):
         problem = loss.problem
         bound = settings.penalty.bind(problem)
-        carried = self._carried
         w = self._start(problem, loss, bound, settings, carried)
         if carried is not None and solver.incremental:
-            share = min(carried[-1] / problem.total_weight, 1.0)
+            share = min(carried.weight / problem.total_weight, 1.0)
             return solver.learn(loss, bound, w, report, share)
         if keeper is None:
             return solver.solve(loss, bound, w, report)

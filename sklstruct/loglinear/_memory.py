@@ -1,4 +1,4 @@
-"""What fits of the same samples share: texts, counted trees, solutions."""
+"""What fits of the same samples share: counted trees and solutions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from .._checkpoint import digest
 from .._checks import check_count, physical_memory
+from ..backoff import Counted
 from ..context_tree import Pairs
-from ..symbols._sentences import Numbered
 
 # Solutions that are kept for one tree: as many as a start looks at.
 SOLUTIONS = 4
@@ -47,41 +48,26 @@ class _Entry:
 
     def __init__(self) -> None:
         self.ready = Lock()
-        self.pairs: Pairs | None = None
-        self.count: np.ndarray | None = None
+        self.counted: Counted | None = None
         self.node_weight: np.ndarray | None = None
         self.solutions: list[Solution] = []
 
     def size(self) -> int:
-        if self.pairs is None:
+        if self.counted is None:
             return 0
-        arrays = [*_arrays(self.pairs), self.count, *(s.w for s in self.solutions)]
-        if self.node_weight is not None:
-            arrays.append(self.node_weight)
-        return sum(a.nbytes for a in arrays)
-
-
-class _Text:
-    """A text that was read; `ready` is held while it is read."""
-
-    def __init__(self) -> None:
-        self.ready = Lock()
-        self.read: Numbered | None = None
-
-    def size(self) -> int:
-        return 0 if self.read is None else self.read.size()
+        size = self.counted.nbytes + sum(s.w.nbytes for s in self.solutions)
+        return size + (0 if self.node_weight is None else self.node_weight.nbytes)
 
 
 class FitMemory:
-    r"""Texts, counted trees and solutions that the fits of a search share.
+    r"""Counted trees and solutions that the fits of a search share.
 
     Given to the clones of a `StructuredLogLinearLM` as its `memory`, in
     ``GridSearchCV`` for one, it counts the tree of equal samples once, and not once a
     candidate; with ``warm_start=True`` fits also start from the nearest solutions on
     the same tree. Samples are equal if a digest of their ids, weights and numbers of
     classes and symbols is, so that another fold, another weight or another type of a
-    number is another tree. A `LanguageModel` also reads equal sentences of strings
-    once. All clones of an estimator have the same memory, and so have
+    number is another tree. All clones of an estimator have the same memory, and so have
     threads. A process that is sent it has one of its own, empty at first, which lasts
     from task to task. What was used longest ago is dropped first.
 
@@ -132,37 +118,18 @@ class FitMemory:
     def _begin(self, name):
         self._name = name
         self._lock = RLock()
-        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
-        self._texts: OrderedDict[Any, _Text] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self.n_counted = self.n_found = 0
         _MEMORIES[name] = self
 
-    # ------------------------------------------------------------------- texts
-
-    def text(self, key: Any, read: Callable[[], Numbered]) -> Numbered:
-        """The text of a key, read if it is not there; it cannot be written."""
-        with self._lock:
-            entry = self._texts.setdefault(key, _Text())
-            self._texts.move_to_end(key)
-        with entry.ready:
-            if entry.read is None:
-                text = read()
-                text.freeze()
-                entry.read = text
-            text = entry.read
-        self._drop()
-        return text
-
     # ------------------------------------------------------------------- trees
 
-    def counted(
-        self, key: Any, count: Callable[[], tuple[Pairs, np.ndarray]]
-    ) -> tuple[Pairs, np.ndarray]:
-        """The tree of a key, counted if it is not there.
+    def counted(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
+        """The tree of some samples, counted if it is not there.
 
         Parameters
         ----------
-        key : hashable
+        samples : tuple of ndarray, int, bool or None
             Tells samples apart.
 
         count : callable
@@ -170,25 +137,20 @@ class FitMemory:
 
         Returns
         -------
-        pairs : Pairs
+        counted : Counted
             Its arrays are shared and cannot be written.
-
-        count : float64 ndarray of shape (n_pairs,)
-            As well.
         """
+        key = digest(*(x if x is None else np.asarray(x) for x in samples), size=32)
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
         with entry.ready:  # other threads wait for the one that counts
-            if entry.pairs is None:
-                pairs, numbers = count()
-                for array in (*_arrays(pairs), numbers):
-                    array.flags.writeable = False
-                entry.pairs, entry.count = pairs, numbers
+            if entry.counted is None:
+                entry.counted = count().freeze()
                 self.n_counted += 1
             else:
                 self.n_found += 1
-            result = entry.pairs, entry.count
+            result = entry.counted
         self._drop()
         return result
 
@@ -197,10 +159,10 @@ class FitMemory:
         None for others."""
         with self._lock:
             entry = self._entry_of(pairs)
-            if entry is None or entry.count is None:
+            if entry is None:
                 return None
             if entry.node_weight is None:
-                entry.node_weight = pairs.terminal_weight(entry.count)
+                entry.node_weight = pairs.terminal_weight(entry.counted.count)
                 entry.node_weight.flags.writeable = False
             return entry.node_weight
 
@@ -229,25 +191,20 @@ class FitMemory:
 
     def _entry_of(self, pairs):
         for entry in self._entries.values():
-            if entry.pairs is pairs:
+            if entry.counted is not None and entry.counted.pairs is pairs:
                 return entry
         return None
 
     def _drop(self):
         with self._lock:
-            held = (self._texts, self._entries)
-            total = sum(entry.size() for kept in held for entry in kept.values())
-            for key in list(self._texts):  # the fastest to have again
-                if total <= self._limit:
-                    return
-                total -= self._texts.pop(key).size()
+            total = sum(entry.size() for entry in self._entries.values())
             for key in list(self._entries):
                 if total <= self._limit:
                     return
                 entry = self._entries[key]
                 while entry.solutions and total > self._limit:
                     total -= entry.solutions.pop(0).w.nbytes
-                if total > self._limit and entry.pairs is not None:
+                if total > self._limit and entry.counted is not None:
                     total -= entry.size()
                     del self._entries[key]
 
@@ -257,7 +214,6 @@ class FitMemory:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
-            self._texts.clear()
 
     def __sklearn_clone__(self):
         return self
@@ -297,9 +253,3 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-
-
-def _arrays(pairs):
-    tree = pairs.tree
-    arrays = [pairs.ptr, pairs.target, pairs.parent]
-    return [*arrays, tree.parent, tree.symbol, tree.child_ptr, tree.level_ptr]

@@ -17,8 +17,8 @@ from .._checks import INT32_MAX, as_floats
 from .._compat import BaseEstimator, Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel
-from ..backoff._held_out import HeldOut, HeldOutClassifier
+from ..backoff import BackoffModel, Counted
+from ..backoff._estimator import HeldOutData, count_samples
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._estimator import LARGEST, StructuredLogLinearLM
@@ -36,8 +36,8 @@ _SHARED = {
 estimator : StructuredLogLinearLM, or an estimator that holds one
     Its parameters but `lam`. A `LanguageModel` takes sentences.
 
-X : array-like, CSR matrix, or sentences
-    As `fit` of the estimator takes it.
+X : array-like, CSR matrix, sentences or Counted
+    As `fit` of the estimator takes it; or what `LanguageModel.count` gives.
 
 y : array-like of shape (n_samples,), default=None
     As `fit` of the estimator takes it.
@@ -149,118 +149,70 @@ class LamPath:
         )
 
 
-class _PathFitter(HeldOutClassifier, StructuredLogLinearLM):
-    """Stands in the place of a `StructuredLogLinearLM` while a path is made.
+def _largest(model, counted):
+    """`lam_max` of a log-linear model."""
+    check_screening(model._penalty(), "lam_max")
+    settings = model._settings()._replace(lam=1.0)
+    with ThreadMap(model.n_jobs) as parallel:
+        problem = model._problem(counted.pairs, counted.count, settings, parallel)
+        return smallest_lam(problem, settings.penalty.bind(problem))
 
-    What fits it (a `LanguageModel`) clones it, and its results are what is wanted: it
-    is its own clone.
-    """
 
-    lams: np.ndarray | None = None
-    n_lams, eps = 1, 1.0
-    validates, only_lam_max = False, False
-    _held_out: HeldOut | None = None
-
-    def __sklearn_clone__(self):
-        return self
-
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
-        return HeldOutClassifier.fit(self, X, y, sample_weight, X_val, y_val)
-
-    def fit_tokens(self, tokens, max_depth, labels, **more):
-        return HeldOutClassifier.fit_tokens(self, tokens, max_depth, labels, **more)
-
-    def _uses_held_out(self):
-        return self.validates
-
-    def _tune(self, pairs, count, held_out):
-        self._held_out = held_out
-
-    def _check_params(self):
-        super()._check_params()
-        if self.lams is None or self.only_lam_max:
-            check_screening(self._penalty(), "lam_max")
-        if self.checkpoint is not None and not self.only_lam_max:
-            raise ValueError(
-                "checkpoint: lam_path keeps no state of its fits; set checkpoint=None, "
-                "or fit the models one by one with a folder"
-            )
-
-    def _fit_pairs(self, pairs, count):
-        with (
-            ThreadMap(self.n_jobs) as parallel,
-            np.errstate(over="ignore", invalid="ignore"),
-        ):
-            trie, w = self._run(pairs, count, parallel)
-            log_prob, log_backoff = LogLinearLoss(trie).backoff(w)
-        return trie.pairs, log_prob, log_backoff
-
-    def _run(self, pairs, count, parallel):
-        settings = self._settings()._replace(lam=1.0)
-        lams, largest = self.lams, None
-        if lams is None or self.only_lam_max:
-            problem = self._problem(pairs, count, settings, parallel)
-            largest = smallest_lam(problem, settings.penalty.bind(problem))
-            if self.only_lam_max:
-                self.lam_max_ = largest
-                return problem.expand(np.zeros(problem.n_pairs))
-            if largest == 0.0:
-                raise ValueError(
-                    "lams: no weight below the root is ever other than zero on these "
-                    "samples, so that there is no lam to begin with; give lams"
-                )
-            lams = largest * np.geomspace(1.0, self.eps, self.n_lams)
-        fits, before, weight = [], [], None
+def _solutions(model, counted, lams, largest):
+    """The fit of every strength, each begun where the last one ended."""
+    settings = model._settings()
+    fits, before, weight = [], [], None
+    with (
+        ThreadMap(model.n_jobs) as parallel,
+        np.errstate(over="ignore", invalid="ignore"),
+    ):
         for lam in lams.tolist():
             now = settings._replace(lam=lam)
-            problem = self._problem(pairs, count, now, parallel, node_weight=weight)
+            problem = model._problem(
+                counted.pairs, counted.count, now, parallel, node_weight=weight
+            )
             weight = problem.node_weight
-            loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
+            loss, bound = LogLinearLoss(problem), now.penalty.bind(problem)
             if lam == largest:
                 result = _unigrams(problem, loss, bound)
             else:
-                result = self._solver().solve(
-                    loss, bound, self._begin(loss, bound, now, before),
-                    lambda *_: False,
-                )  # fmt: skip
+                start = _start(model, loss, bound, now, before)
+                result = model._solver().solve(loss, bound, start, lambda *_: False)
             w = result.w.copy()
-            solution = self._solution(problem, now, w, result.objective)
+            solution = model._solution(problem, now, w, result.objective)
             before = [*before[1 - SOLUTIONS :], solution]
-            fits.append(self._fit_of(loss, result, lam))
-        self.path_ = LamPath(
-            pairs, count, problem.beta_by_depth, Labels(self.classes_, None), fits,
-            self.positive,
-        )  # fmt: skip
-        return problem.expand(w)
+            fits.append(_fit_of(model, loss, result, lam, counted.held_out))
+    return fits, problem.beta_by_depth
 
-    def _begin(self, loss, bound, settings, before):
-        problem = loss.problem
-        w = None
-        if before:
-            wanted = self._solution(problem, settings, before[-1].w)
-            w = warm_weights(loss, bound, wanted, before)
-        return self._start(problem, loss, bound, settings) if w is None else w
 
-    def _fit_of(self, loss, result, lam):
-        row = np.flatnonzero(result.w).astype(np.int32)  # as pairs are numbered
-        fit = {
-            "lam": lam,
-            "row": row,
-            "coef": result.w[row],
-            "objective": result.objective,
-            "n_iter": len(result.history),
-            "optimality": result.optimality,
-        }
-        if self._held_out is not None:
-            fitted = BackoffModel(loss.problem.pairs, *loss.backoff(result.w))
-            fit["held_out_loss"] = self._held_out.log_loss(fitted)
-        if self.verbose > 0:
-            print(
-                f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
-                f"{np.count_nonzero(result.w)} weights, {fit['n_iter']} iterations",
-                flush=True,
-            )
-        return fit
+def _start(model, loss, bound, settings, before):
+    problem, w = loss.problem, None
+    if before:
+        wanted = model._solution(problem, settings, before[-1].w)
+        w = warm_weights(loss, bound, wanted, before)
+    return model._start(problem, loss, bound, settings) if w is None else w
+
+
+def _fit_of(model, loss, result, lam, held_out):
+    row = np.flatnonzero(result.w).astype(np.int32)  # as pairs are numbered
+    fit = {
+        "lam": lam,
+        "row": row,
+        "coef": result.w[row],
+        "objective": result.objective,
+        "n_iter": len(result.history),
+        "optimality": result.optimality,
+    }
+    if held_out is not None:
+        fitted = BackoffModel(loss.problem.pairs, *loss.backoff(result.w))
+        fit["held_out_loss"] = held_out.log_loss(fitted)
+    if model.verbose > 0:
+        print(
+            f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
+            f"{row.size} weights, {fit['n_iter']} iterations",
+            flush=True,
+        )
+    return fit
 
 
 def _unigrams(problem, loss, bound):
@@ -273,39 +225,31 @@ def _unigrams(problem, loss, bound):
     return Result(w, [objective], objective, optimality, "converged")
 
 
-def _fitter(estimator):
-    """(a clone whose log-linear model is a fitter, the fitter)."""
+def _counted(estimator, X, y, sample_weight, held_out=None):
+    """(a clone of the log-linear model, the counted samples)."""
+    holds = isinstance(getattr(estimator, "estimator", None), StructuredLogLinearLM)
     if isinstance(estimator, StructuredLogLinearLM):
-        fitter = _PathFitter(**_parameters(estimator))
-        return fitter, fitter
-    if not isinstance(estimator, BaseEstimator):
+        model = clone(estimator)
+    elif holds and hasattr(estimator, "count"):
+        model = clone(estimator.estimator)
+    elif isinstance(estimator, BaseEstimator):
+        raise TypeError(
+            f"estimator: a {type(estimator).__name__} must hold one "
+            "StructuredLogLinearLM to vary lam of, as a LanguageModel does"
+        )
+    else:
         raise TypeError(
             "estimator must be a StructuredLogLinearLM, or hold one, as a "
             f"LanguageModel does, got {type(estimator).__name__}"
         )
-    inside = [
-        (name, part)
-        for name, part in estimator.get_params(deep=True).items()
-        if isinstance(part, StructuredLogLinearLM)
-    ]
-    if len(inside) != 1:
-        raise TypeError(
-            f"estimator: a {type(estimator).__name__} must hold one "
-            f"StructuredLogLinearLM to vary lam of, and holds {len(inside)}"
-        )
-    name, model = inside[0]
-    fitter = _PathFitter(**_parameters(model))
-    return clone(estimator).set_params(**{name: fitter}), fitter
-
-
-def _parameters(model):
-    names = StructuredLogLinearLM._get_param_names()
-    return {name: getattr(model, name) for name in names}
-
-
-def _arguments(X, y, sample_weight):
-    given = {"sample_weight": sample_weight} if sample_weight is not None else {}
-    return ((X,) if y is None else (X, y)), given
+    model._validate_params()
+    model._check_params()
+    if isinstance(X, Counted):
+        return model, X.cut(model.max_depth)
+    if not holds:
+        return model, count_samples(model, X, y, sample_weight, held_out)
+    X_val = None if held_out is None else held_out.X
+    return model, estimator.count(X, sample_weight=sample_weight, X_val=X_val)
 
 
 @shared_docs(**_SHARED)
@@ -373,11 +317,7 @@ def lam_max(
     False
     True
     """
-    outer, fitter = _fitter(estimator)
-    fitter.only_lam_max = True
-    arguments, given = _arguments(X, y, sample_weight)
-    outer.fit(*arguments, **given)
-    return fitter.lam_max_
+    return _largest(*_counted(estimator, X, y, sample_weight))
 
 
 @shared_docs(**_SHARED)
@@ -460,21 +400,32 @@ def lam_path(
     >>> best.check_normalized() < 1e-12
     True
     """
-    outer, fitter = _fitter(estimator)
     if lams is not None:
-        fitter.lams = _check_lams(lams)
-    fitter.n_lams, fitter.eps = n_lams, eps
-    arguments, given = _arguments(X, y, sample_weight)
+        lams = _check_lams(lams)
+    held_out = None
     if X_val is not None or y_val is not None:
-        fitter.validates = True
-        given["X_val"] = X_val
-        if y_val is not None:
-            given["y_val"] = y_val
-    outer.fit(*arguments, **given)
-    path = fitter.path_
-    model = getattr(outer, "backoff_model_", None)
-    path.labels = fitter.backoff_model_.labels if model is None else model.labels
-    return path
+        if X_val is None or (y_val is None) != (y is None):
+            raise ValueError("X_val and y_val must be given together")
+        held_out = HeldOutData(X_val, y_val)
+    model, counted = _counted(estimator, X, y, sample_weight, held_out)
+    if model.checkpoint is not None:
+        raise ValueError(
+            "checkpoint: lam_path keeps no state of its fits; set checkpoint=None, or "
+            "fit the models one by one with a folder"
+        )
+    largest = None
+    if lams is None:
+        largest = _largest(model, counted)
+        if largest == 0.0:
+            raise ValueError(
+                "lams: no weight below the root is ever other than zero on these "
+                "samples, so that there is no lam to begin with; give lams"
+            )
+        lams = largest * np.geomspace(1.0, eps, n_lams)
+    fits, beta = _solutions(model, counted, lams, largest)
+    return LamPath(
+        counted.pairs, counted.count, beta, counted.labels, fits, model.positive
+    )
 
 
 def _check_lams(lams: Iterable[float]) -> np.ndarray:

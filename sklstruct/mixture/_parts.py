@@ -35,7 +35,7 @@ from sklearn.utils.validation import has_fit_parameter
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel, Distribution
+from ..backoff import BackoffModel, Counted, Distribution
 from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, take
 from ..backoff._estimator import BackoffClassifier
@@ -223,6 +223,10 @@ class EstimatorPart(Part):
             estimator = estimator.steps[-1][1]
         self.transforms = bool(self.steps)
         self.estimator = clone(estimator)
+        if isinstance(estimator, BackoffClassifier):
+            # The classes are the outcomes of each group.
+            names = {"classes", "estimator__classes"} & set(estimator.get_params())
+            self.estimator.set_params(**dict.fromkeys(names))
 
     def learn(self, reading: Reading) -> Any:
         encodes = isinstance(self.estimator, BackoffClassifier)
@@ -250,7 +254,13 @@ class EstimatorPart(Part):
         # One array of symbols for all groups: a pickle holds it once.
         labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
         windows = samples.contexts
-        estimator.fit_ids(windows, samples.outcome, labels, samples.weight)
+        options = {"depth": estimator.max_depth, "sample_weight": samples.weight}
+        options["share"] = estimator.held_out_share
+        options["keep_positions"] = estimator.keeps_positions
+        estimator.fit_counted(
+            Counted.of_windows(windows, samples.outcome, labels, **options),
+            overwrite=True,
+        )
         model = estimator.backoff_model_
         if self.facts:
             model.node_weight = weight_at(model, windows, samples.weight)

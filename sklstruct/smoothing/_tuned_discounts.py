@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from ..backoff._held_out import HeldOut
+from ..backoff._slots import HeldOut
 from ..context_tree import Pairs
 
 # Discounts stay above this: D = 0 would leave nothing for unseen symbols.

@@ -248,7 +248,7 @@ def test_a_second_pass_takes_the_place_of_the_first():
         for _ in range(2):
             for batch in batches:
                 parts.partial_fit(batch, window=len(batches))
-            counts, once = parts.estimator_._counts, whole.estimator_._counts
+            counts, once = parts._so_far, whole._so_far
             assert counts.pairs == once.pairs
             np.testing.assert_array_equal(counts.count, once.count)
             assert parts.vocabulary_.tolist() == whole.vocabulary_.tolist()
@@ -265,13 +265,15 @@ def test_old_pairs_are_found_among_those_of_a_window(window, monkeypatch):
     text = random_text(12, 100)
     batches = [text[i : i + 20] for i in range(0, 100, 20)]
     lm = LanguageModel(StructuredLogLinearLM(penalty="l2"), max_depth=3)
-    places, keep = [], StructuredLogLinearLM._continue
+    places, fit = [], StructuredLogLinearLM.fit_counted
 
-    def note(self, place, weight):
-        places.append((place(), weight))
-        keep(self, place, weight)
+    def note(self, counted, **options):
+        if counted.growth is not None:
+            place = counted.growth.place(counted.pairs)
+            places.append((place, counted.growth.weight))
+        return fit(self, counted, **options)
 
-    monkeypatch.setattr(StructuredLogLinearLM, "_continue", note)
+    monkeypatch.setattr(StructuredLogLinearLM, "fit_counted", note)
     seen = []
     for batch in batches:
         before = getattr(lm, "backoff_model_", None)

@@ -30,11 +30,12 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
+from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.distributed import DaskLanguageModel, SchedulerLost
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.symbols import Labels, TextFile
+from sklstruct.symbols import TextFile
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -819,9 +820,7 @@ def test_workers_with_other_versions(client, monkeypatch):
             DaskLanguageModel(WittenBellLM()).fit(["a"])
     # A worker that comes later is asked again.
     monkeypatch.setattr(client, "run", lambda _: {})
-    pairs, count = WittenBellLM().count_tokens(
-        np.array([-1, 0, 1], np.int32), 1, Labels.of_ids(2, 2)
-    )
+    pairs, count = count_tokens(np.array([-1, 0, 1], np.int32), 1, 2, 2)
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
             (pairs, count), WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
@@ -945,9 +944,7 @@ def test_dask_knows_how_large_counts_are():
     """The scheduler moves and spills by it."""
     from dask.sizeof import sizeof
 
-    counted = WittenBellLM().count_tokens(
-        np.arange(-1, 999, dtype=np.int32), 3, Labels.of_ids(999, 999)
-    )
+    counted = count_tokens(np.arange(-1, 999, dtype=np.int32), 3, 999, 999)
     size = len(pickle.dumps(counted, protocol=5))
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 

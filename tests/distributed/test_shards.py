@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.backoff import Counted
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.context_tree._shards import (
     Joined,
@@ -93,7 +94,7 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
 
 def fit_whole(model, pairs, count, max_depth=3):
     labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
-    return clone(model).fit_counts(pairs, count, max_depth, labels)
+    return clone(model).fit_counted(Counted(pairs, count, labels, max_depth, max_depth))
 
 
 # ---------------------------------------------------------------- cut and join

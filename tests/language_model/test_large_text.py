@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from sklstruct import StructuredLogLinearLM
+from sklstruct.backoff import Counted
 from sklstruct.context_tree import _runs
 from sklstruct.context_tree import _tree as tree_module
 from sklstruct.context_tree._runs import CountRuns
@@ -212,7 +213,7 @@ def test_counts_beyond_32_bits(path):
     assert merged == pairs and total.max() > 2.0**32
     np.testing.assert_array_equal(total, count * 5 * 2.0**30)
     ids = labels.of_ids(labels.n_classes, labels.n_symbols)
-    big = WittenBellLM().fit_counts(merged, total, 2, ids)
+    big = WittenBellLM().fit_counted(Counted(merged, total, ids, 2, 2))
     assert big.backoff_model_.check_normalized() < 1e-12
     np.testing.assert_array_equal(total, count * 5 * 2.0**30)  # not overwritten
 

@@ -222,7 +222,7 @@ def test_a_fit_that_fails_leaves_nothing_wrong(topics):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        memory.counted("key", failing)
+        memory.counted((1,), failing)
     assert memory.n_counted == 1
     fit = language_model(memory, warm_start=True).fit(topics)
     same_model(fit, language_model().fit(topics))
@@ -293,31 +293,6 @@ def test_solvers_of_ones_own_take_warm_starts(topics):
     assert memory.n_found == 1
 
 
-def test_a_text_is_read_once_a_fold(topics, monkeypatch):
-    read, calls = LanguageModel._read, []
-
-    def counting(self, *args, **kwargs):
-        calls.append(None)
-        return read(self, *args, **kwargs)
-
-    monkeypatch.setattr(LanguageModel, "_read", counting)
-    for sentences in (topics, [" ".join(line) for line in topics]):
-        results = []
-        for memory, n_read in ((None, 10), (FitMemory(), 4)):
-            calls.clear()
-            model = StructuredLogLinearLM(penalty="l2", memory=memory)
-            search = GridSearchCV(
-                LanguageModel(model, max_depth=2),
-                {"estimator__lam": [0.4, 0.2, 0.1]},
-                cv=3,
-            ).fit(sentences)
-            assert len(calls) == n_read  # of nine fits and one more
-            results.append(search.cv_results_["mean_test_score"])
-            words = search.best_estimator_.vocabulary_.tolist()
-            assert words == LanguageModel(max_depth=1).fit(topics).vocabulary_.tolist()
-        assert np.array_equal(*results)
-
-
 def test_texts_that_are_read_in_other_ways_are_other_texts(topics):
     memory = FitMemory()
     model = StructuredLogLinearLM(penalty="l2", memory=memory)
@@ -331,20 +306,6 @@ def test_texts_that_are_read_in_other_ways_are_other_texts(topics):
         assert np.array_equal(other.estimator_.coef_, alone.estimator_.coef_)
         assert other.vocabulary_.tolist() == alone.vocabulary_.tolist()
         assert other.score(topics) == alone.score(topics)
-
-
-def test_what_was_read_goes_before_the_trees(topics):
-    memory = FitMemory(max_bytes=0)
-    model = StructuredLogLinearLM(penalty="l2", memory=memory)
-    first = LanguageModel(model, max_depth=2).fit(topics)
-    assert not memory._texts and not memory._entries
-    memory = FitMemory()
-    first = clone(first).set_params(estimator__memory=memory).fit(topics)
-    assert len(memory._texts) == 1
-    with pytest.raises(ValueError, match="read-only"):
-        first.vocabulary_[0] = "other"
-    memory.clear()
-    assert not memory._texts
 
 
 def test_reading_that_fails_leaves_nothing_wrong(topics):

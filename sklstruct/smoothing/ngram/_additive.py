@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from ..._docs import shared_docs
-from ...backoff._estimator import BackoffClassifier
-from ...context_tree import Pairs, expand_pairs
+from ...backoff import Counted
+from ...backoff._estimator import BackoffClassifier, Fitted, trie_of
+from ...context_tree import Pairs
 from .. import _engine
 from .. import _smoothing_fast as _fast
 from .._base import base_distribution
@@ -140,10 +141,9 @@ class AdditiveLM(BackoffClassifier):
         self.padding = padding
         self.classes = classes
 
-    def _fit_pairs(self, pairs, count):
-        pairs, source = expand_pairs(pairs)
-        pairs, count = with_parent_pairs(pairs, count[source])
-        return pairs, *self._fit_tree(pairs, count)
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        pairs, count = with_parent_pairs(*trie_of(counted))
+        return Fitted(pairs, *self._fit_tree(pairs, count))
 
     def _fit_tree(self, pairs, count):
         n_classes = pairs.n_classes

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import Interval, StrOptions
+from ...backoff import Counted
+from ...backoff._estimator import Fitted, trie_of
 from ...backoff._held_out import VALIDATION_CONSTRAINT
 from ...backoff._prune import selected_nodes
-from ...context_tree import expand_pairs
 from .. import _engine
 from .._base import base_distribution
 from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
@@ -58,7 +59,7 @@ discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
 class DiscountingSmoother(HeldOutSmoother):
     """Base of the smoothers that take a discount off every count."""
 
-    _HELD_OUT_HINT = "set discount='tuned'"
+    held_out_hint = "set discount='tuned'"
 
     _parameter_constraints: dict = {
         **_engine.CONSTRAINTS,
@@ -151,40 +152,36 @@ class DiscountingSmoother(HeldOutSmoother):
         least[0] = 0.0
         return least
 
-    def _fit_counts(self, reader, pairs, count, overwrite=False):
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        if np.max(self.min_count) <= 1 and not overwrite:
+            return super()._fit_counted(counted, overwrite)
+        pairs, count = trie_of(counted)
         if np.max(self.min_count) <= 1:
-            return super()._fit_counts(reader, pairs, count, overwrite)
-        self._counts = None  # partial_fit keeps them
-        if pairs.tree.span is not None or not overwrite:
-            pairs, source = expand_pairs(pairs)
-            count = count[source]
-        self.depth_ = pairs.tree.max_depth
+            return Fitted(pairs, *self._fit_in_place(pairs, count))
         keep = np.empty(pairs.n_pairs, dtype=bool)
         for k, smallest in enumerate(self._least_counts(pairs.tree.n_levels)):
             here = pairs.level(k)
             np.greater_equal(count[here], smallest, out=keep[here])
-
         # Discounts and shares are those of all pairs; what is left out is held back.
-        used = self._use_counts(pairs, count)
+        used = (self._use_counts if overwrite else self._used_counts)(pairs, count)
         root = used[: pairs.n_classes].copy()
         base = base_distribution(self.base, root, self.classes_)
         first = 0 if isinstance(self.base, str) else 1
-        own, held = self._shares(pairs, used, first, overwrite=True)
+        overwrite = overwrite or used is not count
+        own, held = self._shares(pairs, used, first, overwrite=overwrite)
         held += pairs.node_sums(np.where(keep, 0.0, own))
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
-        reader.renumber(pairs.tree, index)
         own, held = own[kept], held[index >= 0]
         numbers = self._hand_down(smaller, own, held, root, base, first)
-        return self._set_model(reader, smaller, *numbers)
+        return Fitted(smaller, *numbers, index)
 
     def _fit_in_place(self, pairs, count):
         # One array is the counts, those that are used, the shares and the result.
-        count = self._use_counts(pairs, count)
-        return pairs, *self._smooth(pairs, count, overwrite=True)
+        return self._smooth(pairs, self._use_counts(pairs, count), overwrite=True)
 
     def _fit_shard(self, shard, count, keep, report):
-        return self._fit_in_place(shard, count)[1:]
+        return self._fit_in_place(shard, count)
 
     def _use_counts(self, pairs, count):
         """`_used_counts`, in their place where that can be."""

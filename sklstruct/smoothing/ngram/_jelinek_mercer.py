@@ -144,7 +144,7 @@ class JelinekMercerLM(HeldOutSmoother):
     # Classes seen after a context get their share of the parent's mass, too.
     interpolate = True
 
-    _HELD_OUT_HINT = "set weight='held_out'"
+    held_out_hint = "set weight='held_out'"
 
     _parameter_constraints: dict = {
         **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},

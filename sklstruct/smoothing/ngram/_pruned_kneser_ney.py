@@ -12,11 +12,10 @@ from scipy.special import rel_entr
 
 from ..._compat import Interval
 from ..._docs import shared_docs
-from ...backoff import BackoffModel
+from ...backoff import Counted
+from ...backoff._estimator import Fitted, trie_of
 from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
-from ...context_tree import expand_pairs
-from ...symbols import Labels
 from .. import _engine
 from .. import _smoothing_fast as _fast
 from .._base import base_distribution
@@ -141,18 +140,14 @@ class PrunedKneserNeyLM(KneserNeyLM):
         self.padding = padding
         self.classes = classes
 
-    def _fit_counts(self, reader, pairs, count, overwrite=False):
-        self._counts = None  # partial_fit keeps them
-        pairs, source = expand_pairs(pairs)
-        count = count[source]
-        self.depth_ = pairs.tree.max_depth
-        labels = Labels(self.classes_, reader.symbols)
+    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        pairs, count = trie_of(counted)
         first = 0 if isinstance(self.base, str) else 1
         with warnings.catch_warnings():
             # The discounts of the result say what there is to say.
             warnings.simplefilter("ignore", UserWarning)
             whole = np.exp(self._fit_tree(pairs, count)[0])
-        ahead = next_contexts(pairs, labels)
+        ahead = next_contexts(pairs, counted.labels)
         keep, adjusted = self._choose(pairs, count, whole, ahead)
 
         n_classes = pairs.n_classes
@@ -167,14 +162,8 @@ class PrunedKneserNeyLM(KneserNeyLM):
         # What was removed is now what backing off gives, and need not be said.
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
-        reader.renumber(pairs.tree, index)
-        nodes = np.flatnonzero(index >= 0)
-        self._reader = reader
-        self.backoff_model_ = BackoffModel(
-            smaller, log_prob[kept], log_backoff[nodes], labels
-        )
         self.n_pruned_ = pairs.n_pairs - smaller.n_pairs
-        return self
+        return Fitted(smaller, log_prob[kept], log_backoff[index >= 0], index)
 
     def _choose(self, pairs, count, whole, ahead):
         """(pairs to keep, adjusted counts), from the deepest level up."""

@@ -1,0 +1,834 @@
+"""Counted: a text before the fit.
+
+Text, windows and path matrices become the same thing, contexts with what followed them
+and how often, by one of three makers: `Counted.of_tokens`, `Counted.of_windows` and
+`Counted.of_paths`. Whatever needs the same samples again (a fit, a search, the next
+batch, a worker of a cluster) takes a `Counted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from .._checkpoint import digest
+from .._checks import INT32_MAX, check_count
+from ..context_tree import ContextTree, Histories, Pairs, expand_pairs
+from ..context_tree._tokens import count_tokens
+from ..symbols import Labels
+from ..symbols._encoding import encode, learn_symbols, object_array
+from ..symbols._sentences import sort_symbols
+from ._readers import PathReader, PathTree, WindowReader
+from ._slots import HeldOut
+
+# Pairs of less than so many samples are forgotten.
+SMALLEST = 1e-9
+
+# Ids of classes and of symbols in another numbering, which keeps their order, and the
+# sizes of that: the arguments of `Pairs.renumber`. -1 for what is gone, of which the
+# counts are 0.
+Numbering = tuple[np.ndarray, int, np.ndarray, int]
+
+
+class Positions(NamedTuple):
+    """Samples as positions of a text or as windows: contexts and what followed them."""
+
+    histories: Histories
+    target: np.ndarray  # (n_samples,) int32
+    weight: np.ndarray | None  # (n_samples,) float64, positive; None: 1
+
+    @classmethod
+    def of_tokens(
+        cls,
+        tokens: np.ndarray,
+        depth: int,
+        skip: int = -1,
+        weight: np.ndarray | None = None,
+    ) -> Self:
+        """Every position of a running text; see `Counted.of_tokens`."""
+        at = np.flatnonzero((tokens >= 0) & (tokens != skip))
+        weight = None if weight is None else weight[at]
+        return cls(Histories.from_tokens(tokens, at, depth), tokens[at], weight)
+
+    @classmethod
+    def of_counts(cls, pairs: Pairs, count: np.ndarray) -> Self:
+        """One sample for all that end at a pair."""
+        pairs, source = expand_pairs(pairs)
+        terminal = pairs.terminal_counts(count[source])
+        at = np.flatnonzero(terminal > 0.0)
+        windows = pairs.tree.windows()
+        histories = Histories.from_windows(windows, windows.shape[1])
+        return cls(histories.select(pairs.nodes()[at]), pairs.target[at], terminal[at])
+
+    def select(self, rows: Any) -> Self:
+        """Some of the samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return type(self)(self.histories.select(rows), self.target[rows], weight)
+
+    def count(self, labels: Labels, depth: int | None) -> tuple[Pairs, np.ndarray, Any]:
+        """(pairs, counts, None): positions belong to no path matrix."""
+        tree, terminal = ContextTree.from_histories(self.histories, labels.n_symbols)
+        n_classes = labels.n_classes
+        counted = Pairs.count(tree, terminal, self.target, n_classes, self.weight)
+        return *counted, None
+
+    def locate(self, counted: Counted) -> np.ndarray:
+        """The deepest node of each context in the tree of other samples."""
+        return counted.pairs.tree.find(self.histories)[0]
+
+
+class PathRows(NamedTuple):
+    """Samples as rows of a path matrix; see `SuffixTreeVectorizer`."""
+
+    X: Any  # CSR
+    target: np.ndarray
+    weight: np.ndarray | None
+
+    def select(self, rows: Any) -> Self:
+        """Some of the samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return type(self)(self.X[rows], self.target[rows], weight)
+
+    def count(
+        self, labels: Labels, depth: int | None
+    ) -> tuple[Pairs, np.ndarray, PathTree]:
+        """(pairs, counts, the tree of the columns)."""
+        tree, terminal, node_of_column = ContextTree.from_paths(self.X)
+        if depth is not None and tree.max_depth > depth:
+            raise ValueError(
+                f"max_depth={depth}, but the paths of X are up to {tree.max_depth} "
+                "symbols long: set max_depth on SuffixTreeVectorizer, and leave it "
+                "None here"
+            )
+        counted = Pairs.count(
+            tree, terminal, self.target, labels.n_classes, self.weight
+        )
+        return *counted, PathTree(tree, node_of_column)
+
+    def locate(self, counted: Counted) -> np.ndarray:
+        """The deepest node of each path in the trie of other rows."""
+        return PathReader(counted.paths).find(self.X)
+
+
+class Growth(NamedTuple):
+    """What a batch was added to, for fits that start where the last one ended."""
+
+    before: Counted
+    numbering: Numbering  # of its labels now
+    weight: float  # of the samples of the batch
+
+    def place(self, pairs: Pairs) -> np.ndarray:
+        """The number of each pair before among those now, -1 where it is gone."""
+        return _place_in(self.before.pairs, self.numbering, pairs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted:
+    r"""Counted text, windows or paths: what a model over contexts learns from.
+
+    .. math::
+        c(n, y) = \sum_{i \,:\, x_i \text{ ends in } n,\ y_i = y} \omega_i
+
+    for every context n that occurs and every class y that followed it, with
+    :math:`\omega_i` the weight of a sample. `LanguageModel.count` makes one of
+    sentences; estimators over contexts learn from it by ``fit_counted``. It never
+    changes: operations give another one.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        The contexts, and the classes that followed each.
+
+    count : ndarray of shape (n_pairs,)
+        c(n, y), of type float64 or int32.
+
+    labels : Labels
+        What the ids of classes and context symbols mean.
+
+    max_depth : int
+        Number of columns of the windows that the samples are or would be.
+
+    depth : int
+        Longer contexts were not counted; at most `max_depth`.
+
+    paths : PathTree, default=None
+        The nodes of the columns of a path matrix; None for text and windows.
+
+    held_out : HeldOut, default=None
+        Held-out samples beside `pairs`, for estimators that choose numbers on such.
+
+    whole : Counted, default=None
+        What the model is fitted to with these numbers, where the held-out samples
+        were a share of all samples; None: `pairs` and `count`.
+
+    positions : Positions, default=None
+        The samples themselves, where only unigrams were counted: for an estimator that
+        counts the contexts that it needs.
+
+    closed : bool, default=False
+        Whether no other classes may come with another batch.
+
+    batches : tuple of Counted, default=()
+        The last batches, where the counts are those of a window of batches.
+
+    growth : Growth, default=None
+        What the last batch was added to.
+
+    See Also
+    --------
+    sklstruct.language_model.LanguageModel.count : Counts sentences.
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.smoothing import KneserNeyLM, WittenBellLM
+    >>> counted = LanguageModel(max_depth=2).count(["a b a", "a b b"])
+    >>> counted
+    <Counted: 8 samples, 12 (context, class) pairs, contexts of up to 2 of 5 symbols>
+    >>> for estimator in (WittenBellLM(), KneserNeyLM(discount=0.5)):
+    ...     model = LanguageModel(estimator, max_depth=2).fit(counted)
+    ...     print(round(model.perplexity(["a b a b"]), 2))
+    2.62
+    2.71
+    """
+
+    pairs: Pairs
+    count: np.ndarray
+    labels: Labels
+    max_depth: int
+    depth: int
+    paths: PathTree | None = None
+    held_out: HeldOut | None = None
+    whole: Counted | None = None
+    positions: Positions | None = None
+    closed: bool = False
+    batches: tuple[Counted, ...] = ()
+    growth: Growth | None = None
+
+    # ----------------------------------------------------------------- makers
+
+    @classmethod
+    def of_tokens(
+        cls,
+        tokens: np.ndarray,
+        labels: Labels,
+        max_depth: int,
+        *,
+        depth: int | None = None,
+        skip: int = -1,
+        sample_weight: np.ndarray | None = None,
+        share: float | None = None,
+        validation: np.ndarray | None = None,
+        keep_positions: bool = False,
+    ) -> Self:
+        """Every position of a running text.
+
+        Parameters
+        ----------
+        tokens : int32 ndarray of shape (n_tokens,)
+            Tokens of `labels`, -1 before each sentence. The class of a symbol has its
+            id.
+
+        labels : Labels
+            What the ids mean.
+
+        max_depth : int
+            Columns that the windows of the text would have.
+
+        depth : int, default=None
+            Longest context that is counted. None: `max_depth`.
+
+        skip : int, default=-1
+            A token that is never predicted.
+
+        sample_weight : float64 ndarray of shape (n_tokens,), default=None
+            Positive weight of each predicted position.
+
+        share : float, default=None
+            Share of the positions, the last ones, that is held out.
+
+        validation : int32 ndarray, default=None
+            A text that is held out instead, laid out as `tokens`.
+
+        keep_positions : bool, default=False
+            Whether to count unigrams only and to keep the positions.
+
+        Returns
+        -------
+        counted : Counted
+        """
+        depth = max_depth if depth is None else min(depth, max_depth)
+
+        def positions(tokens, weight=None):
+            return Positions.of_tokens(tokens, depth, skip, weight)
+
+        if keep_positions:
+            samples = positions(tokens, sample_weight)
+            return cls._unigrams(samples, labels, max_depth, depth)
+        if share is not None:
+            samples = positions(tokens, sample_weight)
+            return cls._of(samples, labels, max_depth, depth, share, None)
+        counted = count_tokens(
+            tokens, depth, labels.n_symbols, labels.n_classes,
+            skip=skip, weight=sample_weight,
+        )  # fmt: skip
+        counted = cls(*counted, labels, max_depth, depth)
+        if validation is not None:
+            counted = counted._with_held_out(positions(validation))
+        return counted
+
+    @classmethod
+    def of_windows(
+        cls,
+        windows: np.ndarray,
+        target: np.ndarray,
+        labels: Labels,
+        *,
+        depth: int | None = None,
+        sample_weight: np.ndarray | None = None,
+        share: float | None = None,
+        validation: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None,
+        keep_positions: bool = False,
+        closed: bool = False,
+    ) -> Self:
+        """Windows of context symbols and what followed them.
+
+        Parameters
+        ----------
+        windows : int32 ndarray of shape (n_samples, n_columns)
+            Symbol ids of `labels`, the last column the most recent; -1 ends a
+            history.
+
+        target : int32 ndarray of shape (n_samples,)
+            Class ids of `labels`.
+
+        labels : Labels
+            What the ids mean.
+
+        depth : int, default=None
+            Longest context that is counted. None: the number of columns.
+
+        sample_weight : float64 ndarray of shape (n_samples,), default=None
+            Non-negative weights; 0 is as if absent.
+
+        share : float, default=None
+            Share of the samples, the last ones, that is held out.
+
+        validation : tuple of ndarrays, default=None
+            Windows, targets and positive weights (None: 1) that are held out instead.
+
+        keep_positions : bool, default=False
+            Whether to count unigrams only and to keep the samples.
+
+        closed : bool, default=False
+            Whether no other classes may come with another batch.
+
+        Returns
+        -------
+        counted : Counted
+        """
+        max_depth = windows.shape[1]
+        depth = max_depth if depth is None else min(depth, max_depth)
+
+        def positions(windows, target, weight):
+            return Positions(Histories.from_windows(windows, depth), target, weight)
+
+        samples = positions(windows, target, sample_weight)
+        if sample_weight is not None and not (sample_weight > 0).all():
+            samples = samples.select(sample_weight > 0)
+        if keep_positions:
+            counted = cls._unigrams(samples, labels, max_depth, depth)
+            return replace(counted, closed=closed)
+        if validation is not None:
+            validation = positions(*validation)
+        counted = cls._of(samples, labels, max_depth, depth, share, validation)
+        return replace(counted, closed=closed)
+
+    @classmethod
+    def of_paths(
+        cls,
+        X: Any,
+        target: np.ndarray,
+        labels: Labels,
+        *,
+        depth: int | None = None,
+        sample_weight: np.ndarray | None = None,
+        share: float | None = None,
+        validation: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
+    ) -> Self:
+        """A path matrix and what followed each context.
+
+        Parameters
+        ----------
+        X : CSR matrix of shape (n_samples, n_columns)
+            Paths; see `SuffixTreeVectorizer`.
+
+        target : int32 ndarray of shape (n_samples,)
+            Class ids of `labels`.
+
+        labels : Labels
+            What the class ids mean; the symbols of the contexts are not known.
+
+        depth : int, default=None
+            Longest context that there may be. None: any.
+
+        sample_weight : float64 ndarray of shape (n_samples,), default=None
+            Non-negative weights; 0 is as if absent.
+
+        share : float, default=None
+            Share of the samples, the last ones, that is held out.
+
+        validation : tuple, default=None
+            Path matrix, targets and positive weights (None: 1) that are held out
+            instead.
+
+        Returns
+        -------
+        counted : Counted
+        """
+        samples = PathRows(X, target, sample_weight)
+        if sample_weight is not None and not (sample_weight > 0).all():
+            samples = samples.select(sample_weight > 0)
+        if validation is not None:
+            validation = PathRows(*validation)
+        return cls._of(samples, labels, X.shape[1], depth, share, validation)
+
+    @classmethod
+    def _of(cls, samples, labels, max_depth, depth, share, validation):
+        def count(samples):
+            pairs, numbers, paths = samples.count(labels, depth)
+            longest = pairs.tree.max_depth if depth is None else depth
+            return cls(pairs, numbers, labels, max_depth, longest, paths)
+
+        if share is None:
+            counted = count(samples)
+            return counted if validation is None else counted._with_held_out(validation)
+        n_held = last_share(samples.target.size, share)
+        first, last = (
+            samples.select(slice(-n_held)),
+            samples.select(slice(-n_held, None)),
+        )
+        return replace(count(first)._with_held_out(last), whole=count(samples))
+
+    @classmethod
+    def _unigrams(cls, samples, labels, max_depth, depth):
+        root = ContextTree.of_arrays(
+            *np.full((2, 1), -1, dtype=np.int32), np.array([0, 1]), labels.n_symbols
+        )
+        node = np.zeros(samples.target.size, dtype=np.int32)
+        counted = Pairs.count(
+            root, node, samples.target, labels.n_classes, samples.weight
+        )
+        return cls(*counted, labels, max_depth, depth, positions=samples)
+
+    def _with_held_out(self, samples):
+        if not samples.target.size:
+            raise ValueError("X_val holds no sample of positive weight")
+        pairs, source = expand_pairs(self.pairs)
+        count = self.count if pairs is self.pairs else self.count[source]
+        node = samples.locate(self)
+        held_out = HeldOut.of_samples(pairs, node, samples.target, samples.weight)
+        return replace(self, pairs=pairs, count=count, held_out=held_out)
+
+    # ------------------------------------------------------------- operations
+
+    @classmethod
+    def merge(cls, parts: Sequence[Counted], labels: Labels | None = None) -> Self:
+        """The counts of several parts of a text, of batches or of shards.
+
+        Parameters
+        ----------
+        parts : sequence of Counted
+            Of text or windows, counted to one depth, without held-out samples.
+
+        labels : Labels, default=None
+            Those of the result, which hold the labels of all parts in their order.
+            None: the labels of all parts.
+
+        Returns
+        -------
+        counted : Counted
+            Exactly what counting the parts together gives, where the sums of weights
+            are exact, as those of whole numbers are.
+
+        Raises
+        ------
+        ValueError
+            If the parts are of different depths, or one of them cannot be merged: a
+            path matrix, whose columns belong to one tree, or with held-out samples.
+        TypeError
+            If the labels of the parts are of kinds that do not compare.
+        """
+        if not parts:
+            raise ValueError("parts is empty: there is nothing to merge")
+        first = parts[0]
+        for part in parts:
+            part._check_mergeable(first)
+        if labels is None:
+            labels = _labels_of_all([part.labels for part in parts])
+        moved = [_renumbered(p.pairs, p.count, p.numbering(labels)) for p in parts]
+        if len(moved) == 1:
+            pairs, count = moved[0]
+        else:
+            tree, index = ContextTree.merge([pairs.tree for pairs, _ in moved])
+            pairs, count = Pairs.merge(
+                tree, [(*part, of_part) for part, of_part in zip(moved, index)]
+            )
+        return cls(
+            pairs, count, labels, first.max_depth, first.depth, closed=first.closed
+        )
+
+    def _check_mergeable(self, first):
+        if self.paths is not None:
+            raise ValueError(
+                "parts: the columns of a path matrix belong to one tree; count dense "
+                "context windows to merge them"
+            )
+        if self.held_out is not None or self.positions is not None:
+            raise ValueError(
+                "parts: counts with held-out samples or positions cannot be merged; "
+                "count without them"
+            )
+        if (self.max_depth, self.depth) != (first.max_depth, first.depth):
+            raise ValueError(
+                f"parts were counted to the depths {first.depth} and {self.depth} of "
+                f"windows of {first.max_depth} and {self.max_depth}; count them alike"
+            )
+
+    def decayed(self, factor: float) -> Self:
+        """All counts times a factor.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0 and at most 1.
+
+        Returns
+        -------
+        counted : Counted
+            Without pairs of less than 1e-9 samples; all classes stay.
+        """
+        check_forgetting(factor, None)
+        count = self.count * float(factor)
+        keep = count >= SMALLEST
+        counted = replace(self, count=count, batches=(), growth=None)
+        if keep[self.pairs.n_classes :].all():
+            return counted
+        return counted.select(keep)
+
+    def select(self, keep: np.ndarray) -> Self:
+        """Some of the pairs.
+
+        Parameters
+        ----------
+        keep : bool ndarray of shape (n_pairs,)
+            Pairs to keep; those of the root stay in any case.
+
+        Returns
+        -------
+        counted : Counted
+            Without what the samples are otherwise known by: path matrix, held-out
+            samples, batches.
+        """
+        pairs, kept = self.pairs.select(keep)
+        return type(self)(
+            pairs, self.count[kept], self.labels, self.max_depth, self.depth,
+            closed=self.closed,
+        )  # fmt: skip
+
+    def cut(self, depth: int | None) -> Counted:
+        """The counts of contexts of up to `depth` symbols; None: of all.
+
+        Raises
+        ------
+        ValueError
+            If contexts were merged into paths of several symbols.
+        """
+        if depth is None or depth >= self.depth:
+            return self
+        if self.positions is not None:
+            flat, offset, length = self.positions.histories
+            histories = Histories(flat, offset, np.minimum(length, depth))
+            positions = self.positions._replace(histories=histories)
+            return replace(self, depth=depth, positions=positions)
+        tree = self.pairs.tree
+        if tree.max_depth <= depth:
+            return replace(self, depth=depth)
+        if self.paths is not None:
+            raise ValueError(
+                f"max_depth={depth}, but the paths of X are up to {tree.max_depth} "
+                "symbols long: set max_depth on SuffixTreeVectorizer, and leave it "
+                "None here"
+            )
+        keep = np.arange(self.pairs.n_pairs) < self.pairs.level(depth).stop
+        cut = replace(self.select(keep), depth=depth)
+        if self.held_out is not None:
+            node, target, weight = self.held_out.samples()
+            parent, last = tree.parent, tree.level(depth).stop
+            while (node >= last).any():
+                node = np.where(node >= last, parent[node], node)
+            held_out = HeldOut.of_samples(cut.pairs, node, target, weight)
+            whole = None if self.whole is None else self.whole.cut(depth)
+            cut = replace(cut, held_out=held_out, whole=whole)
+        return cut
+
+    def added_to(
+        self,
+        before: Counted | None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
+    ) -> Counted:
+        """The counts of a batch and of those before it.
+
+        Parameters
+        ----------
+        before : Counted or None
+            Of the batches before; None before the first.
+
+        decay : float, default=None
+            Factor of the counts before.
+
+        window : int, default=None
+            The number of batches, this included, of which the counts are.
+
+        Returns
+        -------
+        counted : Counted
+            With the batches of the window, and with `before` as what it grew from.
+        """
+        if before is None:
+            batches = () if window is None else (self.compact(),)
+            return replace(self, batches=batches)
+        if window is None:
+            batches: tuple[Counted, ...] = ()
+            kept = before if decay is None else before.decayed(decay)
+            counted = Counted.merge([kept, self])
+        elif not before.batches:
+            raise ValueError(
+                "window must be given from the first batch on: batches before it were "
+                "not kept apart"
+            )
+        else:
+            kept = before.batches[max(0, len(before.batches) - window + 1) :]
+            batches = (*kept, self.compact())
+            counted = Counted.merge(batches)
+        weight = float(self.count[: self.labels.n_classes].sum())
+        ids = before.numbering(counted.labels)
+        growth = Growth(replace(before, growth=None, batches=()), ids, weight)
+        return replace(counted, batches=batches, growth=growth)
+
+    def compact(self) -> Self:
+        """With counts of four bytes, where that is exact, and without `growth`."""
+        count = self.count
+        if count.dtype != np.int32 and count.max(initial=0.0) <= INT32_MAX:
+            small = count.astype(np.int32)
+            count = small if np.array_equal(small, count) else count
+        return replace(self, count=count, growth=None)
+
+    def complete(self) -> Counted:
+        """With the contexts of the positions counted."""
+        if self.positions is None:
+            return self
+        pairs, count, _ = self.positions.count(self.labels, self.depth)
+        return replace(self, pairs=pairs, count=count, positions=None)
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest context of a sample."""
+        if self.positions is not None:
+            return int(self.positions.histories.length.max(initial=0))
+        return self.pairs.tree.max_depth
+
+    def freeze(self) -> Self:
+        """The same; its arrays cannot be written from now on."""
+        tree = self.pairs.tree
+        arrays = [self.pairs.ptr, self.pairs.target, self.pairs.parent, self.count]
+        for array in (*arrays, tree.parent, tree.symbol, tree.level_ptr):
+            array.flags.writeable = False
+        if self.whole is not None:
+            self.whole.freeze()
+        return self
+
+    # ---------------------------------------------------------------- reading
+
+    @cached_property
+    def digest(self) -> str:
+        """A text that tells counts apart: equal for equal content, and else another."""
+        tree = self.pairs.tree
+        found = blake2b(digest_size=32)
+        labels = self.labels
+        marks = labels.start, labels.end, labels.unknown
+        found.update(repr((self.max_depth, self.depth, self.closed, marks)).encode())
+        for array in (labels.classes, labels.symbols):
+            values = None if array is None else [(type(v), v) for v in array.tolist()]
+            found.update(repr(values).encode())
+        span = tree.span
+        arrays = [tree.parent, tree.symbol, tree.level_ptr, self.pairs.ptr]
+        arrays += [self.pairs.target, np.asarray(self.count, dtype=np.float64)]
+        paths = None if self.paths is None else self.paths.node_of_column
+        held_out = [None] if self.held_out is None else self.held_out.samples()
+        found.update(digest(*arrays, span, paths, *held_out, size=32).encode())
+        if self.positions is not None:
+            (flat, offset, length), target, weight = self.positions
+            found.update(digest(flat, offset, length, target, weight).encode())
+        for other in (self.whole, *self.batches):
+            found.update(str(None if other is None else other.digest).encode())
+        return found.hexdigest()
+
+    def reader(self, padding: Any) -> PathReader | WindowReader:
+        """What finds the nodes of the rows of X for a model that was fitted to it."""
+        if self.paths is not None:
+            return PathReader(self.paths)
+        return WindowReader(padding, self.labels.symbols)
+
+    def numbering(self, labels: Labels) -> Numbering:
+        """The ids of the classes and symbols in other labels, and their numbers.
+
+        -1 for what is not among them.
+
+        Raises
+        ------
+        TypeError
+            If the other labels are not in the order of these.
+        """
+        ids = []
+        for old, new in (
+            (self.labels.classes, labels.classes),
+            (self.labels.symbols, labels.symbols),
+        ):
+            found = encode(old, new)
+            there = found[found >= 0]
+            if (there[1:] <= there[:-1]).any():
+                raise TypeError(
+                    "X: the symbols of the batches are of kinds that do not compare, "
+                    "so their order is not kept; give vocabulary to partial_fit"
+                )
+            ids += [found, new.size]
+        return tuple(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of pairs and counts."""
+        tree, pairs = self.pairs.tree, self.pairs
+        arrays = [pairs.ptr, pairs.target, self.count, tree.parent, tree.symbol]
+        if pairs.has_parents:
+            arrays.append(pairs.parent)
+        return sum(array.nbytes for array in arrays)
+
+    def __repr__(self):
+        weight = float(self.count[: self.pairs.n_classes].sum())
+        tree = self.pairs.tree
+        return (
+            f"<Counted: {weight:g} samples, {self.pairs.n_pairs} (context, class) "
+            f"pairs, contexts of up to {tree.max_depth} of {tree.n_symbols} symbols>"
+        )
+
+
+def last_share(n_samples: int, share: float) -> int:
+    """How many of some samples, the last ones, are held out.
+
+    Raises
+    ------
+    ValueError
+        If that leaves none to learn from.
+    """
+    n_held = int(np.ceil(share * n_samples))
+    if n_held >= n_samples:
+        raise ValueError(
+            f"validation_fraction={share!r} of {n_samples} samples leaves none to "
+            "learn from: give X_val and y_val, or more samples"
+        )
+    return n_held
+
+
+def check_forgetting(decay: Any, window: Any) -> None:
+    """Errors about the arguments of `partial_fit`."""
+    if decay is not None and window is not None:
+        raise ValueError("decay and window both forget: give one of them")
+    if decay is not None and not (isinstance(decay, Real) and 0.0 < decay <= 1.0):
+        raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
+    if window is not None:
+        check_count("window", window, 1)
+
+
+def _renumbered(pairs, count, ids):
+    """(pairs, counts) under other ids."""
+    class_ids, n_classes, symbol_ids, n_symbols = ids
+    same = class_ids.size == n_classes and symbol_ids.size == n_symbols
+    if same and class_ids.min(initial=0) >= 0 and symbol_ids.min(initial=0) >= 0:
+        # Ids that rise and are all there are the ids themselves.
+        return pairs, np.asarray(count, dtype=np.float64)
+    pairs, place = pairs.renumber(*ids)
+    out = np.zeros(pairs.n_pairs)
+    there = place >= 0
+    out[place[there]] = count[there]
+    return pairs, out
+
+
+def _place_in(old, ids, new):
+    """The number of each old pair among new ones in another numbering.
+
+    -1 where it is not among them, as where one of its ids is gone.
+    """
+    class_ids, _, symbol_ids, _ = ids
+    tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
+    for k in range(1, tree.n_levels):
+        here = tree.level(k)
+        stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
+    moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
+    moved, place = moved.renumber(*ids)
+    tree, (of_moved, of_new) = ContextTree.merge([moved.tree, new.tree])
+    node = np.full(tree.n_nodes, -1, dtype=np.int32)
+    node[of_new] = np.arange(of_new.size, dtype=np.int32)
+    node = node[of_moved[moved.nodes()]]
+    there = np.flatnonzero(node >= 0)
+    at = np.full(moved.n_pairs, -1, dtype=np.int32)
+    at[there] = new.find(node[there], moved.target[there])
+    stays = place >= 0  # the root has the classes that are gone, too
+    out = np.full(old.n_pairs, -1, dtype=np.int32)
+    out[kept[stays]] = at[place[stays]]
+    return out
+
+
+def _labels_of_all(parts):
+    """The labels of several parts: sorted, and the marks last."""
+    first, *others = parts
+    if all(other == first for other in others):
+        return first
+    marks = {"start": first.start, "end": first.end, "unknown": first.unknown}
+    for other in others:
+        if marks != {name: getattr(other, name) for name in marks}:
+            raise ValueError(
+                "parts were counted with other marks (start, end, unknown); count them "
+                "alike"
+            )
+    # As a LanguageModel has them.
+    last = [m for m in (first.unknown, first.end, first.start) if m is not None]
+    classes = _union("y", [part.classes for part in parts], last)
+    symbols = _union("X", [part.symbols for part in parts], last)
+    return Labels(classes, symbols, **marks)
+
+
+def _union(name: str, parts: Iterable[np.ndarray], last: list) -> np.ndarray:
+    """The labels of all, sorted; the marks that are among them last."""
+    parts = list(parts)
+    if all(np.array_equal(part, parts[0]) for part in parts):
+        return parts[0]
+    if last:
+        known = dict.fromkeys(value for part in parts for value in part.tolist())
+        words = sort_symbols(word for word in known if word not in last)
+        return object_array(words + [mark for mark in last if mark in known])
+    kinds = {"S" if a.dtype.kind in "OSU" else "n" for a in parts if a.size}
+    if len(kinds) > 1:
+        # numpy would turn the numbers into strings.
+        raise TypeError(
+            f"{name} holds strings in one batch and numbers in another; use one kind"
+        )
+    return learn_symbols(np.concatenate(parts), name=name)

@@ -1,0 +1,51 @@
+"""HeldOut: held-out samples beside the pairs of a model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ..context_tree import Pairs
+from ._model import BackoffModel
+
+
+class HeldOut(NamedTuple):
+    """Held-out samples as slots over the tree of a model.
+
+    Each ends at the deepest context that the model knows. Below the slots it has
+    parent slots up to the root, so a sweep over the pairs gives the probabilities of
+    all samples, and one back the gradient.
+    """
+
+    pairs: Pairs
+    weight: np.ndarray  # (n_pairs,) of the samples that end at each pair
+    slot: np.ndarray  # (n_pairs,) int32, the model's pair, -1 where it has none
+
+    @classmethod
+    def of_samples(
+        cls,
+        model: Pairs,
+        node: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray | None = None,
+    ) -> Self:
+        """Samples of a class after a context, given by its deepest known node."""
+        pairs, count = Pairs.count(model.tree, node, target, model.n_classes, weight)
+        slot = model.find(pairs.nodes(), pairs.target)
+        return cls(pairs, pairs.terminal_counts(count), slot)
+
+    def share(self, count: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """c(n, y) / c(n) of each pair, 0 where the model has no such pair."""
+        known = np.where(self.slot >= 0, count[np.maximum(self.slot, 0)], 0.0)
+        return known / total[self.pairs.nodes()]
+
+    def samples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(node, class, weight) of the samples, equal ones as one."""
+        ends = np.flatnonzero(self.weight)
+        return self.pairs.nodes()[ends], self.pairs.target[ends], self.weight[ends]
+
+    def log_loss(self, model: BackoffModel) -> float:
+        """Mean log-loss of the samples, in nats; the model is over the same tree."""
+        node, target, weight = self.samples()
+        return float(-(weight @ model.target(node, target)) / weight.sum())
