@@ -202,6 +202,8 @@ class ClassifierModel(Distribution):
         return log_prob
 
     def rows(self, at: Any) -> NDArray:
+        if count_rows(at) == 0:  # which scikit-learn's classifiers refuse
+            return np.empty((0, self.n_classes))
         if hasattr(self.estimator, "predict_log_proba"):
             rows = self.estimator.predict_log_proba(at)
         else:

@@ -694,7 +694,7 @@ class BackoffModel(Distribution):
 
     # ------------------------------------------------------------------ cursor
 
-    def start(self, n: int = 1) -> np.ndarray:
+    def begin(self, n: int = 1) -> np.ndarray:
         """States at the beginning of n sequences.
 
         A state is what is left of a history: the node of its longest known context.
@@ -749,7 +749,7 @@ class BackoffModel(Distribution):
         Parameters
         ----------
         states : array-like of shape (n,)
-            From :meth:`start` or an earlier step.
+            From :meth:`begin` or an earlier step.
 
         y : array-like of shape (n,)
             Class ids (``labels.encode_targets`` makes them); -1 is an unknown class.
@@ -784,7 +784,7 @@ class BackoffModel(Distribution):
         Parameters
         ----------
         states : array-like of shape (n,)
-            From :meth:`start` or an earlier step.
+            From :meth:`begin` or an earlier step.
 
         symbols : array-like of shape (n,)
             Symbol ids; -1 leads to the root.

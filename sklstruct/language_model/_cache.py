@@ -5,10 +5,10 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
@@ -27,6 +27,7 @@ from .._compat import (
 )
 from .._likelihood import weighted_sum
 from .._parallel import single_blas_thread
+from ..backoff import Distribution
 from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef
 from ..symbols._sentences import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
@@ -42,6 +43,36 @@ _HALF_LIFE = [
     Options(numbers.Real, {np.inf}),
     "array-like",
 ]
+
+
+class CacheCursor(NamedTuple):
+    """What is left of a text: of its last sentence, and in the cache."""
+
+    state: np.ndarray  # of the base, see `LanguageModel.begin`
+    cache: CacheState  # has read all words
+    begins: bool  # whether a sentence begins with the next word
+
+
+class CacheModel(Distribution):
+    """The distribution of a `CacheLM`; contexts are arrays of `CacheCursor`.
+
+    Parameters
+    ----------
+    model : CacheLM
+        Fitted.
+    """
+
+    def __init__(self, model: CacheLM) -> None:
+        self.model = model
+        self.n_classes = model.vocabulary_.size
+
+    def rows(self, at: NDArray) -> NDArray:
+        """As `Distribution.rows`."""
+        out = np.empty((len(at), self.n_classes))
+        for row, cursor in zip(out, at):
+            row[:] = self.model._row(cursor)
+        with np.errstate(divide="ignore"):
+            return np.log(out, out=out)
 
 
 class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
@@ -642,6 +673,86 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             raise ValueError("X holds no token to score")
         return float(np.exp(-log_prob[known].mean()))
 
+    # --------------------------------------------------------------- cursor
+
+    @property
+    def distribution_(self) -> CacheModel:
+        """P of the next word after a cursor, in ids."""
+        check_is_fitted(self)
+        return CacheModel(self)
+
+    def begin(self, state: CacheState | None = None) -> CacheCursor:
+        """The cursor at the beginning of a sentence.
+
+        Parameters
+        ----------
+        state : CacheState, default=None
+            What was read before; it is not changed. None: nothing was.
+
+        Returns
+        -------
+        cursor : CacheCursor
+            Named tuple (state, cache, begins): the state of the base, the cache, and
+            whether a sentence begins. It can be stored, and advanced more than once.
+        """
+        check_is_fitted(self)
+        return CacheCursor(self.base_.begin(), self._check_state(state), True)
+
+    def advance(self, cursor: CacheCursor, word: Any) -> tuple[float, CacheCursor]:
+        """Read one word.
+
+        Parameters
+        ----------
+        cursor : CacheCursor
+            From `begin` or an earlier step; it is not changed.
+
+        word : symbol
+            The next word; the end mark is a word.
+
+        Returns
+        -------
+        log_prob : float
+            Natural log-probability of the word, as that of `score_stream`.
+
+        cursor : CacheCursor
+            After the end mark that of the next sentence. The cache is copied, which
+            costs its size.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`LanguageModel.advance` of the base.
+        """
+        log_prob, _ = self.base_.advance(cursor.state, word)
+        if not np.isnan(log_prob):
+            y = self.base_.predictor.encoder.labels.encode_targets([word])
+            log_prob = float(self.distribution_.target(_one(cursor), y)[0])
+        return log_prob, self._read(cursor._replace(cache=cursor.cache.copy()), word)
+
+    def _read(self, cursor, word):
+        """The cursor after a word, which is read into its cache."""
+        state = self.base_.advance(cursor.state, word)[1]
+        labels = self.base_.predictor.encoder.labels
+        y = labels.encode_targets([word]).astype(np.int32)
+        cursor.cache.read(y, np.array([cursor.begins]))
+        ended = labels.end is not None and word == labels.end
+        return CacheCursor(state, cursor.cache, ended)
+
+    def rows(self, cursor: CacheCursor) -> np.ndarray:
+        """Natural log-probabilities of all words after a cursor.
+
+        Parameters
+        ----------
+        cursor : CacheCursor
+            From `begin` or `advance`.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_classes,)
+            In the order of ``vocabulary_``.
+        """
+        return self.distribution_.rows(_one(cursor))[0]
+
     # ----------------------------------------------------------- generation
 
     def next_proba(
@@ -663,22 +774,25 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         proba : ndarray of shape (n_classes,)
             In the order of ``vocabulary_``; sums to 1.
         """
+        return np.exp(self.rows(self._after(context, state)))
+
+    def _after(self, context, state):
+        """The cursor after the first words of a sentence."""
         check_is_fitted(self)
-        state = self._check_state(state)
-        history = self.base_.predictor.encoder.encode_history(context)
-        start = self.base_.predictor.encoder.labels.start is not None
+        cache = self._check_state(state)
+        predictor = self.base_.predictor
+        history = predictor.encoder.encode_history(context)
+        start = predictor.encoder.labels.start is not None
         words = self._classes_of_tokens(history[1:] if start else history)
         if words.size:
-            state = state.copy()
-            state.read(words, _first_of(words.size))
-        return self._row(history, state, begins=not words.size)
+            cache = cache.copy()
+            cache.read(words, _first_of(words.size))
+        return CacheCursor(predictor.read(history[None])[0], cache, not words.size)
 
-    def _row(self, history, state, begins):
-        """P of every word after a history whose words the state has read."""
-        predictor = self.base_.predictor
-        at = predictor.locate(predictor.read(history[None]))
-        log_base = predictor.distribution.rows(at)[0]
-        counts, class_counts, facts, add_ngrams = state.rows(begins)
+    def _row(self, cursor):
+        """P of every word after a cursor."""
+        log_base = self.base_.rows(cursor.state)
+        counts, class_counts, facts, add_ngrams = cursor.cache.rows(cursor.begins)
         weight = np.exp(self._log_weights(facts))[0]
         row = weight[0] * np.exp(log_base)
         part = 1
@@ -743,30 +857,22 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         check_count("n_sentences", n_sentences, 0)
         check_count("max_length", max_length, 0)
         rng = check_random_state(random_state)
-        state = self._check_state(state).copy()
-        encoder = self.base_.predictor.encoder
-        labels = encoder.labels
+        labels = self.base_.predictor.encoder.labels
+        skip = -1 if allow_unknown else labels.unknown_id
+        cursor = self.begin(self._check_state(state).copy())
         text = []
         for _ in range(n_sentences):
-            history = encoder.encode_history(())
             sentence: list = []
-            for k in range(max_length):
-                row = self._row(history, state, begins=k == 0)
-                if not allow_unknown and labels.unknown_id >= 0:
-                    row[labels.unknown_id] = 0.0
-                total = np.cumsum(row)
-                if not total[-1] > 0:
-                    raise ValueError(
-                        "allow_unknown=False, but nothing but the unknown word has a "
-                        "probability; allow it"
-                    )
-                drawn = int((total <= rng.random_sample() * total[-1]).sum())
-                drawn = min(drawn, row.size - 1)
-                state.read(np.array([drawn], dtype=np.int32), np.array([k == 0]))
+            for _ in range(max_length):
+                uniform = rng.random_sample(1)
+                drawn = self.distribution_.draw(_one(cursor), uniform, skip)[0]
+                word = self.vocabulary_[drawn]
+                cursor = self._read(cursor, word)
                 if drawn == labels.end_id:
                     break
-                sentence.append(self.vocabulary_[drawn])
-                history = np.append(history, labels.token_of_class[drawn])
+                sentence.append(word)
+            else:
+                cursor = self.begin(cursor.cache)
             text.append(sentence)
         return text
 
@@ -792,9 +898,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             Most probable first.
         """
         k = check_count("k", k, 1)
-        proba = self.next_proba(context, state=state)
-        best = np.argsort(-proba, kind="stable")[:k]
-        return list(zip(self.vocabulary_[best].tolist(), proba[best].tolist()))
+        cursor = self._after(context, state)
+        k = min(k, self.vocabulary_.size)
+        best, log_prob = self.distribution_.best(_one(cursor), k)
+        words = self.vocabulary_[best[0]].tolist()
+        return list(zip(words, np.exp(log_prob[0]).tolist()))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -802,6 +910,13 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
+
+
+def _one(cursor):
+    """An array of one cursor."""
+    out = np.empty(1, dtype=object)
+    out[0] = cursor
+    return out
 
 
 def _melted(estimator):

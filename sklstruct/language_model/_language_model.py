@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint
-from .._checks import check_count, check_length, check_rows, physical_memory
+from .._checks import check_count, check_rows, physical_memory
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -1094,7 +1094,7 @@ class LanguageModel(
 
     # --------------------------------------------------------------- cursor
 
-    def start(self, n: int | None = None) -> NDArray:
+    def begin(self, n: int | None = None) -> NDArray:
         """The state at the beginning of a sentence.
 
         A state is what is left of a history. States can be stored, and advanced in
@@ -1116,7 +1116,7 @@ class LanguageModel(
         >>> from sklstruct.language_model import LanguageModel
         >>> from sklstruct.smoothing import AdditiveLM
         >>> model = LanguageModel(AdditiveLM(), max_depth=2).fit(["a b", "a c"])
-        >>> state, total = model.start(), 0.0
+        >>> state, total = model.begin(), 0.0
         >>> for word in ["a", "b", "</s>"]:
         ...     log_prob, state = model.advance(state, word)
         ...     total += log_prob
@@ -1124,7 +1124,7 @@ class LanguageModel(
         True
         """
         check_is_fitted(self)
-        states = self.predictor.start(1 if n is None else check_count("n", n, 0))
+        states = self.predictor.begin(1 if n is None else check_count("n", n, 0))
         return states[0] if n is None else states
 
     def advance(self, state: NDArray, word: Any) -> tuple[Any, NDArray]:
@@ -1133,7 +1133,7 @@ class LanguageModel(
         Parameters
         ----------
         state : int32 scalar or ndarray
-            From `start` or an earlier step; any rows of many states are states.
+            From `begin` or an earlier step; any rows of many states are states.
 
         word : symbol, or sequence of symbols where there are many states
             The next word; the end mark is a word.
@@ -1157,7 +1157,10 @@ class LanguageModel(
         predictor = self.predictor
         states, single = self._states(state)
         words = [word] if single else list(word)
-        check_length("word", words, len(states), "one per state")
+        if len(words) != len(states):
+            raise ValueError(
+                f"word must have {len(states)} entries, one per state, got {len(words)}"
+            )
         token = self._tokens(words)
         known = np.flatnonzero(token != predictor.encoder.lost)
         log_prob = np.full(len(words), np.nan)
@@ -1165,7 +1168,7 @@ class LanguageModel(
             predictor.locate(states[known]), self._labels.class_of_token[token[known]]
         )
         states = predictor.follow(states, token)
-        states[token == predictor.encoder.end] = predictor.start(1)
+        states[token == predictor.encoder.end] = predictor.begin(1)
         return (float(log_prob[0]), states[0]) if single else (log_prob, states)
 
     def rows(self, state: NDArray) -> NDArray:
@@ -1174,7 +1177,7 @@ class LanguageModel(
         Parameters
         ----------
         state : int32 scalar or ndarray
-            From `start` or `advance`.
+            From `begin` or `advance`.
 
         Returns
         -------
@@ -1189,13 +1192,13 @@ class LanguageModel(
 
     def _states(self, state):
         """(states as an array with a row for each, whether it was a single one)."""
-        shape = self.predictor.start(0).shape
+        shape = self.predictor.begin(0).shape
         states = np.asarray(state)
         single = states.ndim == len(shape) - 1
         states = states[None] if single else states
         if states.dtype.kind not in "iu" or states.shape[1:] != shape[1:]:
             raise ValueError(
-                f"state must be a state of this model, from start or advance, got "
+                f"state must be a state of this model, from begin or advance, got "
                 f"{state!r}"
             )
         return states, single
@@ -1208,7 +1211,7 @@ class LanguageModel(
         if labels.start is not None and labels.start in words:
             raise ValueError(
                 f"word: the start mark {labels.start!r} is never predicted; begin a "
-                "sentence with start"
+                "sentence with begin()"
             )
         if self.out_of_vocabulary == "error" and (token == encoder.lost).any():
             word = words[int(np.argmax(token == encoder.lost))]

@@ -64,7 +64,7 @@ class TextPredictor:
 
     # ----------------------------------------------------------------- cursor
 
-    def start(self, n: int = 1) -> NDArray:
+    def begin(self, n: int = 1) -> NDArray:
         """States of n sentences that begin."""
         states = np.full((n, self.max_depth), -1, dtype=np.int32)
         if self.encoder.start >= 0:
@@ -162,11 +162,11 @@ class TreePredictor(TextPredictor):
 
     # States are nodes, or windows where a node does not tell its continuations.
 
-    def start(self, n: int = 1) -> NDArray:
+    def begin(self, n: int = 1) -> NDArray:
         """States of n sentences that begin."""
         if self.distribution.has_states:
-            return self.distribution.start(n)
-        return super().start(n)
+            return self.distribution.begin(n)
+        return super().begin(n)
 
     def follow(self, states: NDArray, tokens: NDArray) -> NDArray:
         """States after one more token each."""

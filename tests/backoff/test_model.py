@@ -347,7 +347,7 @@ def test_cursor_is_locate_on_the_whole_history(seed):
     rng = np.random.RandomState(seed)
     n, length = 40, 12
     text = rng.choice(labels.classes, size=(n, length))
-    states = model.start(n)
+    states = model.begin(n)
     for k in range(length):
         y = labels.encode_targets(text[:, k])
         log_prob, states = model.advance(states, y)
@@ -363,10 +363,10 @@ def test_cursor_starts_after_the_start_mark():
     model = closed_model(1)
     labels = Labels([*"abc$x"], [*"abc", "^"], start="^")
     model = model.relabel(labels)
-    assert model.start(2).tolist() == [int(model.locate([[3]])[0])] * 2
-    assert model.follow(model.start(1), [3])[0] == model.locate([[3, 3]])[0]
+    assert model.begin(2).tolist() == [int(model.locate([[3]])[0])] * 2
+    assert model.follow(model.begin(1), [3])[0] == model.locate([[3, 3]])[0]
     with pytest.raises(ValueError, match="unknown"):
-        model.advance(model.start(1), [-1])
+        model.advance(model.begin(1), [-1])
 
 
 def test_cursor_refuses_trees_in_which_a_node_is_no_state():
@@ -374,7 +374,7 @@ def test_cursor_refuses_trees_in_which_a_node_is_no_state():
     contexts = {(), (1,), (0, 1)}
     model, _ = build(contexts, {((), 0): 0.0}, {(1,): 0.0, (0, 1): 0.0}, 1)
     with pytest.raises(ValueError, match="use locate on windows"):
-        model.start()
+        model.begin()
 
 
 def test_unknown_class_backs_off_to_the_root(toy):

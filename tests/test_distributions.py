@@ -1,0 +1,331 @@
+"""What every `Distribution` promises, for all of its subclasses.
+
+A subclass that is new needs an entry in MADE: a function that gives a model and what
+it looks up, at least 20 rows of it.
+"""
+
+import inspect
+import pkgutil
+from importlib import import_module
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import sklstruct
+from sklstruct.backoff import Distribution
+from sklstruct.backoff._classifier import ClassifierModel
+from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.loglinear import JointLogLinear, StructuredLogLinearLM
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.mixture._models import UniformModel
+from sklstruct.smoothing import AdditiveLM, KneserNeyLM
+from sklstruct.word_classes import ContextRefiner
+
+N_WORDS = 7
+GROUPS = np.array([0, 1, 1, 2, 0, 2, 2])
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.choice(N_WORDS, size=600, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.06, 0.04])
+    X = np.lib.stride_tricks.sliding_window_view(y, 3)[:-1]
+    return X, y[3:]
+
+
+def kneser_ney(**params):
+    return KneserNeyLM(discount=0.6, padding=-1, classes=np.arange(N_WORDS), **params)
+
+
+def refined():
+    path = "w(1) c2(1) w(2)"
+    model = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.85)
+    return make_pipeline(ContextRefiner(path, padding=-1), model)
+
+
+def joint():
+    paths = [("words", "passthrough"), ("refined", ContextRefiner("c2(1)", padding=-1))]
+    return JointLogLinear(paths, padding=-1)
+
+
+def of_classifier(estimator):
+    def make(X, y):
+        fitted = estimator().fit(X, y)
+        return fitted.distribution_, fitted.locate(X[:60])
+
+    return make
+
+
+def frozen(X, y):
+    models = [("a", FrozenEstimator(kneser_ney().fit(X, y)))]
+    mixture = MixtureLM(models, weights=[1.0]).fit(X, y)
+    return mixture.distribution_.models[0], mixture.locate(X[:60])[0]
+
+
+def of_rows(X, y):
+    # Class 6 is one that the classifier does not know.
+    known = y < 6
+    fitted = LogisticRegression(max_iter=500).fit(X[known], y[known])
+    return ClassifierModel(fitted, np.arange(N_WORDS)), X[:60]
+
+
+def cache(X, y):
+    words = np.array([f"w{i}" for i in range(N_WORDS)])
+    text = [words[y[i : i + 6]].tolist() for i in range(0, 120, 6)]
+    base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
+    model = CacheLM(FrozenEstimator(base), max_order=2, weights="em").fit(text)
+    at, cursor = np.empty(24, dtype=object), model.begin()
+    for i, word in enumerate(
+        [*text[0], "</s>", *text[1], "</s>", *text[2], "</s>"][:24]
+    ):
+        at[i] = cursor
+        cursor = model.advance(cursor, word)[1]
+    return model.distribution_, at[:20]
+
+
+MADE = {
+    "BackoffModel": of_classifier(kneser_ney),
+    "LocatedModel": frozen,
+    "JointTrees": of_classifier(joint),
+    "UniformModel": lambda X, y: (UniformModel(N_WORDS), X[:60]),
+    "MixtureModel": of_classifier(
+        lambda: MixtureLM(
+            [("kn", kneser_ney()), ("joint", joint())], weights="by_depth"
+        )
+    ),
+    "FactoredModel": of_classifier(lambda: FactoredLM(GROUPS, kneser_ney())),
+    "ClassifierModel": of_rows,
+    "CacheModel": cache,
+}
+
+
+def subclasses(kind):
+    for module in pkgutil.walk_packages(sklstruct.__path__, "sklstruct."):
+        import_module(module.name)
+    todo, found = [kind], set()
+    while todo:
+        for child in todo.pop().__subclasses__():
+            todo.append(child)
+            found.add(child)
+    return {
+        child
+        for child in found
+        if not inspect.isabstract(child) and child.__module__.startswith("sklstruct.")
+    }
+
+
+def test_every_distribution_is_tested():
+    names = {kind.__name__ for kind in subclasses(Distribution)}
+    assert names == set(MADE), "MADE in tests/test_distributions.py must have them all"
+
+
+@pytest.fixture(scope="module")
+def made(data):
+    models = {}
+
+    def make(name):
+        if name not in models:
+            models[name] = MADE[name](*data)
+        return models[name]
+
+    return make
+
+
+@pytest.fixture(params=MADE)
+def asked(request, made):
+    """(model, what it looks up, its rows), of the class that the entry names."""
+    model, at = made(request.param)
+    assert type(model).__name__ == request.param
+    return model, at, model.rows(at)
+
+
+def test_rows_sum_to_one(asked):
+    model, at, rows = asked
+    assert len(rows) >= 20 and rows.shape[1] == model.n_classes
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-9)
+
+
+def test_target_is_an_entry_of_the_row(asked):
+    model, at, rows = asked
+    for y in range(model.n_classes):
+        found = model.target(at, np.full(len(rows), y))
+        np.testing.assert_allclose(found, rows[:, y], rtol=1e-9, atol=1e-12)
+
+
+def test_best_is_the_sorted_row(asked):
+    model, at, rows = asked
+    for k in (1, 3, model.n_classes):
+        classes, log_prob = model.best(at, k)
+        assert classes.shape == log_prob.shape == (len(rows), k)
+        order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+        expected = np.take_along_axis(rows, order, axis=1)
+        np.testing.assert_allclose(log_prob, expected, rtol=1e-9, atol=1e-12)
+        # Another class where rounding alone tells the two apart.
+        other = np.take_along_axis(rows, classes.astype(np.int64), axis=1)
+        np.testing.assert_allclose(other, expected, rtol=1e-9, atol=1e-12)
+        assert (np.diff(np.sort(classes, axis=1), axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("skip", [-1, 2])
+def test_draws_have_the_frequencies_of_the_row(asked, skip):
+    model, at, rows = asked
+    n = 4_000
+    where = np.arange(3)
+    grid = (np.arange(n) + 0.5) / n
+    some = np.repeat(where, n)
+    drawn = model.draw(take(at, some), np.tile(grid, where.size), skip)
+    for i in where:
+        proba = np.exp(rows[i])
+        if skip >= 0:
+            proba[skip] = 0.0
+        proba /= proba.sum()
+        share = np.bincount(drawn[some == i], minlength=model.n_classes) / n
+        assert (share[proba == 0] == 0).all()
+        # Inversion, or draws that are as good as independent.
+        np.testing.assert_allclose(share, proba, rtol=0, atol=5 * 0.5 / np.sqrt(n))
+
+
+def test_nothing_but_the_class_that_is_skipped():
+    with pytest.raises(ValueError, match="skip"):
+        UniformModel(1).draw(np.zeros((2, 1)), np.array([0.1, 0.9]), skip=0)
+
+
+def test_group_is_the_sum_over_its_classes(asked):
+    model, at, rows = asked
+    rng = np.random.default_rng(1)
+    own = model.groups()
+    groups = [rng.integers(0, 3, size=model.n_classes), np.arange(model.n_classes)]
+    for group in groups if own is None else [*groups, own]:
+        group = np.unique(group, return_inverse=True)[1]
+        wanted = group[rng.integers(group.size, size=len(rows))]
+        found = model.group_target(at, group, wanted)
+        member = group == wanted[:, None]
+        expected = (np.exp(rows) * member).sum(axis=1)
+        np.testing.assert_allclose(np.exp(found), expected, rtol=1e-8, atol=1e-12)
+
+
+def test_facts_have_two_columns_a_tree(asked):
+    model, at, rows = asked
+    facts = model.facts(at)
+    assert facts.shape == (len(rows), 2 * len(model.fact_depths))
+    for k, depth in enumerate(model.fact_depths):
+        assert (0 <= facts[:, 2 * k]).all() and (facts[:, 2 * k] <= depth).all()
+
+
+def test_no_rows(asked):
+    model, at, _ = asked
+    none = take(at, slice(0, 0))
+    assert model.rows(none).shape == (0, model.n_classes)
+    assert model.target(none, np.zeros(0, int)).shape == (0,)
+    assert [a.shape for a in model.best(none, 2)] == [(0, 2)] * 2
+    assert model.draw(none, np.zeros(0)).shape == (0,)
+
+
+def take(at, rows):
+    return tuple(take(a, rows) for a in at) if isinstance(at, tuple) else at[rows]
+
+
+# --------------------------------------------------------------------- cursor
+
+ESTIMATORS = {
+    "back-off": kneser_ney,
+    "refined": refined,
+    "joint": joint,
+    "factored": lambda: FactoredLM([clustering() for _ in range(1)], kneser_ney()),
+    "mixture": lambda: MixtureLM(
+        [("kn", kneser_ney()), ("refined", refined())], weights="by_depth"
+    ),
+    "rows": lambda: LogisticRegression(max_iter=500),
+}
+TEXT = ["the cat sat on the mat", "the dog sat", "a cat ran", "a dog ran on"] * 5
+
+
+def clustering():
+    from sklstruct.word_classes import ExchangeClustering
+
+    return ExchangeClustering(3, offsets=(-1, 1))
+
+
+@pytest.fixture(scope="module", params=ESTIMATORS)
+def language_model(request):
+    estimator = ESTIMATORS[request.param]()
+    if "classes" in estimator.get_params():
+        estimator.set_params(classes=None)
+    for name, part in estimator.get_params().items():
+        if hasattr(part, "classes"):
+            estimator.set_params(**{f"{name}__classes": None})
+    return LanguageModel(estimator, max_depth=2).fit(TEXT)
+
+
+def test_cursor_is_the_score_of_the_whole_history(language_model):
+    """Word by word in strings, also of unknown words; one state, or many."""
+    text = ["the cat ran on a zebra", "a a the dog", "sat sat"]
+    for sentence, expected in zip(text, language_model.token_log_proba(text)):
+        state, found = language_model.begin(), []
+        for word in [*sentence.split(), "</s>"]:
+            row = language_model.rows(state)
+            assert abs(np.exp(row).sum() - 1) < 1e-9
+            log_prob, state = language_model.advance(state, word)
+            at = language_model.vocabulary_.tolist()
+            known = word if word in at else "<unk>"
+            assert log_prob == pytest.approx(row[at.index(known)], rel=1e-10)
+            found.append(log_prob)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+        # After an end mark a sentence begins.
+        np.testing.assert_array_equal(state, language_model.begin())
+    states = language_model.begin(3)
+    log_prob, states = language_model.advance(states, ["the", "a", "zebra"])
+    one = language_model.advance(language_model.begin(), "a")
+    assert log_prob[1] == pytest.approx(one[0], rel=1e-12)
+    np.testing.assert_array_equal(states[1], one[1])
+    np.testing.assert_allclose(
+        language_model.rows(states)[1], language_model.rows(one[1]), rtol=1e-12
+    )
+
+
+def test_cursor_refuses(language_model):
+    state = language_model.begin()
+    with pytest.raises(ValueError, match="start mark"):
+        language_model.advance(state, "<s>")
+    with pytest.raises(ValueError, match="word must have 2 entries"):
+        language_model.advance(language_model.begin(2), ["the"])
+    with pytest.raises(ValueError, match="state must be a state"):
+        language_model.advance(np.zeros((2, 2, 2), dtype=np.int32), "the")
+
+
+def test_cursor_over_words_without_class():
+    for excluded in ("exclude", "error"):
+        model = LanguageModel(
+            AdditiveLM(), max_depth=2, unknown=None, out_of_vocabulary=excluded
+        ).fit(TEXT)
+        state = model.advance(model.begin(), "the")[1]
+        if excluded == "error":
+            with pytest.raises(ValueError, match="'zebra' is not in the vocabulary"):
+                model.advance(state, "zebra")
+            continue
+        log_prob, state = model.advance(state, "zebra")
+        expected = model.token_log_proba(["the zebra ran"])[0]
+        assert np.isnan(log_prob) and np.isnan(expected[1])
+        assert model.advance(state, "ran")[0] == pytest.approx(expected[2])
+
+
+def test_cursor_of_a_cache_is_its_stream():
+    base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(TEXT)
+    model = CacheLM(FrozenEstimator(base), max_order=3, weights="em").fit(TEXT)
+    text = ["the cat ran on a zebra", "a a the dog", "the zebra ran"]
+    state = model.new_state()
+    cursor, found = model.begin(state), []
+    for sentence in text:
+        for word in [*sentence.split(), "</s>"]:
+            row = model.rows(cursor)
+            log_prob, after = model.advance(cursor, word)
+            # The cursor before is not changed.
+            np.testing.assert_array_equal(model.rows(cursor), row)
+            cursor = after
+            found.append(log_prob)
+    expected = np.concatenate(model.score_stream(text))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert state.n_words_ == 0
