@@ -8,7 +8,7 @@ class).
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,6 +32,14 @@ _BYTE_ORDER_MARKS = (
     (b"\xff\xfe", "the byte order mark of UTF-16"),
     (b"\xfe\xff", "the byte order mark of UTF-16"),
 )
+
+
+class Named(Protocol):
+    """A file as errors speak of it."""
+
+    label: str
+
+    def fail(self, message: str, line: int | None = None) -> ValueError: ...
 
 
 class _Source:
@@ -222,7 +230,7 @@ def _quoted(line: bytes) -> str:
     return repr(line[:80].decode("utf-8", "replace"))
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
     """The n-grams of one order."""
 
     ids: np.ndarray  # (n, order) int32: words, the oldest first
@@ -237,7 +245,7 @@ def _read_section(
     order: int,
     count: int,
     highest: bool,
-) -> tuple[_Section, bytes | None]:
+) -> tuple[Section, bytes | None]:
     """One section and the header of the next."""
     expected = f"\\{order}-grams:"
     if header is None:
@@ -280,7 +288,7 @@ def _read_section(
             f"ngram {order}={count}",
             source.line - 1,
         )
-    return _Section(ids, values, first), line
+    return Section(ids, values, first), line
 
 
 def read_arpa(
@@ -320,12 +328,12 @@ def read_arpa(
             "it",
             source.line - 1,
         )
-    spelt, roles = _decode(source, words.words(), sections[0].first_line, names)
-    return _build(source, spelt, roles, sections, names, drop_zero_unknown)
+    spelt, roles = decode_words(source, words.words(), sections[0].first_line, names)
+    return build_model(source, spelt, roles, sections, names, drop_zero_unknown)
 
 
-def _decode(
-    source: _Source, raw: list[bytes], first_line: int, names: dict[str, str]
+def decode_words(
+    source: Named, raw: list[bytes], first_line: int, names: dict[str, str]
 ) -> tuple[list[str], dict[str, int]]:
     """Words as strings, with the special ones renamed; ids of the special words."""
     spelt = []
@@ -368,10 +376,10 @@ class _Numbering:
 
 
 def _number(
-    source: _Source,
+    source: Named,
     spelt: list[str],
     roles: dict[str, int],
-    sections: list[_Section],
+    sections: list[Section],
     drop_zero_unknown: bool,
 ) -> tuple[_Numbering, _Numbering, dict[str, int]]:
     """Words as classes and as context symbols, and the special ones that remain."""
@@ -397,11 +405,11 @@ def _number(
     return classes, _Numbering(spelt, order, is_context), roles
 
 
-def _build(
-    source: _Source,
+def build_model(
+    source: Named,
     spelt: list[str],
     roles: dict[str, int],
-    sections: list[_Section],
+    sections: list[Section],
     names: dict[str, str],
     drop_zero_unknown: bool,
 ) -> BackoffModel:
@@ -441,7 +449,7 @@ def _build(
 
 
 def _grow(
-    sections: list[_Section], symbols: _Numbering
+    sections: list[Section], symbols: _Numbering
 ) -> tuple[ContextTree, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
     """The tree of every context of the file.
 
@@ -482,9 +490,9 @@ def _grow(
 
 
 def _sorted_pairs(
-    source: _Source,
+    source: Named,
     spelt: list[str],
-    section: _Section,
+    section: Section,
     node: np.ndarray,
     target: np.ndarray,
     n_classes: int,

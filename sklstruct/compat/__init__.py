@@ -1,0 +1,3 @@
+"""Modules with the names of other libraries, over the models of this one."""
+
+__all__ = ["kenlm"]

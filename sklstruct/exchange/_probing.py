@@ -1,0 +1,482 @@
+"""KenLM's probing files, version 5: what they hold, byte for byte.
+
+Such a file is an image of hash tables that a program maps and asks; see
+`_probing_fast` for the tables. It begins with a header that tells the order and the
+number of n-grams of each order; the sizes of all tables follow from these. Numbers are
+little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Hashable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backoff import BackoffModel
+from ..backoff._closure import ClosedModel, close_model
+from ..context_tree._links import extend_pairs, newest_symbols
+from . import _probing_fast as _fast
+from ._arpa_read import Section, build_model, decode_words
+from ._arpa_write import (
+    check_backoffs,
+    class_of_symbol,
+    log10_backoffs,
+    log10_probs,
+    words_of,
+)
+from ._parts import take_apart
+from ._words import Words
+
+MAGIC = b"mmap lm http://kheafield.com/code format version 5\n"
+_SIGNATURE = MAGIC.ljust(56, b"\0") + struct.pack(
+    "<3f3IQ", 0.0, 1.0, -0.5, 1, 2**32 - 1, 0, 1
+)
+_KINDS = {
+    0: "probing",
+    1: "probing with rest costs",
+    2: "trie",
+    3: "quantised trie",
+    4: "trie with compressed pointers",
+    5: "quantised trie with compressed pointers",
+}
+_SIGN = np.uint32(0x80000000)
+# The weight of an n-gram that begins no longer one.
+_NO_LONGER = np.float32(-0.0).view(np.uint32)
+_ABSENT = np.float32(-100.0).view(np.uint32)  # log10 P of an <unk> that is not there
+
+
+class Layout(NamedTuple):
+    """Where the tables of a file are."""
+
+    order: int
+    multiplier: float
+    counts: list[int]  # n-grams of each order
+    n_words: int  # with <unk>
+    first: list[int]  # of the words, the unigrams, the bigrams, ...
+    n_buckets: list[int]  # of each of these
+    end: int  # where the words are spelt
+
+
+def n_buckets(count: int, multiplier: float) -> int:
+    """Buckets of a table of so many entries; the product is one of float32 numbers."""
+    product = np.float32(multiplier) * np.float32(count)
+    return max(count + 1, int(np.floor(product)))
+
+
+def layout_of(counts: list[int], n_words: int, multiplier: float) -> Layout:
+    """Where everything goes in a file of so many n-grams."""
+    order = len(counts)
+    buckets = [
+        n_buckets(counts[0], multiplier),
+        counts[0] + 1,
+        *(n_buckets(count, multiplier) for count in counts[1:]),
+    ]
+    widths = [12, 8, *[16] * (order - 2), 12]
+    at = -(-(108 + 8 * order) // 8) * 8 + 8
+    first = []
+    for width, n in zip(widths, buckets):
+        first.append(at)
+        at += width * n
+    return Layout(order, multiplier, counts, n_words, first, buckets, at)
+
+
+def header_of(layout: Layout) -> bytes:
+    """What a file begins with, up to the table of words."""
+    fixed = struct.pack(
+        "<B3xfIB3xI", layout.order, layout.multiplier, 0, 1, 0
+    ) + struct.pack(f"<{layout.order}Q", *layout.counts)
+    head = _SIGNATURE + fixed
+    head += bytes(-len(head) % 8)
+    return head + struct.pack("<II", 0, layout.n_words)
+
+
+def read_layout(image: Any, label: str) -> Layout:
+    """The layout of the file whose bytes are given.
+
+    Raises
+    ------
+    ValueError
+        If it is no probing file of this version, or its sizes do not fit.
+    """
+    check_machine()
+    head = bytes(image[: 108 + 8 * _fast.MOST_ORDER + 16])
+
+    def fail(what: str) -> ValueError:
+        return ValueError(f"{label}: {what}")
+
+    if head[:88] != _SIGNATURE:
+        what = "no KenLM binary of version 5"
+        if head[:8] == MAGIC[:8]:
+            what = "a KenLM binary of another version or machine"
+        raise fail(what)
+    if len(head) < 108:
+        raise fail("cut short within its header")
+    order, multiplier, kind, has_words, search = struct.unpack(
+        "<B3xfIB3xI", head[88:108]
+    )
+    if kind != 0:
+        name = _KINDS.get(kind, f"of type {kind}")
+        raise fail(f"a KenLM binary that is {name}; only type probing can be read")
+    if search != 0 or not 2 <= order <= _fast.MOST_ORDER:
+        raise fail(
+            f"order {order} (2 to {_fast.MOST_ORDER} can be read), search version "
+            f"{search} (0 can be read)"
+        )
+    if not (multiplier > 1.0 and np.isfinite(multiplier)):
+        raise fail(f"the multiplier is {multiplier}, and must be above 1")
+    at = 108 + 8 * order
+    if len(head) < at:
+        raise fail("cut short within its header")
+    counts = list(struct.unpack(f"<{order}Q", head[108:at]))
+    if max(counts) > len(image):
+        raise fail(f"counts {counts} are beyond the size of the file")
+    at += -at % 8
+    if len(head) < at + 8:
+        raise fail("cut short within its header")
+    version, n_words = struct.unpack("<II", head[at : at + 8])
+    layout = layout_of(counts, n_words, multiplier)
+    if version != 0 or not counts[0] <= n_words <= counts[0] + 1:
+        raise fail(f"{n_words} words, and {counts[0]} unigrams")
+    if layout.end > len(image):
+        raise fail(f"cut short: {len(image)} bytes, the tables need {layout.end}")
+    if not has_words:
+        layout = layout._replace(end=-1)
+    return layout
+
+
+def read_words(image: Any, layout: Layout, label: str) -> list[str]:
+    """The words in the order of their ids."""
+    if layout.end < 0:
+        raise ValueError(f"{label} does not hold its words")
+    text = bytes(memoryview(image)[layout.end :])
+    words = text.split(b"\0")
+    if words.pop() or len(words) != layout.n_words or words[:1] != [b"<unk>"]:
+        raise ValueError(
+            f"{label}: damaged: {len(words)} words are spelt, beginning with "
+            f"{words[:1]}, not {layout.n_words} beginning with <unk>"
+        )
+    try:
+        return [word.decode("utf-8") for word in words]
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"{label}: a word is not UTF-8: {exc}") from exc
+
+
+def check_machine() -> None:
+    """OSError on machines of the other byte order."""
+    if sys.byteorder != "little":
+        raise OSError("KenLM binaries are read and written on little-endian machines")
+
+
+# ---------------------------------------------------------------------- writing
+
+
+class _Ngrams(NamedTuple):
+    """Some n-grams of one order: the words of a node, then a last word."""
+
+    node: np.ndarray  # int32
+    last: np.ndarray  # uint32, id in the file
+    log_prob: np.ndarray  # log10
+    weight: np.ndarray  # log10; 0 where there is none
+    begins: np.ndarray  # bool: some longer n-gram begins with it
+    ends: np.ndarray  # bool: some longer n-gram ends with it
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bits of probability and weight, with what their signs say."""
+        prob = self.log_prob.astype(np.float32).view(np.uint32)
+        prob = np.where(self.ends, prob & ~_SIGN, prob | _SIGN)
+        weight = (self.weight + 0.0).astype(np.float32)  # + 0: no -0
+        weight[weight == 0.0] = 0.0
+        bits = weight.view(np.uint32)
+        return prob, np.where(~self.begins & (weight == 0.0), _NO_LONGER, bits)
+
+
+def _ngrams(
+    closed: ClosedModel, words: Words, id_of: np.ndarray
+) -> list[list[_Ngrams]]:
+    """The n-grams of each order: pairs, and what ends in a word that is never
+    predicted."""
+    tree, link, ptr = closed.tree, closed.link, closed.pair_ptr
+    n_nodes = tree.n_nodes
+    last_word = np.full(n_nodes, -1, dtype=np.int64)
+    if n_nodes > 1:
+        last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
+    extension = extend_pairs(tree, link, ptr, closed.target, class_of_symbol(words))
+    never = np.flatnonzero(last_word >= words.n_classes)
+    begins = np.diff(ptr) > 0
+    begins[link[never]] = True  # "h w" with w never predicted begins with h
+    ends = np.zeros(closed.target.size, dtype=np.uint8)
+    _fast.mark_suffixes(tree.parent, ptr, closed.target, ends)
+    has_child = np.zeros(n_nodes, dtype=bool)
+    has_child[tree.parent[1:]] = True
+    log_backoff = log10_backoffs(closed.log_backoff)
+    depth = tree.levels()
+    rows = []
+    for k in range(tree.n_levels):
+        level = tree.level(k)
+        pairs = slice(int(ptr[level.start]), int(ptr[level.stop]))
+        node = np.repeat(
+            np.arange(level.start, level.stop, dtype=np.int32),
+            np.diff(ptr[level.start : level.stop + 1]),
+        )
+        context = extension[pairs]
+        known = context >= 0
+        here = never[depth[never] == k + 1]
+        rows.append(
+            [
+                _Ngrams(
+                    node,
+                    id_of[closed.target[pairs]],
+                    log10_probs(closed.log_prob[pairs]),
+                    np.where(known, log_backoff[context], 0.0),
+                    known & begins[context],
+                    ends[pairs].astype(bool),
+                ),
+                _Ngrams(
+                    link[here].astype(np.int32),
+                    id_of[last_word[here]],
+                    np.full(here.size, -99.0),
+                    log_backoff[here],
+                    begins[here],
+                    has_child[here],
+                ),
+            ]
+        )
+    # Special words that are neither classes nor context symbols.
+    listed = {*range(words.n_classes), *last_word[never[depth[never] == 1]].tolist()}
+    extra = np.array([w for w in words.special.values() if w not in listed], np.int64)
+    no = np.zeros(extra.size, dtype=bool)
+    rows[0].append(
+        _Ngrams(
+            np.zeros(extra.size, np.int32),
+            id_of[extra],
+            np.full(extra.size, -99.0),
+            np.zeros(extra.size),
+            no,
+            no,
+        )
+    )
+    if len(rows) == 1:  # KenLM has no model of order 1
+        rows.append([])
+    return rows
+
+
+def image_of(
+    model: BackoffModel,
+    *,
+    start: Hashable = None,
+    end: Hashable = None,
+    unknown: Hashable = None,
+    multiplier: float = 1.5,
+) -> np.ndarray:
+    """The bytes of the file of a model; see `sklstruct.exchange.write`."""
+    check_machine()
+    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
+        raise ValueError(
+            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
+        )
+    parts = take_apart(model)
+    if parts.symbols is None and parts.tree.n_nodes > 1:
+        raise ValueError(
+            "model does not know its context symbols (symbols=None), so it cannot be "
+            "written as a KenLM binary; give symbols to BackoffModel"
+        )
+    if parts.tree.n_levels > _fast.MOST_ORDER:
+        raise ValueError(
+            f"model is of order {parts.tree.n_levels}; KenLM binaries are written up "
+            f"to order {_fast.MOST_ORDER}"
+        )
+    check_backoffs(parts.log_backoff)
+    words = words_of(parts, start, end, unknown)
+    # <unk> is word 0, the others follow in their order.
+    of_unknown = words.special["unknown"]
+    id_of = np.arange(1, words.n_words + 1, dtype=np.uint32)
+    id_of[of_unknown:] -= np.uint32(1)
+    id_of[of_unknown] = 0
+    closed = close_model(model, class_of_symbol(words))
+    rows = _ngrams(closed, words, id_of)
+    counts = [sum(part.node.size for part in order) for order in rows]
+    layout = layout_of(counts, words.n_words, float(np.float32(multiplier)))
+    spelt = _spell(words, of_unknown)
+    image = np.zeros(layout.end + len(spelt), dtype=np.uint8)
+    head = header_of(layout)
+    image[: len(head)] = np.frombuffer(head, np.uint8)
+    image[layout.end :] = np.frombuffer(spelt, np.uint8)
+
+    def table(k: int, width: int) -> np.ndarray:
+        return image[layout.first[k] : layout.first[k] + layout.n_buckets[k] * width]
+
+    hashes = np.empty(words.n_words, dtype=np.uint64)
+    _fast.hash_words(words.text, words.ptr, hashes)
+    named = np.arange(words.n_words) != of_unknown
+    none = np.empty(0, dtype=np.uint32)
+    if _fast.fill(table(0, 12), 12, hashes[named], id_of[named], none) >= 0:
+        raise ValueError("two words of the model have one hash; rename one of them")
+    unigrams = table(1, 8).view(np.uint32).reshape(-1, 2)
+    unigrams[0] = _ABSENT, 0
+    for part in rows[0]:
+        unigrams[part.last] = np.column_stack(part.numbers())
+    word_of_node = np.zeros(closed.tree.n_nodes, dtype=np.uint32)
+    word_of_node[1:] = id_of[words.of_symbol[closed.tree.symbol[1:]]]
+    highest = layout.order
+    for k, order in enumerate(rows[1:], 2):
+        width = 12 if k == highest else 16
+        for part in order:
+            keys = np.empty(part.node.size, dtype=np.uint64)
+            _fast.row_keys(part.node, part.last, closed.tree.parent, word_of_node, keys)
+            prob, weight = part.numbers()
+            weight = none if k == highest else weight
+            if _fast.fill(table(k, width), width, keys, prob, weight) >= 0:
+                raise ValueError(
+                    f"two n-grams of order {k} have one key: this model cannot be a "
+                    "KenLM binary; write an ARPA file"
+                )
+    return image
+
+
+def _spell(words: Words, of_unknown: int) -> bytes:
+    text, ptr = words.text.tobytes(), words.ptr.tolist()
+    spelt = [text[a:b] for a, b in pairwise(ptr)]
+    unknown = spelt.pop(of_unknown)
+    return b"".join(word + b"\0" for word in [unknown, *spelt])
+
+
+def write_probing(model: BackoffModel, **options: Any) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    image = image_of(model, **options)
+    return lambda file: file.write(image.data)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+class _File:
+    """What a file is called in errors."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def fail(self, message: str, line: int | None = None) -> ValueError:
+        return ValueError(f"{self.label}: {message}")
+
+
+class _Known(NamedTuple):
+    """The n-grams of one order that were found."""
+
+    ids: np.ndarray  # (n, order) int32: words, the oldest first
+    prefix: np.ndarray  # (n,) the row of the first order - 1 words
+    suffix: np.ndarray  # (n,) the row of the last order - 1 words
+    key: np.ndarray  # (n,) uint64
+    prob: np.ndarray  # (n,) uint32, bits
+    weight: np.ndarray  # (n,) uint32, bits
+
+
+def read_probing(
+    file: Any,
+    label: str,
+    *,
+    start: str,
+    end: str,
+    unknown: str,
+    drop_zero_unknown: bool = False,
+    max_candidates: float = 1e11,
+) -> BackoffModel:
+    """See `sklstruct.exchange.read`.
+
+    The file holds keys of n-grams and not their words. Those of order n are searched
+    among the pairs "x m", "m y" of known n-grams of order n - 1.
+    """
+    image = np.frombuffer(file.read(), dtype=np.uint8)
+    layout = read_layout(image.data, label)
+    _fast.Tables(image, layout.order, layout.n_words, layout.first, layout.n_buckets)
+    source = _File(label)
+    raw = [word.encode() for word in read_words(image, layout, label)]
+    names = {"start": start, "end": end, "unknown": unknown}
+    spelt, roles = decode_words(source, raw, 0, names)
+
+    def table(k: int, width: int) -> np.ndarray:
+        return image[layout.first[k] : layout.first[k] + layout.n_buckets[k] * width]
+
+    n = layout.n_words
+    words = np.arange(n, dtype=np.int32)
+    bits = table(1, 8).copy().view(np.uint32).reshape(-1, 2)[:n]
+    root = np.zeros(n, dtype=np.int32)
+    known = _Known(
+        words[:, None], root, root, words.astype(np.uint64), bits[:, 0], bits[:, 1]
+    )
+    n_prefixes = 1
+    sections = [_section(known)]
+    for k in range(2, layout.order + 1):
+        width = 12 if k == layout.order else 16
+        found = _longer(
+            source, known, n_prefixes, table(k, width), width, layout.counts[k - 1],
+            max_candidates,
+        )  # fmt: skip
+        n_prefixes, known = known.key.size, found
+        sections.append(_section(known))
+    if layout.counts[0] < n:  # <unk> is in no list of n-grams
+        drop_zero_unknown = True
+    return build_model(source, spelt, roles, sections, names, drop_zero_unknown)
+
+
+def _longer(
+    source: _File,
+    known: _Known,
+    n_middles: int,
+    table: np.ndarray,
+    width: int,
+    count: int,
+    max_candidates: float,
+) -> _Known:
+    """The n-grams of a table, all of which must be found."""
+    # What begins no longer n-gram, or ends none, is no candidate.
+    a = np.flatnonzero(known.weight != _NO_LONGER)
+    b = np.flatnonzero((known.prob & _SIGN) == 0)
+    a = a[np.argsort(known.suffix[a], kind="stable")]
+    b = b[np.argsort(known.prefix[b], kind="stable")]
+    size_a = np.bincount(known.suffix[a], minlength=n_middles)
+    size_b = np.bincount(known.prefix[b], minlength=n_middles)
+    n_candidates = float(size_a.astype(np.float64) @ size_b)
+    if n_candidates > max_candidates:
+        raise source.fail(
+            f"{n_candidates:.2g} candidates for {count} n-grams, more than "
+            f"max_candidates={max_candidates:.2g}: raise it, or read the ARPA file "
+            "that this file was made from"
+        )
+    n_bits = max(64, 1 << (8 * max(count, 1) - 1).bit_length())
+    bits = np.zeros(n_bits // 64, dtype=np.uint64)
+    shift = 64 - (n_bits.bit_length() - 1)
+    used = _fast.mark_keys(table, width, bits, shift)
+    found_a, found_b = np.empty((2, used), dtype=np.int32)
+    key = np.empty(used, dtype=np.uint64)
+    numbers = np.empty((used, 1 if width == 12 else 2), dtype=np.uint32)
+    n_found = _fast.find_longer(
+        _pointers(size_a), known.ids[a, 0].astype(np.uint32),
+        _pointers(size_b), known.key[b],
+        table, width, bits, shift, found_a, found_b, key, numbers.ravel(),
+    )  # fmt: skip
+    if n_found != used or used != count:
+        raise source.fail(
+            f"{n_found} of {used} n-grams of order {known.ids.shape[1] + 1} were "
+            f"found, and the header says {count}: an n-gram lacks its context or its "
+            "suffix, or the file is damaged; read the ARPA file that it was made from"
+        )
+    prefix, suffix = a[found_a], b[found_b]
+    weight = numbers[:, 1] if width == 16 else np.full(used, _NO_LONGER)
+    ids = np.column_stack([known.ids[prefix], known.ids[suffix, -1]])
+    return _Known(ids, prefix, suffix, key, numbers[:, 0], weight)
+
+
+def _pointers(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _section(known: _Known) -> Section:
+    log_prob = (known.prob | _SIGN).view(np.float32).astype(np.float64)
+    weight = known.weight.copy().view(np.float32).astype(np.float64)
+    return Section(
+        np.ascontiguousarray(known.ids), np.column_stack([log_prob, weight + 0.0]), 0
+    )

@@ -1,0 +1,232 @@
+"""KenLM's probing files: KenLM reads ours, we read them back, damage is an error."""
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.backoff import prune
+from sklstruct.compat import kenlm as ours
+from sklstruct.datasets import load_python_topics
+from sklstruct.exchange import _probing
+from sklstruct.exchange._probing import image_of, read_layout, read_probing
+
+TEXT = [" ".join(words) for words in load_python_topics()[:400]]
+ODD = ["", "  ", "the", "x y z", "<unk> </s> the <s> a", "the\x0bof\tthe\x0c", "ü the"]
+MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
+
+
+def model_of(max_depth, sentences=TEXT, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lm = LanguageModel(
+            KneserNeyLM(discount=0.7), max_depth=max_depth, **parameters
+        ).fit(sentences)
+    return lm.backoff_model_
+
+
+def unigrams():
+    from sklstruct.smoothing import AdditiveLM
+
+    lm = LanguageModel(AdditiveLM(delta=0.5, max_depth=0), max_depth=1).fit(TEXT)
+    return lm.backoff_model_
+
+
+MODELS = {
+    **{f"order {d + 1}": model_of(d) for d in (1, 2, 4)},
+    "order 1": unigrams(),
+    "pruned": prune(model_of(3), 1e-5),
+    "no unknown": model_of(2, unknown=None),
+    "no start": model_of(2, start=None),
+    "no end": model_of(2, end=None),
+}
+
+
+@pytest.fixture(params=MODELS, ids=lambda name: name)
+def model(request):
+    return MODELS[request.param]
+
+
+def read(image):
+    return read_probing(io.BytesIO(bytes(image)), "file", **MARKS)
+
+
+def all_scores(model, sentences):
+    return [
+        list(model.full_scores(s, bos, eos))
+        for s in sentences
+        for bos in (True, False)
+        for eos in (True, False)
+    ]
+
+
+def test_kenlm_has_our_scores(model, tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    path = tmp_path / "model.bin"
+    path.write_bytes(image_of(model))
+    theirs = kenlm.Model(str(path))
+    sentences = TEXT[300:] + ODD
+    assert theirs.order == ours.Model(path).order == max(2, model.order)
+    assert all_scores(theirs, sentences) == all_scores(ours.Model(path), sentences)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if not n.startswith("no ")])
+def test_scores_are_those_of_the_model(name):
+    """Of models with all marks, which KenLM always has."""
+    model = MODELS[name]
+    tables, labels = ours.Model.from_backoff(model), model.labels
+    for sentence in TEXT[:50]:
+        tokens = [labels.token_code.get(w, labels.unknown_id) for w in sentence.split()]
+        history = [labels.start_id]
+        total = 0.0
+        for token in [*tokens, labels.token_of_class[labels.end_id]]:
+            window = np.array([history[-max(1, model.max_depth) :]], dtype=np.int32)
+            y = labels.class_of_token[token]
+            row = model.predict_log_proba(model.find(window))
+            total += row[0, y]
+            history.append(token)
+        assert tables.score(sentence) == pytest.approx(total / np.log(10), rel=1e-5)
+
+
+def test_a_file_is_read_back(model):
+    image = image_of(model)
+    again = read(image)
+    assert again.order == model.order
+    # Again the same tables, where words with the same ids stand.
+    other = ours.Model.from_backoff(again)
+    sentences = TEXT[350:] + ODD
+    assert all_scores(other, sentences) == all_scores(
+        ours.Model.from_backoff(model), sentences
+    )
+    assert image_of(again).size == image.size
+
+
+def test_other_multipliers_hold_the_same():
+    model = MODELS["order 3"]
+    small, large = (image_of(model, multiplier=m) for m in (1.01, 4))
+    assert small.size < large.size
+    a, b = (ours._of_image(bytes(image), b"") for image in (small, large))
+    assert all_scores(a, TEXT[:50]) == all_scores(b, TEXT[:50])
+
+
+@pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 1e6])
+def test_multipliers_are_checked(multiplier):
+    with pytest.raises(ValueError, match="multiplier must be above 1"):
+        image_of(MODELS["order 2"], multiplier=multiplier)
+
+
+def test_lost_ngrams_are_counted():
+    """An n-gram whose context is gone would be lost: the file is refused."""
+    image = image_of(MODELS["order 3"])
+    layout = read_layout(memoryview(image), "file")
+    table = image[layout.first[2] :][: 16 * layout.n_buckets[2]].reshape(-1, 16)
+    used = np.flatnonzero(table[:, :8].any(axis=1))
+    # One key becomes that of no n-gram.
+    table[used[5], :8] ^= 1
+    with pytest.raises(ValueError, match=r"n-grams of order \d were found"):
+        read(image)
+
+
+def test_candidates_are_limited():
+    with pytest.raises(ValueError, match="max_candidates"):
+        read_probing(
+            io.BytesIO(bytes(image_of(MODELS["order 3"]))),
+            "file",
+            **MARKS,
+            max_candidates=10,
+        )
+
+
+def change(image, at, value):
+    out = image.copy()
+    out[at : at + len(value)] = np.frombuffer(value, np.uint8)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (0, b"text", "no KenLM binary"),
+        (50, b"9", "another version"),
+        (88, b"\x01", "order 1"),
+        (88, b"\xff", "order 255"),
+        (92, b"\0\0\x80\x3f", "multiplier is 1"),
+        (96, b"\x02", "trie; only type probing"),
+        (104, b"\x01", "search version 1"),
+        (108, b"\xff" * 8, "beyond the size"),
+        (116, b"\xff\xff\xff\0", "beyond the size|cut short"),
+        (136, b"\x01", "words, and"),
+        (140, b"\x01\0", "words, and"),
+    ],
+)
+def test_headers_are_checked(at, value, message):
+    image = change(image_of(MODELS["order 3"]), at, value)
+    with pytest.raises(ValueError, match=message):
+        read(image)
+
+
+def test_ends_are_checked():
+    image = image_of(MODELS["order 3"])
+    layout = read_layout(memoryview(image), "file")
+    for size in (0, 20, 90, 110, 140, *layout.first, layout.end - 1, layout.end + 1):
+        with pytest.raises(ValueError, match="file"):
+            read(image[:size])
+
+
+def test_full_tables_are_refused():
+    """A probe in a table without an empty bucket would not end."""
+    image = image_of(MODELS["order 3"])
+    layout = read_layout(memoryview(image), "file")
+    for k, width in ((0, 12), (2, 16), (3, 12)):
+        full = image.copy()
+        table = full[layout.first[k] :][: width * layout.n_buckets[k]]
+        table.reshape(-1, width)[:, 7] |= 1
+        with pytest.raises(OSError, match="no empty bucket"):
+            ours._of_image(bytes(full), b"")
+
+
+def test_ids_are_checked():
+    image = image_of(MODELS["order 3"])
+    layout = read_layout(memoryview(image), "file")
+    table = image[layout.first[0] :][: 12 * layout.n_buckets[0]].reshape(-1, 12)
+    table[np.flatnonzero(table[:, :8].any(axis=1))[3], 11] = 255
+    with pytest.raises(OSError, match="beyond the number of words"):
+        ours._of_image(bytes(image), b"")
+
+
+def test_damaged_files_end_in_an_answer_or_an_error():
+    image = image_of(MODELS["order 3"])
+    rng = np.random.default_rng(0)
+    ended = 0
+    for _ in range(300):
+        broken = image.copy()
+        for _ in range(int(rng.integers(1, 4))):
+            where = int(rng.integers(160 if rng.random() < 0.5 else broken.size))
+            broken[where] = rng.integers(256)
+        if rng.random() < 0.2:
+            broken = broken[: int(rng.integers(broken.size))]
+        for use in (
+            lambda data: ours._of_image(bytes(data), b"").score_many(TEXT[:3]),
+            read,
+        ):
+            try:
+                use(broken)
+            except (OSError, ValueError):
+                ended += 1
+    assert ended > 100
+
+
+def test_orders_beyond_the_tables_are_refused():
+    words = [f"w{i}" for i in range(40)]
+    model = model_of(39, [" ".join(words)])
+    with pytest.raises(ValueError, match="up to order 32"):
+        image_of(model)
+
+
+def test_collisions_are_refused(monkeypatch):
+    """Two n-grams of one key cannot be in a file."""
+    monkeypatch.setattr(_probing._fast, "row_keys", lambda *args: args[-1].fill(1))
+    with pytest.raises(ValueError, match="one key"):
+        image_of(MODELS["order 3"])
