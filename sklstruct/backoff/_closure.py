@@ -15,6 +15,7 @@ from ..context_tree import ContextTree
 from ..context_tree._links import (
     close_links,
     drop_newest,
+    extend_pairs,
     find_pairs,
     newest_symbols,
     pair_pointers,
@@ -31,6 +32,7 @@ class ClosedModel(NamedTuple):
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
     link: np.ndarray  # (n_nodes,) int32: the context without its newest symbol
+    extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), -1: no node
 
 
 def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel:
@@ -38,7 +40,7 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
 
     Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
     probability that backing off gives. Models estimated from sentences lack nothing,
-    and then the cost is a look-up per pair and node.
+    and then the cost is a look-up per node and a walk along the pairs.
 
     Parameters
     ----------
@@ -61,7 +63,16 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
     n_nodes, n_classes = tree.n_nodes, model.n_classes
     pair_ptr, target, log_prob = pairs.ptr, pairs.target, model.log_prob
     if n_nodes == 1:
-        return ClosedModel(tree, pair_ptr, target, log_prob, model.log_backoff, link)
+        none = np.full(target.size, -1, dtype=np.int32)
+        return ClosedModel(
+            tree, pair_ptr, target, log_prob, model.log_backoff, link, none
+        )
+    if tree is model.tree:
+        extension = _extension_if_closed(model, link, class_of_symbol)
+        if extension is not None:
+            return ClosedModel(
+                tree, pair_ptr, target, log_prob, model.log_backoff, link, extension
+            )
     # Nodes keep their order, so the pairs stay sorted.
     node_of_pair = np.repeat(index, np.diff(pair_ptr))
     pair_ptr = pair_pointers(node_of_pair, n_nodes)
@@ -97,4 +108,27 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         log_prob = np.insert(log_prob, at, model.target(nearest[nodes], targets))
         target = np.insert(target, at, targets)
         pair_ptr = pair_pointers(node_of_pair, n_nodes)
-    return ClosedModel(tree, pair_ptr, target, log_prob, log_backoff, link)
+    extension = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
+    return ClosedModel(tree, pair_ptr, target, log_prob, log_backoff, link, extension)
+
+
+def _extension_if_closed(
+    model: BackoffModel, link: np.ndarray, class_of_symbol: np.ndarray
+) -> np.ndarray | None:
+    """The node "h y" of each pair, None if a context or suffix is missing.
+
+    The tree has all contexts already. One look-up a node answers both: where "h w" has
+    its pair (h, w), and that it has one.
+    """
+    pairs = model.pairs
+    last = class_of_symbol[newest_symbols(model.tree)[1:]]
+    pair = find_pairs(pairs.ptr, pairs.target, link[1:], last)
+    if ((pair < 0) & (last >= 0)).any():
+        return None
+    below = slice(pairs.n_classes, None)
+    if (pairs.parent[below] < 0).any():
+        return None
+    extension = np.full(pairs.n_pairs, -1, dtype=np.int32)
+    found = np.flatnonzero(pair >= 0)
+    extension[pair[found]] = found + 1
+    return extension

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
-from ..context_tree._links import extend_pairs, newest_symbols
+from ..context_tree._links import newest_symbols
 from ..symbols import Labels
 from . import _arpa_fast
 from ._parts import Parts, take_apart
@@ -115,9 +115,7 @@ def _sections(closed: ClosedModel, words: Words) -> _Sections:
     if tree.n_nodes > 1:
         word_of_node[1:] = words.of_symbol[tree.symbol[1:]]
         last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
-    extension = extend_pairs(
-        tree, link, closed.pair_ptr, closed.target, class_of_symbol(words)
-    )
+    extension = closed.extension
     log_backoff = log10_backoffs(closed.log_backoff)
     depth = tree.levels()
     never = np.flatnonzero(last_word >= words.n_classes).astype(np.int32)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
-from ..context_tree._links import extend_pairs, newest_symbols
+from ..context_tree._links import newest_symbols
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import (
@@ -204,7 +204,7 @@ def _ngrams(
     last_word = np.full(n_nodes, -1, dtype=np.int64)
     if n_nodes > 1:
         last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
-    extension = extend_pairs(tree, link, ptr, closed.target, class_of_symbol(words))
+    extension = closed.extension
     never = np.flatnonzero(last_word >= words.n_classes)
     begins = np.diff(ptr) > 0
     begins[link[never]] = True  # "h w" with w never predicted begins with h

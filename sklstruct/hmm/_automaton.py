@@ -16,7 +16,7 @@ import numpy as np
 from ..backoff import BackoffModel
 from ..backoff._closure import close_model
 from ..context_tree import ContextTree
-from ..context_tree._links import extend_pairs, find_pairs
+from ..context_tree._links import find_pairs
 from . import _automaton_fast as _fast
 
 
@@ -84,9 +84,7 @@ class ContextAutomaton:
         arc_parent = find_pairs(
             closed.pair_ptr, closed.target, tree.parent[owner], closed.target
         )
-        self.arc_next = extend_pairs(
-            tree, closed.link, closed.pair_ptr, closed.target, class_of_symbol
-        )
+        self.arc_next = closed.extension
         for k in range(tree.n_levels):
             first, last = closed.pair_ptr[tree.level_ptr[k : k + 2]]
             gone = first + np.flatnonzero(self.arc_next[first:last] < 0)
