@@ -4,8 +4,8 @@
 
 The model is modified Kneser-Ney of order 5 on WikiText-2, written as a probing binary,
 which both map. `words` are single calls of ``BaseScore`` on the validation text,
-`sentences` calls of ``score``, a sentence each, `column` one call of ``score_many`` over
-a list of a million sentences. All scores are compared. One thread.
+`sentences` calls of ``score``, a sentence each, `column` one call of ``score_many``
+over a list of a million sentences. All scores are compared. One thread.
 """
 
 from __future__ import annotations

@@ -372,6 +372,8 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, file: Any, compression: Compression) -> None:
         self._file, self._compression = file, compression
+        # The modules give an end where they failed before.
+        self._damage: DamagedData | None = None
 
     def readable(self) -> bool:
         return True
@@ -383,6 +385,8 @@ class _Unpacked(io.RawIOBase):
         return self._file.seek(offset, whence)
 
     def readinto(self, buffer: Any) -> int:
+        if self._damage is not None:
+            raise self._damage
         try:
             return self._file.readinto(buffer)
         except (EOFError, zlib.error, OSError) as exc:
@@ -395,7 +399,8 @@ class _Unpacked(io.RawIOBase):
             if type(exc).__name__ not in ("LZMAError", "ZstdError"):
                 raise
             reason = exc
-        raise DamagedData(f"broken {self._compression.name} data: {reason}")
+        self._damage = DamagedData(f"broken {self._compression.name} data: {reason}")
+        raise self._damage
 
 
 @contextmanager

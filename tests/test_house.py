@@ -34,7 +34,7 @@ LAYERS = [
     ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
     ["backoff", "linear", "word_classes"],
     ["exchange", "smoothing", "loglinear", "hierarchical"],
-    ["mixture"],
+    ["mixture", "compat"],
     ["hmm", "language_model"],
     ["distributed"],
     ["metrics", "plotting", "datasets"],

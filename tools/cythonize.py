@@ -3,9 +3,9 @@
     cythonize.py DEPFILE N SOURCE_1 ... SOURCE_N C_1 ... C_N [argument of cython ...]
 
 Starting Cython and reading its own declarations takes longer than most kernels do, so
-that a process for each doubles the time. A C file that would not change keeps its date:
-nothing is compiled again for it. DEPFILE names, in the form of make, every file that the
-kernels were made from.
+that a process for each doubles the time. A C file that would not change keeps its
+date: nothing is compiled again for it. DEPFILE names, in the form of make, every file
+that the kernels were made from.
 """
 
 import re

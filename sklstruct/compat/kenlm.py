@@ -127,11 +127,11 @@ class Model(Tables):
     LanguageModel(...)
     >>> model = kenlm.Model.from_backoff(lm.backoff_model_)
     >>> round(model.score("the cat sat"), 3)
-    -0.643
+    -0.694
     >>> state, after = kenlm.State(), kenlm.State()
     >>> model.BeginSentenceWrite(state)
     >>> round(model.BaseScore(state, "the", after), 3)
-    -0.143
+    -0.069
     """
 
     def __init__(

@@ -301,14 +301,7 @@ def read_arpa(
     drop_zero_unknown: bool = True,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
-    names = {"start": start, "end": end, "unknown": unknown}
-    for parameter, value in names.items():
-        if not isinstance(value, str):
-            raise ValueError(f"{parameter} must be a string, got {value!r}")
-    if len({start, end, unknown}) < 3:
-        raise ValueError(
-            f"start, end and unknown must differ, got {start!r}, {end!r}, {unknown!r}"
-        )
+    names = names_of_marks(start, end, unknown)
     source = _Source(file, label)
     header: bytes | None
     counts, lines, header = _read_counts(source)
@@ -330,6 +323,19 @@ def read_arpa(
         )
     spelt, roles = decode_words(source, words.words(), sections[0].first_line, names)
     return build_model(source, spelt, roles, sections, names, drop_zero_unknown)
+
+
+def names_of_marks(start: str, end: str, unknown: str) -> dict[str, str]:
+    """What the marks are called; ValueError if these are not distinct strings."""
+    names = {"start": start, "end": end, "unknown": unknown}
+    for parameter, value in names.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{parameter} must be a string, got {value!r}")
+    if len({start, end, unknown}) < 3:
+        raise ValueError(
+            f"start, end and unknown must differ, got {start!r}, {end!r}, {unknown!r}"
+        )
+    return names
 
 
 def decode_words(

@@ -5,15 +5,17 @@ A new format is a file with the two functions and a line of `FORMATS`.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
-from .._files import open_read, open_write
+from .._files import DamagedData, open_read, open_write
 from ..backoff import BackoffModel
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
+from ._probing import MAGIC, read_probing, write_probing
 
 
 class Format(NamedTuple):
@@ -24,14 +26,19 @@ class Format(NamedTuple):
     opened for what cannot be written. The options are the keyword-only parameters of
     the two functions. Files are binary, packed and unpacked by the caller; `label` is
     what messages call the file. An `io.TextIOWrapper` around one is to be detached.
+    `magic` is what every file of the format begins with, empty where nothing tells.
     """
 
     read: Callable[..., BackoffModel]
     write: Callable[..., Callable[[Any], None]]
+    magic: bytes = b""
 
 
 # Format name -> its functions.
-FORMATS = {"arpa": Format(read_arpa, write_arpa)}
+FORMATS = {
+    "arpa": Format(read_arpa, write_arpa),
+    "kenlm": Format(read_probing, write_probing, MAGIC),
+}
 
 
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
@@ -54,10 +61,22 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
     return function
 
 
+def _format_of(file: io.BufferedReader) -> str:
+    """The format that the first bytes tell, or the first of the table."""
+    try:
+        head = file.peek(64)
+    except DamagedData:  # the reader says where
+        head = b""
+    for name, format in FORMATS.items():
+        if format.magic and head.startswith(format.magic):
+            return name
+    return next(iter(FORMATS))
+
+
 def read(
     path_or_file: str | os.PathLike[str] | BinaryIO,
     *,
-    format: str = "arpa",
+    format: str | None = None,
     **options: Any,
 ) -> BackoffModel:
     r"""Read a back-off model from a file.
@@ -73,15 +92,17 @@ def read(
         ``compression.zstd``) zstd, which the first bytes tell, not the name. A file
         object need not be seekable.
 
-    format : {"arpa"}, default="arpa"
-        Format of the file, a key of ``FORMATS``.
+    format : {"arpa", "kenlm"}, default=None
+        Format of the file, a key of ``FORMATS``; None: what the first bytes say.
 
     **options
-        Options of the format. Of ``"arpa"``: `start`, `end`, `unknown`, the symbols
+        Options of the format. Of both: `start`, `end`, `unknown`, the symbols
         that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings with these
         marks as defaults; `drop_zero_unknown` (True), whether to leave ``<unk>`` out
         if it occurs as a unigram only, with a log10-probability of -98 or less, which
-        is how files are written whose model has no such word.
+        is how files are written whose model has no such word. Of ``"kenlm"``:
+        `max_candidates` (1e11), the most candidates that are tried for the n-grams of
+        one order.
 
     Returns
     -------
@@ -116,6 +137,12 @@ def read(
     backing off gives them: the definition of the format. Values are taken as they
     stand: -99 is read as 10 :sup:`-99`, as KenLM does.
 
+    ``"kenlm"`` is the probing binary of KenLM, version 5. It holds hash keys of n-grams
+    and not their words: those of order n are searched among all pairs of known n-grams
+    of order n - 1 that overlap, at order 2 among all pairs of words. A file of which an
+    n-gram is not found is an error. To score texts only, `sklstruct.compat.kenlm.Model`
+    maps such a file without reading it.
+
     References
     ----------
     A. Stolcke, "SRILM: an extensible language modeling toolkit", ICSLP 2002 (the
@@ -148,9 +175,12 @@ def read(
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
-    load = _function(format, "read", options)
-    with open_read(path_or_file, what=f"{format.upper()} data") as (file, label):
-        return load(file, label, **options)
+    if format is not None:
+        _function(format, "read", options)
+    with open_read(path_or_file, what="") as (file, label):
+        name = format or _format_of(file)
+        load = _function(name, "read", options)
+        return load(file, label or f"{name.upper()} data", **options)
 
 
 def write(
@@ -177,15 +207,16 @@ def write(
         ``compression.zstd``) ``.zst`` is compressed. The file takes its name when it
         is complete: until then, and if writing fails, an older one stays as it was.
 
-    format : {"arpa"}, default="arpa"
+    format : {"arpa", "kenlm"}, default="arpa"
         Format of the file, a key of ``FORMATS``.
 
     **options
-        Options of the format. Of ``"arpa"``: `start`, `end`, `unknown` (None), the
+        Options of the format. Of both: `start`, `end`, `unknown` (None), the
         symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None means
         those of the labels of the model, and if these are None too, the symbols that
-        are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any; `precision` (7), the
-        decimals of the log10 values, 1 to 15.
+        are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
+        `precision` (7), the decimals of the log10 values, 1 to 15. Of ``"kenlm"``:
+        `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1.
 
     Raises
     ------
@@ -216,6 +247,8 @@ def write(
     or ``<unk>`` if the model has none, and probabilities of 0 get -99. A model without
     contexts is written with an empty section of bigrams, without which KenLM does not
     load it.
+
+    ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values.
 
     References
     ----------

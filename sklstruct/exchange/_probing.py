@@ -20,7 +20,7 @@ from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
 from ..context_tree._links import newest_symbols
 from . import _probing_fast as _fast
-from ._arpa_read import Section, build_model, decode_words
+from ._arpa_read import Section, build_model, decode_words, names_of_marks
 from ._arpa_write import (
     check_backoffs,
     class_of_symbol,
@@ -344,9 +344,18 @@ def _spell(words: Words, of_unknown: int) -> bytes:
     return b"".join(word + b"\0" for word in [unknown, *spelt])
 
 
-def write_probing(model: BackoffModel, **options: Any) -> Callable[[Any], None]:
+def write_probing(
+    model: BackoffModel,
+    *,
+    start: Hashable = None,
+    end: Hashable = None,
+    unknown: Hashable = None,
+    multiplier: float = 1.5,
+) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    image = image_of(model, **options)
+    image = image_of(
+        model, start=start, end=end, unknown=unknown, multiplier=multiplier
+    )
     return lambda file: file.write(image.data)
 
 
@@ -378,10 +387,10 @@ def read_probing(
     file: Any,
     label: str,
     *,
-    start: str,
-    end: str,
-    unknown: str,
-    drop_zero_unknown: bool = False,
+    start: str = "<s>",
+    end: str = "</s>",
+    unknown: str = "<unk>",
+    drop_zero_unknown: bool = True,
     max_candidates: float = 1e11,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`.
@@ -389,12 +398,12 @@ def read_probing(
     The file holds keys of n-grams and not their words. Those of order n are searched
     among the pairs "x m", "m y" of known n-grams of order n - 1.
     """
+    names = names_of_marks(start, end, unknown)
     image = np.frombuffer(file.read(), dtype=np.uint8)
     layout = read_layout(image.data, label)
     _fast.Tables(image, layout.order, layout.n_words, layout.first, layout.n_buckets)
     source = _File(label)
     raw = [word.encode() for word in read_words(image, layout, label)]
-    names = {"start": start, "end": end, "unknown": unknown}
     spelt, roles = decode_words(source, raw, 0, names)
 
     def table(k: int, width: int) -> np.ndarray:

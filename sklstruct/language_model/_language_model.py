@@ -1336,8 +1336,9 @@ class LanguageModel(
             A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The file
             takes its name when it is complete. See `sklstruct.exchange.write`.
 
-        format : {"arpa"}, default="arpa"
-            Format of the file, a key of ``sklstruct.exchange.FORMATS``.
+        format : {"arpa", "kenlm"}, default="arpa"
+            Format of the file, a key of ``sklstruct.exchange.FORMATS``; ``"kenlm"`` is
+            the probing binary of KenLM.
 
         method : {"exact", "union"}, default="exact"
             ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
@@ -1408,7 +1409,7 @@ class LanguageModel(
         cls,
         path: str | os.PathLike[str] | BinaryIO,
         *,
-        format: str = "arpa",
+        format: str | None = None,
         out_of_vocabulary: str = "error",
         **options: Any,
     ) -> Self:
@@ -1419,8 +1420,9 @@ class LanguageModel(
         path : str, os.PathLike or binary file object
             Plain or compressed. See `sklstruct.exchange.read`.
 
-        format : {"arpa"}, default="arpa"
-            Format of the file, a key of ``sklstruct.exchange.FORMATS``.
+        format : {"arpa", "kenlm"}, default=None
+            Format of the file, a key of ``sklstruct.exchange.FORMATS``; None: what the
+            first bytes say.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             Parameter of the model, for files without a word for unknown ones.

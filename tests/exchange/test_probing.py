@@ -84,7 +84,7 @@ def test_scores_are_those_of_the_model(name):
         for token in [*tokens, labels.token_of_class[labels.end_id]]:
             window = np.array([history[-max(1, model.max_depth) :]], dtype=np.int32)
             y = labels.class_of_token[token]
-            row = model.predict_log_proba(model.find(window))
+            row = model.rows(model.locate(window))
             total += row[0, y]
             history.append(token)
         assert tables.score(sentence) == pytest.approx(total / np.log(10), rel=1e-5)
