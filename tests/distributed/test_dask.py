@@ -55,6 +55,14 @@ def sentences(n=400, seed=0):
     return out
 
 
+def until(condition):
+    """Wait for what other threads bring about."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @contextmanager
 def local_client(
     n_workers=2, n_threads=1, processes=False, default=False, memory_limit="auto",
@@ -593,11 +601,7 @@ def test_a_model_on_its_workers(client, tmp_path):
     assert model.compute() is model
     model.fit(text)
     del model
-    deadline = time.monotonic() + 20
-    while stored(client) - before and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.1)
-    assert not stored(client) - before
+    until(lambda: gc.collect() >= 0 and not stored(client) - before)
 
 
 @pytest.mark.parametrize("shard", [0, 1])
@@ -849,23 +853,23 @@ def test_workers_that_are_paused(monkeypatch, method):
     monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
     monkeypatch.setattr(_cluster, "_PAUSED", 0.3)
     with local_client(n_workers=1, memory_limit=0) as client:
-        (worker,) = client.cluster.workers.values()
         submit = client.submit
+
+        def set_status(status):  # in the event loop of the worker, as Dask does
+            client.run(lambda dask_worker: setattr(dask_worker, "status", status))
 
         def pausing(function, *arguments, **options):
             if function.__name__ == method:
-                worker.status = distributed.Status.paused
-                deadline = time.monotonic() + 10
-                while "paused" not in str(client.scheduler_info()):
-                    assert time.monotonic() < deadline
-                    time.sleep(0.01)
+                set_status(distributed.Status.paused)
+                until(lambda: "paused" in str(client.scheduler_info()))
             return submit(function, *arguments, **options)
 
         monkeypatch.setattr(client, "submit", pausing)
         model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
         with pytest.raises(RuntimeError, match="all workers have been paused for"):
             model.fit(["a b", "b a"])
-        worker.status = distributed.Status.running
+        set_status(distributed.Status.running)
+        until(lambda: "paused" not in str(client.scheduler_info()))
         monkeypatch.setattr(client, "submit", submit)
         model.fit(["a b", "b a"])
 
@@ -882,10 +886,7 @@ def test_workers_that_do_not_come_back(monkeypatch, method):
         def losing(function, *arguments, **options):
             if function.__name__ == method:
                 client.cluster.scale(0)
-                deadline = time.monotonic() + 10
-                while client.nthreads():
-                    assert time.monotonic() < deadline
-                    time.sleep(0.01)
+                until(lambda: not client.nthreads())
             return submit(function, *arguments, **options)
 
         monkeypatch.setattr(client, "submit", losing)
@@ -920,12 +921,8 @@ def test_nothing_is_left_on_the_workers(client, monkeypatch):
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Halt):
         Chaos(patch, 9, halt)
         model.fit(sentences(50))
-    deadline = time.monotonic() + 20
-    while (shard_threads() or stored(client) - before) and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.1)
-    assert not shard_threads()
-    assert not stored(client) - before
+    until(lambda: gc.collect() >= 0 and not shard_threads())
+    until(lambda: gc.collect() >= 0 and not stored(client) - before)
 
 
 def test_dask_that_is_not_installed(monkeypatch):
