@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import check_length
-from ._encoding import SymbolIndex, label_array, object_array
+from ._encoding import SymbolIndex, label_array, object_array, plain_list
 
 
 def _check_labels(name, labels):
     """`labels` as a 1-D array of distinct hashable labels, or a ValueError."""
     if not isinstance(labels, np.ndarray):
-        labels = list(labels)
+        labels = list(plain_list(labels))
         array = np.asarray(labels)
         # numpy would turn ["a", 1] into strings.
         if array.ndim != 1 or (

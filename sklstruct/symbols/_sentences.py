@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._warnings import warn
 from . import _text_fast as _fast
-from ._encoding import object_array, plain
+from ._encoding import object_array, plain, plain_list
 from ._labels import Labels
 from ._text import (
     NumberedText,
@@ -73,8 +74,18 @@ def check_sentences(sentences: Any) -> list:
         )
     if isinstance(sentences, np.ndarray) and sentences.ndim == 0:
         raise TypeError("sentences must be an iterable of sentences, got a scalar")
+    if isinstance(sentences, Mapping):
+        raise TypeError(
+            "sentences must be an iterable of sentences, got a mapping: pass the list "
+            "of its values, or of its keys"
+        )
     out = []
     for i, sentence in enumerate(sentences):
+        if isinstance(sentence, Mapping):
+            raise TypeError(
+                f"sentence {i} must be a string or an iterable of symbols, got a "
+                "mapping: pass one of its values, such as [row['text'] for row in X]"
+            )
         if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
             raise TypeError(
                 f"sentence {i} must be a string or an iterable of symbols, got "
@@ -107,19 +118,47 @@ def number_sentences(X: Any, name: str = "X") -> NumberedText:
     if (
         isinstance(X, Iterable)
         and not isinstance(X, str | bytes)
+        and not isinstance(X, Mapping)
         and getattr(X, "ndim", 1) > 0
     ):
-        X = list(X)
+        X = plain_list(X)
         if all(isinstance(s, str) for s in X):
-            return number_strings(X)
-        # Arrays as Python objects: their own scalars hash and compare slowly, and
-        # would come back from `sample`.
-        X = [s.tolist() if isinstance(s, np.ndarray) else s for s in X]
+            text = number_strings(X)
+            _warn_of_words(text, name)
+            return text
+        X = [s if isinstance(s, str | bytes | Mapping) else plain_list(s) for s in X]
     try:
         sentences = check_sentences(X)
     except TypeError as exc:
         raise TypeError(f"{name}: {exc}") from exc
-    return number_symbols(sentences)
+    text = number_symbols(sentences)
+    _warn_of_sentences(text, name)
+    return text
+
+
+def _warn_of_words(text: NumberedText, name: str) -> None:
+    """Strings of one word each are most likely one text that was split."""
+    if text.n_sentences > 2 and (text.lengths == 1).all():
+        warn(
+            f"{name} holds {text.n_sentences} strings of one word each, and each "
+            "string is a sentence. Are they the words of one sentence? Then pass "
+            f"[' '.join({name})]",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_sentences(text: NumberedText, name: str) -> None:
+    """Symbols that are mostly strings of several words are most likely sentences."""
+    spaced = [s for s in text.symbols if isinstance(s, str) and len(s.split()) > 1]
+    if spaced and 2 * len(spaced) > len(text.symbols):
+        warn(
+            f"{name} holds lists of strings such as {spaced[0]!r}: a list is one "
+            "sentence and each of its strings one symbol, white space included. Are "
+            "they sentences? Then pass one flat list of strings",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def read_sentences(X: Any, name: str = "X") -> list:
