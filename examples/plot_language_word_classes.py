@@ -83,5 +83,5 @@ fine = ExchangeClustering(n_clusters=150, offsets=(-1, 1)).fit(sentences)
 tree = class_taxonomy(fine, sentences)
 frequent = sorted(fine.symbols_, key=lambda word: -count[word])[:70]
 _, ax = plt.subplots(figsize=(8, 11), layout="constrained")
-display = TaxonomyDisplay(tree.restrict(frequent)).plot(ax)
+display = TaxonomyDisplay.from_taxonomy(tree.restrict(frequent), ax=ax)
 _ = display.ax_.set_title("The 70 most frequent words of Python's help")

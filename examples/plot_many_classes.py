@@ -65,7 +65,7 @@ for name, model in models.items():
 # %%
 # Every model by what it achieves and what it costs.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-display = CostDisplay.from_estimators(models, X_test, y_test, ax=axes[0])
+display = CostDisplay.from_estimator(models, X_test, y_test, ax=axes[0])
 display.plot(x="megabytes", value="log_loss", ax=axes[1])
 
 # %%

@@ -47,7 +47,7 @@ models = {
 # Additive smoothing trusts the deepest context it finds, so it gets worse with the
 # order; the other two fall back on shorter contexts.
 
-display = PerplexityDisplay.from_language_models(models, test)
+display = PerplexityDisplay.from_estimator(models, test)
 _ = display.ax_.set_title("Test perplexity, end marks and unknown words counted")
 
 # %%

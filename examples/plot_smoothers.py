@@ -149,6 +149,6 @@ with warnings.catch_warnings():
         for k in range(1, 5):
             lm = LanguageModel(clone(smoother), max_depth=k, min_count=2)
             by_order[name].append(lm.fit(train))
-display = PerplexityDisplay.from_language_models(by_order, test)
+display = PerplexityDisplay.from_estimator(by_order, test)
 display.ax_.set_ylim(top=165)
 _ = display.ax_.legend(loc="upper left")

@@ -52,8 +52,8 @@ for name, model in {"Kneser-Ney": baseline, **models}.items():
 # so that all models predict the same words after the same contexts. Above 0 a model is
 # better than the baseline there; the bars say how many tokens that is.
 
-DepthLossDisplay.from_language_models(
-    models, baseline, test, baseline_name="Kneser-Ney"
+DepthLossDisplay.from_estimator(
+    models, test, baseline=baseline, baseline_name="Kneser-Ney"
 )
 
 # %%
@@ -63,8 +63,8 @@ DepthLossDisplay.from_language_models(
 # A point is a word, coloured by its frequency in training. Below the diagonal the
 # log-linear model is better. Rare words are many, and at the top right.
 
-WordLossDisplay.from_language_models(
-    models["tree_l2"], baseline, test, train, name="tree_l2",
+WordLossDisplay.from_estimator(
+    models["tree_l2"], test, baseline=baseline, train=train, name="tree_l2",
     baseline_name="Kneser-Ney",
 )  # fmt: skip
 
@@ -75,8 +75,8 @@ WordLossDisplay.from_language_models(
 
 fig, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items()):
-    WordLossDisplay.from_language_models(
-        model, baseline, test, train, kind="difference", name=name,
+    WordLossDisplay.from_estimator(
+        model, test, baseline=baseline, train=train, kind="difference", name=name,
         baseline_name="Kneser-Ney", ax=ax,
     )  # fmt: skip
     ax.set_title(name)
@@ -91,4 +91,4 @@ for ax in axes[1:]:
 # Of the log-linear models the non-zero weights, of Kneser-Ney its probabilities: what
 # an ARPA file of it holds. Penalties that make weights 0 do so at the deep contexts.
 
-WeightsByDepthDisplay.from_language_models({"Kneser-Ney": baseline, **models})
+WeightsByDepthDisplay.from_estimator({"Kneser-Ney": baseline, **models})

@@ -267,7 +267,7 @@ def main():
         for name, by_order in tuned.items()
     }
 
-    display = PerplexityDisplay.from_language_models(models, test)
+    display = PerplexityDisplay.from_estimator(models, test)
     any_model = models["l2"][0]
     _, counts = any_model.perplexity(test, return_counts=True)
     print(

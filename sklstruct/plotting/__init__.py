@@ -2,6 +2,7 @@
 
 from ._analysis import DepthLossDisplay, WeightsByDepthDisplay, WordLossDisplay
 from ._cost import CostDisplay
+from ._display import Display
 from ._lattice import LatticeDisplay
 from ._perplexity import PerplexityDisplay
 from ._reliability import ReliabilityDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "CostDisplay",
     "DepthLossDisplay",
     "DepthTradeoffDisplay",
+    "Display",
     "LatticeDisplay",
     "PerplexityDisplay",
     "ReliabilityDisplay",

@@ -15,19 +15,10 @@ from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
 from ..symbols._sentences import SentenceEncoder, read_sentences
-from ._pyplot import import_pyplot
+from ._display import Display, by_name, draw_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_MARKERS = "osD^vPX*"
-
-
-def _new_axes(ax):
-    plt = import_pyplot()
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    return ax
 
 
 def _finite_losses(name, log_proba):
@@ -41,8 +32,6 @@ def _finite_losses(name, log_proba):
 
 
 def _check_models(models, baseline):
-    if not models:
-        raise ValueError("models is empty: there is no model to compare")
     for name, model in {**models, "baseline": baseline}.items():
         if not isinstance(model, LanguageModel):
             raise TypeError(
@@ -70,7 +59,7 @@ def _context_depths(lm, sentences):
     return model.depth(model.locate(np.where(known, windows, np.int32(-1))))
 
 
-class DepthLossDisplay:
+class DepthLossDisplay(Display):
     r"""Mean log-loss against a baseline, by the length of the known context.
 
     .. math::
@@ -81,7 +70,7 @@ class DepthLossDisplay:
     the context :math:`x_i` that the baseline saw in training: all models are compared
     on the same :math:`N_k` tokens. Above 0 a model is better than the baseline.
 
-    It is recommended to use `from_language_models`.
+    It is recommended to use `from_estimator`.
 
     Parameters
     ----------
@@ -133,12 +122,12 @@ class DepthLossDisplay:
         self.baseline = baseline
 
     @classmethod
-    def from_language_models(
+    def from_estimator(
         cls,
-        models: Mapping[str, LanguageModel],
-        baseline: LanguageModel,
+        estimator: LanguageModel | Mapping[str, LanguageModel],
         X: Iterable,
         *,
+        baseline: LanguageModel,
         baseline_name: str = "baseline",
         ax: Axes | None = None,
     ) -> DepthLossDisplay:
@@ -146,17 +135,17 @@ class DepthLossDisplay:
 
         Parameters
         ----------
-        models : mapping of str to LanguageModel
+        estimator : LanguageModel, list, or mapping of str to LanguageModel
             Fitted models by name.
-
-        baseline : LanguageModel
-            Fitted, with a `backoff_model_`, whose contexts say what is known.
 
         X : iterable of sentences
             Test text.
 
+        baseline : LanguageModel
+            Fitted, with a `backoff_model_`: its contexts are the known ones.
+
         baseline_name : str, default="baseline"
-            What the baseline is called.
+            Name of the baseline.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
@@ -165,6 +154,7 @@ class DepthLossDisplay:
         -------
         display : DepthLossDisplay
         """
+        models = by_name(estimator)
         _check_models(models, baseline)
         sentences = _read(X)
         depth = _context_depths(baseline, sentences)
@@ -204,7 +194,7 @@ class DepthLossDisplay:
                     f"gain[{name!r}] must have one value for each of the "
                     f"{n_tokens.size} depths, got shape {np.shape(values)}"
                 )
-        ax = _new_axes(ax)
+        ax = self._axes(ax)
         depth = np.arange(n_tokens.size)
         self.count_ax_ = ax.twinx()
         self.count_ax_.bar(depth, n_tokens, width=0.6, color="0.88", zorder=0)
@@ -213,20 +203,15 @@ class DepthLossDisplay:
         ax.set_zorder(self.count_ax_.get_zorder() + 1)
         ax.patch.set_visible(False)
         ax.axhline(0, color="0.4", linewidth=0.8)
-        self.lines_ = []
-        for i, (name, values) in enumerate(self.gain.items()):
-            marker = _MARKERS[i % len(_MARKERS)]
-            (line,) = ax.plot(depth, values, marker=marker, label=name)
-            self.lines_.append(line)
+        self.lines_ = draw_curves(ax, {k: (depth, v) for k, v in self.gain.items()})
         ax.set_xticks(depth)
         ax.set_xlabel("symbols of the context that were seen together")
         ax.set_ylabel(f"gain over {self.baseline}, nats a token")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-class WordLossDisplay:
+class WordLossDisplay(Display):
     r"""Mean log-loss of each word under two models, and its frequency.
 
     With ``kind="scatter"`` a point is a word w at :math:`(\ell_0(w), \ell(w))`, the
@@ -236,7 +221,7 @@ class WordLossDisplay:
     frequency, and circles are the means of words of like frequency: above 0 the model
     is better.
 
-    It is recommended to use `from_language_models`.
+    It is recommended to use `from_estimator`.
 
     Parameters
     ----------
@@ -247,7 +232,7 @@ class WordLossDisplay:
         How often each word occurs in training, at least 0.
 
     name, baseline : str, default="model", "baseline"
-        What the models are called.
+        Names of the models.
 
     Attributes
     ----------
@@ -292,13 +277,13 @@ class WordLossDisplay:
         self.baseline = baseline
 
     @classmethod
-    def from_language_models(
+    def from_estimator(
         cls,
-        model: LanguageModel,
-        baseline: LanguageModel,
+        estimator: LanguageModel,
         X: Iterable,
-        train: Iterable,
         *,
+        baseline: LanguageModel,
+        train: Iterable,
         kind: str = "scatter",
         name: str = "model",
         baseline_name: str = "baseline",
@@ -308,12 +293,15 @@ class WordLossDisplay:
 
         Parameters
         ----------
-        model, baseline : LanguageModel
+        estimator : LanguageModel
             Fitted.
 
         X : iterable of sentences
             Test text. End marks are a word like others; words that are in no model
             are its `unknown`.
+
+        baseline : LanguageModel
+            Fitted; the model to compare with.
 
         train : iterable of sentences
             The training text, whose frequencies are shown.
@@ -322,7 +310,7 @@ class WordLossDisplay:
             As in `plot`.
 
         name, baseline_name : str, default="model", "baseline"
-            What they are called.
+            Names of the two.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
@@ -331,6 +319,7 @@ class WordLossDisplay:
         -------
         display : WordLossDisplay
         """
+        model = estimator
         _check_models({name: model}, baseline)
         sentences = _read(X)
         loss = _finite_losses(name, model.token_log_proba(sentences))
@@ -359,18 +348,18 @@ class WordLossDisplay:
             np.array([frequency[w] for w in number]),
             name=name,
             baseline=baseline_name,
-        ).plot(kind=kind, ax=ax)
+        ).plot(ax, kind=kind)
 
-    def plot(self, kind: str = "scatter", ax: Axes | None = None) -> WordLossDisplay:
+    def plot(self, ax: Axes | None = None, *, kind: str = "scatter") -> WordLossDisplay:
         """Draw one point a word.
 
         Parameters
         ----------
-        kind : {"scatter", "difference"}, default="scatter"
-            Loss against loss, or the difference against the frequency.
-
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
+
+        kind : {"scatter", "difference"}, default="scatter"
+            Loss against loss, or the difference against the frequency.
 
         Returns
         -------
@@ -392,7 +381,7 @@ class WordLossDisplay:
                 "loss, baseline_loss and frequency must be of one length, got shapes "
                 f"{loss.shape}, {reference.shape} and {frequency.shape}"
             )
-        ax = _new_axes(ax)
+        ax = self._axes(ax)
         self.means_ = None
         # A word that training lacks stands at half an occurrence.
         seen = np.maximum(frequency, 0.5)
@@ -427,7 +416,6 @@ class WordLossDisplay:
             ax.set_xlabel("frequency in training")
             ax.set_ylabel(f"gain of {self.name} over {self.baseline}, nats")
             ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
@@ -442,13 +430,13 @@ def _words(lm, sentences):
     return words
 
 
-class WeightsByDepthDisplay:
+class WeightsByDepthDisplay(Display):
     """Number of parameters of language models, by the depth of their contexts.
 
     Of a `StructuredLogLinearLM` the non-zero weights, of other models the explicit
     probabilities of the back-off model.
 
-    It is recommended to use `from_language_models`.
+    It is recommended to use `from_estimator`.
 
     Parameters
     ----------
@@ -483,14 +471,17 @@ class WeightsByDepthDisplay:
         self.n_weights = n_weights
 
     @classmethod
-    def from_language_models(
-        cls, models: Mapping[str, LanguageModel], *, ax: Axes | None = None
+    def from_estimator(
+        cls,
+        estimator: LanguageModel | Mapping[str, LanguageModel],
+        *,
+        ax: Axes | None = None,
     ) -> WeightsByDepthDisplay:
         """Count the weights of fitted models and plot them.
 
         Parameters
         ----------
-        models : mapping of str to LanguageModel
+        estimator : LanguageModel, list, or mapping of str to LanguageModel
             Fitted models by name, with a `backoff_model_`.
 
         ax : matplotlib Axes, default=None
@@ -501,7 +492,7 @@ class WeightsByDepthDisplay:
         display : WeightsByDepthDisplay
         """
         counts = {}
-        for name, lm in models.items():
+        for name, lm in by_name(estimator).items():
             check_is_fitted(lm)
             model = lm.backoff_model_
             used = np.ones(model.n_pairs, dtype=bool)
@@ -509,7 +500,7 @@ class WeightsByDepthDisplay:
             if isinstance(fitted, StructuredLogLinearLM):
                 if fitted.coef_.size != model.n_pairs:
                     raise ValueError(
-                        f"models[{name!r}] was fitted on a collapsed tree, whose "
+                        f"estimator: {name!r} was fitted on a collapsed tree, whose "
                         "weights belong to several depths; use collapse=False"
                     )
                 used = fitted.coef_ != 0
@@ -542,17 +533,14 @@ class WeightsByDepthDisplay:
                 raise ValueError(
                     f"n_weights[{name!r}] must be numbers of at least 0, one a depth"
                 )
-        ax = _new_axes(ax)
-        self.lines_ = []
-        for i, (name, curve) in enumerate(curves.items()):
-            marker = _MARKERS[i % len(_MARKERS)]
-            (line,) = ax.plot(np.arange(curve.size), curve, marker=marker, label=name)
-            self.lines_.append(line)
+        ax = self._axes(ax)
+        self.lines_ = draw_curves(
+            ax, {name: (np.arange(y.size), y) for name, y in curves.items()}
+        )
         ax.set_yscale("log")
         ax.set_xticks(np.arange(max(c.size for c in curves.values())))
         ax.set_xlabel("depth (length of the context)")
         ax.set_ylabel("weights")
         ax.grid(axis="y", alpha=0.3)
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

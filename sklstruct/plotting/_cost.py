@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._likelihood import target_log_proba
-from ._pyplot import import_pyplot
+from ._display import Display, by_name, import_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,10 +23,10 @@ _X = {
 _Y = {"accuracy": "accuracy", "log_loss": "log-loss (nats)"}
 
 
-class CostDisplay:
+class CostDisplay(Display):
     r"""Accuracy or log-loss of classifiers against time or size.
 
-    It is recommended to use `from_estimators`, or the constructor with figures that
+    It is recommended to use `from_estimator`, or the constructor with figures that
     were measured elsewhere.
 
     Parameters
@@ -64,9 +64,9 @@ class CostDisplay:
         self.figures = {name: dict(values) for name, values in figures.items()}
 
     @classmethod
-    def from_estimators(
+    def from_estimator(
         cls,
-        estimators: Mapping[str, Any],
+        estimator: Any,
         X: Any,
         y: ArrayLike,
         *,
@@ -81,8 +81,9 @@ class CostDisplay:
 
         Parameters
         ----------
-        estimators : mapping of str to classifier
-            Fitted classifiers by name. Those without `predict_proba` have no log-loss.
+        estimator : classifier, list, or mapping of str to classifiers
+            Fitted classifiers by name; without names those of their classes. Those
+            without `predict_proba` have no log-loss.
 
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Test samples.
@@ -102,7 +103,7 @@ class CostDisplay:
         """
         y = np.asarray(y)
         figures = {}
-        for name, model in estimators.items():
+        for name, model in by_name(estimator).items():
             seconds = []
             for _ in range(2):
                 start = time.process_time()
@@ -116,27 +117,27 @@ class CostDisplay:
             if hasattr(model, "predict_proba"):
                 log_proba = np.asarray(target_log_proba(model, X, y))
                 figures[name]["log_loss"] = float(-np.nanmean(log_proba))
-        return cls(figures).plot(x=x, value=value, ax=ax)
+        return cls(figures).plot(ax, x=x, value=value)
 
     def plot(
         self,
+        ax: Axes | None = None,
         *,
         x: str = "milliseconds",
         value: str = "accuracy",
-        ax: Axes | None = None,
     ) -> CostDisplay:
         """Draw one point a model; costs are on a logarithmic axis.
 
         Parameters
         ----------
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure.
+
         x : {"milliseconds", "megabytes"}, default="milliseconds"
             The cost.
 
         value : {"accuracy", "log_loss"}, default="accuracy"
-            What it buys.
-
-        ax : matplotlib Axes, default=None
-            Axes to plot on; None makes a figure.
+            The figure on the other axis.
 
         Returns
         -------
@@ -161,21 +162,20 @@ class CostDisplay:
         for name, (cost, _) in points.items():
             if not cost > 0:
                 raise ValueError(f"figures[{name!r}][{x!r}] must be > 0, got {cost!r}")
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        ax = self._axes(ax)
         self.points_ = []
         for name, (cost, bought) in points.items():
             self.points_.append(ax.scatter([cost], [bought], label=name, zorder=3))
         ax.set_xscale("log")
         # Costs often span less than a decade, in which the usual labels are few or
         # overlap.
-        ax.xaxis.set_major_locator(plt.matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_major_locator(
+            import_pyplot().matplotlib.ticker.LogLocator(subs=(1, 2, 5))
+        )
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter("")
         ax.set_xlabel(_X[x])
         ax.set_ylabel(_Y[value])
         ax.grid(alpha=0.3)
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._pyplot import import_pyplot
+from ._display import Display
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..hmm import HighOrderHMM, NoisyChannelDecoder
 
 
-class LatticeDisplay:
+class LatticeDisplay(Display):
     r"""States per position of a sentence's lattice, before and after pruning.
 
     Position i has one state for each stored context that some labelling of the first
@@ -56,9 +59,9 @@ class LatticeDisplay:
         self,
         states: np.ndarray,
         pruned: np.ndarray,
-        labels: Any,
-        trace: Any = (),
-    ):
+        labels: Sequence,
+        trace: Sequence = (),
+    ) -> None:
         self.states = states
         self.pruned = pruned
         self.labels = labels
@@ -68,9 +71,9 @@ class LatticeDisplay:
     def from_estimator(
         cls,
         estimator: HighOrderHMM | NoisyChannelDecoder,
-        sequence: Any,
+        sequence: Sequence,
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> LatticeDisplay:
         """Display of one sequence of observations.
@@ -96,7 +99,7 @@ class LatticeDisplay:
             ax=ax, **kwargs
         )
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> LatticeDisplay:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LatticeDisplay:
         """Draw the numbers of states over the best path.
 
         Parameters
@@ -111,8 +114,7 @@ class LatticeDisplay:
         -------
         self : LatticeDisplay
         """
-        if ax is None:
-            _, ax = import_pyplot().subplots()
+        ax = self._axes(ax)
         place = np.arange(len(self.states))
         style = {"marker": ".", **kwargs}
         ax.plot(place, self.states, label="all states", **style)
@@ -123,11 +125,9 @@ class LatticeDisplay:
         ends = len(self.states) - 1 - len(names)
         ax.set_xticks(place, ["start", *names, *["end"] * ends], rotation=60)
         ax.legend()
-        self.ax_ = ax
-        self.figure_ = ax.figure
         return self
 
-    def plot_bound(self, ax: Any = None, **kwargs: Any) -> LatticeDisplay:
+    def plot_bound(self, ax: Axes | None = None, **kwargs: Any) -> LatticeDisplay:
         """Draw the bound against the iterations of the refinement.
 
         Parameters
@@ -142,8 +142,7 @@ class LatticeDisplay:
         -------
         self : LatticeDisplay
         """
-        if ax is None:
-            _, ax = import_pyplot().subplots()
+        ax = self._axes(ax)
         log_q = [q for q, _, _ in self.trace]
         log_p = np.maximum.accumulate([p for _, p, _ in self.trace] or [-np.inf])
         ax.plot(log_q, label="bound: log q of its best path", **kwargs)
@@ -152,6 +151,4 @@ class LatticeDisplay:
         ax.locator_params(axis="x", integer=True)
         ax.set_ylabel("log-probability")
         ax.legend()
-        self.ax_ = ax
-        self.figure_ = ax.figure
         return self

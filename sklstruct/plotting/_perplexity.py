@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..language_model import LanguageModel
-from ._pyplot import import_pyplot
+from ._display import Display, by_name, draw_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MARKERS = "osD^vPX*"
 
-
-class PerplexityDisplay:
+class PerplexityDisplay(Display):
     r"""Perplexity of language models by order.
 
-    It is recommended to use `from_language_models`, or the constructor with
+    It is recommended to use `from_estimator`, or the constructor with
     values that were computed elsewhere.
 
     Parameters
@@ -53,9 +51,10 @@ class PerplexityDisplay:
         self.perplexity = perplexity
 
     @classmethod
-    def from_language_models(
+    def from_estimator(
         cls,
-        models: Mapping[str, Sequence[LanguageModel]],
+        estimator: LanguageModel
+        | Mapping[str, LanguageModel | Sequence[LanguageModel]],
         X: Iterable,
         *,
         include_end: bool = True,
@@ -66,7 +65,7 @@ class PerplexityDisplay:
 
         Parameters
         ----------
-        models : mapping of str to list of LanguageModel
+        estimator : LanguageModel, or mapping of str to one or a list of LanguageModel
             Fitted models by name; each has the order ``max_depth + 1``.
 
         X : list of sentences
@@ -88,9 +87,9 @@ class PerplexityDisplay:
                 model.max_depth + 1: model.perplexity(
                     X, include_end=include_end, include_unknown=include_unknown
                 )
-                for model in of_name
+                for model in (of_name if isinstance(of_name, Sequence) else [of_name])
             }
-            for name, of_name in models.items()
+            for name, of_name in by_name(estimator).items()
         }
         return cls(values).plot(ax=ax)
 
@@ -121,24 +120,16 @@ class PerplexityDisplay:
                         f"perplexity[{name!r}] has the entry {order!r}: {value!r}; "
                         "orders are integers of at least 1, perplexities at least 1"
                     )
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-        self.lines_ = []
-        for i, (name, curve) in enumerate(self.perplexity.items()):
-            orders = sorted(curve)
-            (line,) = ax.plot(
-                orders,
-                [curve[n] for n in orders],
-                marker=_MARKERS[i % len(_MARKERS)],
-                label=name,
-            )
-            self.lines_.append(line)
+        ax = self._axes(ax)
+        curves = {
+            name: (sorted(curve), [curve[n] for n in sorted(curve)])
+            for name, curve in self.perplexity.items()
+        }
+        self.lines_ = draw_curves(ax, curves)
         orders = sorted({n for curve in self.perplexity.values() for n in curve})
         ax.set_xticks(np.array(orders))
         ax.set_xlabel("order n (contexts of up to n − 1 symbols)")
         ax.set_ylabel("perplexity per token")
         ax.grid(axis="y", alpha=0.3)
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

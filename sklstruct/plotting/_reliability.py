@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._pyplot import import_pyplot
+from ._display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     r"""How often the predicted class is right, by the probability it was given.
 
     Samples are put into bins B by their confidence
@@ -79,6 +79,8 @@ class ReliabilityDisplay:
     >>> round(display.ece_, 3)
     0.275
     """
+
+    _figsize = (4.8, 4.6)
 
     def __init__(
         self,
@@ -231,9 +233,7 @@ class ReliabilityDisplay:
         -------
         self : ReliabilityDisplay
         """
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(4.8, 4.6), layout="constrained")
+        ax = self._axes(ax)
         if not any(line.get_gid() == "diagonal" for line in ax.lines):
             ax.plot([0, 1], [0, 1], ":", color="gray", gid="diagonal")
         label = f"ECE {self.ece_:.3f}"
@@ -245,5 +245,4 @@ class ReliabilityDisplay:
         ax.set_xlabel("probability of the predicted class")
         ax.set_ylabel("share of right answers")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -20,7 +20,7 @@ from .._compat import BaseEstimator
 from ..hierarchical import HierarchicalClassifier
 from ..taxonomy import Taxonomy
 from ..taxonomy._labels import among
-from ._pyplot import import_pyplot
+from ._display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,11 +103,11 @@ def _node_accuracy(
     return accuracy, count
 
 
-class TaxonomyDisplay:
+class TaxonomyDisplay(Display):
     r"""Dendrogram of a taxonomy, its nodes coloured by accuracy.
 
-    It is recommended to use `from_estimator`, or the constructor with a taxonomy
-    alone. The root is at the left, every class has one line at the right. A node that
+    It is recommended to use `from_estimator`, or `from_taxonomy` for the tree alone.
+    The root is at the left, every class has one line at the right. A node that
     decides something is a dot; its colour is the share of samples that belong below
     it and that it sends to the right child.
 
@@ -151,7 +151,7 @@ class TaxonomyDisplay:
     >>> from sklstruct.plotting import TaxonomyDisplay
     >>> tree = Taxonomy.from_nested(
     ...     {"animal": ["cat", "dog"], "vehicle": {"road": ["bus"], "rail": ["tram"]}})
-    >>> display = TaxonomyDisplay(tree).plot()
+    >>> display = TaxonomyDisplay.from_taxonomy(tree)
     >>> [text.get_text() for text in display.labels_]
     ['cat', 'dog', 'bus', 'tram']
     >>> [text.get_text() for text in display.names_]
@@ -231,6 +231,39 @@ class TaxonomyDisplay:
         code = np.searchsorted(model.classes_, y[known])
         taxonomy = model.taxonomies_[tree]
         return cls.from_predictions(taxonomy, proba, code, ax=ax, **kwargs)
+
+    @classmethod
+    def from_taxonomy(
+        cls, taxonomy: Taxonomy, *, ax: Axes | None = None, **kwargs: Any
+    ) -> TaxonomyDisplay:
+        """Dendrogram of a taxonomy, without accuracies.
+
+        Parameters
+        ----------
+        taxonomy : Taxonomy
+            The tree, such as ``taxonomies_[0]`` of a fitted `HierarchicalClassifier`.
+
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure high enough for all classes.
+
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : TaxonomyDisplay
+
+        Raises
+        ------
+        TypeError
+            If `taxonomy` is no `Taxonomy`.
+        """
+        if not isinstance(taxonomy, Taxonomy):
+            raise TypeError(
+                f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; "
+                "sklstruct.taxonomy.as_taxonomy makes one from other forms"
+            )
+        return cls(taxonomy).plot(ax=ax, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -335,14 +368,11 @@ class TaxonomyDisplay:
                     f"{name} must have one entry for each of the {tree.n_nodes} nodes, "
                     f"got shape {np.shape(value)}"
                 )
-        plt = import_pyplot()
+        K = tree.n_classes
+        ax = self._axes(ax, (8.0, max(3.0, _ROW_INCHES * K + 1.0)))
         from matplotlib.collections import LineCollection
         from matplotlib.ticker import MaxNLocator
 
-        K = tree.n_classes
-        if ax is None:
-            height = max(3.0, _ROW_INCHES * K + 1.0)
-            _, ax = plt.subplots(figsize=(8.0, height), layout="constrained")
         x, y, row_of_class = self._layout()
         right = tree.depth + 1
         segments = []
@@ -373,7 +403,6 @@ class TaxonomyDisplay:
         ax.set_xlabel("depth (number of decisions)")
         for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _layout(self) -> tuple[NDArray, NDArray, NDArray]:
@@ -445,7 +474,7 @@ def _letter_size(ax: Axes, n_rows: int) -> float:
     return size if size >= _LEAST_POINTS else 0.0
 
 
-class DepthTradeoffDisplay:
+class DepthTradeoffDisplay(Display):
     r"""Accuracy and log-loss against products per sample, over depths of the tree.
 
     Depth 0 is the flat model with K products. It is recommended to use
@@ -488,6 +517,8 @@ class DepthTradeoffDisplay:
     >>> display.ax_[0].get_ylabel()
     'accuracy'
     """
+
+    _figsize, _n_axes = (9.6, 4.0), 2
 
     def __init__(
         self,
@@ -634,12 +665,7 @@ class DepthTradeoffDisplay:
                     f"n_depths = {depths.size}, got {value.shape}"
                 )
             curves.append(value)
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
-        ax = np.asarray(ax).ravel()
-        if ax.size != 2:
-            raise ValueError(f"ax must hold two axes, got {ax.size}")
+        ax = self._axes(ax)
         dots = curves[0].mean(axis=1)
         order = np.argsort(dots)
         self.lines_ = []
@@ -682,7 +708,6 @@ class DepthTradeoffDisplay:
                 frameon=False,
                 borderaxespad=0.0,
             )
-        self.ax_, self.figure_ = ax, ax[0].figure
         self.figure_.draw_without_rendering()  # places the axes
         for axes in ax:
             _make_room(axes)

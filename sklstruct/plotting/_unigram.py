@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ._pyplot import import_pyplot
+from ._display import Display, by_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-class UnigramDiffusionDisplay:
+class UnigramDiffusionDisplay(Display):
     r"""Probability of a class against its count, for one or several smoothers.
 
     For each smoother a curve of the mean probability of the classes that occurred j
@@ -64,7 +67,7 @@ class UnigramDiffusionDisplay:
         cls,
         estimator: Any,
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         max_count: float | None = None,
         **kwargs: Any,
     ) -> UnigramDiffusionDisplay:
@@ -89,15 +92,7 @@ class UnigramDiffusionDisplay:
         -------
         display : UnigramDiffusionDisplay
         """
-        if not isinstance(estimator, dict):
-            many = estimator if isinstance(estimator, list | tuple) else [estimator]
-            estimator = {}
-            for one in many:
-                name = type(one).__name__
-                same = sum(k.split(" (")[0] == name for k in estimator)
-                estimator[name if not same else f"{name} ({same + 1})"] = one
-        if not estimator:
-            raise ValueError("estimator is empty: there is nothing to show")
+        estimator = by_name(estimator)
         for one in estimator.values():
             check_is_fitted(one, "proba_")
         counts = next(iter(estimator.values())).counts_
@@ -118,7 +113,7 @@ class UnigramDiffusionDisplay:
         counts: ArrayLike,
         proba: ArrayLike | dict[str, ArrayLike],
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         max_count: float | None = None,
         **kwargs: Any,
     ) -> UnigramDiffusionDisplay:
@@ -158,7 +153,7 @@ class UnigramDiffusionDisplay:
         )
 
     def plot(
-        self, ax: Any = None, *, max_count: float | None = None, **kwargs: Any
+        self, ax: Axes | None = None, *, max_count: float | None = None, **kwargs: Any
     ) -> UnigramDiffusionDisplay:
         """Draw the curves.
 
@@ -171,8 +166,7 @@ class UnigramDiffusionDisplay:
         -------
         self : UnigramDiffusionDisplay
         """
-        if ax is None:
-            _, ax = import_pyplot().subplots()
+        ax = self._axes(ax)
         top = max(value[-1] for value, _ in self.curves.values())
         if max_count is not None:
             top = min(top, max_count)
@@ -191,6 +185,4 @@ class UnigramDiffusionDisplay:
         ax.set_xlabel("count")
         ax.set_ylabel("probability of one class")
         ax.legend()
-        self.ax_ = ax
-        self.figure_ = ax.figure
         return self

@@ -24,8 +24,8 @@ def fitted(estimator, **params):
 
 def test_gains_by_depth_are_over_the_same_tokens(pyplot):
     base, other = fitted(KneserNeyLM(discount=0.5)), fitted(WittenBellLM())
-    display = DepthLossDisplay.from_language_models(
-        {"WB": other, "same": base}, base, TEST, baseline_name="KN"
+    display = DepthLossDisplay.from_estimator(
+        {"WB": other, "same": base}, TEST, baseline=base, baseline_name="KN"
     )
     train = set()
     for sentence in TRAIN:
@@ -62,7 +62,7 @@ def test_gains_by_depth_are_over_the_same_tokens(pyplot):
 
 def test_words_and_their_frequencies(pyplot):
     base, other = fitted(KneserNeyLM(discount=0.5)), fitted(WittenBellLM())
-    display = WordLossDisplay.from_language_models(other, base, TEST, TRAIN)
+    display = WordLossDisplay.from_estimator(other, TEST, baseline=base, train=TRAIN)
     losses = defaultdict(list)
     for sentence, row in zip(TEST, other.token_log_proba(TEST)):
         words = [w if w in "abc" else "<unk>" for w in sentence.split()]
@@ -83,7 +83,7 @@ def test_words_and_their_frequencies(pyplot):
 def test_weights_by_depth(pyplot):
     loglinear = fitted(StructuredLogLinearLM(penalty="l1", lam=0.5))
     base = fitted(KneserNeyLM(discount=0.5))
-    display = WeightsByDepthDisplay.from_language_models({"l1": loglinear, "KN": base})
+    display = WeightsByDepthDisplay.from_estimator({"l1": loglinear, "KN": base})
     assert sum(display.n_weights["l1"]) == loglinear.estimator_.n_parameters_
     assert sum(display.n_weights["KN"]) == base.backoff_model_.n_pairs
     assert display.n_weights["KN"][0] == base.backoff_model_.n_classes
@@ -94,12 +94,12 @@ def test_weights_by_depth(pyplot):
 
 def test_bad_input(pyplot):
     base = fitted(KneserNeyLM(discount=0.5))
-    with pytest.raises(ValueError, match="models is empty"):
-        DepthLossDisplay.from_language_models({}, base, TEST)
+    with pytest.raises(ValueError, match="estimator is empty"):
+        DepthLossDisplay.from_estimator({}, TEST, baseline=base)
     with pytest.raises(TypeError, match="x: a LanguageModel is needed, got int"):
-        DepthLossDisplay.from_language_models({"x": 3}, base, TEST)
+        DepthLossDisplay.from_estimator({"x": 3}, TEST, baseline=base)
     with pytest.raises(ValueError, match="X is empty"):
-        DepthLossDisplay.from_language_models({"x": base}, base, [])
+        DepthLossDisplay.from_estimator({"x": base}, [], baseline=base)
     with pytest.raises(ValueError, match="gain is empty"):
         DepthLossDisplay([1], {}).plot()
     with pytest.raises(ValueError, match=r"gain\['x'\] must have one value"):
@@ -110,7 +110,7 @@ def test_bad_input(pyplot):
         WordLossDisplay([1], [1, 2], [1]).plot()
     no_end = fitted(AdditiveLM(), end=None)
     with pytest.raises(ValueError, match="the same tokens"):
-        WordLossDisplay.from_language_models(no_end, base, TEST, TRAIN)
+        WordLossDisplay.from_estimator(no_end, TEST, baseline=base, train=TRAIN)
     with pytest.raises(ValueError, match="n_weights is empty"):
         WeightsByDepthDisplay({}).plot()
     with pytest.raises(ValueError, match="at least 0"):

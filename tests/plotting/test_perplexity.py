@@ -1,7 +1,5 @@
 """PerplexityDisplay draws what the models score."""
 
-import sys
-
 import pytest
 
 from sklstruct.language_model import LanguageModel
@@ -11,7 +9,7 @@ from sklstruct.smoothing import AdditiveLM, KneserNeyLM
 TEXT = ["a b c", "b a", "a a b", "c a b", "", "b"]
 
 
-def test_from_language_models(pyplot):
+def test_from_estimator(pyplot):
     models = {
         "additive": [
             LanguageModel(AdditiveLM(delta=0.1), max_depth=m).fit(TEXT) for m in (2, 1)
@@ -22,7 +20,7 @@ def test_from_language_models(pyplot):
         ],
     }
     _, ax = pyplot.subplots()
-    display = PerplexityDisplay.from_language_models(
+    display = PerplexityDisplay.from_estimator(
         models, iter(TEXT), include_end=False, ax=ax
     )
     assert display.ax_ is ax and display.figure_ is ax.figure
@@ -43,9 +41,3 @@ def test_from_language_models(pyplot):
 def test_bad_values(values, pyplot):
     with pytest.raises(ValueError, match="perplexity"):
         PerplexityDisplay(values).plot()
-
-
-def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="pip install"):
-        PerplexityDisplay({"a": {2: 3.0}}).plot()

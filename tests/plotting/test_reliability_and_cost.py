@@ -72,7 +72,7 @@ def test_costs(digits):
         "svm": LinearSVC().fit(X, y),
         "tree": HierarchicalClassifier(C=0.1).fit(X, y),
     }
-    display = CostDisplay.from_estimators(models, Z, target)
+    display = CostDisplay.from_estimator(models, Z, target)
     assert len(display.points_) == 3 and display.ax_.get_xscale() == "log"
     for name, model in models.items():
         figures = display.figures[name]

@@ -144,6 +144,16 @@ def test_layout_is_a_tree(model):
     assert display.nodes_ is None
 
 
+def test_from_taxonomy_draws_the_tree_alone(model):
+    tree = model.taxonomies_[0]
+    display = TaxonomyDisplay.from_taxonomy(tree, node_names=False)
+    assert display.nodes_ is None and display.names_ == []
+    names = [text.get_text() for text in display.labels_]
+    assert names == [str(c) for c in tree.classes[tree.leaf_order()]]
+    with pytest.raises(TypeError, match="taxonomy must be a Taxonomy, got Hierarch"):
+        TaxonomyDisplay.from_taxonomy(model)
+
+
 def test_readable_at_150_classes():
     rng = np.random.default_rng(0)
     names = np.array([f"intent_number_{i:03d}" for i in range(150)])
@@ -277,7 +287,7 @@ def test_depth_tradeoff_refuses_unknown_labels(digits):
 def test_depth_tradeoff_bad_arguments():
     with pytest.raises(ValueError, match="accuracy must have the shape"):
         DepthTradeoffDisplay([0, 1], [[1], [2]], [[1]], [[1], [2]]).plot()
-    with pytest.raises(ValueError, match="two axes"):
+    with pytest.raises(ValueError, match="2 axes"):
         DepthTradeoffDisplay([0], [[1]], [[1]], [[1]]).plot(ax=[None])
 
 

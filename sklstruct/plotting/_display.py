@@ -1,0 +1,96 @@
+"""Display: what all pictures have in common. Matplotlib is imported to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+_MARKERS = "osD^vPX*"
+
+
+def import_pyplot() -> ModuleType:
+    """`matplotlib.pyplot`, or an ImportError that says how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as exc:
+        raise ImportError(
+            'plotting needs matplotlib: install it with `pip install "sklstruct[plot]"`'
+            " or `pip install matplotlib`"
+        ) from exc
+    return plt
+
+
+class Display:
+    """Base of the displays: figures, which `plot` draws.
+
+    A subclass has the figures as parameters of its constructor, a class method
+    `from_estimator`, whose first parameter is one fitted estimator or several by name
+    (see `by_name`), and ``plot(ax=None)``, which draws on what `_axes` gives, and
+    returns self.
+    """
+
+    ax_: Any  # Axes; an array of them where `_n_axes` is above 1
+    figure_: Figure
+    _figsize: ClassVar[tuple[float, float]] = (6.4, 4.2)  # inches
+    _n_axes: ClassVar[int] = 1
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the figures on `ax`, or on a figure of their own."""
+        raise NotImplementedError
+
+    def _axes(self, ax: Any, figsize: tuple[float, float] | None = None) -> Any:
+        """Axes to draw on, a new figure's if there are none; sets ax_ and figure_."""
+        plt = import_pyplot()
+        if ax is None:
+            _, ax = plt.subplots(
+                1,
+                self._n_axes,
+                figsize=self._figsize if figsize is None else figsize,
+                layout="constrained",
+            )
+        axes = np.asarray(ax, dtype=object).ravel()
+        if axes.size != self._n_axes:
+            raise ValueError(f"ax must hold {self._n_axes} axes, got {axes.size}")
+        self.ax_ = axes[0] if self._n_axes == 1 else axes
+        self.figure_ = axes[0].figure
+        return self.ax_
+
+
+def draw_curves(
+    ax: Axes, curves: Mapping[str, tuple[Sequence, ArrayLike]]
+) -> list[Line2D]:
+    """One line for each name, from its (x, y); each has a marker of its own."""
+    return [
+        ax.plot(x, y, marker=_MARKERS[i % len(_MARKERS)], label=name)[0]
+        for i, (name, (x, y)) in enumerate(curves.items())
+    ]
+
+
+def by_name(estimator: Any) -> dict[str, Any]:
+    """A mapping from names to estimators, as a dict.
+
+    A list or a single estimator gets the names of the classes, with a number where two
+    are of one class.
+    """
+    if isinstance(estimator, Mapping):
+        named = dict(estimator)
+    else:
+        several = estimator if isinstance(estimator, list | tuple) else [estimator]
+        named, seen = {}, dict.fromkeys(map(type, several), 0)
+        for one in several:
+            seen[type(one)] += 1
+            number = seen[type(one)]
+            name = type(one).__name__
+            named[name if number == 1 else f"{name} ({number})"] = one
+    if not named:
+        raise ValueError("estimator is empty: there is nothing to show")
+    return named
