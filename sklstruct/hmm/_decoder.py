@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from .._compat import BaseEstimator, HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
@@ -30,8 +31,11 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
     ----------
     language_model : LanguageModel or BackoffModel
         An unfitted `LanguageModel` (or anything that has a `backoff_model_` after
-        ``fit(sentences)``) is cloned and fitted; a `BackoffModel`, such as one read
-        from an ARPA file or ``LanguageModel.backoff_model_``, is taken as it is.
+        ``fit(sentences)``) is cloned and fitted. A fitted model inside a
+        :class:`~sklearn.frozen.FrozenEstimator` and a `BackoffModel` are taken as they
+        are. Exact decoding needs the arcs of a back-off model; to decode with others,
+        mixtures and caches, see :meth:`LanguageModel.advance
+        <sklstruct.language_model.LanguageModel.advance>`.
 
     channel : KeypadChannel, EditDistanceChannel or an object like them
         ``bind(words)`` gives an object with ``candidates(observation)`` that returns
@@ -127,7 +131,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         ----------
         X : iterable of sentences, default=None
             Clean text, as `LanguageModel` reads it. Not looked at where
-            `language_model` is a `BackoffModel`.
+            `language_model` is fitted already.
 
         y : list of sentences, default=None
             The clean sentences where X holds noisy ones, so that cross-validation
@@ -136,17 +140,33 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         Returns
         -------
         self : NoisyChannelDecoder
+
+        Raises
+        ------
+        ValueError
+            If X is None and `language_model` is to be fitted; if `language_model` was
+            read from a file and is not inside a FrozenEstimator.
+        TypeError
+            If `language_model` has no back-off model.
         """
         text = X if y is None else y
         if isinstance(self.language_model, BackoffModel):
             self.language_model_ = self.transition_model_ = self.language_model
         else:
-            if text is None:
+            frozen = isinstance(self.language_model, FrozenEstimator)
+            if not frozen and getattr(self.language_model, "from_file", False):
                 raise ValueError(
-                    "X is None, but language_model is not fitted: pass sentences, or "
-                    "a fitted model's backoff_model_ as language_model"
+                    "language_model was read from a file, and fit would train another "
+                    "model in its place; give it as FrozenEstimator(language_model), "
+                    "or give its backoff_model_"
                 )
-            self.language_model_ = clone(self.language_model).fit(text)
+            if not frozen and text is None:
+                raise ValueError(
+                    "X is None: pass the sentences that language_model is trained on; "
+                    "a model that is fitted already is given as "
+                    "FrozenEstimator(language_model), or as its backoff_model_"
+                )
+            self.language_model_ = clone(self.language_model).fit(text, None)
             model = getattr(self.language_model_, "backoff_model_", None)
             if model is None:
                 raise TypeError(

@@ -292,7 +292,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         ------
         ValueError
             If there are no held-out sentences, or some that nothing is chosen on,
-            `weights` or half-lives are none, or the base has no classes for "base".
+            `weights` or half-lives are none, the base has no classes for "base", or it
+            was read from a file and is not inside a FrozenEstimator.
         TypeError
             If `base` is no LanguageModel.
         """
@@ -311,6 +312,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 "classifier of windows as LanguageModel(classifier)"
             )
         frozen = base is not self.base
+        if base.from_file and not frozen:
+            raise ValueError(
+                "base was read from a file, and fit would train another model in its "
+                "place; give it as FrozenEstimator(base)"
+            )
         sentences = number_sentences(X)
         held = None
         if given is None:

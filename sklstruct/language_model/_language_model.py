@@ -275,7 +275,7 @@ class LanguageModel(
             If X is one string or no iterable of sentences.
         """
         estimator = self._check_parameters()
-        if getattr(self, "_read_model", None) is not None:
+        if self.from_file:
             warnings.warn(
                 "this model was read from a file, which does not say how it was "
                 f"trained: fit replaces it by a {type(estimator).__name__}. Set "
@@ -677,6 +677,18 @@ class LanguageModel(
         text = number_sentences(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
+        if (
+            isinstance(X, list | tuple)
+            and len(X) > 1
+            and all(isinstance(s, str) for s in X)
+            and text.lengths.max() == 1
+        ):
+            warnings.warn(
+                "X: every string is one word, and each is learnt from as a sentence of "
+                "its own; give the words of one sentence as [X]",
+                UserWarning,
+                stacklevel=2,
+            )
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight,
@@ -780,7 +792,10 @@ class LanguageModel(
         settings = {}
         # What is fitted already knows its ids.
         for name, part in {"": estimator, **_not_frozen(estimator)}.items():
-            if isinstance(part, type | FrozenEstimator):
+            if isinstance(part, FrozenEstimator):
+                _check_frozen(name, part, labels)
+                continue
+            if isinstance(part, type):
                 continue
             if hasattr(part, "__sklstruct_ids__"):
                 prefix = f"{name}__" if name else ""
@@ -792,7 +807,10 @@ class LanguageModel(
         self.estimator_ = estimator
         self.vocabulary_ = labels.classes
         self._labels = labels
-        self._read_model = model
+        self._read_model, self._from_file = model, model is not None
+        if estimator is not None:
+            # What its ids mean, for mixtures of fitted models.
+            estimator.sentence_labels_ = labels
         self._so_far = None
         vars(self).pop("_predictor_cache", None)
 
@@ -850,6 +868,22 @@ class LanguageModel(
     def __sklearn_is_fitted__(self):
         return hasattr(self, "vocabulary_")
 
+    @property
+    def from_file(self) -> bool:
+        """Whether this model, or the one it is a clone of, was read from a file.
+
+        Such a file does not say how the model was trained: `fit` replaces the model by
+        that of `estimator`. Inside other estimators it is given as
+        ``FrozenEstimator(model)``.
+        """
+        return getattr(self, "_from_file", False)
+
+    def __sklearn_clone__(self):
+        copy = super().__sklearn_clone__()
+        if self.from_file:
+            copy._from_file = True
+        return copy
+
     # -------------------------------------------------------------- scoring
 
     def evaluate(self, X: Iterable) -> Scored:
@@ -874,6 +908,8 @@ class LanguageModel(
         predictor = self.predictor
         log_prob, token, depth = predictor.score(text)
         known = ~np.isnan(log_prob)
+        if (~known | (token == predictor.encoder.unknown)).any():
+            _check_lists(text, self._labels)
         if self.out_of_vocabulary == "error" and not known.all():
             where, word = predictor.encoder.first_lost(text)
             raise ValueError(
@@ -1525,6 +1561,38 @@ def _not_frozen(estimator):
         if isinstance(part, FrozenEstimator)
     )
     return {k: value for k, value in params.items() if not k.startswith(fitted)}
+
+
+def _check_frozen(name, part, labels):
+    """A ValueError where a fitted part numbers its words in another way."""
+    fitted = part
+    while isinstance(fitted, FrozenEstimator):
+        fitted = fitted.estimator
+    its = getattr(fitted, "sentence_labels_", labels)
+    if its != labels:
+        raise ValueError(
+            f"{name}: the fitted {type(fitted).__name__} has other words or marks than "
+            f"this model ({its.n_classes} and {labels.n_classes} classes), so that its "
+            "ids mean others; fit both with the same vocabulary, start, end and unknown"
+        )
+
+
+def _check_lists(text, labels):
+    """A ValueError where sentences stand in the place of words."""
+    code = labels.token_code
+    for number, symbol in enumerate(text.symbols):
+        if (
+            isinstance(symbol, str)
+            and symbol not in code
+            and len(symbol.split()) > 1
+            and (text.tokens == number).any()
+        ):
+            raise ValueError(
+                f"X: {text.where_is(number)} holds {symbol!r}, an unknown word with "
+                "white space in it: a list inside of X is one sentence, and its "
+                "entries are words. Score lists of sentences as one flat list: "
+                "score_samples([sentence for group in X for sentence in group])"
+            )
 
 
 def _of(X):

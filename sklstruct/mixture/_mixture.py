@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
+from .._likelihood import innermost
 from ..backoff import BackoffModel, Distribution, mix
+from ..backoff._classifier import DistributionClassifier
 from ..backoff._distribution import by_group, count_rows, take
 from ..context_tree import Pairs
 from ..symbols import Labels
@@ -222,7 +224,8 @@ class MixtureLM(_BaseComposition, ModelClassifier):
 
     Notes
     -----
-    Of frozen models the matched depth is known, not the training weight.
+    Of frozen models the matched depth is known, not the training weight: it is 0 for
+    ``"logistic"``, and ``"by_count"`` refuses them as its first tree.
 
     The models' own reading of X (symbols, steps of pipelines before the last) is
     learnt from all samples, those held out included, and only once.
@@ -352,14 +355,36 @@ class MixtureLM(_BaseComposition, ModelClassifier):
             if not hasattr(model, "predict_proba") and not hasattr(
                 model, "predict_log_proba"
             ):
+                hint = ""
+                if hasattr(model, "perplexity"):
+                    hint = (
+                        "; of a model of sentences give its classifier, "
+                        f"FrozenEstimator({name}.estimator_)"
+                    )
                 raise TypeError(
                     f"models: {name!r} must give probabilities, but "
                     f"{type(model).__name__} has neither predict_proba nor "
-                    "predict_log_proba"
+                    f"predict_log_proba{hint}"
                 )
         names = [name for name, _ in self.models]
         self._validate_names(names)
+        if isinstance(self.weights, str) and self.weights == "by_count":
+            self._check_counts()
         return names
+
+    def _check_counts(self):
+        """The first model with a tree of contexts has counts at its nodes."""
+        for name, model in self.models:
+            fitted = isinstance(model, FrozenEstimator)
+            last = innermost(model.estimator if fitted else model)
+            if isinstance(last, DistributionClassifier) and fitted:
+                raise ValueError(
+                    f"weights='by_count' looks at the training weight of contexts in "
+                    f"{name!r}, which a fitted model does not keep; use 'by_depth', or "
+                    "put a model that is fitted here before it"
+                )
+            if isinstance(last, DistributionClassifier):
+                return
 
     def _check_weights(self):
         n = len(self.models)

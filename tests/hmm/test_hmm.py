@@ -10,6 +10,7 @@ import pytest
 from _hmm_problems import toy
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
@@ -443,6 +444,22 @@ TEXT = [
     "the dog sat in the fog",
     "a cat sat on the dog",
 ] * 3
+
+
+def test_a_decoder_does_not_train_a_fitted_model_again(tmp_path):
+    channel, path = KeypadChannel(), tmp_path / "model.arpa"
+    trained = LanguageModel(KneserNeyLM(discount="single"), max_depth=3).fit(TEXT)
+    trained.to_arpa(path)
+    model = LanguageModel.from_arpa(path)
+    for text in (TEXT[:1], None):
+        with pytest.raises(ValueError, match="read from a file.*FrozenEstimator"):
+            NoisyChannelDecoder(model, channel).fit(text)
+        with pytest.raises(ValueError, match="read from a file.*FrozenEstimator"):
+            NoisyChannelDecoder(clone(model), channel).fit(text)
+        decoder = NoisyChannelDecoder(FrozenEstimator(model), channel).fit(text)
+        assert decoder.transition_model_ is model.backoff_model_
+    with pytest.raises(ValueError, match="X is None.*fitted already"):
+        NoisyChannelDecoder(trained, channel).fit()
 
 
 @pytest.mark.parametrize("solver", ["auto", "refine"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -19,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
 from sklstruct.language_model._predictors import TextPredictor
+from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import AdditiveLM, KneserNeyLM
 from sklstruct.symbols._sentences import SentenceEncoder
 
@@ -864,3 +866,74 @@ def test_fixed_discount_is_what_the_tests_mean():
     """The corpora here are too small to estimate discounts; that only warns."""
     with pytest.warns(UserWarning, match="counts of counts"):
         LanguageModel(KneserNeyLM()).fit(CATS)
+
+
+# -------------------------------------------------- mistakes that are not silent
+
+
+def test_lists_of_sentences_are_not_scored_as_words():
+    model = LanguageModel(AdditiveLM(), max_depth=2).fit(["the cat sat", "he ran home"])
+    n_best = [["the cat sat", "the cad sat"], ["he ran home"]]
+    for ask in (model.score_samples, model.perplexity, model.token_log_proba):
+        with pytest.raises(ValueError, match=r"flat list: score_samples\("):
+            ask(n_best)
+    flat = [sentence for group in n_best for sentence in group]
+    assert model.score_samples(flat).shape == (3,)
+    # Words with white space in them are words like others.
+    city = LanguageModel(AdditiveLM(), max_depth=2).fit([["New York", "is", "large"]])
+    assert np.isfinite(city.score_samples([["New York", "was", "large"]])).all()
+
+
+def test_words_are_not_trained_on_as_sentences():
+    words = ["the", "cat", "sat"]
+    with pytest.warns(UserWarning, match=r"give the words of one sentence as \[X\]"):
+        LanguageModel(AdditiveLM(), max_depth=2).fit(words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LanguageModel(AdditiveLM(), max_depth=2).fit([words])
+        LanguageModel(AdditiveLM(), max_depth=2).fit(["the cat", "sat"])
+
+
+def test_a_clone_of_a_model_from_a_file_knows_it(tmp_path):
+    trained = LanguageModel(AdditiveLM(), max_depth=2).fit(["the cat sat", "a cat ran"])
+    trained.to_arpa(tmp_path / "model.arpa")
+    model = LanguageModel.from_arpa(tmp_path / "model.arpa")
+    copy = clone(model)
+    assert model.from_file and copy.from_file and not trained.from_file
+    for again in (copy, clone(copy), pickle.loads(pickle.dumps(model))):
+        with pytest.warns(UserWarning, match="was read from a file"):
+            again.set_params(estimator=AdditiveLM()).fit(["the cat sat"])
+        assert not again.from_file and not clone(again).from_file
+
+
+def test_frozen_models_of_other_words_are_not_mixed_by_id():
+    texts = ["the cat sat on a mat"], ["one dog ran to my house"]
+    a, b = (LanguageModel(AdditiveLM(), max_depth=2).fit(text) for text in texts)
+    assert a.vocabulary_.size == b.vocabulary_.size
+    frozen = [
+        ("a", FrozenEstimator(a.estimator_)),
+        ("b", FrozenEstimator(b.estimator_)),
+    ]
+    mixture = MixtureLM(frozen, weights=[0.5, 0.5])
+    with pytest.raises(ValueError, match="^b: the fitted AdditiveLM has other words"):
+        LanguageModel(mixture, max_depth=2).fit(texts[0])
+    with pytest.raises(ValueError, match="has other words or marks"):
+        LanguageModel(MixtureLM(frozen[:1], weights=[1.0]), start=None).fit(texts[0])
+    words = sorted({w for text in texts for w in text[0].split()})
+    a, b = (
+        LanguageModel(AdditiveLM(), max_depth=2, vocabulary=words).fit(text)
+        for text in texts
+    )
+    frozen = [
+        ("a", FrozenEstimator(a.estimator_)),
+        ("b", FrozenEstimator(b.estimator_)),
+    ]
+    both = LanguageModel(
+        MixtureLM(frozen, weights=[0.5, 0.5]), max_depth=2, vocabulary=words
+    ).fit(texts[0])
+    expected = 0.5 * np.exp(a.token_log_proba(texts[1])[0]) + 0.5 * np.exp(
+        b.token_log_proba(texts[1])[0]
+    )
+    np.testing.assert_allclose(np.exp(both.token_log_proba(texts[1])[0]), expected)
+    with pytest.raises(TypeError, match=r"FrozenEstimator\(a.estimator_\)"):
+        MixtureLM([("a", a)]).fit([[0, 1]], [0])

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from _oracles import check_draws, second_order_text
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import CategoricalNB
@@ -126,6 +126,107 @@ def test_finer_gates_fit_held_out_samples_better(data, held_out):
         assert value[weights] > by_model.max()
     assert value["by_depth"] >= value["em"] - 1e-9
     assert value["logistic"] >= value["em"]
+
+
+def shallow(X, y, seed=0):
+    """The same samples, some of whose histories are cut or not known."""
+    X = X.copy()
+    cut = np.random.RandomState(seed).randint(3, size=len(X))
+    X[cut < 2, 0] = -1
+    X[cut == 0, 1] = N_WORDS + 1
+    return X, y
+
+
+def matched(train, X, deepest):
+    """(depth, training samples) of the longest context of each row, by counting."""
+    count = {(): len(train)}
+    for row in train.tolist():
+        for k in range(1, deepest + 1):
+            count[tuple(row[-k:])] = count.get(tuple(row[-k:]), 0) + 1
+    depth = [
+        max(k for k in range(deepest + 1) if tuple(row[len(row) - k :]) in count)
+        for row in X.tolist()
+    ]
+    found = [count[tuple(row[len(row) - k :])] for k, row in zip(depth, X.tolist())]
+    return np.array(depth), np.array(found, dtype=float)
+
+
+def test_weights_by_depth_are_the_optimum_of_each_depth(data, held_out):
+    """Each depth has the weights of its own samples, with the overall ones as prior."""
+    X, y = shallow(*held_out)
+    model = MixtureLM(parts(), weights="by_depth").fit(*data, X_val=X, y_val=y)
+    proba = np.exp(model.model_log_proba(X, y))
+    depth, _ = matched(data[0], X, 2)
+
+    def best(rows, prior):
+        def loss(p):
+            pi = np.array([p, 1 - p])
+            return -np.log(rows @ pi).sum() - prior @ np.log(pi)
+
+        found = minimize_scalar(
+            loss, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10}
+        ).x
+        return np.array([found, 1 - found])
+
+    overall = best(proba, np.zeros(2))
+    expected = np.array([best(proba[depth == k], 20 * overall) for k in range(3)])
+    assert np.abs(np.diff(expected[:, 0])).min() > 0.08
+    weight = model.predict_weights(X)
+    # Expectation-maximisation stops where the likelihood is flat.
+    np.testing.assert_allclose(weight, expected[depth], rtol=0, atol=0.02)
+
+
+def test_logistic_weights_are_the_optimum_over_the_facts(data, held_out):
+    """The facts: indicators of the depths, logarithms of counts, also by depth."""
+    X, y = shallow(*held_out)
+    model = MixtureLM(parts(), weights="logistic").fit(*data, X_val=X, y_val=y)
+    proba = np.exp(model.model_log_proba(X, y))
+
+    def features(X):
+        columns = [np.ones(len(X))]
+        for deepest in (2, 1):
+            depth, count = matched(data[0], X, deepest)
+            own = np.eye(deepest + 1)[depth]
+            log_count = 0.2 * np.log1p(count)
+            columns += [log_count, log_count**2, own, own * log_count[:, None]]
+        return np.column_stack(columns)
+
+    phi = features(X)
+    start = np.zeros((2, phi.shape[1]))
+    start[:, 0] = np.log(em_weights(proba, np.ones(len(X))))
+
+    def weights_at(v, phi):
+        score = np.exp(phi @ v.reshape(start.shape).T)
+        return score / score.sum(axis=1, keepdims=True)
+
+    def loss(v):
+        pi = weights_at(v, phi)
+        mixed = (pi * proba).sum(axis=1)
+        away = v.reshape(start.shape) - start
+        slope = (pi - pi * proba / mixed[:, None]) / len(X)
+        value = -np.log(mixed).mean() + 0.5e-4 * (away**2).sum()
+        return value, (slope.T @ phi + 1e-4 * away).ravel()
+
+    best = minimize(
+        loss, start.ravel(), jac=True, method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000},
+    )  # fmt: skip
+    new = shallow(histories(300), None, seed=1)[0]
+    expected = weights_at(best.x, features(new))
+    depth, _ = matched(data[0], new, 2)
+    means = [expected[depth == k, 0].mean() for k in range(3)]
+    assert np.abs(np.diff(means)).min() > 0.05
+    np.testing.assert_allclose(model.predict_weights(new), expected, rtol=0, atol=5e-3)
+
+
+def test_by_count_wants_counts(data):
+    X, y = data
+    frozen = ("kn", FrozenEstimator(parts()[0][1].fit(X, y)))
+    with pytest.raises(ValueError, match="weights='by_count'.*'kn'.*'by_depth'"):
+        MixtureLM([frozen, parts()[1]], weights="by_count").fit(X, y)
+    # The first tree counts.
+    MixtureLM([parts()[1], frozen], weights="by_count").fit(X, y)
+    MixtureLM([frozen, parts()[1]], weights="by_depth").fit(X, y)
 
 
 @pytest.mark.parametrize("weights", ["by_depth", "by_count", "logistic"])
