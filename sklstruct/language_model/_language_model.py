@@ -677,18 +677,6 @@ class LanguageModel(
         text = number_sentences(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
-        if (
-            isinstance(X, list | tuple)
-            and len(X) > 1
-            and all(isinstance(s, str) for s in X)
-            and text.lengths.max() == 1
-        ):
-            warnings.warn(
-                "X: every string is one word, and each is learnt from as a sentence of "
-                "its own; give the words of one sentence as [X]",
-                UserWarning,
-                stacklevel=2,
-            )
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight,

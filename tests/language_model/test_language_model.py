@@ -886,7 +886,7 @@ def test_lists_of_sentences_are_not_scored_as_words():
 
 def test_words_are_not_trained_on_as_sentences():
     words = ["the", "cat", "sat"]
-    with pytest.warns(UserWarning, match=r"give the words of one sentence as \[X\]"):
+    with pytest.warns(UserWarning, match="strings of one word each"):
         LanguageModel(AdditiveLM(), max_depth=2).fit(words)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

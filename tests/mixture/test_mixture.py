@@ -440,7 +440,7 @@ def test_union_of_contexts_as_an_arpa_file(tmp_path, frozen):
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
-    with pytest.raises(AttributeError, match="to_arpa needs"):
+    with pytest.raises(AttributeError, match="save needs"):
         model.to_arpa(tmp_path / "mixed.arpa")
 
 
