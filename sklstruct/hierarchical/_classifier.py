@@ -819,9 +819,9 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             NaN where y is not in ``classes_``: what such a label costs is a matter of
             convention, which `sklstruct.metrics` leaves to a parameter.
         """
-        X = self._read(X)
-        code, known = class_codes(y, self.classes_, X.shape[0])
-        out = self.nodes_.target(X, code, self.n_jobs)
+        samples = self._read(X)
+        code, known = class_codes(y, self.classes_, samples.shape[0])
+        out = self.nodes_.target(samples, code, self.n_jobs)
         out[~known] = np.nan
         return out
 

@@ -7,7 +7,7 @@ that `_nodes` lists.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,26 +30,23 @@ from ..linear._solver import Fit, Node, Settings, peak_bytes, stored_bytes
 from ..linear._weights import NodeWeights, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
-from ._evidence import CHAIN, Evidence, fit_numbers
+from ._evidence import CHAIN, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
 from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
+from ._tree_fold import TreeFold
 
 # Routing nodes of a level that are expanded, for each leaf that is looked into.
 _BEAM = 4
 
-# Leaves to look into where nobody says: the fewest of these whose log-loss on the fold
-# is the least but for this part of it. The next of them is not tried where the last
-# gained less than a small part.
-_LOOKS = (2, 3, 5, 8)
-_WORTH = 0.015
-_HOPE = 0.003
+# Candidates for n_leaves=None: the smallest whose log-loss on the fold is within
+# _TOLERANCE of the best. Larger ones are tried while a step lowers it by _GAIN.
+_LEAF_CANDIDATES = (2, 3, 5, 8)
+_TOLERANCE = 0.015
+_GAIN = 0.003
 
 # Samples that one thread answers in a row.
 _ROWS = 1024
-
-# Numbers of a fold that are held at once.
-_FOLD_SIZE = 20_000_000
 
 # Part of the fold that the nodes on which a loss is tried must have.
 _TRIED = 0.1
@@ -104,7 +101,7 @@ class DualNodes(NodeModels):
         self._max_iter = estimator.max_iter
         self._estimator = estimator
         self._trees: list[_Tree] = []
-        self._fold: tuple | None = None
+        self._fold: Any = None  # drawn with the first tree
 
     # ------------------------------------------------------------------ fitting
 
@@ -148,11 +145,11 @@ class DualNodes(NodeModels):
                 problems, number, seeds, self._settings(self.loss, stop), self._C,
                 np.arange(problems.n_nodes), parallel,
             )  # fmt: skip
-        held = []
+        members = []
         for v in range(problems.n_nodes):
             mine = number[problems.first[v] : problems.last[v]]
-            held.append(mine[mine >= 0])
-        self._trees.append(_Tree([fits[v] for v in range(len(fits))], held))
+            members.append(mine[mine >= 0])
+        self._trees.append(_Tree([fits[v] for v in range(len(fits))], members))
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
         progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
@@ -245,7 +242,8 @@ class DualNodes(NodeModels):
         per_node = np.zeros(forest.n_nodes, dtype=np.int64)
         per_node[models] = counts
         self.model_ptr = np.concatenate([[0], np.cumsum(per_node)])
-        n_features = self._fold[1].shape[1]
+        fold = self._fold
+        n_features = fold[1].shape[1]
         self.weights = NodeWeights(pieces, n_features)
         every = [fits for tree in self._trees for fits in tree.fits]
         self.n_iter = np.array(
@@ -259,147 +257,48 @@ class DualNodes(NodeModels):
         self.role = _roles(forest)
         self.numbers = np.tile(CHAIN, (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
-        if self._fold[0].size:
-            first = 0
-            for t, tree in enumerate(self._trees):
-                mine = models[first : first + len(tree.fits)]
-                if self.n_leaves is None:
-                    found = self._choose_leaves(t, tree, mine)
-                else:
-                    found = fit_numbers(self._evidence(t, tree, mine, self.n_leaves))
-                self.numbers[t], self.fold_log_loss[t] = found
-                first += len(tree.fits)
+        _, X, code, weight = fold
+        first = 0
+        for t, tree in enumerate(self._trees if code.size else []):
+            mine = models[first : first + len(tree.fits)].tolist()
+            unseen = {
+                v: (held, np.hstack([f.fold_scores for f in fits]))
+                for v, held, fits in zip(mine, tree.held, tree.fits)
+            }
+            own = TreeFold(
+                X, code, weight, forest, self.role, t, self.loss, self._scores, unseen
+            )
+            if self.n_leaves is None:
+                found = self._choose_leaves(own)
+            else:
+                found = self._fit_numbers(own, self.n_leaves)
+            self.numbers[t], self.fold_log_loss[t] = found
+            first += len(tree.fits)
         if self.n_leaves is None:
-            self.n_leaves = _LOOKS[0]
+            self.n_leaves = _LEAF_CANDIDATES[0]
         del self._trees, self._fold, self._estimator
 
     # -------------------------------------------------------------- calibration
 
-    def _choose_leaves(self, t, tree, models):
-        """Set n_leaves by the fold of tree t; what `fit_numbers` says of it then."""
+    def _choose_leaves(self, fold: TreeFold) -> tuple[tuple[float, ...], float]:
+        """Set n_leaves by the fold; its `fit_numbers` for that many."""
         most = np.count_nonzero(self.role == ROLES["leaf"])
-        found = []
-        for n_leaves in _LOOKS:
-            fold = self._evidence(t, tree, models, n_leaves)
-            found.append(fit_numbers(fold, found[-1][0] if found else None))
+        found: list[tuple[tuple[float, ...], float]] = []
+        for n_leaves in _LEAF_CANDIDATES:
+            start = found[-1][0] if found else None
+            found.append(self._fit_numbers(fold, n_leaves, start))
             if n_leaves >= most:  # all of them
                 break
-            if len(found) > 1 and not found[-1][1] < (1 - _HOPE) * found[-2][1]:
+            if len(found) > 1 and not found[-1][1] < (1 - _GAIN) * found[-2][1]:
                 break
         least = min(log_loss for _, log_loss in found)
-        k = [log_loss <= (1 + _WORTH) * least for _, log_loss in found].index(True)
-        self.n_leaves = _LOOKS[k]
+        near = [log_loss <= (1 + _TOLERANCE) * least for _, log_loss in found]
+        k = near.index(True)
+        self.n_leaves = _LEAF_CANDIDATES[k]
         return found[k]
 
-    def _evidence(self, t, tree, models, n_leaves):
-        """What the members of the fold meet in tree t: `Evidence`."""
-        forest, role = self.forest, self.role
-        _, X, code, weight = self._fold
-        root, end = forest.tree_ptr[t : t + 2].tolist()
-        # columns are for leaves and what is above them, not for thousands of classes
-        kept = root + np.flatnonzero(role[root:end] != ROLES["class"])
-        width = kept.size
-        column_of = np.full(end - root, -1)
-        column_of[kept - root] = np.arange(width)
-        wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
-        n = min(code.size, max(200, _FOLD_SIZE // max(width, n_leaves * wide)))
-        X, code, weight = X[:n], code[:n], weight[:n]
-        of_node = {int(v): i for i, v in enumerate(models)}
-        beam = _BEAM * n_leaves
-
-        def inside(v, who):
-            """g of the children of node v, as the fold's models or the final say."""
-            m = int(forest.n_child[v])
-            if m == 1:
-                return np.zeros((who.size, 1))
-            scores = self._scores(v, X[who])
-            held, fits = tree.held[of_node[v]], tree.fits[of_node[v]]
-            own = np.full(n, -1)
-            known = held < n
-            own[held[known]] = np.flatnonzero(known)
-            mine = own[who]
-            unseen = np.hstack([f.fold_scores for f in fits])
-            scores[mine >= 0] = unseen[mine[mine >= 0]]
-            if m == 2:
-                scores = both_outcomes(scores, self.loss)
-            return evidence(scores, self.loss)
-
-        route = np.full((n, width), -np.inf)
-        route[:, 0] = 0.0
-        pending = np.zeros((n, width), dtype=bool)
-        level = [root] if role[root] == ROLES["route"] else []
-        while level:
-            columns = column_of[np.array(level) - root]
-            chosen = route[:, columns] > -np.inf
-            if len(level) > beam:
-                order = np.argsort(-route[:, columns], axis=1, kind="stable")
-                rank = np.empty_like(order)
-                np.put_along_axis(
-                    rank, order, np.arange(len(level))[None, :].repeat(n, 0), axis=1
-                )
-                pending[:, columns] = chosen & (rank >= beam)
-                chosen &= rank < beam
-            below = []
-            for k, v in enumerate(level):
-                who = np.flatnonzero(chosen[:, k])
-                a, m = int(forest.first_child[v]), int(forest.n_child[v])
-                if who.size:
-                    g = inside(v, who)
-                    if self.loss == "log_loss":
-                        g = g - np.logaddexp.reduce(g, axis=1, keepdims=True)
-                    # siblings are side by side
-                    first, above = column_of[a - root], column_of[v - root]
-                    route[who, first : first + m] = route[who, above][:, None] + g
-                    route[who, above] = -np.inf
-                below += [
-                    u for u in range(a, a + m) if role[u] == ROLES["route"]
-                ]  # fmt: skip
-            level = below
-        # leaves and pending nodes are what has a route now
-        column = np.flatnonzero((route > -np.inf).any(axis=0))
-        route, pending = route[:, column], pending[:, column]
-        node = kept[column]
-        place = np.full(end - root, -1)
-        place[node - root] = np.arange(column.size)
-        leaf = (role[node] == ROLES["leaf"]) | (role[node] == ROLES["single"])
-        ranked = np.where(leaf[None, :], route, -np.inf)
-        b = min(n_leaves, column.size)
-        best = np.argsort(-ranked, axis=1, kind="stable")[:, :b]
-        real = np.take_along_axis(ranked, best, axis=1) > -np.inf
-        real &= role[node[best]] == ROLES["leaf"]
-        looked = np.where(real, best, -1)
-        # the sample's own leaf
-        terminal = forest.terminal[t, code].astype(np.int64)
-        mine = terminal.copy()
-        several = role[terminal] == ROLES["class"]
-        mine[several] = forest.parent[terminal[several]]
-        target = np.where(several, terminal - forest.first_child[mine], -1)
-        own = mine.copy()
-        while True:
-            here = place[own - root]
-            ok = (here >= 0) & (
-                np.take_along_axis(route, np.maximum(here, 0)[:, None], 1)[:, 0]
-                > -np.inf
-            )
-            if ok.all():
-                break
-            own[~ok] = forest.parent[own[~ok]]
-        own = place[own - root]
-        g_in = np.full((n, b, wide), -np.inf)
-        g_own = np.full((n, wide), -np.inf)
-        for v in np.union1d(node[looked[looked >= 0]], mine[several]).tolist():
-            is_own = several & (mine == v)
-            if place[v - root] >= 0:
-                at, slot = np.nonzero(looked == place[v - root])
-            else:
-                at = slot = np.empty(0, dtype=np.int64)
-            who = np.union1d(np.flatnonzero(is_own), at)
-            g = inside(v, who)
-            g_own[is_own, : g.shape[1]] = g[
-                np.searchsorted(who, np.flatnonzero(is_own))
-            ]
-            g_in[at, slot, : g.shape[1]] = g[np.searchsorted(who, at)]
-        return Evidence(route, pending, looked, g_in, own, g_own, target, weight)
+    def _fit_numbers(self, fold, n_leaves, start=None):
+        return fit_numbers(fold.evidence(n_leaves, _BEAM * n_leaves), start)
 
     def _scores(self, v, X):
         """Scores of the outcomes of node v by the final weights."""

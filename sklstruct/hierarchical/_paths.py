@@ -173,21 +173,12 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "y is None"
             )
         check_sparse(X)
-        X = _as_samples(X)
-        if hasattr(y, "__array__") and not hasattr(y, "to_numpy"):
-            y = np.asarray(y)
-        one_level = np.ndim(y) == 1 if isinstance(y, np.ndarray) else None
-        if one_level:
-            check_classification_targets(y)
-        paths = as_paths(y, "y")
-        if one_level is None:
-            one_level = paths.shape[1] == 1 and not any(
-                isinstance(row, list | tuple | np.ndarray) for row in y
-            )
+        samples = _as_samples(X)
+        paths, one_level = _read_paths(y)
         if (paths[:, 0] == "").any():
             i = int(np.argmax(paths[:, 0] == ""))
             raise ValueError(f"y[{i}] is an empty path: every sample needs a node")
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_samples = samples.shape[0] if hasattr(samples, "shape") else len(samples)
         if n_samples != len(paths):
             raise ValueError(
                 "X and y have inconsistent numbers of samples: "
@@ -210,7 +201,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 ensure_non_negative=True,
             )
             used = np.flatnonzero(weight > 0)
-            X, paths = _rows(X, used), paths[used]
+            samples, paths = _rows(samples, used), paths[used]
             params["sample_weight"] = weight[used]
         tree, code = LabelTree.of(paths)
         if self.partial == "unknown":
@@ -218,7 +209,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator = clone(estimator)
         if not self.learn_taxonomy and "taxonomy" in estimator.get_params(deep=False):
             estimator.set_params(taxonomy=tree.taxonomy())
-        self.estimator_ = estimator.fit(X, code, **params)
+        self.estimator_ = estimator.fit(samples, code, **params)
         self.label_tree_ = tree
         table = tree.paths()
         if paths.dtype != object:
@@ -399,9 +390,8 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         wide = np.full((2, len(true), width), "", dtype=object)
         wide[0, :, : true.shape[1]] = true
         wide[1, :, : found.shape[1]] = found
-        return float(
-            np.average((wide[0] == wide[1]).all(axis=1), weights=sample_weight)
-        )
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average((wide[0] == wide[1]).all(axis=1), weights=weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -415,6 +405,18 @@ def _as_samples(X: Any) -> Any:
     if hasattr(X, "__array__") and not hasattr(X, "shape"):
         return np.asarray(X)
     return X
+
+
+def _read_paths(y: Any) -> tuple[NDArray, bool]:
+    """(paths, whether the labels are one-dimensional)."""
+    if hasattr(y, "__array__") and not hasattr(y, "to_numpy"):
+        y = np.asarray(y)
+        if y.ndim == 1:
+            check_classification_targets(y)
+        return as_paths(y, "y"), y.ndim == 1
+    paths = as_paths(y, "y")
+    nested = any(isinstance(row, list | tuple | np.ndarray) for row in y)
+    return paths, paths.shape[1] == 1 and not nested
 
 
 def _rows(X: Any, rows: NDArray) -> Any:

@@ -19,6 +19,7 @@ drops it where the curvatures hardly differ.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import INT32_MAX
 from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
+from ..linear._samples import is_sparse
 from ..taxonomy import Taxonomy
 from . import _logistic_fast as kernels
 
@@ -109,8 +111,8 @@ class NodeProblems:
         bounds: list[NDArray],
         code: NDArray | None = None,
     ) -> None:
-        self.X = X
-        self.code = code
+        self.X: Any = X
+        self.code: Any = code
         self.weight = np.ascontiguousarray(weight, dtype=np.float64)
         sizes = np.array([b.size for b in bounds], dtype=np.int64)
         self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -122,7 +124,7 @@ class NodeProblems:
         self.row_ptr = np.concatenate([[0], np.cumsum(self.n_rows)]).astype(np.int64)
         self.first = self.bounds[self.ptr[:-1]]
         self.last = self.bounds[self.ptr[1:] - 1]
-        if sp.issparse(X):
+        if is_sparse(X):
             self.indptr = X.indptr.astype(np.int64)
 
     @property

@@ -181,7 +181,7 @@ class PerNodeC(Regularization):
         for f in range(self.n_folds):
             held = np.flatnonzero(fold == f)
             train = problems.subset(np.flatnonzero(fold != f))
-            start, n_iter = None, 0
+            start, n_iter = None, np.zeros(train.n_nodes, dtype=np.int64)
             for c, value in enumerate(candidates):
                 *start, moved, _ = fit(
                     np.full(train.n_nodes, value), start=start, problems=train

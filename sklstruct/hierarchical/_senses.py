@@ -172,30 +172,30 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "target y is None"
             )
         check_sparse(X)
-        X, y = validate_data(
+        samples, target = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
-        check_squares(X)
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
+        check_squares(samples)
+        check_classification_targets(target)
+        target = column_or_1d(target, warn=True)
         estimator = (
             HierarchicalClassifier() if self.estimator is None else self.estimator
         )
         params: dict[str, Any] = {}
-        used = np.arange(y.size)
-        weight = np.ones(y.size)
+        used = np.arange(target.size)
+        weight = np.ones(target.size)
         if sample_weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
                 name = type(estimator).__name__
                 raise ValueError(f"sample_weight: the estimator {name} takes none")
             weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                sample_weight, samples, dtype=np.float64, ensure_non_negative=True
             )
             used = np.flatnonzero(weight > 0)
             params["sample_weight"] = weight[used]
         rng = check_random_state(self.random_state)
-        self.classes_, code = np.unique(y[used], return_inverse=True)
-        rows = X[used] if used.size < y.size else X
+        self.classes_, code = np.unique(target[used], return_inverse=True)
+        rows = samples[used] if used.size < target.size else samples
         sense = self._clusters(rows, code, weight[used], rng)
         estimator = seeded(clone(estimator), rng)
         for n_rounds in range(1, self.n_rounds + 1):
@@ -210,8 +210,8 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 break
             sense = moved
         first = np.searchsorted(owner, np.arange(self.classes_.size))
-        known = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
-        self.sense_labels_ = first[known]
+        class_of = np.searchsorted(self.classes_, target)
+        self.sense_labels_ = first[np.minimum(class_of, self.classes_.size - 1)]
         self.sense_labels_[used] = sense
         return self
 
@@ -260,12 +260,12 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         check_sparse(X)
-        X = validate_data(
+        samples = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
         )
         first = np.searchsorted(self.sense_class_, np.arange(self.classes_.size))
-        out = np.empty((X.shape[0], self.classes_.size))
-        for part, proba in self._sense_proba(X):
+        out = np.empty((samples.shape[0], self.classes_.size))
+        for part, proba in self._sense_proba(samples):
             out[part] = np.add.reduceat(proba, first, axis=1)
         return out
 

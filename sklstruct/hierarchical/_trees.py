@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._checks import INT32_MAX
+from ..linear._samples import is_sparse
 from ..taxonomy import (
     TAXONOMY_BUILDERS,
     GivenTaxonomy,
@@ -25,7 +26,7 @@ from ._nodes import TrainingSet, seeded
 _ONE_LEVEL = 256
 # What builders are by name where nodes of many outcomes are cheap: with many classes of
 # sparse samples, from few directions or from sparse means.
-_WIDE_OPTIONS = {
+_WIDE_OPTIONS: dict[str, dict[str, Any]] = {
     "cut": {"form": "class_means", "rank": 64},
     "kmeans": {"balanced": True, "spherical": True},
 }
@@ -82,7 +83,7 @@ class Limits(NamedTuple):
         wide: bool,
     ) -> Limits:
         """wide: `NodeModels.wide`."""
-        if not wide or not sp.issparse(data.X):
+        if not wide or not is_sparse(data.X):
             return cls(max_depth, max_leaf, None)
         shape = choose_shape(
             data.n_classes, *data.X.shape, n_entries=data.X.nnz, max_leaf=max_leaf
@@ -147,7 +148,7 @@ def _by_name(
             f"{['auto', *sorted(TAXONOMY_BUILDERS)]}"
         )
     max_depth, max_leaf, shape = limits
-    max_children, options = None, {}
+    max_children, options = None, dict[str, Any]()
     if shape is not None:
         if name == "auto" and shape.n_levels == 0 and n_taxonomies == 1:
             return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
@@ -156,10 +157,10 @@ def _by_name(
         # the number of leaves of unequal size is not known: one level all the same
         max_children = shape.max_children if shape.n_levels > 1 else _ONE_LEVEL
         options = _WIDE_OPTIONS.get("cut" if name == "auto" else name, {})
-    builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]
+    builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]()
     # every builder has these parameters: it makes no splits that would be cut off
-    built = builder(max_depth=max_depth, max_leaf=max_leaf, **options)
-    return TreeSource(None, built, None, Bounds(max_depth, max_leaf, max_children))
+    builder.set_params(max_depth=max_depth, max_leaf=max_leaf, **options)
+    return TreeSource(None, builder, None, Bounds(max_depth, max_leaf, max_children))
 
 
 def another_view(

@@ -292,8 +292,8 @@ default="squared_hinge"
                 'loss="auto" chooses by the log-loss of a fold: use '
                 'calibration="fold", or name the loss'
             )
-        X, code, weight = self._read_training(X, y, sample_weight)
-        self._check_size(X)
+        rows, code, weight = self._read_training(X, y, sample_weight)
+        self._check_size(rows)
         rng = check_random_state(self.random_state)
         candidates = [(self.loss, float(self.C))]
         if self.loss == "auto":
@@ -302,7 +302,7 @@ default="squared_hinge"
                 ("log_loss", AUTO_C * float(self.C)),
             ]
         if self.classes_.size == 1:
-            weights = NodeWeights([], X.shape[1])
+            weights = NodeWeights([], rows.shape[1])
             found = _Found(np.nan, candidates[0], weights, 1.0, 0, True)
             self._keep(found)
             return self
@@ -310,18 +310,19 @@ default="squared_hinge"
         if self.calibration is not None:
             held = draw_fold(code, rng)
         seed = rng.randint(1, INT32_MAX)
-        best = None
+        fits: list[_Found] = []
         with (
             Progress.of_fit(self, len(candidates)) as progress,
             ThreadMap(self.n_jobs) as parallel,
         ):
             for candidate in candidates:
                 found = self._solve(
-                    X, code, weight, held, seed, candidate, progress, parallel
+                    rows, code, weight, held, seed, candidate, progress, parallel
                 )
                 # not (>=): a fold of no samples says NaN, and the first stays
-                if best is None or found.fold_log_loss < best.fold_log_loss:
-                    best = found
+                if not fits or found.fold_log_loss < fits[0].fold_log_loss:
+                    fits = [found]
+        best = fits[0]
         self._keep(best)
         if not best.converged:
             warnings.warn(
@@ -478,17 +479,17 @@ default="squared_hinge"
         MemoryError
             If the matrix is larger than this machine's memory.
         """
-        X = self._read(X)
+        rows = self._read(X)
         n_classes = self.classes_.size
         width = 1 if n_classes <= 2 else n_classes
-        check_rows(X.shape[0], width)
-        out = np.zeros((X.shape[0], width), dtype=np.float32)
+        check_rows(rows.shape[0], width)
+        out = np.zeros((rows.shape[0], width), dtype=np.float32)
 
         def finish(part, scores):
             if scores.shape[1]:
                 out[part] = scores
 
-        self._blocks(X, finish)
+        self._blocks(rows, finish)
         return out[:, 0] if width == 1 else out
 
     def predict(self, X: ArrayLike) -> NDArray:
@@ -504,8 +505,8 @@ default="squared_hinge"
         y : ndarray of shape (n_samples,)
             Labels. Ties go to the class that comes first in ``classes_``.
         """
-        X = self._read(X)
-        code = np.zeros(X.shape[0], dtype=np.int64)
+        rows = self._read(X)
+        code = np.zeros(rows.shape[0], dtype=np.int64)
 
         def finish(part, scores):
             if scores.shape[1] == 1:
@@ -513,7 +514,7 @@ default="squared_hinge"
             elif scores.shape[1]:
                 code[part] = scores.argmax(axis=1)
 
-        self._blocks(X, finish)
+        self._blocks(rows, finish)
         return self.classes_[code]
 
     def _log_proba_blocks(self, X, use):
@@ -598,14 +599,14 @@ default="squared_hinge"
         log_proba : ndarray of shape (n_samples,)
             NaN where y is not in ``classes_``.
         """
-        X = self._read(X)
-        code, known = class_codes(y, self.classes_, X.shape[0])
-        out = np.empty(X.shape[0])
+        rows = self._read(X)
+        code, known = class_codes(y, self.classes_, rows.shape[0])
+        out = np.empty(rows.shape[0])
 
         def use(part, log_proba):
             out[part] = log_proba[np.arange(log_proba.shape[0]), code[part]]
 
-        self._log_proba_blocks(X, use)
+        self._log_proba_blocks(rows, use)
         out[~known] = np.nan
         return out
 
@@ -634,16 +635,16 @@ default="squared_hinge"
         log_proba : ndarray of shape (n_samples, k)
             With ``return_log_proba=True`` only.
         """
-        X = self._read(X)
+        rows = self._read(X)
         k = check_top_k(k, self.classes_.size)
-        best = np.empty((X.shape[0], k), dtype=np.int64)
-        log_proba = np.empty((X.shape[0], k))
+        best = np.empty((rows.shape[0], k), dtype=np.int64)
+        log_proba = np.empty((rows.shape[0], k))
 
-        def use(part, rows):
-            best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-            log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
+        def use(part, log_p):
+            best[part] = np.argsort(-log_p, axis=1, kind="stable")[:, :k]
+            log_proba[part] = np.take_along_axis(log_p, best[part], axis=1)
 
-        self._log_proba_blocks(X, use)
+        self._log_proba_blocks(rows, use)
         labels = self.classes_[best]
         return (labels, log_proba) if return_log_proba else labels
 

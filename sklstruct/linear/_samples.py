@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,11 @@ AUTO_C = 10.0
 _UNEVEN = 10.0
 
 
+def is_sparse(X: object) -> TypeGuard[sp.csr_matrix]:
+    """`scipy.sparse.issparse`, for type checkers too."""
+    return sp.issparse(X)
+
+
 def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
     """A checked X in single precision, with 32-bit indices, sorted, none twice.
 
@@ -30,7 +36,7 @@ def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
         If squares overflow.
     """
     check_squares(X, np.float32)
-    if not sp.issparse(X):
+    if not is_sparse(X):
         return np.ascontiguousarray(X, dtype=np.float32)
     if X.shape[1] > INT32_MAX:
         raise ValueError(
@@ -108,7 +114,7 @@ def costs(C: float, weight: NDArray) -> NDArray:
 
 def warn_uneven(X: NDArray | sp.csr_matrix, stacklevel: int) -> None:
     """Warn where rows are far from unit length, or one much longer than another."""
-    data = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    data = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
     length = length[length > 0]
     # dense rows of d standardised features have the length sqrt(d), by intention;

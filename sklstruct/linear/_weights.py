@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _weights_fast as kernels
+from ._samples import is_sparse
 
 LANES = 16  # outcomes are padded to a multiple
 
@@ -79,7 +80,7 @@ class Division(NamedTuple):
         rows = as_rows(X, start, stop)
         own = np.zeros(n, dtype=np.float32)
         lone_ptr = np.zeros(n + 1, dtype=np.int64)
-        if not sp.issparse(X):
+        if not is_sparse(X):
             every, nothing = np.arange(d, dtype=np.int32), np.zeros(0, dtype=np.int32)
             lone_x = nothing.view(np.float32)
             features = Features.of(every, d)
@@ -139,14 +140,14 @@ def whole(
 ) -> Piece:
     """All weights of the outcomes of the strips, which are taken one by one."""
     M = lanes_of(n_outcomes)
-    W, intercept, first = None, np.zeros(M, dtype=np.float32), 0
+    W, intercept, first = np.empty((0, M), np.float32), np.zeros(M, np.float32), 0
     for strip in strips:
         lanes = slice(first, first + strip.n_outcomes)
         if strip.n_outcomes == n_outcomes and division.lone_x.size == 0:
             W = strip.W[:-1]  # no copy of what may be half of the memory
             intercept = strip.W[-1] * np.float32(constant)
             break
-        if W is None:
+        if first == 0:
             W = np.zeros((division.features.size, M), dtype=np.float32)
         intercept[lanes] = strip.W[-1, : strip.n_outcomes] * np.float32(constant)
         division.strip(strip.W, strip.dual).spread(first, strip.n_outcomes, W)
@@ -315,7 +316,7 @@ def as_rows(
 ) -> kernels.Rows:
     """Rows of a float32 X as the kernels read them; indices of X must be int32."""
     stop = X.shape[0] if stop is None else stop
-    if not sp.issparse(X):
+    if not is_sparse(X):
         return kernels.Rows.dense(X[start:stop])
     indptr = X.indptr[start : stop + 1].astype(np.int64)
     return kernels.Rows.sparse(X.data, X.indices[indptr[0] : indptr[-1]], indptr)

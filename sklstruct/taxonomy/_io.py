@@ -24,7 +24,7 @@ Tree: TypeAlias = Any
 # Deepest tree that is drawn in characters unasked: a chain of K levels takes 5 K²
 # characters, 5 MB here and 500 MB at 10 000.
 _MAX_TEXT_DEPTH = 1000
-_END = object()
+_END: Any = object()
 
 
 # ---------------------------------------------------------------------- readers
@@ -37,7 +37,7 @@ def is_nest(item: Any) -> bool:
     )
 
 
-def read_nested(nested: Sequence | Mapping) -> Parts:
+def read_nested(nested: Sequence | Mapping | NDArray) -> Parts:
     """Lists of labels and lists; mappings from names of nodes to these."""
     if not is_nest(nested):
         raise ValueError(
@@ -86,7 +86,7 @@ def read_nested(nested: Sequence | Mapping) -> Parts:
     return assemble(parent, labels, label_node, names if named else None)
 
 
-def _children(nest: Sequence | Mapping) -> Iterator[tuple[Any, Any]]:
+def _children(nest: Sequence | Mapping | NDArray) -> Iterator[tuple[Any, Any]]:
     if isinstance(nest, Mapping):
         return ((as_scalar(name), item) for name, item in nest.items())
     return ((None, item) for item in nest)
@@ -330,7 +330,7 @@ def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
 def write_newick(tree: Tree) -> str:
     held = labels_of_leaves(tree)
     out: list[str] = []
-    close = []  # levels of open nodes
+    close: list[tuple[int, str]] = []  # levels of open nodes
     last_level = -1
     for v, level in preorder(tree):
         while close and close[-1][0] >= level:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,11 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
            ['animal', '', ''],
            ['vehicle', 'rail', 'tram']], dtype='<U7')
     """
+    return _checked(_table(paths, name), name)
+
+
+def _table(paths: Any, name: str) -> NDArray:
+    """Paths as an array, short ones filled up with ""."""
     if paths is None:
         raise ValueError(f"{name} is None; pass a path for every sample")
     if hasattr(paths, "to_numpy"):  # a data frame or series
@@ -76,7 +81,10 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
         raise ValueError(_SEVERAL.format(name))
     if paths.ndim == 0 or 0 in paths.shape:
         raise ValueError(f"{name} holds no paths, got shape {paths.shape}")
-    paths = paths[:, None] if paths.ndim == 1 else paths
+    return paths[:, None] if paths.ndim == 1 else paths
+
+
+def _checked(paths: NDArray, name: str) -> NDArray:
     if paths.dtype.kind not in "US":
         paths = paths.astype(object)
         paths[_is_missing(paths).astype(bool)] = ""
@@ -203,7 +211,8 @@ class LabelTree(NamedTuple):
             found.append((code, node))
             above = self.parent[node]
             code, node = code[above >= 0], above[above >= 0]
-        return tuple(np.concatenate(part) for part in zip(*found))
+        codes, nodes = zip(*found)
+        return np.concatenate(codes), np.concatenate(nodes)
 
     def taxonomy(self) -> Taxonomy:
         """The tree over the classes 0 ... n_classes - 1.

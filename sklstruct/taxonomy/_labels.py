@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 
 def as_scalar(label: Any) -> Any:
@@ -22,7 +22,7 @@ def as_scalar(label: Any) -> Any:
     return label
 
 
-def as_labels(labels: ArrayLike) -> NDArray:
+def as_labels(labels: Any) -> NDArray:
     """1-D array of labels of one kind; strings and numbers together are refused."""
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS":
         array = labels
@@ -66,6 +66,7 @@ def listed(labels: Iterable, most: int = 5) -> str:
 
 def check_integer(value: Any, name: str, least: int) -> int:
     """`value` as an int; 2.0 is 2."""
-    if not isinstance(value, Real) or value % 1 != 0 or value < least:
+    number: Any = value  # numbers.Real has no type that `int` takes
+    if not isinstance(value, Real) or number % 1 != 0 or number < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
-    return int(value)
+    return int(number)

@@ -27,19 +27,19 @@ def check_samples(
     if y is None:
         raise ValueError("y is None; a taxonomy needs the label of every sample")
     check_sparse(X)
-    X = check_array(
+    features = check_array(
         X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X"
     )
-    check_consistent_length(X, y)
+    check_consistent_length(features, y)
     weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        sample_weight, features, dtype=np.float64, ensure_non_negative=True
     )
-    check_squares(X, np.float64)
-    y = np.asarray(y)
+    check_squares(features, np.float64)
+    labels = np.asarray(y)
     if not (weight > 0).all():
         used = np.flatnonzero(weight > 0)
-        X, y, weight = X[used], y[used], weight[used]
-    return X, y, weight
+        features, labels, weight = features[used], labels[used], weight[used]
+    return features, labels, weight
 
 
 def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:

@@ -148,12 +148,12 @@ class ClassStatistics:
         keep_rows: bool = False,
         max_bytes: int = DEFAULT_BYTES,
     ):
-        X, y, weight = check_samples(X, y, sample_weight)
+        rows, labels, weight = check_samples(X, y, sample_weight)
         if rank is not None and rank < 1:
             raise ValueError(f"rank must be >= 1, got {rank!r}")
-        self.classes, codes = encode_classes(y)
+        self.classes, codes = encode_classes(labels)
         self.max_bytes = max_bytes
-        n, d = X.shape
+        n, d = rows.shape
         k = self.classes.size
         if form == "auto":
             if d <= min(n, _MAX_PRIMAL):
@@ -170,36 +170,36 @@ class ClassStatistics:
                 rank = k if k <= _ALL_DIRECTIONS else _DIRECTIONS
         if form == "dual":
             check_memory(8 * n * n, max_bytes, f"a dense {n} x {n} Gram", _LOW_RANK)
-            X = _dual_coordinates(X, weight)
+            rows = _dual_coordinates(rows, weight)
         elif form == "low_rank":
             check_memory(8 * n * min(rank, n), max_bytes, "the factor R", "lower rank")
-            X = _incomplete_cholesky(X, weight, rank)
+            rows = _incomplete_cholesky(rows, weight, rank)
         elif form == "class_means" and k > rank:
-            room = X.dtype.itemsize * (rank + 10) * (d + k)
+            room = rows.dtype.itemsize * (rank + 10) * (d + k)
             check_memory(room, max_bytes, f"{d} x {rank} directions", "lower rank")
-            basis = leading_directions(class_means(X, codes, weight, k), rank)
+            basis = leading_directions(class_means(rows, codes, weight, k), rank)
             if keep_rows:
                 check_memory(8 * n * rank, max_bytes, "the projection", "lower rank")
-                X, basis = np.asarray(X @ basis, dtype=np.float64), None
+                rows, basis = np.asarray(rows @ basis, dtype=np.float64), None
         elif form == "class_means":
             check_memory(8 * n * min(k, d), max_bytes, "the projection", _LOW_RANK)
             check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
-            X = _class_mean_coordinates(X, codes, weight, k)
+            rows = _class_mean_coordinates(rows, codes, weight, k)
         elif form != "primal":
             raise ValueError(
                 f"form must be 'auto', 'primal', 'dual', 'low_rank' or 'class_means', "
                 f"got {form!r}"
             )
-        d = X.shape[1] if basis is None else basis.shape[1]
+        d = rows.shape[1] if basis is None else basis.shape[1]
         check_memory(8 * d * d, max_bytes, f"a dense {d} x {d} Gram", _LOW_RANK)
         check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
         self.weight = np.bincount(codes, weight, minlength=k)
-        self._one_pass(X, codes, weight, basis)
+        self._one_pass(rows, codes, weight, basis)
         self._rows = None
         if keep_rows:
             order = np.argsort(codes, kind="stable")
             ptr = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=k))])
-            self._rows = X[order], np.sqrt(weight[order]), ptr
+            self._rows = rows[order], np.sqrt(weight[order]), ptr
 
     def _one_pass(self, X, codes, weight, basis) -> None:
         """Sums and Gram matrix of X, or of its coordinates in a basis (d, r)."""
@@ -230,7 +230,7 @@ class ClassStatistics:
         self.mean = shift + mean
         self.class_sum = sums - self.weight[:, None] * mean
         self.scatter = gram - total * np.outer(mean, mean)
-        self._whitened = None
+        self._whitened: tuple[float, NDArray] | None = None
 
     @property
     def n_classes(self) -> int:
@@ -370,13 +370,13 @@ class ClassStatistics:
         if self._rows is None:
             raise ValueError("gram='exact' needs statistics with keep_rows=True")
         X, root_weight, ptr = self._rows
-        members = self._check_members(members)
-        rows = np.concatenate([np.arange(ptr[c], ptr[c + 1]) for c in members])
+        index = self._check_members(members)
+        rows = np.concatenate([np.arange(ptr[c], ptr[c + 1]) for c in index])
         d = X.shape[1]
         if sp.issparse(X) and X.nnz < _SPARSE * X.shape[0] * d:
             part = sp.diags_array(root_weight[rows]) @ X[rows]
-            total = self.class_sum[members].sum(axis=0)
-            mass = self.weight[members].sum()
+            total = self.class_sum[index].sum(axis=0)
+            mass = self.weight[index].sum()
             cross = np.outer(total + mass * self.mean, self.mean)
             return (
                 to_dense(part.T @ part)

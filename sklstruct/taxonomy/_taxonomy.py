@@ -161,7 +161,8 @@ class Taxonomy:
                 raise ValueError(
                     f"names has {len(names)} entries for {parent.size} nodes"
                 )
-        self._set(*_breadth_first(parent, leaf, names), labels)
+        parent, leaf, names = _breadth_first(parent, leaf, names)
+        self._set(parent, leaf, names, labels)
 
     def _set(self, parent, leaf, names, labels):
         n = parent.size
@@ -193,7 +194,7 @@ class Taxonomy:
 
     @classmethod
     def from_nested(
-        cls, nested: Sequence | Mapping, classes: ArrayLike | None = None
+        cls, nested: Sequence | Mapping | NDArray, classes: ArrayLike | None = None
     ) -> Taxonomy:
         """Taxonomy of nested lists of labels, or of nested mappings that name them.
 
@@ -425,7 +426,7 @@ class Taxonomy:
 
     def _check_node(self, node) -> int:
         # An index of an array may be negative, a node may not.
-        if not isinstance(node, Integral) or not 0 <= node < self.n_nodes:
+        if not isinstance(node, Integral) or not 0 <= int(node) < self.n_nodes:
             raise ValueError(
                 f"node must be an integer from 0 to {self.n_nodes - 1}, got {node!r}"
             )
@@ -447,10 +448,10 @@ class Taxonomy:
                 p = parent[v]
                 start[v] = free[v] = free[p]
                 free[p] += size[v]
-            start = np.array(start, dtype=np.int32)
-            order = np.argsort(start[self.leaf_of_class], kind="stable")
+            begin = np.array(start, dtype=np.int32)
+            order = np.argsort(begin[self.leaf_of_class], kind="stable")
             sets = ClassSets(
-                order.astype(np.int32), start, start + np.array(size, dtype=np.int32)
+                order.astype(np.int32), begin, begin + np.array(size, dtype=np.int32)
             )
             for array in sets:
                 array.flags.writeable = False
@@ -612,11 +613,11 @@ class Taxonomy:
             children = sorted(children + found, key=start.__getitem__)
             kept += children
             parent += [number] * len(children)
-        number = np.full(self.n_nodes, -1, dtype=np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
+        new = np.full(self.n_nodes, -1, dtype=np.int32)
+        new[kept] = np.arange(len(kept), dtype=np.int32)
         return self._trusted(
             np.array(parent, dtype=np.int32),
-            number[self.leaf_of_class],
+            new[self.leaf_of_class],
             self.classes,
             self.names and tuple(self.names[v] for v in kept),
         )
@@ -783,7 +784,7 @@ class Taxonomy:
             a.leaf_of_class, b.leaf_of_class
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # as Python wants it beside __eq__
 
     def __reduce__(self):
         return (

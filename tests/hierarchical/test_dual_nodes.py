@@ -340,13 +340,13 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     X, y = data
     caught = {}
 
-    def evidence_of(self, *args):
-        caught["nodes"], caught["held"] = self, self._fold[0]
-        caught["fold"] = real(self, *args)
-        return caught["fold"]
+    def fit_numbers(self, fold, n_leaves):
+        caught["held"] = self._fold[0]
+        caught["fold"] = fold.evidence(n_leaves, 4 * n_leaves)
+        return real(self, fold, n_leaves)
 
-    real = DualNodes._evidence
-    monkeypatch.setattr(DualNodes, "_evidence", evidence_of)
+    real = DualNodes._fit_numbers
+    monkeypatch.setattr(DualNodes, "_fit_numbers", fit_numbers)
     params = {"estimator": dual(tol=1e-5, max_iter=5000), "n_leaves": 4}
     HierarchicalClassifier(ONE_LEVEL, random_state=0, **params).fit(X, y)
     fold, held = caught["fold"], caught["held"]
@@ -399,7 +399,7 @@ def test_auto(monkeypatch, data):
 
 def test_leaves_that_are_looked_into(monkeypatch, loss, data):
     """As few as are worth it."""
-    monkeypatch.setattr(_dual_nodes, "_HOPE", -np.inf)  # all are tried
+    monkeypatch.setattr(_dual_nodes, "_GAIN", -np.inf)  # all are tried
     X, y = data
     params = {"estimator": dual(loss, C=3), "random_state": 0}
     groups = [[k for k in range(K) if k % 8 == j] for j in range(8)]  # hard to route
@@ -410,14 +410,14 @@ def test_leaves_that_are_looked_into(monkeypatch, loss, data):
         for b in (2, 3, 5, 8)
     }
     for worth in (0.5, 0.02, 0.001):
-        monkeypatch.setattr(_dual_nodes, "_WORTH", worth)
+        monkeypatch.setattr(_dual_nodes, "_TOLERANCE", worth)
         good = [b for b in fold if fold[b] <= (1 + worth) * min(fold.values())]
         expected = min(good)
         model = HierarchicalClassifier(groups, **params).fit(X, y)
         assert model.n_leaves_ == expected == model.nodes_.n_leaves
         assert model.nodes_.fold_log_loss[0] == pytest.approx(fold[expected], rel=1e-4)
-    monkeypatch.setattr(_dual_nodes, "_HOPE", 1.0)  # two are
-    monkeypatch.setattr(_dual_nodes, "_WORTH", 0.0)
+    monkeypatch.setattr(_dual_nodes, "_GAIN", 1.0)  # two are
+    monkeypatch.setattr(_dual_nodes, "_TOLERANCE", 0.0)
     model = HierarchicalClassifier(groups, **params).fit(X, y)
     assert model.n_leaves_ == (2 if fold[2] <= fold[3] else 3)
     one_each = HierarchicalClassifier(groups, estimator=dual()).fit(X[:K], y[:K])
@@ -426,9 +426,9 @@ def test_leaves_that_are_looked_into(monkeypatch, loss, data):
     seen = []
     real = DualNodes._choose_leaves
 
-    def choose(self, t, tree, models):
-        seen.append(self._fold[2])
-        return real(self, t, tree, models)
+    def choose(self, fold):
+        seen.append(fold.code)
+        return real(self, fold)
 
     monkeypatch.setattr(DualNodes, "_choose_leaves", choose)
     order = np.argsort(y, kind="stable")

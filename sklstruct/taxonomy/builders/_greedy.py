@@ -89,7 +89,7 @@ def merge_greedily(
         bound[lo : lo + _BLOCK] = block[at, best[lo : lo + _BLOCK]]
     fresh = np.ones(k, dtype=bool)
     dead = np.zeros(k)  # -inf in the slots of clusters that are gone
-    merges = []
+    merges: list[tuple[int, int]] = []
     n_left = k
     while len(merges) < n_merges:
         p = int(np.argmax(bound))
@@ -116,9 +116,8 @@ def merge_greedily(
             fresh &= (slot[best] >= 0) & (best != q)
             best = slot[best]
             p = int(slot[p])
-            rows, size, scaled, name, best, bound, fresh, dead = (
-                a[keep] for a in (rows, size, scaled, name, best, bound, fresh, dead)
-            )
+            rows, size, scaled, name = rows[keep], size[keep], scaled[keep], name[keep]
+            best, bound, fresh, dead = best[keep], bound[keep], fresh[keep], dead[keep]
             q = -2
         score = scaled @ scaled[p] + dead
         score[p] = -np.inf

@@ -175,14 +175,14 @@ def two_directions(
         pair = np.zeros(n, dtype=points.dtype)
         pair[[p, q]] = 1, -1
         axis = transposed @ pair
-        value, kept = 0.0, None
-        for _ in range(max_iter):
+        value, kept = 0.0, best
+        for i in range(max_iter):
             side = _halves(points @ axis) if balanced else points @ axis > 0
             a = transposed @ side.astype(points.dtype)
             b = total - a
             norm_a, norm_b = np.linalg.norm(a), np.linalg.norm(b)
             # a gain below the rounding of single precision is none
-            if kept is not None and norm_a + norm_b <= value * (1 + 1e-6):
+            if i > 0 and norm_a + norm_b <= value * (1 + 1e-6):
                 break
             value, kept = float(norm_a + norm_b), side
             if norm_a == 0 or norm_b == 0:

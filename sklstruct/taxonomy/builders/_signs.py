@@ -45,8 +45,8 @@ def flip(factor: NDArray, z: NDArray) -> NDArray:
                 break
             both = gain[:, None] + gain + 2 * z[:, None] * z * gram
             np.fill_diagonal(both, -np.inf)
-            chosen = list(np.unravel_index(np.argmax(both), both.shape))
-            if both[tuple(chosen)] <= tiny:
+            chosen = [int(i) for i in np.unravel_index(np.argmax(both), both.shape)]
+            if both[chosen[0], chosen[1]] <= tiny:
                 break
         for i in chosen:
             step = gram[i] if gram is not None else factor @ factor[i]

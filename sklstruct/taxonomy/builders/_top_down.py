@@ -77,14 +77,14 @@ def _share_gram(
 ) -> list:
     """Grams of both sides: the smaller from its rows, the other by subtraction."""
     small = int(stats.weight[parts[1]].sum() < stats.weight[parts[0]].sum())
-    grams = [None, None]
+    grams: list[NDArray | None] = [None, None]
     if max(part.size for part in parts) < 3:
         return grams  # a pair is split without looking
-    grams[small] = stats.subset_scatter(parts[small])
-    rest = gram - grams[small]
+    own = stats.subset_scatter(parts[small])
+    rest = gram - own
     if np.trace(rest) < _CANCELLED * np.trace(gram):
         rest = stats.subset_scatter(parts[1 - small])
-    grams[1 - small] = rest
+    grams[small], grams[1 - small] = own, rest
     return grams
 
 
