@@ -7,8 +7,7 @@ rest (reading windows or path matrices, counting, targets, weights, predicting) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._compat import BaseEstimator, _check_sample_weight, _fit_context
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, expand_pairs
-from ..context_tree._shards import Joined, PairShard
 from ..context_tree._vectorizer import read_windows
 from ..symbols import Labels
 from ..symbols._encoding import encode, is_nan, plain
@@ -80,15 +78,6 @@ window : int, default=None
 Report = Callable[[int, float, float], bool]
 
 
-class ShardModel(NamedTuple):
-    """What `BackoffClassifier.fit_shard` gives."""
-
-    log_prob: np.ndarray  # (n_pairs,)
-    log_backoff: np.ndarray  # (n_nodes,)
-    of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry a pair
-    fitted: dict[str, Any]  # the others, the same in all shards
-
-
 class HeldOutData(NamedTuple):
     """Held-out samples as `fit` gets them."""
 
@@ -120,10 +109,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     classes: ArrayLike | None
     classes_: np.ndarray
     backoff_model_: BackoffModel
-
-    # What is needed to fit on a shard of a tree: None where it cannot be done, else a
-    # tuple with the names of the fitted attributes that have one entry a pair.
-    _of_pairs: tuple[str, ...] | None = None
 
     def _fit_tree(
         self, pairs: Pairs, count: np.ndarray
@@ -329,6 +314,30 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             self._reader.renumber(trie_of(counted)[0].tree, place)
         self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
 
+    def adopt(self, model: BackoffModel, max_depth: int) -> Self:
+        """Take a model that was fitted elsewhere, as on the workers of a cluster.
+
+        Parameters
+        ----------
+        model : BackoffModel
+            Over windows of the symbols of its labels.
+
+        max_depth : int
+            Number of columns of the windows.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._so_far = None
+        self.n_features_in_ = max_depth
+        self.classes_ = model.labels.classes
+        self.depth_ = model.max_depth
+        self._reader = WindowReader(self.padding, model.labels.symbols)
+        self.backoff_model_ = model
+        return self
+
     def _recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
         """The counts of samples, for estimators that keep those of other fits.
 
@@ -342,114 +351,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     def __sklstruct_ids__(self, labels: Labels) -> dict:
         """Parameters with which the estimator learns from windows of class ids."""
         return {**super().__sklstruct_ids__(labels), "padding": -1}
-
-    # --------------------------------------------------------------- shards
-
-    def check_shards(self) -> None:
-        """Errors, before any work, if the model cannot be fitted shard by shard."""
-        self._validate_params()
-        self._check_params()
-        if self._of_pairs is None:
-            raise TypeError(
-                f"estimator: {type(self).__name__} cannot be fitted on the shards of a "
-                "tree; a log-linear model, KneserNeyLM, AbsoluteDiscountLM, "
-                "WittenBellLM and KatzLM can"
-            )
-
-    def fit_shard(
-        self,
-        shard: PairShard,
-        count: np.ndarray,
-        keep: Callable[[Callable[[], dict]], Any],
-        report: Report,
-    ) -> ShardModel:
-        """The part of the model that belongs to a shard.
-
-        To be called on all shards at once, each in a thread or process of its own, on
-        clones of one estimator.
-
-        Parameters
-        ----------
-        shard : PairShard
-            Some of the branches, and the way to the others.
-
-        count : float64 ndarray of shape (n_pairs,)
-            The counts, which may be overwritten; those of the root are of the whole
-            tree.
-
-        keep : callable
-            For fits that take long: called with a function that makes what the state
-            belongs to, gives the keeper of the state (see `Checkpoint`) or None.
-
-        report : callable
-            Called with (iteration, objective, optimality) after each iteration; True
-            stops the fit.
-
-        Returns
-        -------
-        model : ShardModel
-            Numbers beside the pairs and the nodes, and fitted attributes.
-        """
-        self.classes_ = np.arange(shard.n_classes, dtype=np.int32)
-        numbers = self._fit_shard(shard, count, keep, report)
-        fitted = {
-            name: value
-            for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and name != "classes_"
-        }
-        of_pairs = {name: fitted.pop(name) for name in self._of_pairs}
-        return ShardModel(*numbers, of_pairs, fitted)
-
-    def _fit_shard(self, shard, count, keep, report):
-        return self._fit_tree(shard, count)
-
-    def set_shards(
-        self, joined: Joined, models: list[ShardModel], max_depth: int, labels: Labels
-    ) -> Self:
-        """The fitted model, from those of all shards.
-
-        Parameters
-        ----------
-        joined : Joined
-            The whole tree.
-
-        models : list of ShardModel
-            What `fit_shard` gave.
-
-        max_depth, labels
-            Columns of the windows of the text, and what the ids mean.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        self.n_features_in_ = max_depth
-        self.classes_ = labels.classes
-        self._so_far = None
-        self.depth_ = joined.pairs.tree.max_depth
-        for name, value in models[0].fitted.items():
-            setattr(self, name, value)
-        for name in self._of_pairs:
-            parts = [model.of_pairs[name] for model in models]
-            setattr(self, name, joined.of_pairs(parts))
-        self._reader = WindowReader(self.padding, labels.symbols)
-        self.backoff_model_ = BackoffModel(
-            joined.pairs,
-            joined.of_pairs([model.log_prob for model in models]),
-            joined.of_nodes([model.log_backoff for model in models]),
-            labels,
-        )
-        self._shards_set()
-        return self
-
-    @contextmanager
-    def reporting(self) -> Iterator[Report]:
-        """The context of a fit on shards: what its iterations call."""
-        yield lambda iteration, objective, optimality: False
-
-    def _shards_set(self) -> None:
-        """For estimators with fitted numbers that are sums over the shards."""
 
     # ----------------------------------------------------------- prediction
 

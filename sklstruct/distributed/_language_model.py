@@ -21,6 +21,7 @@ from ..language_model import LanguageModel
 from ..symbols import Labels
 from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
+from ._models import gather, sharded_fit
 from ._parts import Vocabulary, text_parts
 
 
@@ -216,12 +217,7 @@ class DaskLanguageModel(LanguageModel):
         """
         client = find_client(self.client)
         estimator = self._check_parameters()
-        if not isinstance(estimator, BackoffClassifier):
-            raise TypeError(
-                f"estimator: {type(estimator).__name__} cannot be fitted on the shards "
-                "of a tree; a log-linear model or KneserNeyLM can"
-            )
-        estimator.check_shards()
+        how = sharded_fit(estimator)
         given = estimator.get_params(deep=False)
         checkpoint = Checkpoint.of_kind(given.get("checkpoint"), self, folder=False)
         self._drop_remote()  # the workers have one model at a time
@@ -232,7 +228,7 @@ class DaskLanguageModel(LanguageModel):
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
         labels = self._find_labels(text, None)
         self._prepare(estimator, labels)
-        # What the workers get tells nobody of its progress and keeps nothing itself.
+        # Workers get a copy without checkpoint, memory and verbose.
         silent = {"checkpoint": None, "memory": None, "verbose": 0}
         given = estimator.get_params(deep=False)
         given |= {name: value for name, value in silent.items() if name in given}
@@ -249,7 +245,7 @@ class DaskLanguageModel(LanguageModel):
             with driver.client.as_current():
                 with inner.propagate_callback_context(estimator):
                     inner.call_on_fit_task_begin(estimator=self, X=X, y=None)
-                    with estimator.reporting() as report:
+                    with how.reporting(estimator) as report:
                         notes = driver.run(report)
                     inner.call_on_fit_task_end(estimator=self, X=X, y=None)
                 sizes = driver.ask_all("describe")
@@ -316,7 +312,8 @@ class DaskLanguageModel(LanguageModel):
             parts = driver.ask_all("model")
         joined = Joined([pairs for pairs, _ in parts])
         ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-        estimator.set_shards(joined, [model for _, model in parts], self.max_depth, ids)
+        models = [model for _, model in parts]
+        gather(estimator, joined, models, self.max_depth, ids)
         self._set_fitted(estimator, labels)
         driver.close()
         return self

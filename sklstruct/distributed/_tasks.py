@@ -12,6 +12,7 @@ import pickle
 import platform
 import traceback
 from collections import OrderedDict
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from .._checkpoint import Checkpoint, FitKeeper, Keeper
 from ..backoff import Counted
-from ..backoff._estimator import BackoffClassifier, ShardModel
+from ..backoff._estimator import BackoffClassifier
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
@@ -27,6 +28,7 @@ from ..symbols import Labels
 from ..symbols._sentences import SentenceEncoder, check_symbols, number_sentences
 from ..symbols._text import NumberedText
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
+from ._models import ShardModel, fit_shard
 
 # Answers of a shard that are kept, for those that the client could not receive: more
 # than it has calls to one shard under way.
@@ -83,7 +85,7 @@ def count_words(text: NumberedText) -> Words:
 
 def count_part(
     text: NumberedText, labels: Labels, estimator: BackoffClassifier, max_depth: int
-) -> tuple[Pairs, np.ndarray]:
+) -> Counted:
     """The pairs of a part of a text and their counts."""
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode(text, front=max_depth - 1)
@@ -96,32 +98,33 @@ def count_part(
     counted = Counted.of_tokens(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
-    return counted.pairs, counted.count
+    # Words are not sent with the counts of each part.
+    ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+    return replace(counted, labels=ids)
 
 
-def measure_part(counted: tuple[Pairs, np.ndarray]) -> tuple[np.ndarray, int]:
+def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
     """(pairs by the newest symbol, number of levels)."""
-    pairs, _ = counted
+    pairs = counted.pairs
     return pairs_by_symbol(pairs), pairs.tree.n_levels
 
 
-def cut_part(
-    counted: tuple[Pairs, np.ndarray], symbols: tuple[int, int]
-) -> tuple[Pairs, np.ndarray]:
+def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
     """What a part of the text has of a shard.
 
     Without the parents of its pairs: they are found again once the parts are merged.
     """
-    return cut_pairs(*counted, [symbols])[0]
+    ((pairs, count),) = cut_pairs(counted.pairs, counted.count, [symbols])
+    return replace(counted, pairs=pairs, count=count)
 
 
-def merge_counted(
-    a: tuple[Pairs, np.ndarray], b: tuple[Pairs, np.ndarray]
-) -> tuple[Pairs, np.ndarray]:
+def merge_counted(a: Counted, b: Counted) -> Counted:
     """The counts of both; see `cut_part`."""
-    tree, (of_a, of_b) = ContextTree.merge([a[0].tree, b[0].tree])
-    pairs, count = Pairs.merge_two(tree, (*a, of_a), (*b, of_b))
-    return pairs, count
+    tree, (of_a, of_b) = ContextTree.merge([a.pairs.tree, b.pairs.tree])
+    pairs, count = Pairs.merge_two(
+        tree, (a.pairs, a.count, of_a), (b.pairs, b.count, of_b)
+    )
+    return replace(a, pairs=pairs, count=count)
 
 
 # -------------------------------------------------------------------- fitting
@@ -234,7 +237,7 @@ class ShardFit:
 
     Parameters
     ----------
-    counted : (Pairs, ndarray)
+    counted : Counted
         The branches, and the counts.
 
     estimator : BackoffClassifier
@@ -252,7 +255,7 @@ class ShardFit:
 
     def __init__(
         self,
-        counted: tuple[Pairs, np.ndarray],
+        counted: Counted,
         estimator: BackoffClassifier,
         shard: int,
         n_levels: int,
@@ -262,13 +265,13 @@ class ShardFit:
         here = versions()
         if here != wanted:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
-        pairs, count = counted
+        pairs = counted.pairs
         self._pairs = pairs
         self._shard = shard
         self._model: ShardModel | None = None
         self._arpa: ArpaShard | None = None
-        if not count.flags.writeable:  # it came over the network
-            count = count.copy()
+        if not counted.count.flags.writeable:  # it came over the network
+            counted = replace(counted, count=counted.count.copy())
 
         # Nothing of what runs in the thread may hold this object, whose end ends it.
         def run(meeting):
@@ -279,7 +282,7 @@ class ShardFit:
                 return ShardKeeper(meeting, path, shard, number, identity())
 
             branches = PairShard(pairs, n_levels, meeting)
-            return estimator.fit_shard(branches, count, keep, meeting.report)
+            return fit_shard(estimator, branches, counted, keep, meeting.report)
 
         self._lockstep = Lockstep(run)
         self._answers: OrderedDict[int, Request] = OrderedDict()

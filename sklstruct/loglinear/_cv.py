@@ -175,8 +175,6 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     held_out_hint = "its search needs them"
 
-    _of_pairs = None  # chooses on held-out samples, which no shard has alone
-
     _parameter_constraints: dict = {
         **{
             name: constraint

@@ -267,8 +267,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     array([1., 1., 1., 1., 1.])
     """
 
-    _of_pairs = ("coef_",)
-
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
@@ -394,6 +392,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self : StructuredLogLinearLM
             Fitted estimator.
         """
+        self._validate_params()
         if self.checkpoint is not None:
             raise ValueError(
                 "checkpoint is for fit: a batch of partial_fit has other data than the "
@@ -550,32 +549,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 )
 
             yield report
-
-    def check_shards(self) -> None:
-        """Errors, before any work, if the model cannot be fitted shard by shard."""
-        super().check_shards()
-        if not self._solver().sharded:
-            raise ValueError(
-                f"solver={self.solver!r} cannot work on the shards of a tree; use one "
-                f"of {[s for s in SOLVERS if SOLVERS[s].sharded]}"
-            )
-        if not self._penalty().bound.sharded:
-            raise ValueError(
-                f"penalty={self.penalty!r} does not say that it can work on the shards "
-                "of a tree (sharded=True of its bound penalty); use one of "
-                f"{sorted(PENALTIES)}"
-            )
-        if self.warm_start:
-            raise ValueError(
-                "warm_start=True: a fit on shards keeps no weights of another fit; "
-                "set it to False"
-            )
-
-    def _fit_shard(self, shard, count, keep, report):
-        return self._minimise(shard, count, report, keep=keep)[1:]
-
-    def _shards_set(self):
-        self.n_parameters_ = int(np.count_nonzero(self.coef_))
 
     def _minimise(self, pairs, count, report, carried=None, keep=None):
         settings, solver = self._settings(), self._solver()

@@ -30,12 +30,12 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.context_tree._tokens import count_tokens
+from sklstruct.backoff import Counted
 from sklstruct.distributed import DaskLanguageModel, SchedulerLost
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.symbols import TextFile
+from sklstruct.symbols import Labels, TextFile
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -335,7 +335,7 @@ def test_errors_of_the_program_reach_the_caller(client, monkeypatch, name, error
 def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
     """On one shard only, in the thread of the fit, with a cause; and odd ones."""
 
-    def fit_shard(self, shard, count, keep, report):
+    def fit_tree(self, shard, count):
         shard.total(np.zeros(2))
         if shard.tree.symbol[-1:].max() > 0:
             try:
@@ -344,16 +344,16 @@ def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
                 raise MemoryError("not enough for the shard") from exc
         shard.total(np.zeros(2))
 
-    monkeypatch.setattr(WittenBellLM, "fit_shard", fit_shard)
+    monkeypatch.setattr(WittenBellLM, "_fit_tree", fit_tree)
     model = DaskLanguageModel(WittenBellLM(), n_shards=2)
     with pytest.raises(MemoryError, match="not enough for the shard") as info:
         model.fit(["a b", "b a"])
     assert "IndexError" in "".join(info.value.__notes__)
 
-    def odd(self, shard, count, keep, report):
+    def odd(self, shard, count):
         raise Unsendable("cannot be sent", 1)
 
-    monkeypatch.setattr(WittenBellLM, "fit_shard", odd)
+    monkeypatch.setattr(WittenBellLM, "_fit_tree", odd)
     with pytest.raises(RuntimeError, match="Unsendable: cannot be sent"):
         model.fit(["a b", "b a"])
 
@@ -824,10 +824,11 @@ def test_workers_with_other_versions(client, monkeypatch):
             DaskLanguageModel(WittenBellLM()).fit(["a"])
     # A worker that comes later is asked again.
     monkeypatch.setattr(client, "run", lambda _: {})
-    pairs, count = count_tokens(np.array([-1, 0, 1], np.int32), 1, 2, 2)
+    tokens = np.array([-1, 0, 1], np.int32)
+    counted = Counted.of_tokens(tokens, Labels.of_ids(2, 2), 1)
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
-            (pairs, count), WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
+            counted, WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
         )
 
 
@@ -941,7 +942,8 @@ def test_dask_knows_how_large_counts_are():
     """The scheduler moves and spills by it."""
     from dask.sizeof import sizeof
 
-    counted = count_tokens(np.arange(-1, 999, dtype=np.int32), 3, 999, 999)
+    tokens = np.arange(-1, 999, dtype=np.int32)
+    counted = Counted.of_tokens(tokens, Labels.of_ids(999, 999), 3)
     size = len(pickle.dumps(counted, protocol=5))
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 

@@ -19,6 +19,7 @@ from sklstruct.context_tree._shards import (
 )
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, answer
+from sklstruct.distributed._models import fit_shard, gather, sharded_fit
 from sklstruct.loglinear import L1, ElasticNet, Penalty
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
@@ -71,6 +72,11 @@ def run_in_lockstep(functions, stop_after=None):
             reply = answer(requests)
 
 
+def counted_of(pairs, count, max_depth=3):
+    labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
+    return Counted(pairs, count, labels, max_depth, max_depth)
+
+
 def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
     bounds = shard_bounds(pairs_by_symbol(pairs), n_shards)
     parts = cut_pairs(pairs, count, bounds)
@@ -78,7 +84,10 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
     def function(part, numbers):
         def run(meeting):
             shard = PairShard(part, pairs.tree.n_levels, meeting)
-            return clone(model).fit_shard(shard, numbers, no_keeper, meeting.report)
+            return fit_shard(
+                clone(model), shard, counted_of(part, numbers), no_keeper,
+                meeting.report,
+            )  # fmt: skip
 
         return run
 
@@ -86,15 +95,14 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
         [function(*part) for part in parts], stop_after
     )
     labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
-    fitted = clone(model).set_shards(
-        Joined([part for part, _ in parts]), models, max_depth, labels
+    fitted = gather(
+        clone(model), Joined([part for part, _ in parts]), models, max_depth, labels
     )
     return fitted, notes, log
 
 
 def fit_whole(model, pairs, count, max_depth=3):
-    labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
-    return clone(model).fit_counted(Counted(pairs, count, labels, max_depth, max_depth))
+    return clone(model).fit_counted(counted_of(pairs, count, max_depth))
 
 
 # ---------------------------------------------------------------- cut and join
@@ -280,7 +288,9 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
     def make(k):
         def run(meeting):
             shard = PairShard(parts[k][0], pairs.tree.n_levels, meeting)
-            return clone(model).fit_shard(shard, parts[k][1], no_keeper, meeting.report)
+            return fit_shard(
+                clone(model), shard, counted_of(*parts[k]), no_keeper, meeting.report
+            )
 
         return Lockstep(run)
 
@@ -309,18 +319,18 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
 def test_what_cannot_be_sharded_is_refused():
     for model in (AdditiveLM(), PrunedKneserNeyLM()):
         with pytest.raises(TypeError, match="estimator: .* cannot be fitted on the sh"):
-            model.check_shards()
+            sharded_fit(model)
     with pytest.raises(ValueError, match="discount='tuned' needs held-out"):
-        KneserNeyLM(discount="tuned").check_shards()
+        sharded_fit(KneserNeyLM(discount="tuned"))
     with pytest.raises(ValueError, match="warm_start=True"):
-        StructuredLogLinearLM(warm_start=True).check_shards()
+        sharded_fit(StructuredLogLinearLM(warm_start=True))
 
     class Own(L1):
         class bound(L1.bound):
             sharded = False
 
     with pytest.raises(ValueError, match="does not say that it can work on the shards"):
-        StructuredLogLinearLM(penalty=Own()).check_shards()
+        sharded_fit(StructuredLogLinearLM(penalty=Own()))
     assert issubclass(Own, Penalty)
 
 

@@ -103,8 +103,6 @@ class AbsoluteDiscountLM(DiscountingSmoother):
     [[0.125, 0.625, 0.25]]
     """
 
-    _of_pairs = ()
-
     def __init__(
         self,
         max_depth: int | None = None,

@@ -98,20 +98,6 @@ class DiscountingSmoother(HeldOutSmoother):
         check_discount(self.discount, strict=not self.interpolate, by_depth=True)
         _check_min_count(self.min_count)
 
-    def check_shards(self) -> None:
-        """Errors, before any work, if the model cannot be fitted shard by shard."""
-        super().check_shards()
-        if np.max(self.min_count) > 1:
-            raise ValueError(
-                f"min_count={self.min_count!r} cannot be had on the shards of a tree; "
-                "leave it 1, and prune the model"
-            )
-        if self._uses_held_out():
-            raise ValueError(
-                "discount='tuned' needs held-out samples, which no shard has alone; "
-                "tune on a part of the text and give the numbers, discounts_"
-            )
-
     def _uses_held_out(self):
         return isinstance(self.discount, str) and self.discount == "tuned"
 
@@ -157,7 +143,9 @@ class DiscountingSmoother(HeldOutSmoother):
             return super()._fit_counted(counted, overwrite)
         pairs, count = trie_of(counted)
         if np.max(self.min_count) <= 1:
-            return Fitted(pairs, *self._fit_in_place(pairs, count))
+            # One array is the counts, those that are used, shares and the result.
+            used = self._use_counts(pairs, count)
+            return Fitted(pairs, *self._smooth(pairs, used, overwrite=True))
         keep = np.empty(pairs.n_pairs, dtype=bool)
         for k, smallest in enumerate(self._least_counts(pairs.tree.n_levels)):
             here = pairs.level(k)
@@ -175,13 +163,6 @@ class DiscountingSmoother(HeldOutSmoother):
         own, held = own[kept], held[index >= 0]
         numbers = self._hand_down(smaller, own, held, root, base, first)
         return Fitted(smaller, *numbers, index)
-
-    def _fit_in_place(self, pairs, count):
-        # One array is the counts, those that are used, the shares and the result.
-        return self._smooth(pairs, self._use_counts(pairs, count), overwrite=True)
-
-    def _fit_shard(self, shard, count, keep, report):
-        return self._fit_in_place(shard, count)
 
     def _use_counts(self, pairs, count):
         """`_used_counts`, in their place where that can be."""

@@ -146,8 +146,6 @@ class KatzLM(_engine.NGramSmoother):
     # Classes of counts above 0 keep their discounted share and nothing is added.
     interpolate = False
 
-    _of_pairs = ()
-
     _parameter_constraints: dict = {
         **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
         "k": [Interval(Integral, 2, _MAX_COUNT, closed="both")],

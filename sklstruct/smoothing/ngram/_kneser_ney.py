@@ -116,8 +116,6 @@ class KneserNeyLM(DiscountingSmoother):
     [[0.1111, 0.6111, 0.2778]]
     """
 
-    _of_pairs = ()
-
     def __init__(
         self,
         max_depth: int | None = None,

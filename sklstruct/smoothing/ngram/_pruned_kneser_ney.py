@@ -113,8 +113,6 @@ class PrunedKneserNeyLM(KneserNeyLM):
     interpolate = True
     min_count = 1
 
-    _of_pairs = None  # what goes is decided over the whole tree
-
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
            if k not in ("interpolate", "min_count")},

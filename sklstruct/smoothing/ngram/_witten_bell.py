@@ -80,8 +80,6 @@ class WittenBellLM(_engine.NGramSmoother):
     [[0.1455, 0.5455, 0.3091]]
     """
 
-    _of_pairs = ()
-
     _parameter_constraints: dict = {**_engine.CONSTRAINTS}
 
     def __init__(

@@ -1,0 +1,225 @@
+"""Which estimators can be fitted on the shards of a tree, and how.
+
+An estimator can if its program, run on every shard at once, needs nothing of the other
+shards but sums and maxima, which `Pairs.total` and `Pairs.largest` give. It is listed
+in `FITS`, once; a subclass, which may do something else, is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backoff import BackoffModel, Counted
+from ..backoff._estimator import BackoffClassifier, Report
+from ..context_tree._shards import Joined, PairShard
+from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
+from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
+from ..symbols import Labels
+
+# What keeps the state of a fit, from what makes its identity; see `Checkpoint`.
+Keep = Callable[[Callable[[], dict[str, Any]]], Any]
+
+
+class ShardModel(NamedTuple):
+    """The part of a model that belongs to a shard."""
+
+    log_prob: np.ndarray  # (n_pairs,)
+    log_backoff: np.ndarray  # (n_nodes,)
+    of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry a pair
+    fitted: dict[str, Any]  # the others, the same in all shards
+
+
+class ShardedFit:
+    """How a smoother is fitted on shards."""
+
+    # Fitted attributes that have an entry a pair.
+    of_pairs: tuple[str, ...] = ()
+
+    def check(self, estimator: Any) -> None:
+        """Errors, before any work, about parameters that shards cannot serve."""
+        min_count = getattr(estimator, "min_count", 1)
+        if np.max(min_count) > 1:
+            raise ValueError(
+                f"min_count={min_count!r} cannot be had on the shards of a tree; leave "
+                "it 1, and prune the model"
+            )
+        if estimator.held_out_share is not None:
+            raise ValueError(
+                "discount='tuned' needs held-out samples, which no shard has alone; "
+                "tune on a part of the text and give the numbers, discounts_"
+            )
+
+    def fit(
+        self, estimator: Any, counted: Counted, keep: Keep, report: Report
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(log_prob, log_backoff) of a shard."""
+        _, log_prob, log_backoff, _ = estimator._fit_counted(counted, True)
+        return log_prob, log_backoff
+
+    @contextmanager
+    def reporting(self, estimator: Any) -> Iterator[Report]:
+        """The context of a whole fit: what its iterations call."""
+        yield lambda iteration, objective, optimality: False
+
+    def finish(self, estimator: Any) -> None:
+        """Set what is a sum over the shards."""
+
+
+class LogLinearFit(ShardedFit):
+    """How a log-linear model is fitted on shards."""
+
+    of_pairs = ("coef_",)
+
+    def check(self, estimator: StructuredLogLinearLM) -> None:
+        penalty, solver = estimator._penalty(), estimator._solver()
+        if not solver.sharded:
+            raise ValueError(
+                f"solver={estimator.solver!r} cannot work on the shards of a tree; use "
+                f"one of {[s for s in SOLVERS if SOLVERS[s].sharded]}"
+            )
+        if not penalty.bound.sharded:
+            raise ValueError(
+                f"penalty={estimator.penalty!r} does not say that it can work on the "
+                "shards of a tree (sharded=True of its bound penalty); use one of "
+                f"{sorted(PENALTIES)}"
+            )
+        if estimator.warm_start:
+            raise ValueError(
+                "warm_start=True: a fit on shards keeps no weights of another fit; "
+                "set it to False"
+            )
+
+    def fit(
+        self,
+        estimator: StructuredLogLinearLM,
+        counted: Counted,
+        keep: Keep,
+        report: Report,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        pairs, count = counted.pairs, counted.count
+        _, log_prob, log_backoff = estimator._minimise(pairs, count, report, keep=keep)
+        return log_prob, log_backoff
+
+    @contextmanager
+    def reporting(self, estimator: StructuredLogLinearLM) -> Iterator[Report]:
+        with estimator.reporting() as report:
+            yield report
+
+    def finish(self, estimator: StructuredLogLinearLM) -> None:
+        estimator.n_parameters_ = int(np.count_nonzero(estimator.coef_))
+
+
+FITS: dict[type, ShardedFit] = {
+    **dict.fromkeys(
+        (KneserNeyLM, AbsoluteDiscountLM, WittenBellLM, KatzLM), ShardedFit()
+    ),
+    StructuredLogLinearLM: LogLinearFit(),
+}
+
+
+def sharded_fit(estimator: Any) -> ShardedFit:
+    """How an estimator is fitted on shards; errors, before any work, if it is not."""
+    how = FITS.get(type(estimator))
+    if how is None:
+        raise TypeError(
+            f"estimator: {type(estimator).__name__} cannot be fitted on the shards of "
+            f"a tree; {', '.join(kind.__name__ for kind in FITS)} can"
+        )
+    estimator._validate_params()
+    estimator._check_params()
+    how.check(estimator)
+    return how
+
+
+def fit_shard(
+    estimator: BackoffClassifier,
+    shard: PairShard,
+    counted: Counted,
+    keep: Keep,
+    report: Report,
+) -> ShardModel:
+    """The part of the model that belongs to a shard.
+
+    To be called on all shards at once, each in a thread or process of its own, on
+    clones of one estimator.
+
+    Parameters
+    ----------
+    estimator : BackoffClassifier
+        One of `FITS`, not fitted.
+
+    shard : PairShard
+        Some of the branches, and the way to the others.
+
+    counted : Counted
+        The branches and their counts, which may be overwritten; those of the root are
+        of the whole tree.
+
+    keep : callable
+        For fits that take long: called with a function that makes what the state
+        belongs to, gives the keeper of the state (see `Checkpoint`) or None.
+
+    report : callable
+        Called with (iteration, objective, optimality) after each iteration; True stops
+        the fit.
+
+    Returns
+    -------
+    model : ShardModel
+        Numbers beside the pairs and the nodes, and fitted attributes.
+    """
+    how = FITS[type(estimator)]
+    estimator.classes_ = counted.labels.classes
+    numbers = how.fit(estimator, replace(counted, pairs=shard), keep, report)
+    fitted = {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and not name.startswith("_") and name != "classes_"
+    }
+    of_pairs = {name: fitted.pop(name) for name in how.of_pairs}
+    return ShardModel(*numbers, of_pairs, fitted)
+
+
+def gather(
+    estimator: BackoffClassifier,
+    joined: Joined,
+    models: list[ShardModel],
+    max_depth: int,
+    labels: Labels,
+) -> BackoffClassifier:
+    """The fitted estimator, from the models of all shards.
+
+    Parameters
+    ----------
+    estimator : BackoffClassifier
+        Not fitted; it is fitted afterwards.
+
+    joined : Joined
+        The whole tree.
+
+    models : list of ShardModel
+        What `fit_shard` gave.
+
+    max_depth : int
+        Columns of the windows of the text.
+
+    labels : Labels
+        What the ids mean.
+    """
+    how = FITS[type(estimator)]
+    for name, value in models[0].fitted.items():
+        setattr(estimator, name, value)
+    for name in how.of_pairs:
+        parts = [model.of_pairs[name] for model in models]
+        setattr(estimator, name, joined.of_pairs(parts))
+    log_prob = joined.of_pairs([model.log_prob for model in models])
+    log_backoff = joined.of_nodes([model.log_backoff for model in models])
+    model = BackoffModel(joined.pairs, log_prob, log_backoff, labels)
+    estimator.adopt(model, max_depth)
+    how.finish(estimator)
+    return estimator
