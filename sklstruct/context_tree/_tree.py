@@ -245,6 +245,7 @@ class ContextTree:
         _raise_path_error(
             *_fast.read_paths(indptr, indices, data, parent, value, terminal)
         )
+        _raise_path_error(0, 5 * (value[0] > 1.0))
         used = np.flatnonzero(parent > -2).astype(np.int32)
         if used.size == 0:  # no sample: the tree of the root alone
             used = np.zeros(1, dtype=np.int32)
@@ -710,6 +711,7 @@ _PATH_ERRORS = {
         "that leave a merged edge half-way can be predicted but not trained on)"
     ),
     4: "has a value larger than the number of suffixes that its column merges",
+    5: "has another value than 1, or several entries, in column 0, the root",
 }
 
 

@@ -294,7 +294,7 @@ class LanguageModel(
         given = isinstance(X, Counted)
         if given:
             self._check_counted(X, estimator, sample_weight, X_val)
-            counted = replace(X, max_depth=self.max_depth)
+            counted = replace(X.cut(self.max_depth), max_depth=self.max_depth)
         else:
             counted = self._count(estimator, X, sample_weight, X_val)
         labels = counted.labels

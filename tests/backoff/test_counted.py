@@ -1,0 +1,317 @@
+"""Counted: made, merged, cut and compared; the way to the fit changes no model."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
+from sklstruct.backoff import Counted, PrunedLM
+from sklstruct.backoff._estimator import BackoffClassifier
+from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import FitMemory
+from sklstruct.smoothing import WittenBellLM
+from sklstruct.symbols import Labels, TextFile
+
+REQUIRED = {PrunedLM: {"estimator": KneserNeyLM(discount=0.5)}}
+
+
+def families():
+    """Every estimator over contexts of the package, by its subclasses."""
+    import sklstruct.language_model
+    import sklstruct.loglinear
+    import sklstruct.smoothing  # noqa: F401
+
+    found, left = [], [BackoffClassifier]
+    while left:
+        kind = left.pop()
+        left += kind.__subclasses__()
+        public = not kind.__name__.startswith("_")
+        if kind.__module__.startswith("sklstruct") and public:
+            abstract = "__init__" not in vars(kind) or kind.__name__.endswith(
+                "Smoother"
+            )
+            if not abstract:
+                found.append(kind)
+    return sorted(set(found), key=lambda kind: kind.__name__)
+
+
+FAMILIES = families()
+every = pytest.mark.parametrize("kind", FAMILIES, ids=lambda kind: kind.__name__)
+quiet = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def random_text(seed, n=80):
+    rng = np.random.default_rng(seed)
+    words = np.array(["the", "cat", "dog", "sat", "ran", "home", "a", "zebra"])
+    sizes = rng.integers(0, 7, n)
+    p = rng.dirichlet(np.full(words.size, 0.7))
+    return [" ".join(words[rng.choice(words.size, size, p=p)]) for size in sizes]
+
+
+def arrays(counted):
+    pairs, tree = counted.pairs, counted.pairs.tree
+    found = [pairs.ptr, pairs.target, counted.count, tree.parent, tree.symbol]
+    return [array.copy() for array in found]
+
+
+def same_bits(a, b):
+    assert a.pairs == b.pairs
+    np.testing.assert_array_equal(a.log_prob, b.log_prob)
+    np.testing.assert_array_equal(a.log_backoff, b.log_backoff)
+    assert a.labels == b.labels
+
+
+def test_the_families_are_found():
+    assert {KneserNeyLM, WittenBellLM, StructuredLogLinearLM, PrunedLM} <= set(FAMILIES)
+
+
+@quiet
+@every
+def test_fit_of_counts_is_fit_of_the_text_and_leaves_the_counts(kind):
+    text = random_text(0)
+    lm = LanguageModel(kind(**REQUIRED.get(kind, {})), max_depth=3)
+    counted = lm.count(text)
+    before, digest = arrays(counted), counted.digest
+    same_bits(clone(lm).fit(counted).backoff_model_, clone(lm).fit(text).backoff_model_)
+    for array, was in zip(arrays(counted), before):
+        np.testing.assert_array_equal(array, was)
+    assert counted.pairs.has_parents  # of which a model that is kept alone has none
+    sent = pickle.loads(pickle.dumps(counted))
+    assert sent.digest == digest == clone(lm).count(text).digest
+    same_bits(clone(lm).fit(sent).backoff_model_, clone(lm).fit(text).backoff_model_)
+    with pytest.raises(ValueError, match="read-only"):
+        counted.count[0] = 7.0
+
+
+@quiet
+@every
+@pytest.mark.parametrize("paths", [False, True])
+def test_fit_of_counted_windows_is_fit(kind, paths):
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(0, 4, (200, 3)).astype(np.int32), rng.integers(0, 4, 200)
+    y = y.astype(np.int32)
+    labels, make = Labels.of_ids(4, 4), Counted.of_windows
+    estimator = kind(**REQUIRED.get(kind, {}))
+    if paths:
+        X = SuffixTreeVectorizer(max_depth=3, padding=-1).fit_transform(X)
+        labels, make = Labels(np.arange(4)), Counted.of_paths
+    share = estimator.held_out_share
+    weight = rng.integers(0, 3, 200).astype(float)
+    counted = make(X, y, labels, sample_weight=weight, share=share)
+    fitted = clone(estimator).fit_counted(counted)
+    whole = clone(estimator).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(fitted.predict_proba(X), whole.predict_proba(X))
+    assert fitted.n_features_in_ == whole.n_features_in_ == X.shape[1]
+    assert fitted.depth_ == whole.depth_
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 5])
+def test_merged_parts_are_the_whole(n_parts):
+    text = random_text(2)
+    lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3)
+    parts = [lm.count(list(part)) for part in np.array_split(text, n_parts)]
+    merged, whole = Counted.merge(parts), lm.count(text)
+    assert merged.digest == whole.digest
+    assert merged.pairs == whole.pairs and merged.labels == whole.labels
+    np.testing.assert_array_equal(merged.pairs.parent, whole.pairs.parent)
+    np.testing.assert_array_equal(merged.count, whole.count)
+    # In the labels of the whole, in any order.
+    again = Counted.merge(parts[::-1], whole.labels)
+    assert again.digest == whole.digest
+
+
+def test_the_digest_tells_content_apart(tmp_path):
+    text = [line for line in random_text(3) if line]
+    lm = LanguageModel(WittenBellLM(), max_depth=3)
+    counted = lm.count(text)
+    path = tmp_path / "text"
+    path.write_text("\n".join(text) + "\n")
+    for same in (
+        lm.count(text), lm.count([line.split() for line in text]),
+        lm.count(TextFile(path)), lm.count(text, sample_weight=np.ones(len(text))),
+        counted.compact(), lm.count(text[::-1]),
+    ):  # fmt: skip
+        assert same.digest == counted.digest
+    changed = [line.replace("cat", "cow") for line in text]
+    others = [
+        lm.count(text[:-1]), lm.count(changed), lm.count(text, X_val=text[:5]),
+        lm.count(text, sample_weight=np.full(len(text), 2.0)),
+        lm.set_params(max_depth=2).count(text), lm.set_params(max_depth=1).count(text),
+        lm.set_params(max_depth=3, end="END").count(text),
+        lm.set_params(end="</s>", start=None).count(text),
+        counted.select(counted.count > 1), counted.decayed(0.5),
+    ]  # fmt: skip
+    found = [counted.digest, *(other.digest for other in others)]
+    assert len(set(found)) == len(found)
+
+
+def test_cut_counts_are_those_of_a_smaller_depth():
+    text = random_text(4)
+    deep = LanguageModel(WittenBellLM(), max_depth=4).count(text)
+    for depth in (1, 2, 3):
+        cut = deep.cut(depth)
+        flat = LanguageModel(WittenBellLM(), max_depth=depth).count(text)
+        assert cut.pairs == flat.pairs
+        np.testing.assert_array_equal(cut.count, flat.count)
+        lm = LanguageModel(WittenBellLM(), max_depth=depth)
+        same_bits(clone(lm).fit(deep).backoff_model_, lm.fit(text).backoff_model_)
+        inner = LanguageModel(WittenBellLM(max_depth=depth), max_depth=4)
+        same_bits(inner.fit(deep).backoff_model_, lm.backoff_model_)
+    held_out = LanguageModel(KneserNeyLM(discount="tuned"), max_depth=4)
+    whole = held_out.count(text, X_val=text[:20])
+    held_out.set_params(max_depth=2)
+    np.testing.assert_allclose(
+        clone(held_out).fit(whole).estimator_.discounts_,
+        clone(held_out).fit(text, X_val=text[:20]).estimator_.discounts_,
+    )
+
+
+def test_decayed_counts():
+    counted = LanguageModel(WittenBellLM(), max_depth=2).count(random_text(5))
+    half = counted.decayed(0.5)
+    np.testing.assert_array_equal(half.count, 0.5 * counted.count)
+    gone = half.decayed(1e-9 / 0.8)  # what occurred once is forgotten
+    n_classes = counted.labels.n_classes
+    kept = counted.count * 0.5 / 0.8 >= 1.0
+    assert gone.pairs.n_pairs == n_classes + kept[n_classes:].sum()
+    assert gone.labels is counted.labels
+    for bad in (0.0, 1.1, "half", np.nan):
+        with pytest.raises(ValueError, match="^decay must be"):
+            counted.decayed(bad)
+
+
+def test_what_cannot_be_is_refused():
+    text = random_text(6)
+    lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2)
+    counted = lm.count(text)
+    with pytest.raises(ValueError, match="^X was counted with start"):
+        clone(lm).set_params(end="END").fit(counted)
+    with pytest.raises(ValueError, match=r"^X was counted with contexts of up to 2"):
+        clone(lm).set_params(max_depth=3).fit(counted)
+    with pytest.raises(ValueError, match="^X was counted already"):
+        clone(lm).fit(counted, sample_weight=np.ones(len(text)))
+    tuned = LanguageModel(KneserNeyLM(discount="tuned"), max_depth=2)
+    with pytest.raises(ValueError, match="^counted: .* held-out"):
+        tuned.fit(counted)
+    with pytest.raises(ValueError, match="^classes: "):
+        KneserNeyLM(classes=["a"]).fit_counted(counted)
+    with pytest.raises(TypeError, match="^counted must be a Counted"):
+        KneserNeyLM().fit_counted(text)
+    with pytest.raises(ValueError, match="^parts is empty"):
+        Counted.merge([])
+    with pytest.raises(ValueError, match="^parts were counted to the depths"):
+        Counted.merge([counted, clone(lm).set_params(max_depth=1).count(text)])
+    with pytest.raises(ValueError, match="^parts were counted with other marks"):
+        Counted.merge([counted, clone(lm).set_params(start=None).count(text)])
+    with pytest.raises(ValueError, match="^parts: .*held-out"):
+        Counted.merge([tuned.count(text)])
+    from sklearn.linear_model import LogisticRegression
+
+    other = LanguageModel(LogisticRegression(), max_depth=2)
+    with pytest.raises(TypeError, match="^estimator: .* learns from windows"):
+        other.count(text)
+    with pytest.raises(TypeError, match="^X: .* learns from windows"):
+        other.fit(counted)
+
+
+def test_a_memory_gives_one_object_to_all_fits():
+    text, memory = random_text(7), FitMemory()
+    model = StructuredLogLinearLM(penalty="l2", memory=memory)
+    lm = LanguageModel(model, max_depth=2)
+    first, again = lm.count(text), clone(lm).count(text)
+    assert first.pairs is again.pairs and first.count is again.count
+    fits = [clone(lm).set_params(estimator__lam=lam).fit(text) for lam in (0.3, 0.1)]
+    assert memory.n_counted == 1 and memory.n_found == 3
+    # Equal numbers of other words are another text.
+    other = [line.replace("zebra", "zoo") for line in text]
+    assert clone(lm).fit(other).vocabulary_.tolist() != fits[0].vocabulary_.tolist()
+
+
+@quiet
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrunedLM(KneserNeyLM(discount=0.5), 1e-3),
+        PrunedLM(WittenBellLM(), 2, method="count"),
+        PrunedLM(StructuredLogLinearLM(penalty="l2", tol=1e-6), 1e-3),
+    ],
+    ids=repr,
+)
+def test_batches_of_a_pruned_model(estimator):
+    text = random_text(8)
+    parts = LanguageModel(estimator, max_depth=2)
+    for batch in np.array_split(text, 3):
+        parts.partial_fit(list(batch))
+    whole = LanguageModel(estimator, max_depth=2).fit(text)
+    assert parts.backoff_model_.pairs == whole.backoff_model_.pairs
+    np.testing.assert_allclose(
+        parts.score_samples(text), whole.score_samples(text), rtol=1e-6
+    )
+
+
+@quiet
+def test_pruned_models_of_smaller_models_and_of_tuned_ones():
+    text = random_text(9)
+    lm = LanguageModel(
+        PrunedLM(KneserNeyLM(discount=0.5, min_count=2), 1e-3), max_depth=3
+    )
+    assert lm.fit(text).backoff_model_.check_normalized() < 1e-12
+    # Nothing is pruned: the model inside.
+    inner = KneserNeyLM(discount="tuned")
+    lm = LanguageModel(PrunedLM(inner, 0.0, method="count"), max_depth=2)
+    alone = LanguageModel(inner, max_depth=2).fit(text, X_val=text[:20])
+    lm.fit(text, X_val=text[:20])
+    np.testing.assert_allclose(lm.score_samples(text), alone.score_samples(text))
+    # The nodes of a path matrix are found in a model that has fewer.
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (300, 3)), rng.integers(0, 3, 300)
+    paths = SuffixTreeVectorizer(max_depth=3, padding=-1).fit_transform(X)
+    model = PrunedLM(KneserNeyLM(discount=0.5, min_count=[1, 3, 5]), 1e-3)
+    np.testing.assert_allclose(
+        clone(model).set_params(threshold=0.0).fit(paths, y).predict_proba(paths),
+        KneserNeyLM(discount=0.5, min_count=[1, 3, 5]).fit(X, y).predict_proba(X),
+    )
+
+
+@pytest.mark.parametrize("weight", [0.1, 1 / 3, 0.4, 0.999])
+def test_small_weights_keep_words(weight):
+    for text in (["a b"], ["a b"] * 3, ["a b"] * 10):
+        lm = LanguageModel(WittenBellLM(), max_depth=2)
+        lm.fit(text, sample_weight=np.full(len(text), weight))
+        assert lm.vocabulary_.tolist() == ["a", "b", "<unk>", "</s>"]
+    # Ten tenths are one, and twenty two.
+    for n, kept in ((19, False), (20, True)):
+        lm = LanguageModel(WittenBellLM(), max_depth=2, min_count=2)
+        lm.fit(["a"] * n, sample_weight=np.full(n, 0.1))
+        assert ("a" in lm.vocabulary_.tolist()) is kept
+    assert (
+        "b"
+        not in LanguageModel(WittenBellLM())
+        .fit(["a", "b"], sample_weight=[weight, 0.0])
+        .vocabulary_.tolist()
+    )
+
+
+def test_decay_is_the_fit_with_smaller_weights():
+    parts = LanguageModel(WittenBellLM(), max_depth=2)
+    for batch in (["a"], ["b"]):
+        parts.partial_fit(batch, decay=0.5)
+    whole = LanguageModel(WittenBellLM(), max_depth=2)
+    whole.fit(["a", "b"], sample_weight=[0.5, 1])
+    np.testing.assert_allclose(
+        parts.score_samples(["a", "b"]), whole.score_samples(["a", "b"]), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
+@every
+def test_entries_of_a_path_matrix_that_repeat_are_refused(kind, container):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (30, 3)), rng.integers(0, 3, 30)
+    paths = container(SuffixTreeVectorizer(max_depth=2, padding=-1).fit_transform(X))
+    paths.indices[:] = 0
+    with pytest.raises(ValueError, match=r"^sparse X is not a path matrix: row 0"):
+        kind(**REQUIRED.get(kind, {})).fit(paths, y)
