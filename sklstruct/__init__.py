@@ -6,7 +6,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 try:
-    from .context_tree import _tree_fast  # noqa: F401
+    import_module("._cyutility", __name__)  # what all kernels need
 except ImportError as exc:
     raise ImportError(
         "sklstruct was imported from a source tree whose compiled kernels are not "

@@ -38,7 +38,8 @@ LAYERS = [
     ["hmm", "language_model"],
     ["distributed"],
     ["metrics", "plotting", "datasets"],
-    ["__init__"],
+    ["_cli"],
+    ["__init__", "__main__"],
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 

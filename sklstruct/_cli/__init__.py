@@ -1,0 +1,268 @@
+"""The command `sklstruct`: subcommands, their arguments, exit codes.
+
+Nothing is imported here but the standard library: `_models` and `_kenlm` do the work of
+the subcommands and are imported when one runs, so that ``--help`` costs nothing.
+
+Exit codes: 0; 1 for data or files, with one line on stderr; 2 for wrong arguments; 130
+after Ctrl-C; 141 if the reader of a pipe went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+__all__ = ["SMOOTHING", "main"]
+
+SMOOTHING = ("kneser-ney", "absolute-discount", "witten-bell", "katz", "log-linear")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, default=None
+        Arguments; None: those of the process.
+
+    Returns
+    -------
+    code : int
+        Exit code.
+    """
+    arguments = _parser().parse_args(argv)
+    name = arguments.subcommand
+    module, function = arguments.run
+
+    def tell(message: Any, category: type, *_: Any) -> None:
+        if not getattr(arguments, "quiet", False):
+            print(f"sklstruct {name}: warning: {message}", file=sys.stderr)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = tell  # type: ignore[assignment]
+            run: Callable[[argparse.Namespace], None] = getattr(
+                import_module(module, __name__), function
+            )
+            run(arguments)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Or the interpreter writes to it again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (OSError, ValueError, MemoryError, RuntimeError) as exc:
+        message = str(exc) or type(exc).__name__
+        print(f"sklstruct {name}: {message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sklstruct",
+        description="Train, evaluate, sample, prune, convert language models of words.",
+    )
+    add = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+    _add_train(add)
+    _add_evaluate(add)
+    _add_sample(add)
+    _add_prune(add)
+    _add_convert(add)
+    _add_info(add)
+    _add_lmplz(add)
+    _add_query(add)
+    _add_build_binary(add)
+    return parser
+
+
+def _subcommand(add: Any, name: str, module: str, help: str) -> argparse.ArgumentParser:
+    one = add.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+    one.set_defaults(run=(module, name.replace("-", "_")))
+    one.add_argument("-q", "--quiet", action="store_true", help="no warnings")
+    return one
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL", help="ARPA file, plain or packed, or KenLM binary"
+    )
+
+
+def _output(parser: argparse.ArgumentParser, required: bool = True) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=required,
+        help="file of the model: .arpa, also .gz, .bz2, .xz; .bin, .binary, .klm or "
+        ".kenlm for a KenLM binary; - for an ARPA file to standard output",
+    )  # fmt: skip
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise ValueError
+        return value
+
+    number.__name__ = f"number of at least {least}"
+    return number
+
+
+def _add_train(add: Any) -> None:
+    one = _subcommand(add, "train", "._models", "train a model on text")
+    one.add_argument(
+        "text", nargs="+", metavar="TEXT",
+        help="file of one sentence a line, words with white space between them, plain "
+        "or packed; - for standard input",
+    )  # fmt: skip
+    _output(one)
+    one.add_argument(
+        "-n", "--order", type=_at_least(1), default=5, help="length of the n-grams (5)"
+    )
+    one.add_argument(
+        "--smoothing", choices=SMOOTHING, default=SMOOTHING[0], help="(kneser-ney)"
+    )
+    one.add_argument(
+        "--min-count", type=_at_least(1), default=1, metavar="N",
+        help="words that occur less often become the unknown word (1)",
+    )  # fmt: skip
+    one.add_argument(
+        "--max-vocabulary", type=_at_least(1), metavar="N", help="most frequent words"
+    )
+    one.add_argument("--vocabulary", metavar="FILE", help="file of all words")
+    one.add_argument(
+        "--unknown", default="<unk>", metavar="WORD", help="the unknown word (<unk>)"
+    )
+
+
+def _add_evaluate(add: Any) -> None:
+    one = _subcommand(add, "evaluate", "._models", "print the perplexity of a text")
+    _model(one)
+    one.add_argument(
+        "text", nargs="?", default="-", metavar="TEXT",
+        help="file of one sentence a line; - or nothing for standard input",
+    )  # fmt: skip
+    how = one.add_mutually_exclusive_group()
+    how.add_argument(
+        "--by-depth", action="store_true",
+        help="by the number of words of context that the n-gram held",
+    )  # fmt: skip
+    how.add_argument(
+        "--per-sentence", action="store_true",
+        help="a line a sentence: log10-probability, tokens, unknown words, perplexity, "
+        "sentence, with tabs between them",
+    )  # fmt: skip
+    _json(one)
+
+
+def _add_sample(add: Any) -> None:
+    one = _subcommand(add, "sample", "._models", "print sentences drawn from a model")
+    _model(one)
+    one.add_argument(
+        "-k", type=_at_least(0), default=10, metavar="N", help="sentences (10)"
+    )
+    one.add_argument("--seed", type=_at_least(0), help="for the same sentences again")
+    one.add_argument(
+        "--max-length", type=_at_least(0), default=100, metavar="N",
+        help="words after which a sentence is cut (100)",
+    )  # fmt: skip
+    one.add_argument("--prefix", default="", help="first words of every sentence")
+
+
+def _add_prune(add: Any) -> None:
+    one = _subcommand(add, "prune", "._models", "remove n-grams that change little")
+    _model(one)
+    _output(one)
+    one.add_argument(
+        "--threshold", type=float, required=True,
+        help="n-grams whose removal changes the perplexity by a smaller share go",
+    )  # fmt: skip
+
+
+def _add_convert(add: Any) -> None:
+    one = _subcommand(add, "convert", "._models", "write a model in another format")
+    _model(one)
+    one.add_argument("output", metavar="FILE", help="as -o of train")
+    one.add_argument(
+        "--precision", type=_at_least(1), help="decimals of an ARPA file (7)"
+    )
+
+
+def _add_info(add: Any) -> None:
+    one = _subcommand(add, "info", "._models", "print what a model holds")
+    _model(one)
+    _json(one)
+
+
+def _add_lmplz(add: Any) -> None:
+    one = _subcommand(
+        add, "lmplz", "._kenlm", "train modified Kneser-Ney with the arguments of KenLM"
+    )
+    one.add_argument("-o", "--order", type=_at_least(1), required=True)
+    one.add_argument("--text", metavar="FILE", default="-", help="(standard input)")
+    one.add_argument("--arpa", metavar="FILE", default="-", help="(standard output)")
+    one.add_argument(
+        "--prune", nargs="*", type=_at_least(0), default=[], metavar="COUNT",
+        help="n-grams of each order that occur at most so often go; the last repeats",
+    )  # fmt: skip
+    one.add_argument(
+        "--discount_fallback", nargs="*", type=float, metavar="D",
+        help="discounts of orders whose counts do not give them (0.5 1 1.5)",
+    )  # fmt: skip
+    one.add_argument(
+        "--interpolate_unigrams", nargs="?", const=1, default=1, type=int,
+        help="only 1: unigrams are interpolated with the uniform distribution",
+    )  # fmt: skip
+    one.add_argument(
+        "--skip_symbols", action="store_true",
+        help="<s>, </s> and <unk> in the text are white space",
+    )  # fmt: skip
+    one.add_argument("--limit_vocab_file", metavar="FILE", help="all words")
+    one.add_argument("-S", "--memory", default="80%", help="such as 4G or 80%% (80%%)")
+    for name in (
+        "-T --temp_prefix", "--vocab_estimate", "--vocab_pad", "--minimum_block",
+        "--sort_block", "--block_count",
+    ):  # fmt: skip
+        one.add_argument(*name.split(), dest=f"ignored {name}", help="has no effect")
+    one.add_argument("--verbose_header", action="store_true", help="has no effect")
+    for name in ("--intermediate", "--renumber", "--collapse_values"):
+        one.add_argument(
+            name, nargs="?", const="", dest=f"refused {name}", help="is refused"
+        )
+
+
+def _add_query(add: Any) -> None:
+    one = _subcommand(
+        add, "query", "._kenlm", "score sentences of standard input as KenLM's query"
+    )
+    _model(one)
+    one.add_argument(
+        "-v", dest="level", action="append",
+        choices=["word", "sentence", "summary", "all", "0", "1", "2"],
+        help="what is printed; again for more (all)",
+    )  # fmt: skip
+    one.add_argument("-n", dest="marks", action="store_false", help="no <s> and </s>")
+    one.add_argument("-b", dest="flush", action="store_true", help="no buffer")
+    one.add_argument("-l", dest="ignored -l", help="has no effect: files are mapped")
+
+
+def _add_build_binary(add: Any) -> None:
+    one = _subcommand(
+        add, "build_binary", "._kenlm", "write a KenLM binary with KenLM's arguments"
+    )
+    one.add_argument(
+        "-p", dest="multiplier", type=float, default=1.5, help="buckets an n-gram (1.5)"
+    )
+    one.add_argument("-i", dest="ignored -i", action="store_true", help="has no effect")
+    one.add_argument("-s", dest="ignored -s", action="store_true", help="has no effect")
+    one.add_argument("files", nargs="+", metavar="[probing] INPUT OUTPUT")

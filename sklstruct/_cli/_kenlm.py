@@ -1,0 +1,219 @@
+"""KenLM's three programs: lmplz, query, build_binary."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .. import exchange
+from .._checks import physical_memory
+from .._files import open_read
+from ..compat import kenlm
+from ..language_model import LanguageModel
+from ..smoothing import KneserNeyLM
+from ..symbols import TextFile
+from ._models import write_model
+
+# White space to str.split and a part of a word to KenLM.
+_WIDE_SPACES = re.compile(
+    rb"[\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|"
+    rb"\xe2\x81\x9f|\xe3\x80\x80"
+)
+_UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def _tell_ignored(arguments: argparse.Namespace) -> None:
+    given = vars(arguments).items()
+    names = [k.split()[1] for k, v in given if k.startswith("ignored ") and v]
+    if names and not arguments.quiet:
+        name = arguments.subcommand
+        print(f"sklstruct {name}: no effect: {', '.join(names)}", file=sys.stderr)
+
+
+def lmplz(arguments: argparse.Namespace) -> None:
+    """``sklstruct lmplz``."""
+    for name, value in vars(arguments).items():
+        if name.startswith("refused ") and value is not None:
+            raise ValueError(f"{name.split()[1]} is not supported")
+    if arguments.interpolate_unigrams != 1:
+        raise ValueError("--interpolate_unigrams: only 1 is supported")
+    _tell_ignored(arguments)
+    order, prune = arguments.order, arguments.prune
+    if prune != sorted(prune) or len(prune) > order:
+        raise ValueError(
+            f"--prune {' '.join(map(str, prune))}: counts must not fall, and be at "
+            f"most {order}, the order"
+        )
+    min_count: Any = 1
+    if prune:
+        prune = prune + [prune[-1]] * (order - len(prune))
+        min_count = [count + 1 for count in prune]
+    depth = order - 1
+    text = _sentences(arguments.text, arguments.memory, arguments.skip_symbols)
+    vocabulary = arguments.limit_vocab_file
+    lm = LanguageModel(
+        KneserNeyLM(max_depth=depth, min_count=min_count),
+        max_depth=max(1, depth),
+        vocabulary=None if vocabulary is None else TextFile(vocabulary),
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        counted = lm.count(text)
+        words = np.delete(
+            counted.count[: counted.pairs.n_classes], counted.labels.end_id
+        )
+        lm.fit(counted)
+    failed = [str(w.message) for w in caught if "counts of counts" in str(w.message)]
+    fallback = arguments.discount_fallback
+    if failed and fallback is None:
+        raise ValueError(f"{failed[0]}. --discount_fallback uses it as KenLM does")
+    if failed and fallback not in ([], [0.5, 1.0, 1.5]):
+        raise ValueError("--discount_fallback: only 0.5 1 1.5 is supported")
+    if not arguments.quiet:
+        _print_statistics(lm, int(words.sum()))
+    write_model(lm.backoff_model_, arguments.arpa)
+
+
+def _print_statistics(lm: Any, n_tokens: int) -> None:
+    """Counts and discounts, spelt as lmplz does: programs read them."""
+    model = lm.backoff_model_
+    tree, ptr = model.tree, model.pairs.ptr
+    discounts = lm.estimator_.discounts_
+    n_types = len(lm.vocabulary_) + 1  # and <s>
+    print(f"Unigram tokens {n_tokens} types {n_types}", file=sys.stderr)
+    print("Statistics:", file=sys.stderr)
+    for k in range(tree.n_levels):
+        n = int(ptr[tree.level(k).stop] - ptr[tree.level(k).start]) + (k == 0)
+        d = discounts[min(k, len(discounts) - 1)]
+        print(
+            f"{k + 1} {n} D1={d[0]:.6g} D2={d[1]:.6g} D3+={d[2]:.6g}", file=sys.stderr
+        )
+
+
+def _sentences(path: str, memory: str, skip: bool) -> Any:
+    """The text as KenLM splits it: words end at ASCII white space."""
+    if path != "-" and not skip:
+        with open_read(path) as (file, _):
+            plain = not any(_WIDE_SPACES.search(block) for block in _blocks(file))
+        if plain:
+            return TextFile(path, skip_blank_lines=False, memory=_bytes(memory))
+    if path == "-":
+        return list(_split(sys.stdin.buffer, "standard input", skip))
+    with open_read(path) as (file, label):
+        return list(_split(file, label, skip))
+
+
+def _blocks(file: Any) -> Iterator[bytes]:
+    """Blocks that overlap, so that no character is cut in all of them."""
+    rest = b""
+    while block := file.read(1 << 20):
+        yield rest + block
+        rest = block[-3:]
+
+
+def _split(file: BinaryIO, label: str, skip: bool) -> Iterator[list[str]]:
+    marks = {"<s>", "</s>", "<unk>"}
+    for number, line in enumerate(file, 1):
+        try:
+            words = [word.decode("utf-8") for word in line.split()]
+        except UnicodeDecodeError as exc:
+            raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
+        if skip:
+            words = [word for word in words if word not in marks]
+        elif not marks.isdisjoint(words):
+            mark = next(word for word in words if word in marks)
+            raise ValueError(
+                f"{label}, line {number}: {mark} is a mark and no word; "
+                "--skip_symbols takes it for white space"
+            )
+        yield words
+
+
+def _bytes(memory: str) -> int:
+    """The number of bytes that ``4G`` or ``80%`` are."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt%]?)", memory.lower())
+    if not found or not float(found[1]) > 0:
+        raise ValueError(f"-S {memory}: such as 4G or 80% was expected")
+    if found[2] == "%":
+        return int(physical_memory() * float(found[1]) / 100)
+    return int(float(found[1]) * _UNITS[found[2] or "k"])
+
+
+def build_binary(arguments: argparse.Namespace) -> None:
+    """``sklstruct build_binary``."""
+    _tell_ignored(arguments)
+    files = list(arguments.files)
+    if len(files) == 3:
+        kind = files.pop(0)
+        if kind != "probing":
+            raise ValueError(f"{kind}: only the type probing is written")
+    if len(files) != 2:
+        raise ValueError("INPUT and OUTPUT were expected")
+    model = exchange.read(files[0], format="arpa", drop_zero_unknown=False)
+    exchange.write(model, files[1], format="kenlm", multiplier=arguments.multiplier)
+
+
+def query(arguments: argparse.Namespace) -> None:
+    """``sklstruct query``."""
+    _tell_ignored(arguments)
+    levels = set(arguments.level or ["all"])
+    every = not levels.isdisjoint({"all", "2"})
+    show_word = every or "word" in levels
+    show_line = every or not levels.isdisjoint({"sentence", "1"})
+    show_summary = every or not levels.isdisjoint({"summary", "0", "1"})
+    model, marks = kenlm.Model(arguments.model), arguments.marks
+    put = sys.stdout.write
+    end_id = model.id_of(b"</s>")
+    total = of_unknown = 0.0
+    n_unknown = n_tokens = 0
+    for line in sys.stdin.buffer:
+        # Words after the last end of a line are no sentence to KenLM.
+        whole = line.endswith(b"\n")
+        words = line.split()
+        scores = list(model.full_scores(line, bos=marks, eos=marks and whole))
+        of_line = np.float32(0)
+        unknown = 0
+        for i, (log_prob, length, oov) in enumerate(scores):
+            of_line += np.float32(log_prob)
+            is_end = i == len(words)
+            if oov and not is_end:
+                unknown += 1
+                of_unknown += log_prob
+            if show_word:
+                text = b"</s>" if is_end else words[i]
+                word_id = end_id if is_end else model.id_of(text)
+                shown = _shortest(np.float32(log_prob))
+                put(f"{text.decode('utf-8', 'replace')}={word_id} {length} {shown}\t")
+        n_tokens += len(scores)
+        if not whole:
+            break
+        if show_line:
+            put(f"Total: {_shortest(of_line)} OOV: {unknown}\n")
+        total += float(of_line)
+        n_unknown += unknown
+        if arguments.flush:
+            sys.stdout.flush()
+    if show_summary:
+        known = n_tokens - n_unknown
+        put(f"Perplexity including OOVs:\t{_perplexity(total, n_tokens)}\n")
+        put(f"Perplexity excluding OOVs:\t{_perplexity(total - of_unknown, known)}\n")
+        put(f"OOVs:\t{n_unknown}\nTokens:\t{n_tokens}\n")
+
+
+def _perplexity(total: float, n: int) -> str:
+    return _shortest(np.float64(10.0 ** (-total / n))) if n else "nan"
+
+
+def _shortest(value: np.floating) -> str:
+    """The shortest digits that give the number back, as KenLM prints them."""
+    if value == 0:
+        return "0"
+    if 1e-6 <= abs(value) < 1e21:
+        return np.format_float_positional(value, unique=True, trim="-")
+    return np.format_float_scientific(value, unique=True, trim="-", exp_digits=1)

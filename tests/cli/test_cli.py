@@ -1,0 +1,365 @@
+"""The command: what it prints, its files, its exit codes, its page of the guide."""
+
+import argparse
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
+from sklstruct.backoff import prune
+from sklstruct.compat import kenlm as ours
+from sklstruct.datasets import load_python_topics
+
+TEXT = [" ".join(words) for words in load_python_topics()[:400]]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "user_guide" / "command_line.rst"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text("\n".join(TEXT[:300]) + "\n", encoding="utf-8")
+    Path("test.txt").write_text("\n".join(TEXT[300:]) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def run(*arguments, stdin=None, monkeypatch=None):
+    """Exit code of a command that was given so many words."""
+    if stdin is not None:
+        monkeypatch.setattr(
+            sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+        )
+    return _cli.main([str(a) for a in arguments])
+
+
+def reference(max_depth=4, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return LanguageModel(KneserNeyLM(), max_depth=max_depth, **parameters).fit(
+            TEXT[:300]
+        )
+
+
+def same_scores(path, model):
+    a, b = ours.Model(path), ours.Model.from_backoff(model)
+    np.testing.assert_allclose(a.score_many(TEXT), b.score_many(TEXT), rtol=1e-5)
+    return True
+
+
+@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz", "m.bin"])
+def test_train(folder, name, capsys):
+    assert run("train", "train.txt", "-o", name, "-n", 3) == 0
+    assert same_scores(name, reference(2).backoff_model_)
+
+
+def test_train_reads_standard_input(folder, monkeypatch):
+    text = Path("train.txt").read_bytes()
+    assert run("train", "-", "-o", "m.bin", stdin=text, monkeypatch=monkeypatch) == 0
+    assert same_scores("m.bin", reference().backoff_model_)
+
+
+def test_train_options(folder, capsys):
+    Path("words").write_text(" ".join(TEXT[0].split()))
+    for given, parameters in (
+        (["--min-count", 2], {"min_count": 2}),
+        (["--max-vocabulary", 50], {"max_vocabulary": 50}),
+        (["--vocabulary", "words"], {"vocabulary": TEXT[0].split()}),
+        (["--unknown", "UNK"], {"unknown": "UNK"}),
+    ):
+        assert run("train", "train.txt", "-o", "m.bin", *given, "-q") == 0
+        assert same_scores("m.bin", reference(**parameters).backoff_model_)
+
+
+@pytest.mark.parametrize("smoothing", _cli.SMOOTHING)
+def test_every_smoothing_trains(folder, smoothing):
+    given = ["--smoothing", smoothing, "-n", 2, "-q"]
+    assert run("train", "train.txt", "-o", "m.arpa", *given) == 0
+    assert LanguageModel.load("m.arpa").perplexity(TEXT[300:]) > 1
+
+
+@pytest.fixture
+def model(folder):
+    assert run("train", "train.txt", "-o", "m.arpa", "-n", 3, "-q") == 0
+    return LanguageModel.load("m.arpa")
+
+
+def test_evaluate(model, capsys):
+    test = TEXT[300:]
+    assert run("evaluate", "m.arpa", "test.txt", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    value, counts = model.perplexity(test, return_counts=True)
+    assert figures["perplexity"] == value
+    assert figures["n_unknown"] == counts.n_unknown > 0
+    assert figures["n_sentences"] == len(test)
+    assert figures["perplexity_without_end"] == model.perplexity(
+        test, include_end=False
+    )
+    assert run("evaluate", "m.arpa", "test.txt", "--by-depth", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert sum(row["n_tokens"] for row in rows) == figures["n_tokens"]
+    assert run("evaluate", "m.arpa", "test.txt", "--per-sentence") == 0
+    lines = capsys.readouterr().out.splitlines()
+    scores = [float(line.split("\t")[0]) for line in lines]
+    np.testing.assert_allclose(
+        scores, model.score_samples(test) / np.log(10), atol=1e-4
+    )
+    assert sum(int(line.split("\t")[2]) for line in lines) == counts.n_unknown
+    assert [line.split("\t")[-1] for line in lines] == test
+
+
+def test_sample(model, capsys):
+    given = ["m.arpa", "-k", 5, "--seed", 3, "--prefix", "the", "--max-length", 7]
+    assert run("sample", *given) == 0
+    drawn = model.sample(5, random_state=3, prefix="the", max_length=7)
+    assert capsys.readouterr().out.splitlines() == [" ".join(s) for s in drawn]
+
+
+def test_prune_and_convert_and_info(model, capsys):
+    assert run("prune", "m.arpa", "-o", "small.arpa", "--threshold", 1e-4) == 0
+    small = exchange.read("small.arpa")
+    assert same_scores("small.arpa", prune(exchange.read("m.arpa"), 1e-4))
+    assert small.n_pairs < exchange.read("m.arpa").n_pairs
+    assert run("convert", "small.arpa", "small.bin") == 0
+    assert run("convert", "small.bin", "again.arpa", "--precision", 9) == 0
+    assert same_scores("again.arpa", small)
+    capsys.readouterr()
+    for name in ("small.arpa", "small.bin"):
+        assert run("info", name, "--json") == 0
+        figures = json.loads(capsys.readouterr().out)
+        assert figures["order"] == 3 and figures["n_words"] == small.n_classes
+        grams = sum(figures[f"n_{k}_grams"] for k in (1, 2, 3))
+        assert grams == small.n_pairs
+    assert run("convert", "m.arpa", "-") == 0
+
+
+# ----------------------------------------------------------------------- KenLM
+
+
+def test_lmplz(folder, capsys, monkeypatch):
+    given = ["-o", 3, "--text", "train.txt", "--arpa", "k.arpa", "-S", "1G"]
+    code = run("lmplz", *given)
+    error = capsys.readouterr().err
+    if code:  # KenLM asks for it as well
+        assert "--discount_fallback" in error
+        assert run("lmplz", *given, "--discount_fallback") == 0
+        error = capsys.readouterr().err
+    lm = reference(2)
+    assert same_scores("k.arpa", lm.backoff_model_)
+    n = sum(len(s.split()) for s in TEXT[:300])
+    assert f"Unigram tokens {n} types {len(lm.vocabulary_) + 1}\n" in error
+    rows = re.findall(r"^(\d) (\d+) D1=(\S+) D2=(\S+) D3\+=(\S+)$", error, re.M)
+    assert [row[0] for row in rows] == ["1", "2", "3"]
+    discounts = [[float(d) for d in row[2:]] for row in rows]
+    np.testing.assert_allclose(discounts, lm.estimator_.discounts_, rtol=1e-5)
+
+
+def test_lmplz_prunes_as_counted_by_hand(folder):
+    given = ["-o", 2, "--text", "train.txt", "--arpa", "k.arpa", "--prune", 0, 1]
+    assert run("lmplz", *given, "--discount_fallback", "-q") == 0
+    marked = [["<s>", *s.split(), "</s>"] for s in TEXT[:300]]
+    count = {}
+    for words in marked:
+        for pair in pairwise(words):
+            count[pair] = count.get(pair, 0) + 1
+    kept = sum(n > 1 for n in count.values())
+    assert f"ngram 2={kept}\n" in Path("k.arpa").read_text()
+
+
+def test_lmplz_takes_words_as_kenlm_does(folder, monkeypatch):
+    text = "a\u00a0b c\x0bd\nc a\u00a0b\n\nd c <unk> </s>\n" * 5
+    Path("odd.txt").write_text(text, encoding="utf-8")
+    given = ["-o", 2, "--text", "odd.txt", "--arpa", "k.arpa", "--discount_fallback"]
+    assert run("lmplz", *given) == 1  # a mark in the text
+    assert run("lmplz", *given, "--skip_symbols", "-q") == 0
+    words = set(exchange.read("k.arpa").labels.classes.tolist())
+    assert words == {"a\u00a0b", "c", "d", "<unk>", "</s>"}
+    marks = b"a <s> b\n"
+    assert run("lmplz", "-o", 2, stdin=marks, monkeypatch=monkeypatch) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--prune", 1, 0], "must not fall"),
+        (["--prune", 0, 0, 0, 1], "at most 2"),
+        (["-S", "much"], "4G or 80%"),
+        (["--intermediate", "x"], "--intermediate is not supported"),
+        (["--renumber"], "--renumber is not supported"),
+        (["--interpolate_unigrams", 0], "only 1"),
+        (["--text", "absent.txt"], "absent.txt"),
+    ],
+)
+def test_lmplz_refuses(folder, given, message, capsys):
+    code = run("lmplz", "-o", 2, "--text", "train.txt", "--arpa", "k.arpa", *given)
+    assert code == 1 and message in capsys.readouterr().err
+    assert not Path("k.arpa").exists()
+
+
+def test_query_sums_up_the_scores_of_words(model, capsys, monkeypatch):
+    assert run("build_binary", "-i", "probing", "m.arpa", "m.bin") == 0
+    assert "no effect: -i" in capsys.readouterr().err
+    tables = ours.Model("m.bin")
+    lines = [*TEXT[300:350], "", "not there at all"]
+    text = ("\n".join(lines) + "\n").encode()
+    for more, bounds in (([], True), (["-n"], False)):
+        assert run("query", "m.bin", *more, stdin=text, monkeypatch=monkeypatch) == 0
+        *rows, including, excluding, n_unknown, n_tokens = (
+            capsys.readouterr().out.splitlines()
+        )
+        assert len(rows) == len(lines)
+        total, known, tokens, unknown = 0.0, 0.0, 0, 0
+        for row, line in zip(rows, lines):
+            *words, last = row.split("\t")
+            scores = list(tables.full_scores(line, bounds, bounds))
+            assert len(words) == len(scores)
+            for word, (log_prob, length, oov) in zip(words, scores):
+                found = re.fullmatch(r"(.+)=(\d+) (\d) (\S+)", word)
+                assert (found[2] == "0") == oov and int(found[3]) == length
+                assert np.float32(found[4]) == np.float32(log_prob)
+                tokens += 1
+                unknown += oov
+                known += 0.0 if oov else log_prob
+            score = float(re.match(r"Total: (\S+) OOV", last)[1])
+            assert np.float32(score) == np.float32(tables.score(line, bounds, bounds))
+            total += score
+        assert n_tokens == f"Tokens:\t{tokens}" and n_unknown == f"OOVs:\t{unknown}"
+        value = float(including.split("\t")[1])
+        assert value == pytest.approx(10 ** (-total / tokens), rel=1e-6)
+        value = float(excluding.split("\t")[1])
+        assert value == pytest.approx(10 ** (-known / (tokens - unknown)), rel=1e-6)
+    for level, n in (("sentence", len(lines)), ("summary", 4), ("1", len(lines) + 4)):
+        given = ["query", "m.arpa", "-v", level]
+        assert run(*given, stdin=text, monkeypatch=monkeypatch) == 0
+        assert len(capsys.readouterr().out.splitlines()) == n
+
+
+# ------------------------------------------------------------------ exit codes
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["evaluate", "absent.arpa", "test.txt"],
+        ["evaluate", "train.txt", "test.txt"],
+        ["train", "absent.txt", "-o", "x.arpa"],
+        ["train", "train.txt", "-", "-o", "x.arpa"],
+        ["train", "train.txt", "-o", "no/such/folder/x.arpa"],
+        ["convert", "train.txt", "x.arpa"],
+        ["build_binary", "trie", "train.txt", "x.bin"],
+        ["build_binary", "train.txt"],
+        ["info", "train.txt"],
+    ],
+)
+def test_bad_files_are_one_line(folder, given, capsys):
+    assert run(*given) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith(f"sklstruct {given[0]}: ")
+    assert not Path("x.arpa").exists() and not Path("x.bin").exists()
+
+
+@pytest.mark.parametrize(
+    "given", [[], ["absent"], ["train"], ["lmplz"], ["train", "x", "-n", "0"]]
+)
+def test_wrong_arguments(given, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run(*given)
+    assert caught.value.code == 2
+
+
+def command(*arguments, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "sklstruct", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=os.getcwd(),
+        **more,
+    )
+
+
+def test_help_needs_nothing(folder):
+    program = (
+        "import sys\n"
+        "from sklstruct._cli import main\n"
+        "try: main(['lmplz', '--help'])\n"
+        "except SystemExit as exc: assert exc.code == 0\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'joblib', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_interrupted(folder):
+    process = command("train", "-", "-o", "x.arpa")
+    # The message of argparse is not there yet: wait until it reads its input.
+    process.stdin.write(b"a b\n")
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    # Before main runs, the interpreter itself ends by the signal.
+    assert process.returncode in (130, 1, -signal.SIGINT)
+    assert not Path("x.arpa").exists()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+
+
+def test_interrupt_is_130(folder, monkeypatch):
+    from sklstruct._cli import _models
+
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_models, "info", interrupted)
+    assert run("info", "m.arpa") == 130
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_closed_pipe(model):
+    process = command("sample", "m.arpa", "-k", 20000)
+    process.stdout.read(10)
+    process.stdout.close()
+    process.stdin.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+# ------------------------------------------------------------------------ page
+
+
+def test_the_page_has_every_argument():
+    """Every subcommand and option stands in docs/user_guide/command_line.rst."""
+    page = PAGE.read_text(encoding="utf-8")
+    parser = _cli._parser()
+    [subcommands] = [
+        action
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    missing = []
+    for name, one in subcommands.choices.items():
+        words = set(re.findall(r"[\w-]+", page))
+        missing += [name] if name not in words else []
+        for action in one._actions:
+            options = action.option_strings
+            if options and not {o.lstrip("-") for o in options} & {
+                w.lstrip("-") for w in words
+            }:
+                missing.append(f"{name} {options[-1]}")
+    assert not missing, f"add to {PAGE.name}: {missing}"
