@@ -213,7 +213,7 @@ class LanguageModel(
         unknown: Any = "<unk>",
         start: Any = "<s>",
         end: Any = "</s>",
-        vocabulary: ArrayLike | None = None,
+        vocabulary: ArrayLike | TextFile | None = None,
         out_of_vocabulary: str = "error",
         checkpoint: str | os.PathLike | Checkpoint | None = None,
     ):
@@ -234,7 +234,7 @@ class LanguageModel(
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
-        X: Iterable,
+        X: Iterable | Counted,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         X_val: Iterable | None = None,
