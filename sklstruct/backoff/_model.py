@@ -896,3 +896,9 @@ class BackoffModel(Distribution):
 
     def __getstate__(self):
         return {**self.__dict__, "_cache": {}}
+
+    def __setstate__(self, state: dict) -> None:
+        """Take a pickled model; ValueError if its arrays do not fit each other."""
+        parts = (state[k] for k in ("pairs", "log_prob", "log_backoff", "labels"))
+        BackoffModel.__init__(self, *parts)
+        self.__dict__.update(state)

@@ -500,6 +500,17 @@ class Pairs:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take pickled pairs; ValueError if the arrays do not fit each other."""
+        Pairs.__init__(self, state["tree"], state["ptr"], state["target"])
+        parent = state["_parent"]
+        if parent is not None:
+            check_length(
+                "parent", as_ids("parent", parent, 1), self.n_pairs, "a pair each"
+            )
+            check_ids("parent", parent, -1, self.n_pairs, "pair")
+        self.__dict__.update(state)
+
     def __sizeof__(self):
         # What a cluster plans with.
         size = object.__sizeof__(self) + self.tree.__sizeof__()

@@ -633,7 +633,31 @@ class ContextTree:
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        return {**self.__dict__, "_cache": {}}
+        return {**self.__dict__, "_cache": {}, "_child_ptr": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a pickled tree; ValueError if its arrays lead out of each other."""
+        ContextTree.__init__(self, state["parent"], state["symbol"], state["n_symbols"])
+        n, levels = self.n_nodes, as_ids("level_ptr", state["level_ptr"], 1, np.int64)
+        # A part of a cluster's tree has empty levels at the end.
+        own = self.level_ptr.size
+        if (
+            not np.array_equal(levels[:own], self.level_ptr)
+            or (levels[own:] != n).any()
+        ):
+            raise ValueError("level_ptr of the pickled tree is not that of its parents")
+        text, at, span = (state[k] for k in ("edge_text", "edge_pos", "span"))
+        if span is not None:
+            check_length("span", as_ids("span", span, 1), n, "one per node")
+            check_ids("span[0]", span[:1], 1, 2, "length of the root")
+            check_ids("span", span, 1, INT32_MAX, "length of an edge")
+        if text is not None:
+            at = as_ids("edge_pos", at, 1, np.int64)
+            check_length("edge_pos", at, n, "one per node")
+            check_ids("edge_pos", at, 0, text.size, "place in edge_text")
+            check_ids("edge_pos - span", at - span, -1, text.size, "place before it")
+            check_ids("edge_text", text, -1, self.n_symbols, "symbol id")
+        self.__dict__.update(state)
 
     def __sizeof__(self):
         # What a cluster plans with.

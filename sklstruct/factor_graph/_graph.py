@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, as_ids, check_ids, check_length
 from ._inference_fast import Potentials, feasible, forests
-from ._rows import Rows, as_rows, constant_rows, empty_rows, stack_given
+from ._rows import (
+    Rows,
+    as_rows,
+    check_rows,
+    constant_rows,
+    empty_rows,
+    stack_given,
+)
 
 # Steps of the search for a first allowed state: far more than constraints of
 # practice need, and well under a second.
@@ -366,6 +373,37 @@ class FactorGraph:
             return
         self.allowed = np.concatenate(tables)
         self.start = self._first_state()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a pickled graph; ValueError if its arrays lead out of each other."""
+        self.__dict__.update(state)
+        n, sizes = self.n_variables, np.array([len(v) for v in self.candidates])
+        if not np.array_equal(self.cand_ptr, np.concatenate([[0], np.cumsum(sizes)])):
+            self._fail("cand_ptr of the pickled graph is not that of its candidates")
+        for name in ("edge_u", "edge_v", "mask_first"):
+            array = as_ids(name, getattr(self, name), 1, state[name].dtype)
+            check_length(name, array, self.n_edges, "one per edge")
+        for name in ("edge_u", "edge_v"):
+            check_ids(name, getattr(self, name), 0, n, "variable")
+        self.adj_ptr, self.adj_edge = adjacency(self.edge_u, self.edge_v, n)
+        check_ids("mask_first", self.mask_first, -1, self.allowed.size, "table")
+        last = self.mask_first + sizes[self.edge_u] * sizes[self.edge_v]
+        inside = last[self.mask_first >= 0]
+        check_ids("the end of mask_first", inside, 0, self.allowed.size + 1, "table")
+        if self.start is not None:
+            check_length("start", self.start, n, "one per variable")
+            check_ids("sizes - start", sizes - self.start, 1, INT32_MAX, "candidate")
+            check_ids("start", self.start, 0, INT32_MAX, "candidate")
+        check_rows(self.features, "features", n)
+        check_rows(self.candidate_features, "candidate_features", self.n_candidates)
+        start = 0
+        for kind, m in zip(self.edge_types, self.n_edges_of_type):
+            check_rows(self.edge_features[kind], f"edge_features[{kind!r}]", m)
+            tables, edges = self.pair_features[kind], slice(start, start + m)
+            if tables is not None:
+                n_pairs = sizes[self.edge_u[edges]] * sizes[self.edge_v[edges]]
+                check_rows(tables, f"pair_features[{kind!r}]", int(n_pairs.sum()))
+            start += m
 
     # ------------------------------------------------------------------ properties
 

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._checks import check_sparse, check_squares
+from .._checks import (
+    check_ids,
+    check_length,
+    check_pointers,
+    check_sparse,
+    check_squares,
+)
 
 
 class Rows(NamedTuple):
@@ -42,6 +48,14 @@ def constant_rows(n_rows: int) -> Rows:
         np.ones(n_rows),
         1,
     )
+
+
+def check_rows(rows: Rows, name: str, n_rows: int) -> None:
+    """ValueError unless the arrays of `Rows` fit each other and the number of rows."""
+    check_length(f"{name}.ptr", rows.ptr, n_rows + 1, "one per row and the end")
+    check_pointers(f"{name}.ptr", rows.ptr, 0, rows.index.size)
+    check_length(f"{name}.value", rows.value, rows.index.size, "one per entry")
+    check_ids(f"{name}.index", rows.index, 0, rows.width, "column")
 
 
 def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from numbers import Integral
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -182,6 +182,11 @@ class Taxonomy:
         self._sets = None
         for array in (parent, leaf, labels, self.child_ptr, self.level_ptr):
             array.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a pickled taxonomy; ValueError if its arrays are no tree."""
+        keys = ("parent", "leaf_of_class", "classes")
+        Taxonomy.__init__(self, *(state[k] for k in keys), names=state["names"])
 
     @classmethod
     def _trusted(cls, parent, leaf, labels, names=None) -> Taxonomy:
