@@ -118,7 +118,7 @@ def make_clustered_classes(
         "disperse": disperse,
         "variance": variance,
     }
-    value = _DEFAULTS | _PRESETS.get(preset, {})
+    value = _DEFAULTS | ({} if preset is None else _PRESETS[preset])
     value |= {name: v for name, v in given.items() if v is not None}
     for name in ("n_classes", "n_features", "n_samples_per_class"):
         if value[name] != int(value[name]) or value[name] < 1:

@@ -217,7 +217,8 @@ def _instance(
         expressions = used.setdefault(m["referent"], {})
         expressions.setdefault(_expression(m), m["form"])
     seen: dict[str, list[int]] = {}
-    variables, joined = [], []
+    variables: list[dict[str, Any]] = []
+    joined: list[tuple] = []
     for i, m in enumerate(mentions):
         before = seen.setdefault(m["referent"], [])
         variables.append(_variable(document, mentions, i, before, used[m["referent"]]))

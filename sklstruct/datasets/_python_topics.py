@@ -58,11 +58,11 @@ def load_python_topics(*, drop_repeated: bool = False) -> list[list[str]]:
             name=exc.name,
         ) from exc
     text = "\n\n".join(topics[key] for key in sorted(topics)).lower()
-    sentences = (_WORD.findall(s) for s in _SENTENCE_END.split(text))
-    sentences = [s for s in sentences if s]
+    found = (_WORD.findall(s) for s in _SENTENCE_END.split(text))
+    sentences: list[list[str]] = [s for s in found if s]
     if not drop_repeated:
         return sentences
-    first = {}
+    first: dict[object, list[str]] = {}
     for i, s in enumerate(sentences):
         first.setdefault(tuple(s) if len(s) >= _SHORTEST_REPEAT else i, s)
     return list(first.values())

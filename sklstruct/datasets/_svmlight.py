@@ -6,6 +6,7 @@ import bz2
 import gzip
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sklearn.datasets import load_svmlight_file
 
 _PARTS = ("train", "heldout", "test")
 _SUFFIXES = ("", ".gz", ".bz2")
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def load_sparse_classes(
@@ -214,7 +215,7 @@ def _read(
     path: str, dtype: np.dtype
 ) -> tuple[sp.csr_matrix, NDArray, tuple[int, int, int] | None]:
     """(X, y, sizes in the first line or None); features as they are numbered."""
-    opener = _OPENERS.get(Path(path).suffix, open)
+    opener: Callable = _OPENERS.get(Path(path).suffix, open)
     try:
         with opener(path, "rb") as file:
             sizes = _sizes(file.readline())
@@ -266,7 +267,7 @@ def _sizes(line: bytes) -> tuple[int, int, int] | None:
     return n_samples, n_features, n_labels
 
 
-def _fault(path: str, exc: ValueError) -> str:
+def _fault(path: str, exc: Exception) -> str:
     text = str(exc)
     if "," in text.partition("float: ")[2]:
         return (

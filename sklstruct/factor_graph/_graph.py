@@ -285,9 +285,8 @@ class FactorGraph:
                 n_pairs = sizes[pair[:, 0]] * sizes[pair[:, 1]]
                 label = f"pair_features[{kind!r}]"
                 tables = self._named(stack_given, tables, n_pairs, label, "edge")
-                tables = self._rows(
-                    tables, int(n_pairs.sum()), label, "pair of values", None
-                )
+                n_rows = int(n_pairs.sum())
+                tables = self._named(as_rows, tables, n_rows, label, "pair of values")
             self.pair_features[kind] = tables
         self.edge_types = tuple(edges)
         self.n_edges_of_type = tuple(len(pair) for pair in pairs)
@@ -442,7 +441,7 @@ class FactorGraph:
 
     # --------------------------------------------------------------------- states
 
-    def encode(self, y: Sequence[Any]) -> np.ndarray:
+    def encode(self, y: Sequence[Any] | np.ndarray) -> np.ndarray:
         """Positions of the values y in the candidates of their variables.
 
         Parameters
@@ -489,10 +488,10 @@ class FactorGraph:
         bad = self.allowed[self.mask_first[at] + state[u] * width + state[v]] == 0
         if bad.any():
             e = np.flatnonzero(bad)[0]
-            u, v = int(u[e]), int(v[e])
+            i, j = int(u[e]), int(v[e])
             self._fail(
-                f"variables {u} and {v}: y has the forbidden pair "
-                f"({self.candidates[u][state[u]]!r}, {self.candidates[v][state[v]]!r})"
+                f"variables {i} and {j}: y has the forbidden pair "
+                f"({self.candidates[i][state[i]]!r}, {self.candidates[j][state[j]]!r})"
             )
 
     def decode(self, state: np.ndarray) -> np.ndarray:

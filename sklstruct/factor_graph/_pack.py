@@ -137,11 +137,11 @@ class Layout:
 
 
 def _widths(graph: FactorGraph) -> list[tuple[Any, str, int]]:
-    found = [
+    found: list[tuple[Any, str, int]] = [
         ("features", "features", graph.features.width),
         ("candidate_features", "candidate_features", graph.candidate_features.width),
     ]
-    # of an empty instance nobody can tell
+    # an instance without variables has no columns to compare
     if not graph.n_variables:
         found = []
     for t, m in zip(graph.edge_types, graph.n_edges_of_type):

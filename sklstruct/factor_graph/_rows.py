@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     """A sparse matrix: entries ptr[i] ... ptr[i + 1] - 1 belong to row i."""
 
     ptr: np.ndarray
-    index: np.ndarray
+    column: np.ndarray
     value: np.ndarray
     width: int
 
@@ -115,7 +115,7 @@ def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
             f"{name} must have one matrix for each {owner}, {sizes.size} in all, got "
             f"{len(matrices)}"
         )
-    blocks = []
+    blocks: list[Any] = []
     for i, (block, size) in enumerate(zip(matrices, sizes.tolist())):
         label = f"{name}, {owner} {i}"
         check_sparse(block, label)
@@ -154,7 +154,7 @@ def concatenate(parts: Sequence[Rows], width: int) -> Rows:
             [np.zeros(1, dtype=np.int64)]
             + [part.ptr[1:] + s for part, s in zip(parts, shift.tolist())]
         ),
-        np.concatenate([part.index for part in parts]),
+        np.concatenate([part.column for part in parts]),
         np.concatenate([part.value for part in parts]),
         width,
     )
@@ -165,7 +165,7 @@ def take(rows: Rows, start: int, end: int) -> Rows:
     first, last = rows.ptr[start], rows.ptr[end]
     return Rows(
         rows.ptr[start : end + 1] - first,
-        rows.index[first:last],
+        rows.column[first:last],
         rows.value[first:last],
         rows.width,
     )

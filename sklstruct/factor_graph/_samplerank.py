@@ -400,7 +400,9 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         sizes = np.diff(packed.cand_ptr)
         state = (rng.random(sizes.size) * sizes).astype(np.int32)
         for i in np.flatnonzero(packed.constrained):
-            state[packed.var_ptr[i] : packed.var_ptr[i + 1]] = graphs[i].start
+            first = graphs[i].start
+            assert first is not None  # a constrained instance has one
+            state[packed.var_ptr[i] : packed.var_ptr[i + 1]] = first
         return state
 
     def _runner(
@@ -425,16 +427,17 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
                 np.random.default_rng(seed + 1),
             )
 
-            def run(order: np.ndarray) -> None:
+            def run_python(order: np.ndarray) -> None:
                 for i in order.tolist():
                     python_walk.visit(i, self.sweeps, state)
 
-            return run
+            return run_python
         kernel = Graphs(packed, packed.layout)
         cost = np.ones(int(packed.cand_ptr[-1]))
         cost[packed.cand_ptr[:-1] + truth] = 0.0
         scan = np.empty(int(np.diff(packed.var_ptr).max()), dtype=np.int32)
         score = np.empty(int(np.diff(packed.cand_ptr).max()))
+        proposal = _PROPOSALS[str(self.proposal)]
 
         def run(order: np.ndarray) -> None:
             place = np.zeros(2, dtype=np.int64)
@@ -445,7 +448,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
                     learner,
                     cost,
                     order,
-                    _PROPOSALS[self.proposal],
+                    proposal,
                     self.sweeps,
                     state,
                     place,

@@ -34,6 +34,9 @@ class _Channel(BaseEstimator):
         self._validate_params()
         return self._bind([str(w) for w in words])
 
+    def _bind(self, words):
+        raise NotImplementedError
+
 
 class KeypadChannel(_Channel):
     r"""Words typed on the twelve keys of a telephone, with slips to near keys.

@@ -46,6 +46,13 @@ class Emission(BaseEstimator):
         self._fit(X, ids, n_labels)
         return self
 
+    def _fit(self, X, ids, n_labels):
+        raise NotImplementedError
+
+    def candidates(self, sequence: Sequence) -> list:
+        """(label ids, log-factors) of every observation; None where it is missing."""
+        raise NotImplementedError
+
 
 def _key(observation):
     try:
@@ -309,7 +316,7 @@ class SuffixEmission(Emission):
     def candidates(self, sequence: Sequence) -> list:
         """(label ids, log-factors) of every observation; None where it is missing."""
         ptr, ids, factor = self._words.indptr, self._words.indices, self._words.data
-        found = []
+        found: list = []
         for o in sequence:
             if is_missing(o):
                 found.append(None)

@@ -180,7 +180,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             If X or y is no list of sequences.
         """
         X, y = check_pairs(X, y)
-        code = {}
+        code: dict[Any, Any] = {}
         for i, labels in enumerate(y):
             for one in labels:
                 try:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import INT32_MAX
 from .._parallel import ThreadMap
+from ..backoff import BackoffModel
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
 from ._lattice import LatticeSolver, LatticeTooLargeError
@@ -84,6 +85,20 @@ class SequenceInference:
     `_read(X)` gives (positions, approximate) for each sequence: positions is a list
     of (ids, log-factors); `_labels(ids, sequence)` names them.
     """
+
+    transition_model_: BackoffModel
+    transition_weight: float
+    solver: str
+    tol: float
+    max_iter: int
+    max_states: int
+    n_jobs: int | None
+
+    def _read(self, X: list) -> list[tuple[list, bool]]:
+        raise NotImplementedError
+
+    def _labels(self, ids: np.ndarray, sequence: Sequence) -> np.ndarray:
+        raise NotImplementedError
 
     def __getstate__(self):
         state = super().__getstate__().copy()
@@ -191,7 +206,8 @@ class SequenceInference:
             If the sequence needs more than `max_states` states.
         """
         _, (c,), _ = self._sentences([sequence])
-        solver, trace = LatticeSolver(self._automaton, self.max_states), []
+        solver = LatticeSolver(self._automaton, self.max_states)
+        trace: list[tuple] = []
         states = solver.best_lattice(c, prune=False).states_per_position.copy()
         pruned = solver.best_lattice(c, prune=True).states_per_position.copy()
         self._refinement().decode(c, trace)

@@ -222,12 +222,13 @@ class Lattice:
         c, last = self.c, self.c.n_positions
         final = self._slice(last)
         # (-score of the best path through it, tie-break, position, state, rest, tail)
-        queue, tick = [], 0
+        queue: list[tuple[float, int, int, int, float, tuple[int, ...]]] = []
+        tick = 0
         for state in range(final.start, final.stop):
             queue.append((-float(self.score[state]), tick, last, state, 0.0, ()))
             tick += 1
         queue = heapq.nsmallest(n, queue)
-        found = []
+        found: list[tuple[np.ndarray, float]] = []
         columns = {}
         while queue and len(found) < n:
             cost, _, position, state, rest, tail = heapq.heappop(queue)

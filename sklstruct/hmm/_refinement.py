@@ -33,6 +33,14 @@ class Samples(NamedTuple):
 class _Bound:
     """The q-automaton of one sentence; arrays that grow."""
 
+    state: np.ndarray
+    row_ptr: np.ndarray
+    value: np.ndarray
+    choice: np.ndarray
+    score: np.ndarray
+    dest: np.ndarray
+    edge_order: np.ndarray
+
     def __init__(self, automaton, c: Candidates, slot, start, literal):
         self.arcs, self.c, self.slot = automaton.arcs, c, slot
         self.literal = literal
@@ -288,7 +296,8 @@ class RefinementSolver:
         if (np.diff(c.ptr) == 0).any():
             raise ValueError(impossible)
         q = self._bound(c)
-        paths, accepted, ratios = [], [], []
+        paths: list[np.ndarray] = []
+        accepted, ratios = [], []
         refined = 0
         since = 0
         began = time.monotonic()
@@ -318,7 +327,7 @@ class RefinementSolver:
             if time.monotonic() - began > max_seconds:
                 break
             if refining and len(accepted) >= 100:
-                refining = np.mean(accepted[-100:]) < acceptance
+                refining = bool(np.mean(accepted[-100:]) < acceptance)
             if refining and rejected and q.n_states < self.max_states:
                 for path in rejected:
                     q.refine(path)

@@ -203,7 +203,7 @@ def _score(
     warn = isinstance(zero_division, str) and zero_division == "warn"
     if not warn and not (
         isinstance(zero_division, Real)
-        and (zero_division in (0, 1) or np.isnan(zero_division))
+        and (zero_division in (0, 1) or zero_division != zero_division)
     ):
         raise ValueError(
             f'zero_division must be "warn", 0, 1 or nan, got {zero_division!r}'

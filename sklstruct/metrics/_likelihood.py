@@ -8,6 +8,7 @@ by ``classes_``, and what an unknown target costs is a parameter.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -292,7 +293,7 @@ def code_length(
     return (value, counts) if return_counts else value
 
 
-_SIGNED = {
+_SIGNED: dict[str, tuple[Callable[..., Any], float]] = {
     "log_likelihood": (log_likelihood, 1.0),
     "neg_perplexity": (perplexity, -1.0),
     "neg_code_length": (code_length, -1.0),
@@ -348,7 +349,9 @@ class LikelihoodScorer(BaseEstimator):
             estimator, X, y, sample_weight=sample_weight, unknown=self.unknown
         )
 
-    def __call__(self, estimator, X, y=None, sample_weight=None) -> float:
+    def __call__(
+        self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> float:
         return self.score(estimator, X, y, sample_weight=sample_weight)
 
 

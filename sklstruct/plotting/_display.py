@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -66,11 +66,13 @@ class Display:
 
 
 def draw_curves(
-    ax: Axes, curves: Mapping[str, tuple[Sequence, ArrayLike]]
+    ax: Axes, curves: Mapping[str, tuple[ArrayLike, ArrayLike]]
 ) -> list[Line2D]:
     """One line for each name, from its (x, y); each has a marker of its own."""
     return [
-        ax.plot(x, y, marker=_MARKERS[i % len(_MARKERS)], label=name)[0]
+        ax.plot(
+            np.asarray(x), np.asarray(y), marker=_MARKERS[i % len(_MARKERS)], label=name
+        )[0]
         for i, (name, (x, y)) in enumerate(curves.items())
     ]
 

@@ -59,7 +59,7 @@ class LatticeDisplay(Display):
         self,
         states: np.ndarray,
         pruned: np.ndarray,
-        labels: Sequence,
+        labels: Sequence | np.ndarray,
         trace: Sequence = (),
     ) -> None:
         self.states = states

@@ -11,6 +11,7 @@ from ._display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 
 class ReliabilityDisplay(Display):
@@ -80,6 +81,7 @@ class ReliabilityDisplay(Display):
     0.275
     """
 
+    line_: Line2D
     _figsize = (4.8, 4.6)
 
     def __init__(
@@ -116,8 +118,8 @@ class ReliabilityDisplay(Display):
         self.confidence, self.right = p, right.astype(bool)
         self.n_bins, self.strategy, self.name = n_bins, strategy, name
         self.count_ = count[used]
-        self.mean_confidence_ = np.bincount(place, p)[used[: place.max() + 1]]
-        self.mean_confidence_ = self.mean_confidence_ / self.count_
+        total = np.bincount(place, p)[used[: place.max() + 1]]
+        self.mean_confidence_ = total / self.count_
         hits = np.bincount(place, self.right)[used[: place.max() + 1]]
         self.accuracy_ = hits / self.count_
         gap = np.abs(self.accuracy_ - self.mean_confidence_)
@@ -173,8 +175,10 @@ class ReliabilityDisplay(Display):
                 f"{len(y)}"
             )
         name = type(estimator).__name__ if name is None else name
-        options = {"n_bins": n_bins, "strategy": strategy, "name": name}
-        return cls(np.minimum(confidence, 1), label == y, **options).plot(ax=ax)
+        confidence = np.minimum(confidence, 1)
+        right = label == y
+        display = cls(confidence, right, n_bins=n_bins, strategy=strategy, name=name)
+        return display.plot(ax)
 
     @classmethod
     def from_predictions(
@@ -218,8 +222,9 @@ class ReliabilityDisplay(Display):
                 f"{proba.shape} and {classes.size} classes"
             )
         right = classes[proba.argmax(axis=1)] == np.asarray(y_true)
-        options = {"n_bins": n_bins, "strategy": strategy, "name": name}
-        return cls(np.minimum(proba.max(axis=1), 1), right, **options).plot(ax=ax)
+        confidence = np.minimum(proba.max(axis=1), 1)
+        display = cls(confidence, right, n_bins=n_bins, strategy=strategy, name=name)
+        return display.plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ReliabilityDisplay:
         """Draw the curve, and the diagonal of perfect calibration.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,6 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_sparse
-from .._compat import BaseEstimator
 from ..hierarchical import HierarchicalClassifier
 from ..taxonomy import Taxonomy
 from ..taxonomy._labels import among
@@ -25,6 +24,9 @@ from ._display import Display
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
+    from matplotlib.text import Annotation
+
+Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 _ROW_INCHES = 0.13  # height of a label of 6 points, with room
 _LEAST_POINTS = 2.5  # smaller letters are not drawn
@@ -40,7 +42,7 @@ _CORNERS = (
 )
 
 
-def _classifier_of(estimator: BaseEstimator) -> HierarchicalClassifier:
+def _classifier_of(estimator: Any) -> HierarchicalClassifier:
     """The classifier itself, or that at the end of a pipeline."""
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(model, HierarchicalClassifier):
@@ -172,7 +174,7 @@ class TaxonomyDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: BaseEstimator,
+        estimator: HierarchicalClassifier | Pipeline,
         X: Any,
         y: ArrayLike,
         *,
@@ -382,7 +384,7 @@ class TaxonomyDisplay(Display):
                 ends = y[children]
                 segments.append([(x[v], ends.min()), (x[v], ends.max())])
                 segments.extend([(x[v], y[c]), (x[c], y[c])] for c in children)
-        for v in np.flatnonzero(tree.is_leaf):
+        for v in np.flatnonzero(tree.is_leaf).tolist():
             rows = np.sort(row_of_class[tree.classes_below(v)])
             if rows.size > 1:
                 segments.append([(x[v], rows[0]), (x[v], rows[-1])])
@@ -397,7 +399,9 @@ class TaxonomyDisplay(Display):
         size = _letter_size(ax, K)
         self.labels_ = self._draw_labels(ax, names[tree.leaf_order()], right, size)
         self.names_ = self._draw_names(ax, x, y, size) if node_names else []
-        ticks = MaxNLocator(10, integer=True).tick_values(0, max(tree.depth, 1))
+        ticks = np.asarray(
+            MaxNLocator(10, integer=True).tick_values(0, max(tree.depth, 1))
+        )
         ax.set_xticks(ticks[(ticks >= 0) & (ticks <= tree.depth)])
         ax.set_yticks([])
         ax.set_xlabel("depth (number of decisions)")
@@ -411,7 +415,7 @@ class TaxonomyDisplay(Display):
         row_of_class = np.empty(tree.n_classes)
         row_of_class[tree.leaf_order()] = np.arange(tree.n_classes)
         y = np.zeros(tree.n_nodes)
-        for v in np.flatnonzero(tree.is_leaf):
+        for v in np.flatnonzero(tree.is_leaf).tolist():
             y[v] = row_of_class[tree.classes_below(v)].mean()
         for v in range(tree.n_nodes - 1, -1, -1):
             children = tree.children(v)
@@ -538,14 +542,14 @@ class DepthTradeoffDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: BaseEstimator,
+        estimator: HierarchicalClassifier | Pipeline,
         X: Any,
         y: ArrayLike,
         *,
         depths: ArrayLike | None = None,
         cv: Any = None,
         name: str | None = None,
-        ax: ArrayLike | None = None,
+        ax: Any = None,
     ) -> DepthTradeoffDisplay:
         """Fit a classifier at several depths and plot what they cost and gain.
 
@@ -641,7 +645,7 @@ class DepthTradeoffDisplay(Display):
             name = taxonomy
         return cls(depths, *values, name=name).plot(ax=ax)
 
-    def plot(self, ax: ArrayLike | None = None) -> DepthTradeoffDisplay:
+    def plot(self, ax: Any = None) -> DepthTradeoffDisplay:
         """Draw the two curves.
 
         The depth stands at a point where there is room for it.
@@ -665,12 +669,12 @@ class DepthTradeoffDisplay(Display):
                     f"n_depths = {depths.size}, got {value.shape}"
                 )
             curves.append(value)
-        ax = self._axes(ax)
+        axes_pair = self._axes(ax)
         dots = curves[0].mean(axis=1)
         order = np.argsort(dots)
         self.lines_ = []
         for axes, value, text in zip(
-            ax, curves[1:], ("accuracy", "log-loss (nats per sample)")
+            axes_pair, curves[1:], ("accuracy", "log-loss (nats per sample)")
         ):
             spread = value.std(axis=1)
             (line,) = axes.plot(
@@ -701,7 +705,7 @@ class DepthTradeoffDisplay(Display):
             self.lines_.append(line)
         if self.name is not None:
             # Above the axes: inside it would hide points of one curve or another.
-            ax[0].legend(
+            axes_pair[0].legend(
                 loc="lower left",
                 bbox_to_anchor=(0.0, 1.0),
                 ncols=5,
@@ -709,7 +713,7 @@ class DepthTradeoffDisplay(Display):
                 borderaxespad=0.0,
             )
         self.figure_.draw_without_rendering()  # places the axes
-        for axes in ax:
+        for axes in axes_pair:
             _make_room(axes)
         return self
 
@@ -732,7 +736,7 @@ def _make_room(axes: Axes) -> None:
     as in the flat model, have its depth once.
     """
     taken, shown = [*_boxes_of_curves(axes)], set()
-    for text in axes.texts:
+    for text in cast("list[Annotation]", axes.texts):
         if text.get_gid() != _DEPTH:
             continue
         text.set_visible(True)
@@ -751,7 +755,7 @@ def _make_room(axes: Axes) -> None:
             text.set_visible(False)
 
 
-def _boxes_of_curves(axes: Axes) -> Iterator[tuple[float, float, float, float]]:
+def _boxes_of_curves(axes: Axes) -> Iterator[Box]:
     """Small boxes (x0, y0, x1, y1) in pixels at the points, along curves and bars."""
     paths = [line.get_xydata() for line in axes.lines]
     for path in map(axes.transData.transform, paths):
@@ -766,5 +770,5 @@ def _boxes_of_curves(axes: Axes) -> Iterator[tuple[float, float, float, float]]:
                 yield x - 1, y - 1, x + 1, y + 1
 
 
-def _meet(a: ArrayLike, b: ArrayLike) -> bool:
+def _meet(a: Box, b: Box) -> bool:
     return bool(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])

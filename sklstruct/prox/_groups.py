@@ -157,12 +157,12 @@ def norm_group_lasso(
     6.0
     """
     p = check_power(p)
-    v = np.abs(check_vector(v)[0])
-    group, n_groups = _check_labels(groups, v.size)
-    weights = check_per_entry(
+    size = np.abs(check_vector(v)[0])
+    group, n_groups = _check_labels(groups, size.size)
+    of_group = check_per_entry(
         weights, n_groups, "weights", positive=False, what="group"
     )
-    return float((weights * block_norms(v, group, n_groups, p)).sum())
+    return float((of_group * block_norms(size, group, n_groups, p)).sum())
 
 
 # ------------------------------------------------------------- groups as lists
@@ -246,9 +246,9 @@ class _Nested(NamedTuple):
         if n + empty.size > INT32_MAX:
             raise ValueError(f"groups has {members.n_groups} groups, too many")
         parents = np.full(n + empty.size, -1, dtype=np.int64)
-        at = np.append(node, -1)  # the parent of what is in no group
-        parents[:n] = at[owner]
-        parents[node] = at[parent_group]
+        above = np.append(node, -1)  # the parent of what is in no group
+        parents[:n] = above[owner]
+        parents[node] = above[parent_group]
         return cls(parents, node)
 
     def per_node(self, of_group):
@@ -568,11 +568,11 @@ def norm_overlapping_groups(
     10.0
     """
     p = check_power(p)
-    v = np.abs(check_vector(v)[0])
-    members = _Members.of(groups, v.size)
-    weights = check_per_entry(
+    size = np.abs(check_vector(v)[0])
+    members = _Members.of(groups, size.size)
+    of_group = check_per_entry(
         weights, members.n_groups, "weights", positive=False, what="group"
     )
     group = np.repeat(np.arange(members.n_groups), np.diff(members.ptr))
-    norms = block_norms(v[members.entry], group, members.n_groups, p)
-    return float((weights * norms).sum())
+    norms = block_norms(size[members.entry], group, members.n_groups, p)
+    return float((of_group * norms).sum())

@@ -54,7 +54,7 @@ class _Forest:
                 f"parents must hold node numbers from 0 to {n - 1} or -1 for a root, "
                 f"got parents[{bad}] = {given[bad]}"
             )
-        self.order = None
+        self.order: NDArray | None = None
         if not ordered:
             self._renumber()
 
@@ -327,26 +327,26 @@ def prox_tree_linf(
     ...                multiplicity=[1, 1, 2, 1, 1, 2]).round(2)
     array([3. , 4. , 5.2, 3.2, 4.2, 5.4])
     """
-    forest, w, dtype, kappa, mult = _read(v, parents, "kappa", kappa, multiplicity)
+    forest, w, dtype, strength, mult = _read(v, parents, "kappa", kappa, multiplicity)
     n = forest.n
-    metric = check_per_entry(metric, n, "metric", positive=True)
+    diagonal = check_per_entry(metric, n, "metric", positive=True)
     if check_flag(positive, "positive"):
         np.maximum(w, 0.0, out=w)
     if n == 0:
         return w.astype(dtype)
 
     with np.errstate(over="ignore"):
-        kappa = kappa * mult
-        metric = metric * mult
-        largest = n * metric.max() * max(np.abs(w).max(), 1.0)
-    if not np.isfinite(kappa.max()) or not np.isfinite(largest):
+        strength = strength * mult
+        diagonal = diagonal * mult
+        largest = n * diagonal.max() * max(np.abs(w).max(), 1.0)
+    if not np.isfinite(strength.max()) or not np.isfinite(largest):
         raise ValueError(
             "multiplicity * kappa and the sum of multiplicity * metric * |v| must stay "
             "below 1.8e308; divide kappa and metric by a common factor"
         )
-    w, kappa, metric = map(forest.arrange, (w, kappa, metric))
+    w, strength, diagonal = map(forest.arrange, (w, strength, diagonal))
     slots = kernels.tree_linf_slots(n)
-    forest.up(kernels.tree_linf_up, kappa, metric, w, slots)
+    forest.up(kernels.tree_linf_up, strength, diagonal, w, slots)
     forest.down(kernels.tree_linf_down, w, slots)
     return forest.restore(w).astype(dtype, copy=False)
 

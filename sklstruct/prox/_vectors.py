@@ -87,9 +87,11 @@ def prox_l0(
     >>> prox_l0([3.0, -1.0, 1.5], 1.0)
     array([ 3. , -0. ,  1.5])
     """
-    w, dtype, kappa, metric = _read(v, kappa, metric, positive)
+    w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
     # as a root, so that no square overflows
-    return (w * (np.abs(w) > np.sqrt(2 * kappa / metric))).astype(dtype, copy=False)
+    return (w * (np.abs(w) > np.sqrt(2 * strength / diagonal))).astype(
+        dtype, copy=False
+    )
 
 
 def norm_l0(v: ArrayLike) -> float:
@@ -114,7 +116,7 @@ def norm_l0(v: ArrayLike) -> float:
     return float(np.count_nonzero(check_vector(v)[0]))
 
 
-def soft(w: NDArray, threshold: NDArray) -> NDArray:
+def soft(w: NDArray, threshold: NDArray | float) -> NDArray:
     """sign(w) (|w| - threshold)+."""
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
 
@@ -161,8 +163,8 @@ def prox_l1(
     >>> prox_l1([3.0, -2.0, 0.5], 1.0)
     array([ 2., -1.,  0.])
     """
-    w, dtype, kappa, metric = _read(v, kappa, metric, positive)
-    return soft(w, kappa / metric).astype(dtype, copy=False)
+    w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
+    return soft(w, strength / diagonal).astype(dtype, copy=False)
 
 
 def norm_l1(v: ArrayLike) -> float:
@@ -301,8 +303,8 @@ def prox_l2_squared(
     >>> prox_l2_squared([3.0, -4.0], 1.0)
     array([ 1.5, -2. ])
     """
-    w, dtype, kappa, metric = _read(v, kappa, metric, positive)
-    return (w / (1 + kappa / metric)).astype(dtype, copy=False)
+    w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
+    return (w / (1 + strength / diagonal)).astype(dtype, copy=False)
 
 
 def norm_l2_squared(v: ArrayLike) -> float:
@@ -460,9 +462,10 @@ def prox_lp(
     array([ 2.0316, -2.5154,  0.836 ])
     """
     p = check_power(p)
-    w, dtype, kappa, metric = _read_block(v, kappa, metric, positive)
+    w, dtype, kappa, diagonal = _read_block(v, kappa, metric, positive)
     one = np.zeros(w.size, dtype=np.intp)
-    return prox_blocks(w, one, np.array([kappa]), p, metric).astype(dtype, copy=False)
+    w = prox_blocks(w, one, np.array([kappa]), p, diagonal)
+    return w.astype(dtype, copy=False)
 
 
 def norm_lp(v: ArrayLike, p: float) -> float:
@@ -488,8 +491,9 @@ def norm_lp(v: ArrayLike, p: float) -> float:
     4.5144
     """
     p = check_power(p)
-    v = np.abs(check_vector(v)[0])
-    return float(block_norms(v, np.zeros(v.size, dtype=np.intp), 1, p)[0])
+    size = np.abs(check_vector(v)[0])
+    one = np.zeros(size.size, dtype=np.intp)
+    return float(block_norms(size, one, 1, p)[0])
 
 
 @shared_parameters
@@ -542,8 +546,8 @@ def prox_elastic_net(
     array([ 1. , -0.5,  0. ])
     """
     gamma = check_number(gamma, "gamma")
-    w, dtype, kappa, metric = _read(v, kappa, metric, positive)
-    share = kappa / metric
+    w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
+    share = strength / diagonal
     return (soft(w, share) / (1 + share * gamma)).astype(dtype, copy=False)
 
 

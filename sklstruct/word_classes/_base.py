@@ -23,6 +23,11 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
     ``n_clusters_`` will do on the path of a `ContextRefiner`.
     """
 
+    padding: Any
+    symbols_: np.ndarray
+    labels_: np.ndarray
+    n_clusters_: int
+
     @abstractmethod
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn which symbols there are and the class of each."""

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from .._compat import BaseEstimator
 from ..context_tree._vectorizer import read_windows
 from ..symbols._encoding import encode_labels, learn_symbols
 from ..symbols._sentences import check_symbols, number_sentences, token_stream
@@ -36,7 +35,7 @@ def check_offsets(offsets: Any) -> tuple[int, ...]:
 
 
 def read_neighbours(
-    estimator: BaseEstimator,
+    estimator: Any,
     X: Any,
     y: Any,
     offsets: tuple[int, ...],
@@ -204,7 +203,7 @@ def count_features(
     counts : CSR array of shape (n_words, n_features)
         int32 counts, canonical.
     """
-    words, features, size = [], [], 0
+    word_parts, feature_parts, size = [], [], 0
     for k in offsets:
         column = history_column(windows, abs(k))
         if k > 0:
@@ -212,12 +211,12 @@ def count_features(
         else:
             word, feature, width = target, column, n_words
         keep = word >= 0
-        words.append(word[keep])
+        word_parts.append(word[keep])
         # The number after the last id stands for "none".
         feature = np.where(feature < 0, np.int32(width), feature)[keep]
-        features.append(feature.astype(np.int64) + size)
+        feature_parts.append(feature.astype(np.int64) + size)
         size += width + 1
-    words, features = np.concatenate(words), np.concatenate(features)
+    words, features = np.concatenate(word_parts), np.concatenate(feature_parts)
     ones = np.ones(words.size, dtype=np.int32)
     counts = sp.csr_array((ones, (words, features)), shape=(n_words, size))
     counts.sum_duplicates()

@@ -171,7 +171,8 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         symbols = learn_symbols(checked, self.padding)
         known = self._with_padding(symbols)
         first = symbols.size
-        clusterings, number, path = [], {}, []
+        clusterings: list[Any] = []
+        number, path = {}, []
         for key, clustering, position in steps:
             if key == "word":
                 path.append((-1, position))
@@ -363,7 +364,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which windows of ids are read, for the clusterings too."""
-        settings = {"padding": -1}
+        settings: dict[str, Any] = {"padding": -1}
         if isinstance(self.path, list | tuple):
             settings["path"] = [
                 (_told(step[0], labels), *step[1:])

@@ -59,7 +59,7 @@ def make_graph(rng, n=5, shape="loopy", k=(1, 4), constraints=False, integers=Fa
 
 def dense(rows):
     return sp.csr_array(
-        (rows.value, rows.index, rows.ptr), shape=(rows.ptr.size - 1, rows.width)
+        (rows.value, rows.column, rows.ptr), shape=(rows.ptr.size - 1, rows.width)
     ).toarray()
 
 

@@ -251,7 +251,7 @@ def test_vectorizer():
     (g,) = vectorizer.transform([TEXT])
 
     def rows(r):
-        return sp.csr_array((r.value, r.index, r.ptr), (r.n_rows, r.width)).toarray()
+        return sp.csr_array((r.value, r.column, r.ptr), (r.n_rows, r.width)).toarray()
 
     assert rows(g.features).tolist() == [[1, 0, 0, 1], [0, 1, 1, 0]]
     assert rows(g.candidate_features).tolist() == [[2, 0], [1, 1], [0, 0], [0, 0]]

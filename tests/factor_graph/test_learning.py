@@ -256,7 +256,7 @@ def tools_rows(graph, v):
     out = np.zeros((len(graph.candidates[v]), own.width))
     for a in range(len(out)):
         row = slice(*own.ptr[graph.cand_ptr[v] + a :][:2])
-        out[a, own.index[row]] = own.value[row]
+        out[a, own.column[row]] = own.value[row]
     return out
 
 
