@@ -24,7 +24,7 @@ from ..symbols._sentences import SentenceEncoder
 from ..symbols._text import NumberedText
 
 # Windows that are located at a time.
-_BLOCK = 1 << 16
+_BLOCK = 1 << 18
 
 
 class TextPredictor:
@@ -122,7 +122,7 @@ class TextPredictor:
             depth = np.zeros(token.size, dtype=np.int32)
         known = np.flatnonzero(token != self.encoder.lost)
         for block in row_blocks(known.size, _BLOCK):
-            rows = known[block]
+            rows = block if known.size == token.size else known[block]
             at = self.locate(windows[rows])
             if isinstance(model, BackoffModel):
                 log_prob[rows], depth[rows] = model.target_depth(at, token[rows])
