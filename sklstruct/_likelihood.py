@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._checks import check_sparse
 from ._compat import column_or_1d
 from ._parallel import row_blocks, rows_per_block
-from .symbols._encoding import encode
+from .symbols import encode
 
 
 def innermost(estimator: Any) -> Any:

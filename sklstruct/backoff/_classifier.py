@@ -12,8 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from .._checks import check_rows, check_top_k
 from .._compat import BaseEstimator, ClassifierMixin
 from .._likelihood import target_log_proba
-from ..symbols import Labels
-from ..symbols._encoding import encode
+from ..symbols import Labels, encode
 from ._distribution import Distribution, count_rows, take
 
 

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..context_tree import ContextTree
+from ..context_tree import ContextTree, find_pairs
 from ..context_tree._links import (
     close_links,
     drop_newest,
     extend_pairs,
-    find_pairs,
     newest_symbols,
     pair_pointers,
 )

@@ -19,10 +19,10 @@ import numpy as np
 
 from .._checkpoint import digest
 from .._checks import INT32_MAX, check_count
-from ..context_tree import ContextTree, Histories, Pairs, expand_pairs
+from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
 from ..context_tree._tokens import count_tokens
-from ..symbols import Labels
-from ..symbols._encoding import encode, learn_symbols, object_array
+from ..symbols import Labels, encode, learn_symbols
+from ..symbols._encoding import object_array
 from ..symbols._sentences import sort_symbols
 from ._readers import PathReader, PathTree, WindowReader
 from ._slots import HeldOut
@@ -418,7 +418,7 @@ class Counted:
 
     @classmethod
     def _unigrams(cls, samples, labels, max_depth, depth):
-        root = ContextTree.of_arrays(
+        root = tree_of_arrays(
             *np.full((2, 1), -1, dtype=np.int32), np.array([0, 1]), labels.n_symbols
         )
         node = np.zeros(samples.target.size, dtype=np.int32)

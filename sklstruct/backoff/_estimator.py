@@ -535,5 +535,5 @@ def vectorized_model(
     symbol = tree.symbol.copy()
     symbol[1:] = symbols[symbol[1:]]
     tree = tree.with_symbols(symbol, labels.n_symbols)
-    pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+    pairs = pairs_of_arrays(tree, model.pairs.ptr, model.pairs.target)
     return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)

@@ -22,7 +22,7 @@ from scipy.special import rel_entr
 
 from .._checks import as_floats, check_length
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import ContextTree, Histories, Pairs
+from ..context_tree import ContextTree, Histories, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel
@@ -415,7 +415,7 @@ def add_prefixes(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
     at, target = np.divmod(key, size)
     ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
     np.cumsum(np.bincount(at, minlength=tree.n_nodes), out=ptr[1:])
-    larger = Pairs.of_arrays(tree, ptr, target.astype(np.int32))
+    larger = pairs_of_arrays(tree, ptr, target.astype(np.int32))
     place = larger.find(node[pairs.nodes()], pairs.target)
     log_prob = model.target(old.find_windows(windows)[at], target.astype(np.int32))
     log_prob[place] = model.log_prob

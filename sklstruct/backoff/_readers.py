@@ -19,8 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from .._checks import check_sparse
 from .._compat import BaseEstimator
-from ..context_tree import ContextTree, expand_tree
-from ..context_tree._vectorizer import read_windows
+from ..context_tree import ContextTree, expand_tree, read_windows
 
 
 class PathTree(NamedTuple):

@@ -10,7 +10,8 @@ from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_total
 from .._compat import _check_sample_weight
-from ..symbols._encoding import encode_labels, plain
+from ..symbols import encode_labels
+from ..symbols._encoding import plain
 from ._classifier import DistributionClassifier
 from ._model import BackoffModel
 

@@ -18,7 +18,7 @@ from .._checks import (
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_pairs, parent_pairs
-from ._tree import ContextTree, check_size, fitted
+from ._tree import ContextTree, check_size, fitted, tree_of_arrays
 
 
 class Pairs:
@@ -93,15 +93,6 @@ class Pairs:
         self.tree, self.ptr, self.target = tree, ptr, target
         self.n_classes = int(ptr[1])
         self._parent = parent
-
-    @classmethod
-    def of_arrays(
-        cls, tree: ContextTree, ptr: Any, target: Any, parent: Any = None
-    ) -> Pairs:
-        """Pairs of arrays that are known to be in order, without looking at them."""
-        pairs = cls.__new__(cls)
-        pairs._set(tree, ptr, target, parent)
-        return pairs
 
     @classmethod
     def count(
@@ -191,7 +182,7 @@ class Pairs:
                 parent[starts[k + 1] : starts[k + 2]] = below + starts[k]
         ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
         np.cumsum(np.concatenate(per_node[::-1]), out=ptr[1:])
-        pairs = cls.of_arrays(tree, ptr, np.concatenate(targets[::-1]), parent)
+        pairs = pairs_of_arrays(tree, ptr, np.concatenate(targets[::-1]), parent)
         return pairs, np.concatenate(counts[::-1])
 
     @classmethod
@@ -227,7 +218,7 @@ class Pairs:
                 )
         n_classes = max(pairs.n_classes for pairs, _, _ in parts)
         # The root has all classes, with the count 0 where no part has met them.
-        merged = cls.of_arrays(
+        merged = pairs_of_arrays(
             ContextTree(np.array([-1]), np.array([-1])),
             np.array([0, n_classes], dtype=np.int32),
             np.arange(n_classes, dtype=np.int32),
@@ -276,7 +267,7 @@ class Pairs:
             _merge.move_parents(b.parent, place_b, parent)
             if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
                 parent = None  # a pair of one part may stand below one of the other
-        pairs = cls.of_arrays(tree, ptr, fitted(target, n, empty), parent)
+        pairs = pairs_of_arrays(tree, ptr, fitted(target, n, empty), parent)
         return pairs, fitted(count, n, empty)
 
     def renumber(
@@ -313,7 +304,7 @@ class Pairs:
         tree = self.tree
         symbol = np.empty_like(tree.symbol)
         _merge.renumber(tree.symbol, symbol_ids, symbol)
-        tree = ContextTree.of_arrays(tree.parent, symbol, tree.level_ptr, n_symbols)
+        tree = tree_of_arrays(tree.parent, symbol, tree.level_ptr, n_symbols)
         more = n_classes - self.n_classes
         place = np.arange(more, self.n_pairs + more, dtype=np.int32)
         place[: self.n_classes] = class_ids
@@ -325,7 +316,7 @@ class Pairs:
         parent = np.empty(target.size, dtype=np.int32)
         parent[:n_classes] = -1
         _merge.renumber(self.parent[self.n_classes :], place, parent[n_classes:])
-        return Pairs.of_arrays(tree, ptr, target, parent), place
+        return pairs_of_arrays(tree, ptr, target, parent), place
 
     def select(self, keep: Any) -> tuple[Pairs, np.ndarray]:
         """The pairs of some nodes, or some of the pairs.
@@ -352,7 +343,7 @@ class Pairs:
         tree, index = self.tree.select(sizes > 0)
         ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
         np.cumsum(sizes[index >= 0], out=ptr[1:])
-        return Pairs.of_arrays(tree, ptr, self.target[keep]), np.flatnonzero(keep)
+        return pairs_of_arrays(tree, ptr, self.target[keep]), np.flatnonzero(keep)
 
     # -------------------------------------------------------------- reading
 
@@ -522,3 +513,15 @@ class Pairs:
             f"<Pairs: {self.n_pairs} pairs of {self.tree.n_nodes} contexts and "
             f"{self.n_classes} classes>"
         )
+
+
+def pairs_of_arrays(
+    tree: ContextTree,
+    ptr: np.ndarray,
+    target: np.ndarray,
+    parent: np.ndarray | None = None,
+) -> Pairs:
+    """Pairs of arrays that are known to be in order, without looking at them."""
+    pairs = Pairs.__new__(Pairs)
+    pairs._set(tree, ptr, target, parent)
+    return pairs

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from ._pairs import Pairs
-from ._tree import ContextTree
+from ._pairs import Pairs, pairs_of_arrays
+from ._tree import ContextTree, tree_of_arrays
 
 
 class _Folder:
@@ -102,13 +102,13 @@ class CountRuns:
         """Write the counts of a part, and merge runs that have grown alike."""
         keep = self._folder.keep
         tree = pairs.tree
-        tree = ContextTree.of_arrays(
+        tree = tree_of_arrays(
             keep(tree.parent),
             keep(tree.symbol),
             tree.level_ptr,
             tree.n_symbols,
         )
-        pairs = Pairs.of_arrays(
+        pairs = pairs_of_arrays(
             tree, keep(pairs.ptr), keep(pairs.target), keep(pairs.parent)
         )
         self._runs.append((pairs, keep(count), 1))
@@ -135,11 +135,11 @@ class CountRuns:
             return pairs, count
         pairs, count, _ = self._runs.pop()
         tree = pairs.tree
-        tree = ContextTree.of_arrays(
+        tree = tree_of_arrays(
             tree.parent.copy(), tree.symbol.copy(), tree.level_ptr, tree.n_symbols
         )
         return (
-            Pairs.of_arrays(
+            pairs_of_arrays(
                 tree, pairs.ptr.copy(), pairs.target.copy(), pairs.parent.copy()
             ),
             count.copy(),

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import _tree_fast as _fast
-from ._pairs import Pairs
-from ._tree import ContextTree, check_size
+from ._pairs import Pairs, pairs_of_arrays
+from ._tree import check_size, tree_of_arrays
 
 
 class Exchange(Protocol):
@@ -52,9 +52,7 @@ class PairShard(Pairs):
         tree = pairs.tree
         level_ptr = np.full(n_levels + 1, tree.n_nodes, dtype=np.int64)
         level_ptr[: tree.level_ptr.size] = tree.level_ptr
-        tree = ContextTree.of_arrays(
-            tree.parent, tree.symbol, level_ptr, tree.n_symbols
-        )
+        tree = tree_of_arrays(tree.parent, tree.symbol, level_ptr, tree.n_symbols)
         self._set(tree, pairs.ptr, pairs.target, pairs.parent)
         self._exchange = exchange
 
@@ -172,14 +170,14 @@ def _cut(pairs, count, first, last):
         up = level_ptr[k - 1] - lo[k - 1] if k else 0
         parent.append(tree.parent[a:b] + np.int32(up))
         ptr.append(pairs.ptr[a + 1 : b + 1] + np.int32(starts[k] - p))
-    part = ContextTree.of_arrays(
+    part = tree_of_arrays(
         np.concatenate(parent),
         np.concatenate([tree.symbol[a:b] for a, b in ranges]),
         level_ptr,
         tree.n_symbols,
     )
     return (
-        Pairs.of_arrays(
+        pairs_of_arrays(
             part,
             np.concatenate(ptr),
             np.concatenate([pairs.target[p:q] for p, q in pair_ranges]),
@@ -239,8 +237,8 @@ class Joined:
                 ptr[nodes] = pairs.ptr[here] + np.int32(into.start - first)
                 target[into] = pairs.target[slots]
         level_ptr = np.concatenate([[0], np.cumsum(sizes.sum(axis=1))])
-        whole = ContextTree.of_arrays(parent, symbol, level_ptr, trees[0].n_symbols)
-        self.pairs = Pairs.of_arrays(whole, ptr, target)
+        whole = tree_of_arrays(parent, symbol, level_ptr, trees[0].n_symbols)
+        self.pairs = pairs_of_arrays(whole, ptr, target)
 
     def _ranges(self, s):
         """(level, nodes of shard s, their place, its pairs, their place); the root of

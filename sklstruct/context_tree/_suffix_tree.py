@@ -6,8 +6,8 @@ import numpy as np
 
 from . import _tree_fast as _fast
 from ._histories import Histories
-from ._pairs import Pairs
-from ._tree import ContextTree, check_size, sort_histories
+from ._pairs import Pairs, pairs_of_arrays
+from ._tree import ContextTree, check_size, sort_histories, tree_of_arrays
 
 
 def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.ndarray]:
@@ -70,7 +70,7 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
         source[0] = 0  # the root adds no symbol
         text = flat[source] if flat.size else np.zeros(1, np.int32)
         pos = stop - 1
-    tree = ContextTree.of_arrays(
+    tree = tree_of_arrays(
         new_parent,
         symbol,
         level_ptr,
@@ -130,7 +130,7 @@ def _expand(tree):
     symbol = tree.symbol[source].copy()
     if tree.edge_text is not None:
         symbol[1:] = tree.edge_text[tree.edge_pos[source[1:]] - rank[1:]]
-    trie = ContextTree.of_arrays(
+    trie = tree_of_arrays(
         parent, symbol, np.asarray(level_ptr, np.int64), tree.n_symbols
     )
     return trie, index
@@ -182,4 +182,4 @@ def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
     )  # fmt: skip
     parent = (np.repeat(ptr[trie.parent], sizes) + up).astype(np.int32, copy=False)
     parent[: pairs.n_classes] = -1
-    return Pairs.of_arrays(trie, ptr, pairs.target[source], parent), source
+    return pairs_of_arrays(trie, ptr, pairs.target[source], parent), source

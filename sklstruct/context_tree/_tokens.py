@@ -6,8 +6,8 @@ import numpy as np
 
 from .._checks import as_ids, check_ids, check_length
 from . import _tokens_fast as _fast
-from ._pairs import Pairs
-from ._tree import ContextTree, check_size
+from ._pairs import Pairs, pairs_of_arrays
+from ._tree import check_size, tree_of_arrays
 
 
 def count_tokens(
@@ -93,7 +93,7 @@ def count_tokens(
         tokens, order, shared, length, level_ptr,
         np.empty(n_levels, dtype=np.int32), parent, symbol, node_at,
     )  # fmt: skip
-    tree = ContextTree.of_arrays(parent, symbol, level_ptr, n_symbols)
+    tree = tree_of_arrays(parent, symbol, level_ptr, n_symbols)
 
     ptr = np.empty(size + 1, dtype=np.int32)
     ptr[0], ptr[-1] = 0, pair_ptr[-1]
@@ -113,7 +113,7 @@ def count_tokens(
     del order, shared, length, node_at
     if not weight.size:
         _fast.widen(count)
-    return Pairs.of_arrays(tree, ptr, target, above), count
+    return pairs_of_arrays(tree, ptr, target, above), count
 
 
 def _fill_pairs(

@@ -141,28 +141,6 @@ class ContextTree:
         self.span = self.edge_text = self.edge_pos = None
         self._cache = {}
 
-    @classmethod
-    def of_arrays(
-        cls,
-        parent: np.ndarray,
-        symbol: np.ndarray,
-        level_ptr: np.ndarray,
-        n_symbols: int,
-        *,
-        span: Any = None,
-        edges: Any = (None, None),
-    ) -> ContextTree:
-        """A tree of arrays that are known to be in order, without looking at them.
-
-        For code that makes trees; whatever a user hands in goes through the
-        constructor.
-        """
-        tree = cls.__new__(cls)
-        tree._set(parent, symbol, level_ptr, n_symbols)
-        tree.span = span
-        tree.edge_text, tree.edge_pos = edges
-        return tree
-
     # ------------------------------------------------------------- building
 
     @classmethod
@@ -202,7 +180,7 @@ class ContextTree:
         _fast.fill_trie_nodes(
             flat, offset, length, order, lcp, level_ptr, last, parent, symbol, terminal
         )
-        return cls.of_arrays(parent, symbol, level_ptr, n_symbols), terminal
+        return tree_of_arrays(parent, symbol, level_ptr, n_symbols), terminal
 
     @classmethod
     def from_paths(cls, X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
@@ -277,7 +255,7 @@ class ContextTree:
                 f"{value[column]:g}, which is not a number of suffixes. Pass the "
                 "sparse output of SuffixTreeVectorizer unchanged (unscaled)"
             )
-        tree = cls.of_arrays(
+        tree = tree_of_arrays(
             new_parent,
             symbol,
             np.asarray(level_ptr, np.int64),
@@ -336,7 +314,7 @@ class ContextTree:
             index_a, index_b, level_ptr, parent, symbol,
         )  # fmt: skip
         n = check_size(level_ptr[-1], "contexts")
-        tree = cls.of_arrays(
+        tree = tree_of_arrays(
             fitted(parent, n, empty),
             fitted(symbol, n, empty),
             level_ptr,
@@ -373,7 +351,7 @@ class ContextTree:
         parent = self.parent[keep]
         parent[1:] = index[parent[1:]]
         return (
-            ContextTree.of_arrays(
+            tree_of_arrays(
                 parent,
                 self.symbol[keep],
                 np.concatenate([[0], np.cumsum(sizes)]),
@@ -746,3 +724,23 @@ def _raise_path_error(row, code):
             "output of SuffixTreeVectorizer unchanged, or a dense array of context "
             "windows"
         )
+
+
+def tree_of_arrays(
+    parent: np.ndarray,
+    symbol: np.ndarray,
+    level_ptr: np.ndarray,
+    n_symbols: int,
+    *,
+    span: np.ndarray | None = None,
+    edges: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+) -> ContextTree:
+    """A tree of arrays that are known to be in order, without looking at them.
+
+    For code that makes trees; what a user hands in goes through the constructor.
+    """
+    tree = ContextTree.__new__(ContextTree)
+    tree._set(parent, symbol, level_ptr, n_symbols)
+    tree.span = span
+    tree.edge_text, tree.edge_pos = edges
+    return tree

@@ -18,8 +18,7 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from ..symbols import Labels
-from ..symbols._encoding import encode, is_nan, learn_symbols
+from ..symbols import Labels, encode, is_nan, learn_symbols
 from ._histories import Histories
 from ._suffix_tree import suffix_tree
 from ._tree import ContextTree

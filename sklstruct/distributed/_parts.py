@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..symbols import TextFile
-from ..symbols._sentences import number_sentences
+from ..symbols import TextFile, number_sentences
 from ..symbols._text import NumberedText
 
 # A part of a text file: small enough for many to be in the memory of a worker with

@@ -24,8 +24,7 @@ from ..backoff._estimator import BackoffClassifier
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
-from ..symbols import Labels
-from ..symbols._sentences import SentenceEncoder, check_symbols, number_sentences
+from ..symbols import Labels, SentenceEncoder, check_symbols, number_sentences
 from ..symbols._text import NumberedText
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import ShardModel, fit_shard
@@ -343,7 +342,7 @@ class ShardFit:
     def model(self) -> tuple[Pairs, ShardModel]:
         """What has been fitted, without the parents of the pairs."""
         pairs = self._pairs
-        return Pairs.of_arrays(pairs.tree, pairs.ptr, pairs.target), self._model
+        return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target), self._model
 
     def begin_arpa(self, plan: ArpaPlan) -> tuple[list[int], np.ndarray]:
         """Make ready for the lines of a file; `ArpaShard.sizes`."""

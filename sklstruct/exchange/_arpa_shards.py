@@ -16,8 +16,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from ..context_tree import Pairs
-from ..context_tree._links import find_pairs, node_contexts
+from ..context_tree import Pairs, find_pairs
+from ..context_tree._links import node_contexts
 from ..symbols import Labels
 from ._arpa_write import (
     Rows,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree, Pairs
+from ..context_tree import ContextTree, pairs_of_arrays
 from ..symbols import Labels
 
 
@@ -59,5 +59,5 @@ def assemble(parts: Parts) -> BackoffModel:
         end=parts.end,
         unknown=parts.unknown,
     )
-    pairs = Pairs.of_arrays(parts.tree, parts.pair_ptr, parts.target)
+    pairs = pairs_of_arrays(parts.tree, parts.pair_ptr, parts.target)
     return BackoffModel(pairs, parts.log_prob, parts.log_backoff, labels)

@@ -15,8 +15,7 @@ import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._closure import close_model
-from ..context_tree import ContextTree
-from ..context_tree._links import find_pairs
+from ..context_tree import find_pairs, tree_of_arrays
 from . import _automaton_fast as _fast
 
 
@@ -168,7 +167,7 @@ class ContextAutomaton:
         bound = copy.copy(self)
         vars(bound).pop("arcs", None)
         n = int(self.tree.level_ptr[min(2, self.max_depth + 1)])
-        bound.tree = ContextTree.of_arrays(
+        bound.tree = tree_of_arrays(
             self.parent[:n], self.symbol[:n], self.tree.level_ptr[:3],
             self.tree.n_symbols,
         )  # fmt: skip

@@ -29,7 +29,7 @@ from .._likelihood import weighted_sum
 from .._parallel import single_blas_thread
 from ..backoff import Distribution
 from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef
-from ..symbols._sentences import number_sentences
+from ..symbols import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, matched_order
 from ._language_model import LanguageModel

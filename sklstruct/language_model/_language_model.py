@@ -38,20 +38,13 @@ from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffModel, Counted
 from ..backoff._counted import check_forgetting
 from ..backoff._estimator import BackoffClassifier, vectorized_model
-from ..context_tree import Pairs, SuffixTreeVectorizer
+from ..context_tree import SuffixTreeVectorizer, pairs_of_arrays
 from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
-from ..symbols import Labels, TextFile
+from ..symbols import Labels, SentenceEncoder, TextFile, check_symbols, number_sentences
 from ..symbols._encoding import object_array
-from ..symbols._sentences import (
-    DEEPEST,
-    SentenceEncoder,
-    check_marks,
-    check_symbols,
-    number_sentences,
-    sort_symbols,
-)
+from ..symbols._sentences import DEEPEST, check_marks, sort_symbols
 from ..symbols._text import LargeText
 from ._predictors import TextPredictor, TreePredictor
 from ._quality import QUALITIES, quality_estimator
@@ -1425,7 +1418,7 @@ class LanguageModel(
         symbol = tree.symbol.copy()
         symbol[1:] = model.labels.symbols[symbol[1:]]
         tree = tree.with_symbols(symbol, labels.n_symbols)
-        pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+        pairs = pairs_of_arrays(tree, model.pairs.ptr, model.pairs.target)
         return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
 
     @classmethod

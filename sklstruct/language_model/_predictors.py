@@ -20,7 +20,7 @@ from .._likelihood import innermost, last_step
 from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution
 from ..backoff._classifier import ClassifierModel, DistributionClassifier
-from ..symbols._sentences import SentenceEncoder
+from ..symbols import SentenceEncoder
 from ..symbols._text import NumberedText
 
 # Windows that are located at a time.

@@ -39,7 +39,7 @@ from .._checkpoint import (
 )
 from .._parallel import ThreadMap
 from ..backoff._counted import Positions
-from ..context_tree import ContextTree, Pairs
+from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size
 from ._loss import LogLinearLoss
 from ._problem import Problem
@@ -249,12 +249,10 @@ class _Growth:
 
     def problem(self, model, settings, parallel) -> Problem:
         n_nodes = self.parent.size
-        tree = ContextTree.of_arrays(
-            self.parent, self.symbol, self.level_ptr, self.n_symbols
-        )
+        tree = tree_of_arrays(self.parent, self.symbol, self.level_ptr, self.n_symbols)
         ptr = np.zeros(n_nodes + 1, dtype=np.int32)
         np.cumsum(np.bincount(self.of_node, minlength=n_nodes), out=ptr[1:])
-        pairs = Pairs.of_arrays(tree, ptr, self.of_class, self.pair_parent)
+        pairs = pairs_of_arrays(tree, ptr, self.of_class, self.pair_parent)
         weight = np.bincount(self.node, self.weight, n_nodes)
         return model._problem(
             pairs, self.count, settings, parallel, node_weight=weight, depth=self.depth

@@ -36,10 +36,8 @@ from ..backoff._targets import (
     require_targets,
     target_column,
 )
-from ..context_tree import ContextTree, Histories, Pairs
-from ..context_tree._vectorizer import read_windows
-from ..symbols import Labels
-from ..symbols._encoding import encode, learn_symbols
+from ..context_tree import ContextTree, Histories, Pairs, read_windows
+from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from . import _joint_fast as _fast
 from ._estimator import LARGEST

@@ -24,7 +24,7 @@ from ..backoff import Distribution
 from ..backoff._classifier import DistributionClassifier
 from ..backoff._distribution import count_rows, take
 from ..backoff._targets import read_targets, require_targets, target_column
-from ..symbols._encoding import encode
+from ..symbols import encode
 from ._parts import Part, Reading, Samples
 
 

@@ -16,9 +16,8 @@ from .._likelihood import innermost
 from ..backoff import BackoffModel, Distribution, mix
 from ..backoff._classifier import DistributionClassifier
 from ..backoff._distribution import by_group, count_rows, take
-from ..context_tree import Pairs
-from ..symbols import Labels
-from ..symbols._encoding import encode
+from ..context_tree import pairs_of_arrays
+from ..symbols import Labels, encode
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
@@ -480,5 +479,5 @@ def _renumbered(model, labels):
     symbol = tree.symbol.copy()
     symbol[1:] = encode(model.labels.symbols, labels.symbols)[symbol[1:]]
     tree = tree.with_symbols(symbol, labels.n_symbols)
-    pairs = Pairs.of_arrays(tree, model.pairs.ptr, model.pairs.target)
+    pairs = pairs_of_arrays(tree, model.pairs.ptr, model.pairs.target)
     return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)

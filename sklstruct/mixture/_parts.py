@@ -39,7 +39,7 @@ from ..backoff import BackoffModel, Counted, Distribution
 from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, take
 from ..backoff._estimator import BackoffClassifier
-from ..context_tree._vectorizer import read_windows
+from ..context_tree import read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels
 from ..word_classes._refiner import share_clusterings

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols._sentences import SentenceEncoder, read_sentences
+from ..symbols import SentenceEncoder
+from ..symbols._sentences import read_sentences
 from ._display import Display, by_name, draw_curves
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from .._compat import (
     _fit_context,
 )
 from ..context_tree._vectorizer import check_windows
-from ..symbols import Labels
-from ..symbols._encoding import SymbolIndex, is_nan, learn_symbols
+from ..symbols import Labels, is_nan, learn_symbols
+from ..symbols._encoding import SymbolIndex
 from ._exchange import ExchangeClustering
 
 # Short names of paths that serve well: the class before the word, so that a rare word

@@ -12,7 +12,7 @@ from ..._compat import Interval
 from ..._docs import shared_docs
 from ...backoff import Counted
 from ...backoff._estimator import BackoffClassifier, Fitted, trie_of
-from ...context_tree import Pairs
+from ...context_tree import Pairs, pairs_of_arrays
 from .. import _engine
 from .. import _smoothing_fast as _fast
 from .._base import base_distribution
@@ -51,7 +51,7 @@ def with_parent_pairs(
     _fast.add_parent_pairs(
         tree.parent, pairs.ptr, pairs.target, count, ptr, target, parent, more
     )
-    return Pairs.of_arrays(tree, ptr, target, parent), more
+    return pairs_of_arrays(tree, ptr, target, parent), more
 
 
 @shared_docs(

@@ -32,8 +32,7 @@ from ...backoff._targets import (
     target_column,
 )
 from ...context_tree import ContextTree, Pairs
-from ...symbols import Labels
-from ...symbols._encoding import encode_labels
+from ...symbols import Labels, encode_labels
 
 # What the docstrings of subclasses share; see `shared_docs`.
 _SHARED = {
