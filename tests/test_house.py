@@ -294,6 +294,27 @@ def annotations():
                 yield name, function.lineno, what
 
 
+def faces():
+    """What three packages import from another stands in the face of that one."""
+    places = {}
+    for name, line, source, objects in imports():
+        if source and source.count("/") and not source.endswith("/__init__.py"):
+            for imported in objects if room(name) != room(source) else ():
+                places.setdefault((source, imported), []).append((name, line))
+    for (source, imported), found in places.items():
+        if len({room(name) for name, _ in found}) > 2:
+            for name, line in found:
+                face = f"sklstruct/{room(source)}/__init__.py"
+                yield (
+                    name,
+                    line,
+                    (
+                        f"imports {imported} from {source}: add it to {face} as "
+                        f"`import {imported} as {imported}` and import it from there"
+                    ),
+                )
+
+
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 
@@ -358,8 +379,9 @@ def api_page():
         for name in getattr(import_module(package), "__all__", ())
     }
     for package, name in sorted(public ^ listed):
-        wrong = "is not on" if (package, name) in public else "is only on"
-        yield package, 0, f"{name} {wrong} the API page"
+        where = f"docs/api.rst, under `currentmodule:: {package}`"
+        change = "add a line" if (package, name) in public else "take away the line"
+        yield package, 0, f"{change} `{name}` in {where}"
 
 
 INT32_MAX = re.compile(r"2\s*\*\*\s*31\s*-\s*1\b|\b2147483647\b|iinfo\(np\.int32\)")
@@ -399,6 +421,7 @@ RULES = [
     shared_names,
     full_stops,
     annotations,
+    faces,
     docstring_spacing,
     filled_blocks,
     api_page,

@@ -33,7 +33,7 @@ import numpy as np
 
 from .._checkpoint import Checkpoint
 from .._files import open_write
-from ..backoff._estimator import BackoffClassifier
+from ..backoff import BackoffClassifier
 from ..context_tree._shards import shard_bounds
 from ..symbols import Labels
 from . import _tasks as tasks

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checkpoint import Checkpoint
 from .._compat import BaseEstimator, Interval, _fit_context, with_callbacks
 from .._files import open_write
-from ..backoff._estimator import BackoffClassifier
+from ..backoff import BackoffClassifier
 from ..context_tree._shards import Joined
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel

@@ -35,9 +35,9 @@ from .._compat import (
     with_callbacks,
 )
 from .._likelihood import innermost, sums_by_depth, weighted_sum
-from ..backoff import BackoffModel, Counted
+from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._counted import check_forgetting
-from ..backoff._estimator import BackoffClassifier, vectorized_model
+from ..backoff._estimator import vectorized_model
 from ..context_tree import SuffixTreeVectorizer, pairs_of_arrays
 from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM

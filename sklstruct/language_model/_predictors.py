@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import row_blocks
-from ..backoff import BackoffModel, Distribution
-from ..backoff._classifier import ClassifierModel, DistributionClassifier
+from ..backoff import BackoffModel, Distribution, DistributionClassifier
+from ..backoff._classifier import ClassifierModel
 from ..symbols import SentenceEncoder
 from ..symbols._text import NumberedText
 

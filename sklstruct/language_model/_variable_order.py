@@ -14,9 +14,9 @@ from .._checkpoint import Checkpoint
 from .._compat import Interval, StrOptions, available_if
 from .._docs import shared_docs
 from .._warnings import warn
-from ..backoff import BackoffModel, Counted
+from ..backoff import BackoffClassifier, BackoffModel, Counted, Fitted
 from ..backoff._counted import Positions
-from ..backoff._estimator import BackoffClassifier, Fitted, trie_of
+from ..backoff._estimator import trie_of
 from ..backoff._prune import (
     add_prefixes,
     next_contexts,

@@ -21,8 +21,8 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from .._warnings import warn
-from ..backoff import Counted
-from ..backoff._estimator import BATCH, SAMPLES, BackoffClassifier, Fitted, Report
+from ..backoff import BackoffClassifier, Counted, Fitted
+from ..backoff._estimator import BATCH, SAMPLES, Report
 from ._loss import LogLinearLoss
 from ._memory import FitMemory, Solution
 from ._penalties import PENALTIES, Penalty, Separable

@@ -28,14 +28,14 @@ from .._compat import (
 )
 from .._parallel import ThreadMap, row_blocks, single_blas_thread
 from .._progress import Progress
-from ..backoff import Distribution
-from ..backoff._classifier import DistributionClassifier
-from ..backoff._targets import (
-    read_sample_weight,
+from ..backoff import (
+    Distribution,
+    DistributionClassifier,
     read_targets,
     require_targets,
     target_column,
 )
+from ..backoff._targets import read_sample_weight
 from ..context_tree import ContextTree, Histories, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings

@@ -20,10 +20,14 @@ from .._compat import (
     with_callbacks,
 )
 from .._progress import Progress
-from ..backoff import Distribution
-from ..backoff._classifier import DistributionClassifier
+from ..backoff import (
+    Distribution,
+    DistributionClassifier,
+    read_targets,
+    require_targets,
+    target_column,
+)
 from ..backoff._distribution import count_rows, take
-from ..backoff._targets import read_targets, require_targets, target_column
 from ..symbols import encode
 from ._parts import Part, Reading, Samples
 

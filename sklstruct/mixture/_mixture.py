@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
 from .._likelihood import innermost
-from ..backoff import BackoffModel, Distribution, mix
-from ..backoff._classifier import DistributionClassifier
+from ..backoff import BackoffModel, Distribution, DistributionClassifier, mix
 from ..backoff._distribution import by_group, count_rows, take
 from ..context_tree import pairs_of_arrays
 from ..symbols import Labels, encode

@@ -35,10 +35,9 @@ from sklearn.utils.validation import has_fit_parameter
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel, Counted, Distribution
+from ..backoff import BackoffClassifier, BackoffModel, Counted, Distribution
 from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, take
-from ..backoff._estimator import BackoffClassifier
 from ..context_tree import read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels

@@ -13,7 +13,7 @@ from numbers import Integral
 import numpy as np
 
 from .._compat import Interval
-from ..backoff._estimator import BackoffClassifier
+from ..backoff import BackoffClassifier
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
 from ._base import BASE_CONSTRAINT, base_distribution

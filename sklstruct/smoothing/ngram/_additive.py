@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from ..._docs import shared_docs
-from ...backoff import Counted
-from ...backoff._estimator import BackoffClassifier, Fitted, trie_of
+from ...backoff import BackoffClassifier, Counted, Fitted
+from ...backoff._estimator import trie_of
 from ...context_tree import Pairs, pairs_of_arrays
 from .. import _engine
 from .. import _smoothing_fast as _fast

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import Interval, StrOptions
-from ...backoff import Counted
-from ...backoff._estimator import Fitted, trie_of
+from ...backoff import Counted, Fitted
+from ...backoff._estimator import trie_of
 from ...backoff._held_out import VALIDATION_CONSTRAINT
 from ...backoff._prune import selected_nodes
 from .. import _engine

@@ -12,8 +12,8 @@ from scipy.special import rel_entr
 
 from ..._compat import Interval
 from ..._docs import shared_docs
-from ...backoff import Counted
-from ...backoff._estimator import Fitted, trie_of
+from ...backoff import Counted, Fitted
+from ...backoff._estimator import trie_of
 from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
 from .. import _engine
