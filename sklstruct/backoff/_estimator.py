@@ -18,10 +18,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._compat import BaseEstimator, _check_sample_weight, _fit_context
 from .._docs import shared_docs
-from ..context_tree import ContextTree, Pairs, expand_pairs
-from ..context_tree._vectorizer import read_windows
-from ..symbols import Labels
-from ..symbols._encoding import encode, is_nan, plain
+from ..context_tree import (
+    ContextTree,
+    Pairs,
+    expand_pairs,
+    pairs_of_arrays,
+    read_windows,
+)
+from ..symbols import Labels, encode, is_nan
+from ..symbols._encoding import plain
 from ._counted import Counted, check_forgetting
 from ._model import BackoffModel
 from ._readers import WindowReader, read_paths

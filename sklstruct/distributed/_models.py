@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backoff import BackoffModel, Counted
-from ..backoff._estimator import BackoffClassifier, Report
+from ..backoff import BackoffClassifier, BackoffModel, Counted
+from ..backoff._estimator import Report
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checkpoint import Checkpoint, FitKeeper, Keeper
-from ..backoff import Counted
-from ..backoff._estimator import BackoffClassifier
-from ..context_tree import ContextTree, Pairs
+from ..backoff import BackoffClassifier, Counted
+from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
 from ..symbols import Labels, SentenceEncoder, check_symbols, number_sentences
