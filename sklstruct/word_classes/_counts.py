@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from ..context_tree._vectorizer import read_windows
-from ..symbols._encoding import encode_labels, learn_symbols
-from ..symbols._sentences import check_symbols, number_sentences, token_stream
+from ..context_tree import read_windows
+from ..symbols import check_symbols, encode_labels, learn_symbols, number_sentences
+from ..symbols._sentences import token_stream
 
 
 def is_windows(X: Any) -> bool:
