@@ -11,9 +11,15 @@ fixed number of decimals by integer arithmetic, about 30 ns each.
 """
 
 from libc.math cimport INFINITY, fabs, floor, isnan, pow
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
+
+cdef enum:
+    SPARE = 16
+
+# Bytes that text and buffer of `format_block` have beyond what is used.
+SPARE_BYTES = SPARE
 
 # Results of parse_block. MORE and DONE are no errors.
 MORE = 0
@@ -316,6 +322,33 @@ def parse_block(
     return row, line, code, begin, pos if code > C_BLANK else begin
 
 
+cdef inline void put_pair(unsigned char* out, uint32_t value) noexcept nogil:
+    """Two digits."""
+    out[0] = <unsigned char>(48 + value // 10)
+    out[1] = <unsigned char>(48 + value % 10)
+
+
+cdef inline Py_ssize_t put_seven(unsigned char* out, uint32_t scaled) noexcept nogil:
+    """A number below 10 with seven decimals, the default; returns its length.
+
+    Divisions by constants are multiplications; the digits of a variable number of
+    decimals come one by one, each a division.
+    """
+    cdef uint32_t fraction = scaled % 10000000
+    cdef Py_ssize_t n = 9
+    out[0] = <unsigned char>(48 + scaled // 10000000)
+    if fraction == 0:
+        return 1
+    out[1] = c'.'
+    put_pair(out + 2, fraction // 100000)
+    put_pair(out + 4, fraction // 1000 % 100)
+    put_pair(out + 6, fraction // 10 % 100)
+    out[8] = <unsigned char>(48 + fraction % 10)
+    while out[n - 1] == 48:
+        n -= 1
+    return n
+
+
 cdef inline Py_ssize_t put_number(
     unsigned char[::1] out, Py_ssize_t at, double value, int decimals, double power
 ) noexcept nogil:
@@ -327,6 +360,8 @@ cdef inline Py_ssize_t put_number(
     if value < 0 and scaled:
         out[at] = c'-'
         at += 1
+    if decimals == 7 and scaled < 100000000:
+        return put_seven(&out[at], <uint32_t>scaled) + at
     whole = scaled // <uint64_t>power
     fraction = scaled % <uint64_t>power
     while True:
@@ -361,11 +396,13 @@ cdef inline Py_ssize_t put_word(
     unsigned char[::1] out, Py_ssize_t at, const unsigned char[::1] text,
     Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(start, stop):
-        out[at] = text[i]
-        at += 1
-    return at
+    # Most words are short, and a copy of a fixed size is one instruction. Text and
+    # buffer have so many bytes to spare.
+    if stop - start <= SPARE:
+        memcpy(&out[at], &text[start], SPARE)
+    else:
+        memcpy(&out[at], &text[start], stop - start)
+    return at + stop - start
 
 
 def format_block(
@@ -385,7 +422,8 @@ def format_block(
     """Write the lines of n-grams row.. to `out`, as many as surely fit.
 
     An n-gram is the words of a node, oldest first, then last_word. text[word_ptr[w]:
-    word_ptr[w + 1]] is word w. backoffs: NaN = none. longest: most bytes of a line.
+    word_ptr[w + 1]] is word w; `SPARE_BYTES` more follow the last. backoffs: NaN =
+    none. longest: most bytes of a line, and `SPARE_BYTES`.
 
     Returns (next row, bytes written).
     """

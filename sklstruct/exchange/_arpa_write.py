@@ -211,11 +211,13 @@ def format_rows(
     """
     # Words and blanks, two numbers with sign, point and up to three digits before it.
     longest = (words.longest + 1) * order + 2 * (precision + 8) + 2
+    longest += _arpa_fast.SPARE_BYTES
     buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
+    text = np.append(words.text, np.zeros(_arpa_fast.SPARE_BYTES, dtype=np.uint8))
     at = 0
     while at < len(rows.node):
         at, size = _arpa_fast.format_block(
-            words.text, words.ptr, parent, word_of_node, *rows, precision, longest, at,
+            text, words.ptr, parent, word_of_node, *rows, precision, longest, at,
             buffer,
         )  # fmt: skip
         yield buffer[:size].data

@@ -959,3 +959,35 @@ def test_numbers_are_parsed_to_the_last_digits(text):
     assert (row, code) == (1, _arpa_fast.DONE)
     assert values[0] == pytest.approx([float(text)] * 2, rel=1e-15, abs=1e-322)
     assert words.words() == [b"w"]
+
+
+@pytest.mark.parametrize("precision", [6, 7, 8])
+def test_numbers_and_words_to_the_last_byte(precision):
+    """Seven decimals, the default, have code of their own, and so have short words."""
+    rng = np.random.default_rng(precision)
+    n = 500
+    words = [b"w" * k for k in (1, 15, 16, 17, 40)]
+    values = -rng.random(n) * 10.0 ** rng.integers(-9, 3, n)
+    values[:8] = 0.0, -1.0, -10.0, -9.99999996, -9.99999994, -1e-9, -0.5, 2.25
+    last = rng.integers(len(words), size=n).astype(np.int32)
+    buffer = np.empty(1 << 17, dtype=np.uint8)
+    text = b"".join(words) + bytes(_arpa_fast.SPARE_BYTES)
+    row, size = _arpa_fast.format_block(
+        np.frombuffer(text, np.uint8),
+        np.concatenate([[0], np.cumsum([len(w) for w in words])]).astype(np.int64),
+        np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(n, np.int32), last,
+        values, values, precision, 150, 0, buffer,
+    )  # fmt: skip
+
+    def number(value):
+        scaled = int(np.floor(abs(value) * 10.0**precision + 0.5))
+        whole, fraction = divmod(scaled, 10**precision)
+        decimals = f"{fraction:0{precision}d}".rstrip("0")
+        sign = "-" if value < 0 and scaled else ""
+        return f"{sign}{whole}" + ("." + decimals if decimals else "")
+
+    lines = bytes(buffer[:size]).decode().splitlines()
+    assert row == len(lines) == n
+    for line, value, w in zip(lines, values, last):
+        shown = number(value)
+        assert line == f"{shown}\t{words[w].decode()}\t{shown}"
