@@ -71,9 +71,10 @@ class Positions(NamedTuple):
         weight = None if self.weight is None else self.weight[rows]
         return type(self)(self.histories.select(rows), self.target[rows], weight)
 
-    def count(self, labels: Labels, depth: int | None) -> tuple[Pairs, np.ndarray, Any]:
+    def tree(self, labels: Labels, depth: int | None) -> tuple[Pairs, np.ndarray, Any]:
         """(pairs, counts, None): positions belong to no path matrix."""
-        tree, terminal = ContextTree.from_histories(self.histories, labels.n_symbols)
+        n_symbols = labels.known_symbols("counting").size
+        tree, terminal = ContextTree.from_histories(self.histories, n_symbols)
         n_classes = labels.n_classes
         counted = Pairs.count(tree, terminal, self.target, n_classes, self.weight)
         return *counted, None
@@ -95,7 +96,7 @@ class PathRows(NamedTuple):
         weight = None if self.weight is None else self.weight[rows]
         return type(self)(self.X[rows], self.target[rows], weight)
 
-    def count(
+    def tree(
         self, labels: Labels, depth: int | None
     ) -> tuple[Pairs, np.ndarray, PathTree]:
         """(pairs, counts, the tree of the columns)."""
@@ -113,6 +114,7 @@ class PathRows(NamedTuple):
 
     def locate(self, counted: Counted) -> np.ndarray:
         """The deepest node of each path in the trie of other rows."""
+        assert counted.paths is not None  # rows are located among rows
         return PathReader(counted.paths).find(self.X)
 
 
@@ -274,11 +276,11 @@ class Counted:
         if share is not None:
             samples = positions(tokens, sample_weight)
             return cls._of(samples, labels, max_depth, depth, share, None)
-        counted = count_tokens(
-            tokens, depth, labels.n_symbols, labels.n_classes,
-            skip=skip, weight=sample_weight,
-        )  # fmt: skip
-        counted = cls(*counted, labels, max_depth, depth)
+        n_symbols = labels.known_symbols("counting").size
+        pairs, count = count_tokens(
+            tokens, depth, n_symbols, labels.n_classes, skip=skip, weight=sample_weight
+        )
+        counted = cls(pairs, count, labels, max_depth, depth)
         if validation is not None:
             counted = counted._with_held_out(positions(validation))
         return counted
@@ -402,7 +404,7 @@ class Counted:
     @classmethod
     def _of(cls, samples, labels, max_depth, depth, share, validation):
         def count(samples):
-            pairs, numbers, paths = samples.count(labels, depth)
+            pairs, numbers, paths = samples.tree(labels, depth)
             longest = pairs.tree.max_depth if depth is None else depth
             return cls(pairs, numbers, labels, max_depth, longest, paths)
 
@@ -430,8 +432,7 @@ class Counted:
     def _with_held_out(self, samples):
         if not samples.target.size:
             raise ValueError("X_val holds no sample of positive weight")
-        pairs, source = expand_pairs(self.pairs)
-        count = self.count if pairs is self.pairs else self.count[source]
+        pairs, count = self.trie()
         node = samples.locate(self)
         held_out = HeldOut.of_samples(pairs, node, samples.target, samples.weight)
         return replace(self, pairs=pairs, count=count, held_out=held_out)
@@ -604,12 +605,11 @@ class Counted:
             With the batches of the window, and with `before` as what it grew from.
         """
         if before is None:
-            batches = () if window is None else (self.compact(),)
-            return replace(self, batches=batches)
+            return replace(self, batches=() if window is None else (self.compact(),))
+        batches: tuple[Counted, ...] = ()
         if window is None:
-            batches: tuple[Counted, ...] = ()
-            kept = before if decay is None else before.decayed(decay)
-            counted = Counted.merge([kept, self])
+            old = before if decay is None else before.decayed(decay)
+            counted = Counted.merge([old, self])
         elif not before.batches:
             raise ValueError(
                 "window must be given from the first batch on: batches before it were "
@@ -632,11 +632,18 @@ class Counted:
             count = small if np.array_equal(small, count) else count
         return replace(self, count=count, growth=None)
 
+    def trie(self) -> tuple[Pairs, np.ndarray]:
+        """(pairs, counts as floats) of the trie: merged contexts are apart."""
+        if self.pairs.tree.span is None:
+            return self.pairs, np.asarray(self.count, dtype=np.float64)
+        pairs, source = expand_pairs(self.pairs)
+        return pairs, self.count[source]
+
     def complete(self) -> Counted:
         """With the contexts of the positions counted."""
         if self.positions is None:
             return self
-        pairs, count, _ = self.positions.count(self.labels, self.depth)
+        pairs, count, _ = self.positions.tree(self.labels, self.depth)
         return replace(self, pairs=pairs, count=count, positions=None)
 
     @property
@@ -686,7 +693,7 @@ class Counted:
         """What finds the nodes of the rows of X for a model that was fitted to it."""
         if self.paths is not None:
             return PathReader(self.paths)
-        return WindowReader(padding, self.labels.symbols)
+        return WindowReader(padding, self.labels.known_symbols("reading windows"))
 
     def numbering(self, labels: Labels) -> Numbering:
         """The ids of the classes and symbols in other labels, and their numbers.
@@ -699,19 +706,20 @@ class Counted:
             If the other labels are not in the order of these.
         """
         ids = []
-        for old, new in (
-            (self.labels.classes, labels.classes),
-            (self.labels.symbols, labels.symbols),
+        old, what = self.labels, "merging"
+        for known, new in (
+            (old.classes, labels.classes),
+            (old.known_symbols(what), labels.known_symbols(what)),
         ):
-            found = encode(old, new)
+            found = encode(known, new)
             there = found[found >= 0]
             if (there[1:] <= there[:-1]).any():
                 raise TypeError(
                     "X: the symbols of the batches are of kinds that do not compare, "
                     "so their order is not kept; give vocabulary to partial_fit"
                 )
-            ids += [found, new.size]
-        return tuple(ids)
+            ids.append(found)
+        return ids[0], labels.n_classes, ids[1], labels.known_symbols(what).size
 
     @property
     def nbytes(self) -> int:
@@ -758,7 +766,9 @@ def check_forgetting(decay: Any, window: Any) -> None:
     """Errors about the arguments of `partial_fit`."""
     if decay is not None and window is not None:
         raise ValueError("decay and window both forget: give one of them")
-    if decay is not None and not (isinstance(decay, Real) and 0.0 < decay <= 1.0):
+    if decay is not None and not (
+        isinstance(decay, Real) and 0.0 < float(decay) <= 1.0
+    ):
         raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
     if window is not None:
         check_count("window", window, 1)

@@ -21,7 +21,6 @@ from .._docs import shared_docs
 from ..context_tree import (
     ContextTree,
     Pairs,
-    expand_pairs,
     pairs_of_arrays,
     read_windows,
 )
@@ -138,7 +137,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         overwrite : bool
             Whether the counts may be overwritten.
         """
-        pairs, count = trie_of(counted)
+        pairs, count = counted.trie()
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     @property
@@ -301,7 +300,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         if counted.positions is not None and not self.keeps_positions:
             counted = counted.complete()
         self.classes_ = counted.labels.classes
-        counted = self._chosen(counted)
+        if counted.held_out is not None or self.held_out_share is not None:
+            counted = self._chosen(counted)
         self.depth_ = counted.longest
         self._set_model(counted, self._fit_counted(counted, overwrite))
         if overwrite:
@@ -316,7 +316,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         pairs, log_prob, log_backoff, place = fitted
         self._reader = counted.reader(self.padding)
         if place is not None:
-            self._reader.renumber(trie_of(counted)[0].tree, place)
+            self._reader.renumber(counted.trie()[0].tree, place)
         self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
 
     def adopt(self, model: BackoffModel, max_depth: int) -> Self:
@@ -384,13 +384,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return tags
 
 
-def trie_of(counted: Counted) -> tuple[Pairs, np.ndarray]:
-    """(pairs, counts as floats) of the trie of counted samples."""
-    pairs, source = expand_pairs(counted.pairs)
-    count = counted.count if pairs is counted.pairs else counted.count[source]
-    return pairs, np.asarray(count, dtype=np.float64)
-
-
 def count_samples(
     estimator: BackoffClassifier,
     X: Any,
@@ -454,7 +447,8 @@ def count_samples(
 
     if held_out is not None:
         return count()
-    key = data, target, weight, known.size, symbols.size, estimator.max_depth
+    sizes = labels.n_classes, labels.n_symbols
+    key = data, target, weight, *sizes, estimator.max_depth
     found = estimator._recall((*key, share, estimator.keeps_positions), count)
     return replace(found, labels=labels)
 

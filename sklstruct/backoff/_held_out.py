@@ -13,7 +13,7 @@ from .._compat import Interval, available_if
 from .._docs import shared_docs
 from ..context_tree import Pairs
 from ._counted import Counted
-from ._estimator import SAMPLES, BackoffClassifier, HeldOutData, trie_of
+from ._estimator import SAMPLES, BackoffClassifier, HeldOutData
 from ._slots import HeldOut
 
 VALIDATION_FRACTION = """
@@ -44,6 +44,11 @@ class HeldOutClassifier(BackoffClassifier):
     Subclasses have the parameter `validation_fraction` and define `_uses_held_out` and
     `_tune`.
     """
+
+    validation_fraction: float
+
+    # The remedy where X_val is given to an estimator that does not use it.
+    held_out_hint = "leave it out"
 
     @abstractmethod
     def _uses_held_out(self) -> bool:
@@ -116,5 +121,5 @@ class HeldOutClassifier(BackoffClassifier):
                     "samples, and there are none; count with X_val, or by a "
                     "LanguageModel that has this estimator"
                 )
-            self._tune(*trie_of(counted), counted.held_out)
+            self._tune(*counted.trie(), counted.held_out)
         return super()._chosen(counted)

@@ -27,7 +27,7 @@ from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel
 
-METHODS = ("entropy", "weighted_difference", "count")
+METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
 # A parent's mass on the classes that a context has no pair for is one minus a sum;
 # below this it is summed itself.
 _SMALL = 1e-2

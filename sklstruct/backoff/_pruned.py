@@ -13,7 +13,7 @@ from .._compat import Interval, MetaEstimatorMixin, StrOptions, available_if
 from ..context_tree import ContextTree
 from ..symbols import Labels
 from ._counted import Counted
-from ._estimator import BackoffClassifier, Fitted, trie_of
+from ._estimator import BackoffClassifier, Fitted
 from ._prune import METHODS, check_threshold, choose, selected_nodes, without_pairs
 
 
@@ -114,7 +114,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
     # How X is read is the estimator's affair.
 
     @property
-    def max_depth(self) -> int | None:
+    def max_depth(self) -> int | None:  # type: ignore[override]
         """Longest context, as the estimator has it."""
         return self.estimator.max_depth
 
@@ -124,7 +124,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         return self.estimator.padding
 
     @property
-    def classes(self) -> ArrayLike | None:
+    def classes(self) -> ArrayLike | None:  # type: ignore[override]
         """The closed vocabulary, as the estimator has it."""
         return self.estimator.classes
 
@@ -160,7 +160,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         inner.fit_counted(counted)
         self.depth_ = inner.depth_
         model, counts = inner.backoff_model_, None
-        pairs, count = trie_of(counted if counted.whole is None else counted.whole)
+        pairs, count = (counted if counted.whole is None else counted.whole).trie()
         place = _nodes_in(model.tree, pairs.tree)
         if self.history == "counts" or self.method == "count":
             # Smoothers may have probabilities of pairs that were never seen, and none

@@ -385,7 +385,7 @@ class Cluster:
     ) -> None:
         """Count every part, and say where to cut."""
         self._how = labels, estimator, max_depth
-        sizes, self.n_levels = np.zeros(labels.n_symbols), 1
+        sizes, self.n_levels = np.zeros(labels.known_symbols("counting").size), 1
         counted = self._count_parts()
         for future in [self.submit(tasks.measure_part, c) for c in counted]:
             part_sizes, n_levels = self._result(future)

@@ -186,7 +186,9 @@ class DaskLanguageModel(LanguageModel):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Iterable, y: Any = None) -> DaskLanguageModel:
+    def fit(  # type: ignore[override]  # workers read X; there are no weights
+        self, X: Iterable, y: Any = None
+    ) -> DaskLanguageModel:
         """Fit the estimator on sentences that the workers read.
 
         Parameters

@@ -104,7 +104,7 @@ class Vocabulary:
         self.n_sentences = 0
         for words in parts:
             self.n_sentences += words.n_sentences
-            for symbol, count in zip(words.symbols, words.count.tolist()):
+            for symbol, count in zip(words.symbols, words.counts.tolist()):
                 counts[symbol] = counts.get(symbol, 0) + count
         self.symbols = list(counts)
         self._count = np.fromiter(counts.values(), np.int64, len(counts))

@@ -71,7 +71,7 @@ class Words(NamedTuple):
 
     n_sentences: int
     symbols: list
-    count: np.ndarray
+    counts: np.ndarray
 
 
 def count_words(text: NumberedText) -> Words:
@@ -87,11 +87,11 @@ def count_part(
     """The pairs of a part of a text and their counts."""
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode(text, front=max_depth - 1)
-    if (tokens == encoder.lost).any():
-        where, word = encoder.first_lost(text)
+    lost = encoder.first_lost(text) if (tokens == encoder.lost).any() else None
+    if lost is not None:
         raise ValueError(
-            f"X: the word {word!r} of {where} is not in vocabulary, and unknown=None: "
-            "add it, or name an unknown symbol"
+            f"X: the word {lost[1]!r} of {lost[0]} is not in vocabulary, and "
+            "unknown=None: add it, or name an unknown symbol"
         )
     counted = Counted.of_tokens(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
@@ -341,11 +341,16 @@ class ShardFit:
     def model(self) -> tuple[Pairs, ShardModel]:
         """What has been fitted, without the parents of the pairs."""
         pairs = self._pairs
-        return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target), self._model
+        return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target), self._fitted()
+
+    def _fitted(self):
+        if self._model is None:
+            raise RuntimeError("the fit of this shard has not ended")
+        return self._model
 
     def begin_arpa(self, plan: ArpaPlan) -> tuple[list[int], np.ndarray]:
         """Make ready for the lines of a file; `ArpaShard.sizes`."""
-        model = self._model
+        model = self._fitted()
         self._arpa = ArpaShard(
             plan, self._shard, self._pairs, model.log_prob, model.log_backoff
         )

@@ -16,7 +16,6 @@ from .._docs import shared_docs
 from .._warnings import warn
 from ..backoff import BackoffClassifier, BackoffModel, Counted, Fitted
 from ..backoff._counted import Positions
-from ..backoff._estimator import trie_of
 from ..backoff._prune import (
     add_prefixes,
     next_contexts,
@@ -278,7 +277,7 @@ class VariableOrderLM(BackoffClassifier):
             return self._take_greedily(counted)
         if counted.positions is not None:
             return self._grow(counted, counted.positions)
-        pairs, count = trie_of(counted)
+        pairs, count = counted.trie()
         tree = pairs.tree
         fitted = self._grow(counted, Positions.of_counts(pairs, count))
         node = fitted.pairs.tree.find_windows(tree.windows())
@@ -318,7 +317,7 @@ class VariableOrderLM(BackoffClassifier):
         return Fitted(model.pairs, model.log_prob, model.log_backoff)
 
     def _take_greedily(self, counted):
-        pairs, count = trie_of(counted)
+        pairs, count = counted.trie()
         tree, n_classes = pairs.tree, pairs.n_classes
         proba = np.empty(pairs.n_pairs)
         proba[:n_classes] = self._unigrams(count[:n_classes])

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from ..._compat import Interval
 from ..._docs import shared_docs
 from ...backoff import BackoffClassifier, Counted, Fitted
-from ...backoff._estimator import trie_of
 from ...context_tree import Pairs, pairs_of_arrays
 from .. import _engine
 from .. import _smoothing_fast as _fast
@@ -142,7 +141,7 @@ class AdditiveLM(BackoffClassifier):
         self.classes = classes
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        pairs, count = with_parent_pairs(*trie_of(counted))
+        pairs, count = with_parent_pairs(*counted.trie())
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     def _fit_tree(self, pairs, count):

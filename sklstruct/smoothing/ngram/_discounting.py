@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, Fitted
-from ...backoff._estimator import trie_of
 from ...backoff._held_out import VALIDATION_CONSTRAINT
 from ...backoff._prune import selected_nodes
 from .. import _engine
@@ -141,7 +140,7 @@ class DiscountingSmoother(HeldOutSmoother):
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         if np.max(self.min_count) <= 1 and not overwrite:
             return super()._fit_counted(counted, overwrite)
-        pairs, count = trie_of(counted)
+        pairs, count = counted.trie()
         if np.max(self.min_count) <= 1:
             # One array is the counts, those that are used, shares and the result.
             used = self._use_counts(pairs, count)

@@ -13,7 +13,6 @@ from scipy.special import rel_entr
 from ..._compat import Interval
 from ..._docs import shared_docs
 from ...backoff import Counted, Fitted
-from ...backoff._estimator import trie_of
 from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
 from .. import _engine
@@ -139,7 +138,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         self.classes = classes
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        pairs, count = trie_of(counted)
+        pairs, count = counted.trie()
         first = 0 if isinstance(self.base, str) else 1
         with warnings.catch_warnings():
             # The discounts of the result say what there is to say.
