@@ -19,8 +19,13 @@ from _common import main, timed, wikitext
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import PrunedLM
-from sklstruct.language_model import LanguageModel, VariableOrderLM
-from sklstruct.smoothing import AbsoluteDiscountLM, KneserNeyLM, PrunedKneserNeyLM
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
+    GrownLM,
+    KneserNeyLM,
+    PrunedKneserNeyLM,
+)
 
 DEPTH = 4
 ENTROPY = (1e-8, 3e-8, 1e-7, 3e-7, 1e-6, 3e-6)
@@ -31,9 +36,7 @@ def plain(penalty, lam):
 
 
 def active_set(penalty, lam):
-    return VariableOrderLM(
-        growth="active_set", penalty=penalty, lam=lam, alpha=0.9, depth_weight=1.0
-    )
+    return plain(penalty, lam).set_params(active_set=True)
 
 
 CURVES = {
@@ -51,7 +54,7 @@ CURVES = {
     "absolute discounts, entropy": lambda t: PrunedLM(
         AbsoluteDiscountLM(discount="modified"), t
     ),
-    "grown": lambda t: VariableOrderLM(lam=t),
+    "grown": lambda t: GrownLM(lam=t),
     "tree_l2": lambda t: plain("tree_l2", t),
     "tree_linf": lambda t: plain("tree_linf", t),
     "l1": lambda t: plain("l1", t),
@@ -104,12 +107,9 @@ def run(case):
     if isinstance(estimator, StructuredLogLinearLM):
         used = model.n_classes + np.count_nonzero(fitted.coef_[model.n_classes :])
         more = {"objective": fitted.objective_[-1], "built": model.n_pairs}
-    elif isinstance(estimator, VariableOrderLM) and estimator.growth == "active_set":
-        more = {
-            "objective": fitted.objective_[-1],
-            "built": fitted.n_pairs_built_,
-            "rounds": fitted.objective_.size,
-        }
+        if estimator.active_set:
+            more["built"] = fitted.n_pairs_built_
+            more["rounds"] = fitted.objective_.size
     return {
         "validation": lm.perplexity(wikitext("valid")),
         "test": lm.perplexity(wikitext("test")),

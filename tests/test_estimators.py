@@ -51,7 +51,7 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
 )
-from sklstruct.language_model import CacheLM, LanguageModel, VariableOrderLM
+from sklstruct.language_model import CacheLM, LanguageModel
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import (
     PENALTIES,
@@ -71,6 +71,7 @@ from sklstruct.smoothing import (
     GoodTuringUnigram,
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
+    GrownLM,
     JelinekMercerLM,
     KatzLM,
     PrunedKneserNeyLM,
@@ -214,8 +215,7 @@ TABLE = [
     smoother(KatzLM()),
     smoother(JelinekMercerLM()),
     smoother(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
-    smoother(VariableOrderLM(lam=0.1)),
-    smoother(VariableOrderLM(lam=0.1, growth="active_set")),
+    smoother(GrownLM(lam=0.1)),
     smoother(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),

@@ -18,6 +18,7 @@ from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._estimator import Report
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
+from ..loglinear._fit import penalty_of, solver_of
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
@@ -76,7 +77,7 @@ class LogLinearFit(ShardedFit):
     of_pairs = ("coef_",)
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
-        penalty, solver = estimator._penalty(), estimator._solver()
+        penalty, solver = penalty_of(estimator), solver_of(estimator)
         if not solver.sharded:
             raise ValueError(
                 f"solver={estimator.solver!r} cannot work on the shards of a tree; use "
@@ -87,6 +88,11 @@ class LogLinearFit(ShardedFit):
                 f"penalty={estimator.penalty!r} does not say that it can work on the "
                 "shards of a tree (sharded=True of its bound penalty); use one of "
                 f"{sorted(PENALTIES)}"
+            )
+        if estimator.active_set:
+            raise ValueError(
+                "active_set=True: an active set grows one tree, not its shards; set it "
+                "to False"
             )
         if estimator.warm_start:
             raise ValueError(

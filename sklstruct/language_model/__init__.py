@@ -3,7 +3,6 @@
 from ._cache import CacheLM
 from ._cache_state import CacheState
 from ._language_model import LanguageModel
-from ._variable_order import VariableOrderLM
 from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
 __all__ = [
@@ -11,6 +10,5 @@ __all__ = [
     "CacheState",
     "ExpectedWindows",
     "LanguageModel",
-    "VariableOrderLM",
     "WeightedAutomaton",
 ]

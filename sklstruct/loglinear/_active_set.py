@@ -23,13 +23,14 @@ bytes each; the rest of the tree is never made.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import nullcontext
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from .._checkpoint import (
+    Checkpoint,
     FitKeeper,
     PartKeeper,
     State,
@@ -41,13 +42,10 @@ from .._parallel import ThreadMap
 from ..backoff._counted import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size
-from ._loss import LogLinearLoss
+from ._fit import Fit, Settings
 from ._problem import Problem
 from ._screening import RootProblem, check_screening, pass_on, pull, subtree_bound
-from ._solvers import Result
-
-if TYPE_CHECKING:
-    from ._estimator import StructuredLogLinearLM
+from ._solvers import Report, Result, Solver
 
 # Rounds that only show where to grow are solved to so many times the tolerance.
 _LOOSE = 10.0
@@ -56,28 +54,54 @@ _LOOSE = 10.0
 class Grown(NamedTuple):
     """The optimum, on the part of the tree that was built."""
 
-    pairs: Pairs
-    loss: LogLinearLoss
+    fit: Fit
     result: Result
     objective: np.ndarray  # after each round
     n_iter: int  # evaluations of loss and gradient, of all rounds
-    n_pairs_built: int
-    n_nodes_built: int
+
+
+def check_active_set(settings: Settings) -> None:
+    """ValueError for settings with which an active set leaves nothing out."""
+    penalty = settings.penalty
+    check_screening(penalty, "active set")
+    if getattr(penalty, "count_weight", None) is not None:
+        raise ValueError(
+            "penalty: count_weight needs the adjusted counts of the whole tree, and an "
+            "active set does not count it; use count_weight=None"
+        )
+    if not settings.positive:
+        raise ValueError(
+            "positive=False: the weights of an active set are not negative"
+        )
+    if not settings.lam > 0.0:
+        raise ValueError(
+            f"lam must be above 0 with active_set=True, got {settings.lam!r}: without "
+            "a penalty nothing is left out"
+        )
 
 
 def grow(
-    model: StructuredLogLinearLM,
+    settings: Settings,
+    solver: Solver,
+    checkpoint: Checkpoint | None,
     samples: Positions,
     n_symbols: int,
     n_classes: int,
+    parallel: ThreadMap,
+    report: Report,
 ) -> Grown:
-    """Minimise what the model does, without making the whole tree.
+    """Minimise the penalised loss without making the whole tree.
 
     Parameters
     ----------
-    model : StructuredLogLinearLM
-        Its penalty, strengths, solver, tolerance and checkpoint; weights are
-        non-negative.
+    settings : Settings
+        What is minimised; see `check_active_set`.
+
+    solver : Solver
+        Of the last rounds; those before have a larger tolerance.
+
+    checkpoint : Checkpoint or None
+        Where the state is kept.
 
     samples : Positions
         Histories no longer than the deepest context.
@@ -85,95 +109,83 @@ def grow(
     n_symbols, n_classes : int
         Symbols are below n_symbols, targets below n_classes.
 
+    parallel : ThreadMap
+        Results do not depend on it.
+
+    report : callable
+        Called with (iteration, objective, optimality); True stops the fit.
+
     Returns
     -------
     grown : Grown
     """
-    settings = model._settings()
-    check_screening(settings.penalty, "active set")
-    if getattr(settings.penalty, "count_weight", None) is not None:
-        raise ValueError(
-            "penalty: count_weight needs the adjusted counts of the whole tree, and an "
-            "active set does not count it; use count_weight=None"
-        )
-    solver = model._solver()
     loose = clone(solver).set_params(tol=_LOOSE * solver.tol)
     tree = _Growth(samples, n_symbols, n_classes)
     # A tolerance is given to the last rounds only.
     tight, objectives, n_iter, starts = False, [], 0, None
-    with ThreadMap(model.n_jobs) as parallel, ExitStack() as stack:
 
-        def parts():
-            problem = tree.problem(model, settings, parallel)
-            return LogLinearLoss(problem), settings.penalty.bind(problem)
+    def begin():
+        problem = tree.problem(settings, parallel)
+        return Fit(settings, solver if tight else loose, problem)
 
-        def solve(w, running):
-            keepers: tuple = ()
-            if keeper is not None:
-                whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
-                keepers = (PartKeeper(keeper, {**whole, **tree.state()}, running),)
-            chosen = solver if tight else loose
-            return chosen.solve(loss, bound, w, lambda *_: False, *keepers)
-
-        loss, bound = parts()
-        if float(np.max(bound.alone(0, n_classes, 0)[0])) <= 0.0:
-            raise ValueError(
-                f"penalty={settings.penalty!r} makes no weight exactly zero at this "
-                "lam, so that nothing would be left out; use one with an absolute "
-                "term, and a lam above 0"
-            )
-        keeper = model._keeper(
-            lambda: {
-                **model._identity(loss.problem, settings, solver),
-                "samples": digest(*samples.histories, samples.target, samples.weight),
-            }
+    fit = begin()
+    if float(np.max(fit.bound.alone(0, n_classes, 0)[0])) <= 0.0:
+        raise ValueError(
+            f"penalty={settings.penalty!r} makes no weight exactly zero, so that "
+            "nothing would be left out; use one with an absolute term"
         )
-        whole = {"objectives": [0.0], "n_iter": 0}
-        if keeper is not None and (done := keeper.result(whole)) is not None:
+    fit.solver = solver  # for the identity
+    keeper = fit.keeper_at(
+        checkpoint, samples=digest(*samples.histories, samples.target, tree.weight)
+    )
+    running: State = {}  # of the solver, in the round that is resumed
+    if keeper is not None:
+        like = {"objectives": [0.0], "n_iter": 0}
+        done = keeper.result(like)
+        if done is not None:
             done, result = split_part(done)
             tree.go_on(done, keeper)
             keeper.checked(result, Result.like(tree.count.size))
-            return tree.grown(
-                parts()[0], Result(**result), done["objectives"], done["n_iter"]
-            )
-        state = None if keeper is None else keeper.load(whole | {"tight": False})
-        running: State = {}  # of the solver, in the round that is resumed
+            objectives = np.array(done["objectives"])
+            return Grown(begin(), Result(**result), objectives, done["n_iter"])
+        state = keeper.load(like | {"tight": False})
         if state is not None:
             state, running = split_part(state)
             tree.go_on(state, keeper)
             tight, n_iter = state["tight"], state["n_iter"]
             objectives = state["objectives"]
-            loss, bound = parts()
-        stack.enter_context(keeper or nullcontext())
+    fit = begin()
+    with keeper or nullcontext():
         while True:
             if running:
-                w = np.zeros(loss.problem.n_pairs)  # the solver has its own
+                w = np.zeros(fit.problem.n_pairs)  # the solver has its own
             elif starts is None:
-                w = RootProblem(loss.problem, bound).weights(1.0)
+                w = RootProblem(fit.problem, fit.bound).weights(1.0)
             else:
-                w = _best_start(loss, bound, *starts)
-            result, running = solve(w, running), {}
+                w = fit.lowest(starts)
+            if keeper is not None:
+                whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
+                fit.keeper = PartKeeper(keeper, {**whole, **tree.state()}, running)
+            result, running = fit.solve(w, _counted_on(report, n_iter)), {}
             objectives.append(result.objective)
             n_iter += len(result.history)
-            starts = tree.extend(loss, bound, result.w)
+            if result.status == "stopped":
+                return Grown(fit, result, np.array(objectives), n_iter)
+            starts = tree.extend(fit.loss, fit.bound, result.w)
             if starts is None:
                 if tight:
                     break
-                tight, starts = True, (result.w,)
-            loss, bound = parts()
+                tight, starts = True, [result.w.copy()]
+            fit = begin()
     if keeper is not None:
         whole = {"objectives": objectives, "n_iter": n_iter, **tree.state()}
         keeper.finish(**join_part(whole, result._asdict()))
-    return tree.grown(loss, result, objectives, n_iter)
+    return Grown(fit, result, np.array(objectives), n_iter)
 
 
-def _best_start(loss, bound, *candidates):
-    """The first of the candidates of least objective, as a new array."""
-    values = []
-    for w in candidates:
-        with np.errstate(over="ignore", invalid="ignore"):
-            values.append(loss.value(w) + bound.value(w))
-    return candidates[int(np.nanargmin(values))].copy()
+def _counted_on(report, before):
+    """A report that goes on counting after so many iterations."""
+    return lambda iteration, *more: report(before + iteration, *more)
 
 
 class _Growth:
@@ -247,22 +259,17 @@ class _Growth:
 
     # ----------------------------------------------------------------- problem
 
-    def problem(self, model, settings, parallel) -> Problem:
+    def problem(self, settings: Settings, parallel: ThreadMap) -> Problem:
+        """That of the pairs that are built."""
         n_nodes = self.parent.size
         tree = tree_of_arrays(self.parent, self.symbol, self.level_ptr, self.n_symbols)
         ptr = np.zeros(n_nodes + 1, dtype=np.int32)
         np.cumsum(np.bincount(self.of_node, minlength=n_nodes), out=ptr[1:])
         pairs = pairs_of_arrays(tree, ptr, self.of_class, self.pair_parent)
         weight = np.bincount(self.node, self.weight, n_nodes)
-        return model._problem(
-            pairs, self.count, settings, parallel, node_weight=weight, depth=self.depth
+        return settings.problem(
+            pairs, self.count, parallel, node_weight=weight, depth=self.depth
         )
-
-    def grown(self, loss, result, objectives, n_iter) -> Grown:
-        return Grown(
-            loss.problem.pairs, loss, result, np.array(objectives), n_iter,
-            self.count.size, self.parent.size,
-        )  # fmt: skip
 
     # ------------------------------------------------------------------ growth
 
@@ -456,7 +463,7 @@ class _Growth:
         self.pair_parent = above[pair_order].astype(np.int32)
         self.count = np.concatenate([self.count, count])[pair_order]
         self.rest = np.concatenate([self.rest, count])[pair_order]
-        return tuple(starts)
+        return starts
 
     @staticmethod
     def _order(level, parent, symbol):

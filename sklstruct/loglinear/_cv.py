@@ -24,7 +24,6 @@ from .._checkpoint import (
 from .._compat import Interval, with_callbacks
 from .._docs import shared_docs
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel
 from ..backoff._estimator import SAMPLES
 from ..backoff._held_out import (
     VALIDATION_CONSTRAINT,
@@ -33,14 +32,16 @@ from ..backoff._held_out import (
 )
 from ..backoff._slots import HeldOut
 from ..context_tree import Pairs
-from ._estimator import Settings, StructuredLogLinearLM
-from ._loss import LogLinearLoss
+from ._estimator import StructuredLogLinearLM
+from ._fit import Fit, Settings, held_out_loss, penalty_of, solver_of
 from ._penalties import Penalty
 from ._solvers import Solver
-from ._warm import keep_scores
 
 # A number that acts by its power at each depth moves by a power of the factor.
 POWERS = {"lam": 1.0, "gamma": 1.0, "alpha": 0.25, "depth_weight": 0.5}
+
+# The settings that a search may change, as `search_results_` has them.
+CHOSEN = ("penalty", "lam", "alpha", "depth_weight")
 
 # The factor is halved (in its logarithm) once where no coordinate helps any more.
 N_SCALES = 2
@@ -179,7 +180,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         **{
             name: constraint
             for name, constraint in StructuredLogLinearLM._parameter_constraints.items()
-            if name != "memory"
+            if name not in ("memory", "active_set")
         },
         **VALIDATION_CONSTRAINT,
         "search": [list, tuple, None],
@@ -276,41 +277,45 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
                 raise ValueError(
                     f"search must hold some of {list(POWERS)}, got {name!r}"
                 )
-        if "gamma" in self._searched() and not hasattr(self._penalty(), "gamma"):
+        if "gamma" in self._searched() and not hasattr(penalty_of(self), "gamma"):
             raise ValueError(
                 f"search: penalty={self.penalty!r} has no gamma; leave it out, or use "
                 "an ElasticNet"
             )
 
     def _searched(self):
-        return self._penalty().searched if self.search is None else self.search
+        return penalty_of(self).searched if self.search is None else self.search
 
     def _settings(self):
-        return Settings(self.penalty_, self.lam_, self.alpha_, self.depth_weight_)
+        return Settings.of(self)._replace(
+            penalty=self.penalty_, lam=self.lam_, alpha=self.alpha_,
+            depth_weight=self.depth_weight_,
+        )  # fmt: skip
 
     def _tune(self, pairs: Pairs, count: np.ndarray, held_out: HeldOut) -> None:
-        penalty, lam, *by_depth = self._given()
-        settings = Settings(clone(penalty), float(lam), *map(_value, by_depth))
-        with (
-            ThreadMap(self.n_jobs) as parallel,
-            np.errstate(over="ignore", invalid="ignore"),
-        ):
+        given = Settings.of(self)
+        settings = given._replace(
+            penalty=clone(given.penalty), lam=float(given.lam),
+            alpha=_value(given.alpha), depth_weight=_value(given.depth_weight),
+        )  # fmt: skip
+        with ThreadMap(self.n_jobs) as parallel:
             search = _Search(self, pairs, count, held_out, parallel)
             best = search.run(settings)
-        self.penalty_, self.lam_, self.alpha_, self.depth_weight_ = best
+        self.penalty_, self.lam_ = best.penalty, best.lam
+        self.alpha_, self.depth_weight_ = best.alpha, best.depth_weight
         self.held_out_loss_, self.search_results_ = search.loss, search.results
         search.record.close()
         self._record = search.record
 
-    def _keeper(self, identity):
+    def _keeper(self, fit):
         """That of the last fit, whose checkpoints hold the search as well, unless they
         are in a folder."""
         record = vars(self).pop("_record", None)
         if record is None or record.keeper is None:
             return None
         if record.keeper.in_folder:
-            return super()._keeper(identity)
-        return record.last(identity())
+            return super()._keeper(fit)
+        return record.last(fit.identity())
 
 
 class _Record(FitKeeper):
@@ -395,34 +400,31 @@ class _Search:
         self.pairs, self.count, self.held_out = pairs, count, held_out
         self.loss, self.results = np.inf, []
 
-    def _keeper(self, problem, settings, coordinates):
-        model = self.model
-        checkpoint = Checkpoint.of(model.checkpoint)
-        if checkpoint is None:
-            return None
-        solver = model._solver()
-        return Keeper(
-            checkpoint,
-            {
-                **model._identity(problem, settings, solver),
-                "solver": solver.identity(),
-                "held_out": digest(*self.held_out.samples()),
-                "search": [str(coordinate) for coordinate in coordinates],
-                "factor": model.factor,
-                "max_fits": model.max_fits,
-            },
+    def _begin(self, settings):
+        """The fit of some settings."""
+        problem = settings.problem(self.pairs, self.count, self.parallel)
+        return Fit(settings, solver_of(self.model), problem)
+
+    def _keeper(self, fit, coordinates):
+        return fit.keeper_at(
+            Checkpoint.of(self.model.checkpoint),
+            solver=fit.solver.identity(),  # other tolerances are other searches
+            held_out=digest(*self.held_out.samples()),
+            search=[str(coordinate) for coordinate in coordinates],
+            factor=self.model.factor,
+            max_fits=self.model.max_fits,
         )
 
     def run(self, settings: Settings) -> Settings:
         """The best settings."""
         # Errors about arrays that do not fit the depth come first.
-        problem = self.model._problem(self.pairs, self.count, settings, self.parallel)
+        fit = self._begin(settings)
         coordinates = self.coordinates(settings)
+        problem = fit.problem
         self.record = _Record(
-            self._keeper(problem, settings, coordinates), problem.n_pairs,
-            problem.beta_by_depth.size,
-        )  # fmt: skip
-        del problem
+            self._keeper(fit, coordinates), problem.n_pairs, problem.beta_by_depth.size
+        )
+        del fit, problem
         with self.record:
             return self._descend(settings, coordinates)
 
@@ -479,7 +481,7 @@ class _Search:
         loss, n_iter = record.fits[number]
         self.results.append(
             {
-                **{name: getattr(settings, name) for name in Settings._fields},
+                **{name: getattr(settings, name) for name in CHOSEN},
                 "held_out_loss": loss,
                 "n_iter": n_iter,
             }
@@ -497,23 +499,19 @@ class _Search:
 
     def _fit(self, settings):
         """Fit from the best weights so far; the record keeps the better ones."""
-        model, record = self.model, self.record
-        problem = model._problem(self.pairs, self.count, settings, self.parallel)
-        loss, bound = LogLinearLoss(problem), settings.penalty.bind(problem)
+        record, fit = self.record, self._begin(settings)
         if record.best:
-            w = record.best["w"].copy()
-            keep_scores(problem, w, record.best["beta"])
+            w = fit.from_solution(record.best["w"], record.best["beta"])
         else:
-            w = model._start(problem, loss, bound, settings)
-        keeper = () if record.keeper is None else (record,)
-        result = model._solver().solve(loss, bound, w, lambda *_: False, *keeper)
-        log_prob, log_backoff = loss.backoff(result.w)
-        fitted = BackoffModel(self.pairs, log_prob, log_backoff)
-        held_out_loss = self.held_out.log_loss(fitted)
+            w = fit.start()
+        if record.keeper is not None:
+            fit.keeper = record
+        result = fit.solve(w)
+        loss = held_out_loss(self.held_out, fit.problem, result.w)
         best = record.best
-        if held_out_loss < self.loss:
-            best = {"w": result.w.copy(), "beta": problem.beta_by_depth}
-        record.add(held_out_loss, len(result.history), best)
+        if loss < self.loss:
+            best = {"w": result.w.copy(), "beta": fit.problem.beta_by_depth}
+        record.add(loss, len(result.history), best)
 
 
 def _value(given):

@@ -4,45 +4,38 @@ from __future__ import annotations
 
 import numbers
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checkpoint import Checkpoint, Keeper, digest
-from .._compat import CallbackSupportMixin, Interval, StrOptions, with_callbacks
+from .._checkpoint import Checkpoint
+from .._compat import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    available_if,
+    with_callbacks,
+)
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from .._warnings import warn
-from ..backoff import BackoffClassifier, Counted, Fitted
+from ..backoff import BackoffClassifier, BackoffModel, Counted, Fitted
+from ..backoff._counted import Positions
 from ..backoff._estimator import BATCH, SAMPLES, Report
-from ._loss import LogLinearLoss
-from ._memory import FitMemory, Solution
+from ..backoff._prune import add_prefixes, selected_nodes
+from ._active_set import check_active_set, grow
+from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of, solvers_for
+from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
-from ._problem import Problem
-from ._solvers import SOLVERS, Result, Solver, make_solver
-from ._start import kneser_ney_weights, ridge_weights
-from ._warm import rescaled_weights, warm_weights
-
-# Largest strength and feature weight: squares of products of the two, times a count,
-# stay far inside the range of floating point numbers.
-LARGEST = 1e50
-
-
-class Settings(NamedTuple):
-    """What a fit minimises, beside the data."""
-
-    penalty: Penalty
-    lam: float
-    alpha: Any
-    depth_weight: Any
+from ._solvers import SOLVERS, Solver
+from ._start import kneser_ney_weights
 
 
 class Carried(NamedTuple):
@@ -52,6 +45,26 @@ class Carried(NamedTuple):
     coef: np.ndarray  # (n_pairs before,)
     base: np.ndarray | None  # those of Kneser-Ney smoothing then, if they are of use
     weight: float  # of the new samples
+
+    def moved(self, smoothed: np.ndarray, positive: bool) -> np.ndarray:
+        """The weights on the pairs of all samples.
+
+        smoothed: those of Kneser-Ney smoothing. Where `base` is there, the weights are
+        as far from them as they were from `base`.
+        """
+        w, stays = smoothed.copy(), self.place >= 0
+        to, before = self.place[stays], self.coef[stays]
+        w[to] = before if self.base is None else w[to] + (before - self.base[stays])
+        return np.maximum(w, 0.0, out=w) if positive else w
+
+
+def _is_online(model: StructuredLogLinearLM) -> bool:
+    if model.active_set:
+        raise AttributeError(
+            "active_set=True keeps no counts that partial_fit could add to; use "
+            "active_set=False, or fit"
+        )
+    return True
 
 
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
@@ -157,15 +170,24 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Largest number of iterations, at least 1; a ConvergenceWarning when it is
         reached. A solver object with a `max_iter` of its own uses that.
 
+    active_set : bool, default=False
+        Whether to build the tree while it is fitted. The children of a pair are counted
+        when the optimality condition of their group says that one of them may have a
+        weight. The optimum is that of the whole tree, of which only a part is ever
+        made: the smaller, the larger `lam`. The fitted model has the pairs with a
+        weight alone. For penalties with an absolute term and without `count_weight`,
+        non-negative weights, and `lam` above 0. Solvers other than the default need
+        `tol`. Saves memory for windows and sentences; the tree of a path matrix is
+        there already.
+
     warm_start : bool, default=False
         Start from the weights of the previous `fit` when the pairs are the same
         (another `lam`, `alpha` or penalty on the same data), as if it were the first
-        fit otherwise. With a `memory`, the fits of other clones count as previous.
+        fit otherwise.
 
     memory : FitMemory, default=None
-        Where fits of the same samples share the counted tree and, with `warm_start`,
-        their solutions: in a grid search the tree is counted once a fold. See
-        `FitMemory`.
+        Keeps the counted trees of samples for other fits of the same samples: in a grid
+        search a tree is counted once a fold. See `FitMemory`.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, to which `fit` writes its state every minute (or
@@ -200,7 +222,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Sorted.
 
     coef_ : ndarray of shape (n_pairs,)
-        Weight of each pair, in the order of the context tree.
+        Weight of each pair, in the order of the context tree. With `active_set` it is 0
+        at pairs that only lead to contexts in which others have a weight: an automaton
+        and a file of n-grams need them.
 
     n_parameters_ : int
         Number of non-zero weights.
@@ -208,10 +232,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     n_iter_ : int
         Evaluations of loss and gradient.
 
+    n_pairs_built_, n_nodes_built_ : int
+        With `active_set`: pairs and contexts that were ever made, those without a
+        weight included.
+
     objective_ : ndarray of shape (`n_iter_`,)
         Penalised loss of the best weights after each iteration, in nats, total over
         the samples; the first is that of the start, the last that of the fitted
-        weights.
+        weights. With `active_set`: after each round of growth.
 
     optimality_ : float
         Optimality residual :math:`\sqrt{\sum_p r_p^2 / c_p \,/\, \sum_i \omega_i}`,
@@ -245,6 +273,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     probabilities can differ much: a UserWarning says so. "tree_l2" does not keep equal
     weights equal and is refused.
 
+    An active set takes memory for the pairs that are built and 32 bytes a sample, 100
+    while children are counted. Rounds that only show where to grow are solved to ten
+    times `tol`. Of a text, the tree has all that was seen more often than about
+    :math:`\lambda / \beta` times. It grows from the empty context into the past, as the
+    groups of the tree penalties do; those of [2]_ extend into the future, along the
+    arcs of a left-to-right automaton.
+
     The optimum of "tree_linf" (and of "l1") need not be unique: two solutions with
     the same objective agree on the training samples and may differ at contexts that
     were not seen whole. See `TreeLinf`.
@@ -253,6 +288,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     ----------
     .. [1] A. Nelakanti, C. Archambeau, J. Mairal, F. Bach, G. Bouchard, "Structured
        Penalties for Log-linear Language Models", EMNLP 2013, equations 1, 2 and 8.
+    .. [2] R. Cotterell, J. Eisner, "Penalized expectation propagation for graphical
+       models over strings", NAACL 2015, section 6.1.
 
     Examples
     --------
@@ -265,6 +302,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     array(['a', 'b'], dtype='<U1')
     >>> model.predict_proba(X).sum(axis=1).round(12)
     array([1., 1., 1., 1., 1.])
+
+    An active set ends at the same objective:
+
+    >>> model.set_params(penalty="tree_l2", tol=1e-6).fit(X, y).objective_[-1].round(4)
+    np.float64(2.4143)
+    >>> model.set_params(active_set=True).fit(X, y).objective_[-1].round(4)
+    np.float64(2.4143)
     """
 
     _parameter_constraints: dict = {
@@ -286,6 +330,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "solver": [StrOptions({"auto", *SOLVERS}), Solver],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "active_set": ["boolean"],
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "memory": [FitMemory, None],
@@ -308,6 +353,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         solver: str | Solver = "auto",
         tol: float = 1e-2,
         max_iter: int = 300,
+        active_set: bool = False,
         warm_start: bool = False,
         checkpoint: str | os.PathLike | Checkpoint | None = None,
         memory: FitMemory | None = None,
@@ -326,6 +372,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.active_set = active_set
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.memory = memory
@@ -362,6 +409,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """Fit the weights to counts; see `BackoffClassifier.fit_counted`."""
         return super().fit_counted(counted, overwrite=overwrite)
 
+    @available_if(_is_online)
     @with_callbacks
     @shared_docs(batch=BATCH)
     def partial_fit(
@@ -405,7 +453,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
         return count() if self.memory is None else self.memory.counted(samples, count)
 
+    @property
+    def keeps_positions(self) -> bool:
+        return self.active_set
+
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        if self.active_set:
+            return self._grow_counted(counted)
         count = np.asarray(counted.count, dtype=np.float64)
         carried = self._carried(counted)
         with self.reporting() as report:
@@ -425,36 +479,58 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             # from them changes less than the optimum, unless it is sparse by groups.
             with ThreadMap(self.n_jobs) as parallel:
                 count = np.asarray(before.count, dtype=np.float64)
-                problem = self._problem(before.pairs, count, settings, parallel)
+                problem = settings.problem(before.pairs, count, parallel)
                 l1_ratio = settings.penalty.bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
         place = counted.growth.place(counted.pairs)
         return Carried(place, self.coef_, base, counted.growth.weight)
 
-    def _penalty(self) -> Penalty:
-        is_name = isinstance(self.penalty, str)
-        return PENALTIES[self.penalty]() if is_name else self.penalty
+    def _grow_counted(self, counted):
+        if counted.positions is not None:
+            return self._grow(counted, counted.positions)
+        pairs, count = counted.trie()
+        tree = pairs.tree
+        fitted = self._grow(counted, Positions.of_counts(pairs, count))
+        node = fitted.pairs.tree.find_windows(tree.windows())
+        same = fitted.pairs.tree.levels()[node] == tree.levels()
+        return fitted._replace(place=np.where(same, node, -1).astype(np.int32))
 
-    def _solver(self) -> Solver:
-        """A solver that has no tol or max_iter of its own gets those of the model."""
-        if isinstance(self.solver, str):
-            return make_solver(
-                self.solver, self._penalty(), self.positive, tol=self.tol,
-                max_iter=self.max_iter,
+    def _grow(self, counted, samples):
+        """The model of an active set."""
+        n_symbols = counted.pairs.tree.n_symbols
+        settings, solver = self._settings(), solver_of(self)
+        with self.reporting() as report, ThreadMap(self.n_jobs) as parallel:
+            grown = grow(
+                settings, solver, Checkpoint.of(self.checkpoint), samples, n_symbols,
+                counted.labels.n_classes, parallel, report,
             )  # fmt: skip
-        solver = clone(self.solver)
-        for name in ("tol", "max_iter"):
-            if getattr(solver, name, 0) is None:
-                solver.set_params(**{name: getattr(self, name)})
-        return solver
+        fit, result = grown.fit, grown.result
+        pairs, log_prob, log_backoff = backoff_numbers(fit.problem, result.w)
+        keep = result.w != 0.0
+        keep[: pairs.n_classes] = True
+        smaller, kept = pairs.select(keep)
+        index = selected_nodes(pairs, keep)
+        model, place = add_prefixes(
+            BackoffModel(
+                smaller, log_prob[kept], log_backoff[index >= 0], counted.labels
+            )
+        )
+        coef = np.zeros(model.n_pairs)
+        coef[place] = result.w[kept]
+        self._set_result(result._replace(w=coef))
+        self.n_iter_, self.objective_ = grown.n_iter, grown.objective
+        self.n_pairs_built_ = pairs.n_pairs
+        self.n_nodes_built_ = pairs.tree.n_nodes
+        self._warn_of(result, fit)
+        return Fitted(model.pairs, model.log_prob, model.log_backoff)
 
     def _check_params(self):
-        penalty, solver = self._penalty(), self._solver()
+        penalty, solver = penalty_of(self), solver_of(self)
         for part in (penalty, solver):
             part._validate_params()
         missing = solver.missing(penalty)
         if missing:
-            solvers = _solvers_for(penalty, self.positive)
+            solvers = solvers_for(penalty, self.positive)
             penalties = [p for p in PENALTIES if not solver.missing(PENALTIES[p])]
             raise ValueError(
                 f"solver={self.solver!r} cannot fit penalty={self.penalty!r}: it needs "
@@ -468,78 +544,36 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             raise ValueError(
                 f"solver={self.solver!r} cannot fit penalty={self.penalty!r} with "
                 f"positive={self.positive!r}: {refusal}. Solvers that can: "
-                f"{_solvers_for(penalty, self.positive)}"
+                f"{solvers_for(penalty, self.positive)}"
             )
         if Checkpoint.of(self.checkpoint) is not None and not solver.resumable:
             raise ValueError(
                 f"checkpoint: solver={self.solver!r} cannot go on from a checkpoint; "
                 f"solvers that can: {[s for s in SOLVERS if SOLVERS[s].resumable]}"
             )
-        settings = self._given()
-        for name in Penalty.defaults:
-            value = getattr(settings, name)
-            if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
-                raise ValueError(f"{name} must be finite, got {value!r}")
-        if float(settings.lam) > LARGEST:
-            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
-
-    def _given(self) -> Settings:
-        """What the parameters say."""
-        penalty = self._penalty()
-        numbers = {
-            name: default if getattr(self, name) is None else getattr(self, name)
-            for name, default in (Penalty.defaults | penalty.defaults).items()
-        }
-        return Settings(penalty, **numbers)
+        settings = Settings.of(self)
+        settings.check()
+        if self.active_set:
+            check_active_set(settings)
+            if self.warm_start:
+                raise ValueError(
+                    "warm_start=True: an active set starts from the unigrams; set it "
+                    "to False"
+                )
 
     def _settings(self) -> Settings:
         """What is minimised; a subclass may have chosen other values."""
-        return self._given()
+        return Settings.of(self)
 
     def _fit_tree(self, pairs, count):
         with self.reporting() as report:
             return self._minimise(pairs, count, report)[1:]
 
-    def _problem(
-        self, pairs, count, settings, parallel, *, node_weight=None, depth=None
-    ):
-        """The problem of some settings, with errors about those that do not fit it.
-
-        `node_weight` and the `depth` of the whole tree are given where only a part of
-        it is made.
-        """
-        penalty = settings.penalty
-        if pairs.tree.span is not None and not penalty.collapsible:
-            raise ValueError(
-                f"penalty={self.penalty!r} does not keep the weights of merged "
-                "suffixes equal, so it cannot be fitted on a collapsed tree; use "
-                "SuffixTreeVectorizer(collapse=False), or penalty='tree_linf'"
-            )
-        if depth is None:
-            depth = pairs.tree.max_depth
-        beta = _by_depth("alpha", settings.alpha, depth, positive=True)
-        depth_weight = _by_depth(
-            "depth_weight", settings.depth_weight, depth, positive=False
-        )
-        if pairs.tree.span is not None:
-            _warn_collapsed(beta, depth_weight)
-        if not self.penalize_root:
-            depth_weight[0] = 0.0
-        problem = Problem(
-            pairs, count, beta, settings.lam * depth_weight, positive=self.positive,
-            parallel=parallel, node_weight=node_weight,
-        )  # fmt: skip
-        if not problem.total_weight <= LARGEST**2:
-            raise ValueError(
-                f"sample_weight must sum to at most {LARGEST**2:g}, got "
-                f"{problem.total_weight:g}"
-            )
-        return problem
-
     @contextmanager
     def reporting(self) -> Iterator[Report]:
         """The context of a whole fit, to be entered once: what iterations call."""
-        steps = getattr(self._solver(), "max_iter", None)
+        # The rounds of an active set have max_iter iterations each.
+        steps = None if self.active_set else getattr(solver_of(self), "max_iter", None)
         with Progress.of_fit(self, steps) as progress:
 
             def report(iteration, objective, optimality):
@@ -551,56 +585,55 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             yield report
 
     def _minimise(self, pairs, count, report, carried=None, keep=None):
-        settings, solver = self._settings(), self._solver()
+        """(pairs, log-probabilities, log back-offs) of the fitted model.
+
+        carried: weights of the batches before. keep: gives the keeper of a shard.
+        """
         with ThreadMap(self.n_jobs) as parallel:
-            weight = None if self.memory is None else self.memory.node_weight(pairs)
-            problem = self._problem(
-                pairs, count, settings, parallel, node_weight=weight
-            )
-            loss = LogLinearLoss(problem)
-            keeper = (keep or self._keeper)(
-                lambda: self._identity(problem, settings, solver)
-            )
-            # Steps that overflow are seen and taken again.
-            with np.errstate(over="ignore", invalid="ignore"):
-                done = None
-                if keeper is not None:
-                    done = keeper.result(Result.like(problem.n_pairs))
-                if done is None:
-                    result = self._solve(
-                        solver, loss, settings, report, keeper, carried
-                    )
-                else:
-                    result = Result(**done)
-            trie, w = problem.expand(result.w)
-            if trie is not problem:
-                loss = LogLinearLoss(trie)
-            log_prob, log_backoff = loss.backoff(w)
-        self._keep_solution(problem, settings, result)
+            settings = self._settings()
+            problem = settings.problem(pairs, count, parallel)
+            fit = Fit(settings, solver_of(self), problem)
+            fit.keeper = self._keeper(fit) if keep is None else keep(fit.identity)
+            result = fit.done()
+            if result is None:
+                result = self._solve(fit, report, carried)
+            numbers = backoff_numbers(problem, result.w)
+        self._set_result(result)
+        self._warn_of(result, fit)
+        return numbers
+
+    def _solve(self, fit, report, carried):
+        if carried is None:
+            return fit.solve(self._start(fit), report)
+        w = fit.start(partial(carried.moved, positive=self.positive))
+        if not fit.solver.incremental:
+            return fit.solve(w, report)
+        share = min(carried.weight / fit.problem.total_weight, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return fit.solver.learn(fit.loss, fit.bound, w, report, share)
+
+    def _start(self, fit):
+        """The previous weights with `warm_start`, where the pairs are the same and the
+        loss is finite: it need not be after a change of `alpha`."""
+        coef = getattr(self, "coef_", None) if self.warm_start else None
+        if (
+            coef is not None
+            and coef.size == fit.problem.n_pairs
+            and fit.problem.same_pairs(self.backoff_model_)
+        ):
+            w = np.maximum(coef, 0.0) if self.positive else coef.copy()
+            if np.isfinite(fit.objective(w)):
+                return w
+        return fit.start()
+
+    def _set_result(self, result):
         self.coef_ = result.w
         self.n_iter_ = len(result.history)
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_parameters_ = int(np.count_nonzero(result.w))
-        self._warn_of(result, settings)
-        return trie.pairs, log_prob, log_backoff
 
-    def _solve(self, solver, loss, settings, report, keeper, carried):
-        problem = loss.problem
-        bound = settings.penalty.bind(problem)
-        w = self._start(problem, loss, bound, settings, carried)
-        if carried is not None and solver.incremental:
-            share = min(carried.weight / problem.total_weight, 1.0)
-            return solver.learn(loss, bound, w, report, share)
-        if keeper is None:
-            return solver.solve(loss, bound, w, report)
-        with keeper:
-            result = solver.solve(loss, bound, w, report, keeper)
-        if result.status != "stopped":  # by a callback, which may not be there again
-            keeper.finish(**result._asdict())
-        return result
-
-    def _warn_of(self, result, settings):
+    def _warn_of(self, result, fit):
         """A warning if the fit has not converged."""
         if result.status == "stalled":
             warn(
@@ -613,143 +646,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if result.status == "max_iter":
             free = ", or lam: unpenalised weights may have no finite optimum"
             warn(
-                f"the solver stopped at max_iter={self._solver().max_iter}, after "
+                f"the solver stopped at max_iter={fit.solver.max_iter}, after "
                 f"{self.n_iter_} evaluations, with an optimality residual of "
                 f"{result.optimality:.2g}, not within tol. Increase max_iter or tol"
-                f"{free if settings.lam == 0 else ''}",
+                f"{free if fit.settings.lam == 0 else ''}",
                 ConvergenceWarning,
                 stacklevel=6,
             )
 
-    def _keeper(self, identity):
+    def _keeper(self, fit):
         """What keeps the checkpoints of a fit, and refuses those of others."""
-        checkpoint = Checkpoint.of(self.checkpoint)
-        if checkpoint is None:
-            return None
-        # With tol and max_iter, which are not in the identity.
-        return Keeper(checkpoint, identity(), {"solver": self._solver().identity()})
-
-    def _identity(self, problem, settings, solver):
-        """What a checkpoint belongs to."""
-        pairs, tree = problem.pairs, problem.tree
-        return {
-            "contexts": digest(tree.parent, tree.symbol, tree.span),
-            "pairs": digest(pairs.ptr, pairs.target),
-            "counts": digest(problem.count),
-            "solver": solver.identity(whole=False),
-            "penalty": repr(settings.penalty),
-            "positive": problem.positive,
-            "penalize_root": bool(self.penalize_root),
-            "lam": settings.lam,
-            "alpha": problem.beta_by_depth,
-            "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
-        }
-
-    def _solution(self, problem, settings, w, objective=np.nan):
-        """Weights, and what they are to minimise."""
-        kind = repr(settings.penalty), problem.positive
-        strength = problem.strength_by_depth / (settings.lam or 1.0)
-        loss = objective
-        if not np.isnan(objective):
-            loss -= settings.penalty.bind(problem).value(w)
-        return Solution(kind, problem.beta_by_depth, strength, settings.lam, w, loss)
-
-    def _keep_solution(self, problem, settings, result):
-        if self.memory is not None and self.warm_start:
-            w, objective = result.w.copy(), result.objective
-            solution = self._solution(problem, settings, w, objective)
-            self.memory.keep(problem.pairs, solution)
-
-    def _start(self, problem, loss, penalty, settings, carried=None):
-        """The previous weights where they fit, else those of Kneser-Ney or 0.
-
-        They do if their pairs are those of the tree and the loss is finite there: it
-        need not be after a change of `alpha`. Solutions in the memory come first, those
-        of another `alpha` or penalty only where they are better than Kneser-Ney.
-        """
-        zero = np.zeros(problem.n_pairs)
-        starts = []
-        if self.memory is not None and self.warm_start:
-            found = self.memory.solutions(problem.pairs)
-            wanted = self._solution(problem, settings, zero)
-            w = warm_weights(loss, penalty, wanted, found)
-            if w is not None:
-                return w
-            starts += rescaled_weights(problem, found)
-        if (
-            self.warm_start
-            and getattr(self, "coef_", zero[:0]).size == zero.size
-            and problem.same_pairs(self.backoff_model_)
-        ):
-            w = np.maximum(self.coef_, 0.0) if self.positive else self.coef_.copy()
-            if np.isfinite(loss.value(w)):
-                return w
-        starts.append(kneser_ney_weights(problem, penalty.l1_ratio))
-        if carried is not None:
-            place, before, base, _ = carried
-            w, stays = starts[-1].copy(), place >= 0
-            to, before = place[stays], before[stays]
-            w[to] = before if base is None else w[to] + (before - base[stays])
-            if self.positive:
-                np.maximum(w, 0.0, out=w)
-            starts.append(w)
-        elif penalty.l1_ratio == 0.0 and hasattr(penalty, "separable"):
-            l2 = penalty.separable()[1]
-            starts.append(ridge_weights(problem, starts[-1], l2))
-        values = [loss.value(w) + penalty.value(w) for w in starts]
-        at_zero = problem.total_weight * np.log(problem.n_classes)
-        best = int(np.nanargmin([*values, at_zero]))
-        return [*starts, zero][best]
-
-
-def _solvers_for(penalty, positive):
-    """The names of the solvers that can fit a penalty."""
-    return [
-        name
-        for name, kind in SOLVERS.items()
-        if not (kind().missing(penalty) or kind().refusal(penalty, positive))
-    ]
-
-
-def _by_depth(name, given, depth, positive):
-    """The values of `alpha` or `depth_weight` for depths 0 ... depth."""
-    parameter = np.asarray(given, dtype=np.float64)
-    if parameter.ndim == 0:
-        with np.errstate(over="ignore", under="ignore"):
-            values = float(parameter) ** np.arange(depth + 1, dtype=np.float64)
-        if name == "depth_weight" and parameter <= LARGEST:
-            values = np.minimum(values, LARGEST)  # no weight is left either way
-    else:
-        if parameter.ndim != 1 or parameter.size <= depth:
-            raise ValueError(
-                f"{name} must be a number or give one value for each depth 0 ... "
-                f"{depth} of the contexts, got shape {parameter.shape}"
-            )
-        if (parameter < 0).any() or (positive and (parameter == 0).any()):
-            raise ValueError(
-                f"{name} must be {'positive' if positive else 'non-negative'} at "
-                f"every depth, got {parameter.tolist()}"
-            )
-        values = parameter[: depth + 1].copy()  # not the user's array
-    if values.max() > LARGEST:
-        k = int(np.argmax(values > LARGEST))
-        raise ValueError(
-            f"{name}={given!r} weighs contexts of {k} symbols by "
-            f"{values[k]:.3g}, and weights must be at most {LARGEST:g}; use a "
-            "smaller value, or a smaller max_depth"
-        )
-    return values
-
-
-def _warn_collapsed(beta, depth_weight):
-    # The root is never merged.
-    for name, values in (("alpha", beta[1:]), ("depth_weight", depth_weight[1:])):
-        if values.size and (values != values[0]).any():
-            warnings.warn(
-                f"{name} differs between depths, and on a collapsed tree merged "
-                "suffixes of different depths share one weight: this is another model "
-                f"than without collapse. Use {name}=1, or collapse=False in "
-                "SuffixTreeVectorizer",
-                UserWarning,
-                stacklevel=5,
-            )
+        return fit.keeper_at(Checkpoint.of(self.checkpoint))

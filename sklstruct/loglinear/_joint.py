@@ -40,7 +40,7 @@ from ..context_tree import ContextTree, Histories, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from . import _joint_fast as _fast
-from ._estimator import LARGEST
+from ._fit import LARGEST
 from ._joint_solver import JointResult, solve_joint
 
 # Samples of one call of the kernel: signals are looked at between calls.

@@ -1,4 +1,4 @@
-"""What fits of the same samples share: counted trees and solutions."""
+"""What fits of the same samples share: counted trees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock, RLock
-from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -15,32 +14,9 @@ import numpy as np
 from .._checkpoint import digest
 from .._checks import check_count, physical_memory
 from ..backoff import Counted
-from ..context_tree import Pairs
-
-# Solutions that are kept for one tree: as many as a start looks at.
-SOLUTIONS = 4
 
 # Memories that other processes sent here; nobody else holds them between two tasks.
 _HELD = 4
-
-
-class Solution(NamedTuple):
-    """Weights of a fit, and what they minimise beside the strength."""
-
-    kind: tuple  # penalty, signs
-    beta: np.ndarray  # by depth
-    strength: np.ndarray  # by depth, for a lam of 1
-    lam: float
-    w: np.ndarray
-    loss: float = np.nan  # without the penalty, where it is known
-
-    def differs_in_lam(self, other: Solution) -> bool:
-        """Whether only `lam` and the weights may be others."""
-        return (
-            self.kind == other.kind
-            and np.array_equal(self.beta, other.beta)
-            and np.allclose(self.strength, other.strength, rtol=1e-12, atol=0.0)
-        )
 
 
 class _Entry:
@@ -49,27 +25,21 @@ class _Entry:
     def __init__(self) -> None:
         self.ready = Lock()
         self.counted: Counted | None = None
-        self.node_weight: np.ndarray | None = None
-        self.solutions: list[Solution] = []
 
     def size(self) -> int:
-        if self.counted is None:
-            return 0
-        size = self.counted.nbytes + sum(s.w.nbytes for s in self.solutions)
-        return size + (0 if self.node_weight is None else self.node_weight.nbytes)
+        return 0 if self.counted is None else self.counted.nbytes
 
 
 class FitMemory:
-    r"""Counted trees and solutions that the fits of a search share.
+    r"""Counted trees that the fits of a search share.
 
-    Given to the clones of a `StructuredLogLinearLM` as its `memory`, in
-    ``GridSearchCV`` for one, it counts the tree of equal samples once, and not once a
-    candidate; with ``warm_start=True`` fits also start from the nearest solutions on
-    the same tree. Samples are equal if a digest of their ids, weights and numbers of
-    classes and symbols is, so that another fold, another weight or another type of a
-    number is another tree. All clones of an estimator have the same memory, and so have
-    threads. A process that is sent it has one of its own, empty at first, which lasts
-    from task to task. What was used longest ago is dropped first.
+    Given to the clones of a `StructuredLogLinearLM` as its `memory`, for example in
+    ``GridSearchCV``, it counts the tree of equal samples once, and not once a
+    candidate. Samples are equal if a digest of their ids, weights and numbers of
+    classes and symbols is: another fold, other weights or another type of a number
+    make another tree. All clones of an estimator, in all threads, have the same memory.
+    Another process has a memory of its own, which is empty at first and lasts from task
+    to task. The tree that was used longest ago is dropped first.
 
     Parameters
     ----------
@@ -82,11 +52,16 @@ class FitMemory:
     n_counted, n_found : int
         How often, in this process, a tree was counted, and how often it was there.
 
+    See Also
+    --------
+    lam_path : Falling strengths on one tree, each fit begun where the last one ended.
+    StructuredLogLinearLMCV : A search on held-out samples with such starts.
+
     Notes
     -----
-    Without ``warm_start=True`` a fit with a memory is bit by bit the fit without one.
-    With it, the solution that a fit starts from depends on which fits came before, and
-    results agree within `tol`.
+    A fit with a memory is bit by bit the fit without one. Every fit starts anew; where
+    `lam` alone is searched, `lam_path` is faster, as its fits start where the last one
+    ended.
 
     Examples
     --------
@@ -95,7 +70,7 @@ class FitMemory:
     >>> from sklstruct.language_model import LanguageModel
     >>> from sklstruct.loglinear import FitMemory, StructuredLogLinearLM
     >>> memory = FitMemory()
-    >>> model = StructuredLogLinearLM(penalty="l2", memory=memory, warm_start=True)
+    >>> model = StructuredLogLinearLM(penalty="l2", memory=memory)
     >>> search = GridSearchCV(
     ...     LanguageModel(model, max_depth=2),
     ...     {"estimator__lam": [0.4, 0.2, 0.1], "estimator__alpha": [0.7, 0.8]},
@@ -154,47 +129,6 @@ class FitMemory:
         self._drop()
         return result
 
-    def node_weight(self, pairs: Pairs) -> np.ndarray | None:
-        """Weight of the samples that end at each node of a tree that `counted` gave,
-        None for others."""
-        with self._lock:
-            entry = self._entry_of(pairs)
-            if entry is None:
-                return None
-            if entry.node_weight is None:
-                entry.node_weight = pairs.terminal_weight(entry.counted.count)
-                entry.node_weight.flags.writeable = False
-            return entry.node_weight
-
-    # --------------------------------------------------------------- solutions
-
-    def keep(self, pairs: Pairs, solution: Solution) -> None:
-        """Keep a solution on a tree that `counted` gave; others are not kept."""
-        with self._lock:
-            entry = self._entry_of(pairs)
-            if entry is None:
-                return
-            solution.w.flags.writeable = False
-            others = [
-                s
-                for s in entry.solutions
-                if s.lam != solution.lam or not s.differs_in_lam(solution)
-            ]
-            entry.solutions = [*others, solution][-SOLUTIONS:]
-        self._drop()
-
-    def solutions(self, pairs: Pairs) -> list[Solution]:
-        """The solutions on a tree that `counted` gave, the latest last."""
-        with self._lock:
-            entry = self._entry_of(pairs)
-            return [] if entry is None else list(entry.solutions)
-
-    def _entry_of(self, pairs):
-        for entry in self._entries.values():
-            if entry.counted is not None and entry.counted.pairs is pairs:
-                return entry
-        return None
-
     def _drop(self):
         with self._lock:
             total = sum(entry.size() for entry in self._entries.values())
@@ -202,9 +136,7 @@ class FitMemory:
                 if total <= self._limit:
                     return
                 entry = self._entries[key]
-                while entry.solutions and total > self._limit:
-                    total -= entry.solutions.pop(0).w.nbytes
-                if total > self._limit and entry.counted is not None:
+                if entry.counted is not None:
                     total -= entry.size()
                     del self._entries[key]
 

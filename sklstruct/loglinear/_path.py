@@ -21,14 +21,11 @@ from ..backoff import BackoffModel, Counted
 from ..backoff._estimator import HeldOutData, count_samples
 from ..context_tree import Pairs
 from ..symbols import Labels
-from ._estimator import LARGEST, StructuredLogLinearLM
-from ._loss import LogLinearLoss
-from ._memory import SOLUTIONS
+from ._estimator import StructuredLogLinearLM
+from ._fit import LARGEST, Fit, Settings, backoff_numbers, held_out_loss, solver_of
 from ._problem import Problem
 from ._screening import RootProblem, check_screening, smallest_lam
-from ._solvers import Result
-from ._solvers._base import relative_residual
-from ._warm import warm_weights
+from ._solvers import Result, relative_residual
 
 # Blocks of the docstrings of `lam_max` and `lam_path`; see `shared_docs`.
 _SHARED = {
@@ -137,9 +134,7 @@ class LamPath:
         row, values = self._columns[range(self.lams.size)[index]]
         w[row] = values
         problem = Problem(self.pairs, self.count, self._beta, positive=self._positive)
-        trie, w = problem.expand(w)
-        log_prob, log_backoff = LogLinearLoss(trie).backoff(w)
-        return BackoffModel(trie.pairs, log_prob, log_backoff, self.labels)
+        return BackoffModel(*backoff_numbers(problem, w), self.labels)
 
     def __repr__(self):
         return (
@@ -151,51 +146,36 @@ class LamPath:
 
 def _largest(model, counted):
     """`lam_max` of a log-linear model."""
-    check_screening(model._penalty(), "lam_max")
-    settings = model._settings()._replace(lam=1.0)
+    settings = Settings.of(model)._replace(lam=1.0)
+    check_screening(settings.penalty, "lam_max")
     with ThreadMap(model.n_jobs) as parallel:
-        problem = model._problem(counted.pairs, counted.count, settings, parallel)
+        problem = settings.problem(counted.pairs, counted.count, parallel)
         return smallest_lam(problem, settings.penalty.bind(problem))
 
 
 def _solutions(model, counted, lams, largest):
     """The fit of every strength, each begun where the last one ended."""
-    settings = model._settings()
-    fits, before, weight = [], [], None
-    with (
-        ThreadMap(model.n_jobs) as parallel,
-        np.errstate(over="ignore", invalid="ignore"),
-    ):
+    settings, solver = Settings.of(model), solver_of(model)
+    fits, w, weight = [], None, None
+    with ThreadMap(model.n_jobs) as parallel:
         for lam in lams.tolist():
             now = settings._replace(lam=lam)
-            problem = model._problem(
-                counted.pairs, counted.count, now, parallel, node_weight=weight
+            problem = now.problem(
+                counted.pairs, counted.count, parallel, node_weight=weight
             )
-            weight = problem.node_weight
-            loss, bound = LogLinearLoss(problem), now.penalty.bind(problem)
+            weight, fit = problem.node_weight, Fit(now, solver, problem)
             if lam == largest:
-                result = _unigrams(problem, loss, bound)
+                result = _unigrams(fit)
             else:
-                start = _start(model, loss, bound, now, before)
-                result = model._solver().solve(loss, bound, start, lambda *_: False)
-            w = result.w.copy()
-            solution = model._solution(problem, now, w, result.objective)
-            before = [*before[1 - SOLUTIONS :], solution]
-            fits.append(_fit_of(model, loss, result, lam, counted.held_out))
+                result = fit.solve(fit.start() if w is None else w.copy())
+            w = result.w
+            fits.append(_row_of(model, fit, result, counted.held_out))
     return fits, problem.beta_by_depth
 
 
-def _start(model, loss, bound, settings, before):
-    problem, w = loss.problem, None
-    if before:
-        wanted = model._solution(problem, settings, before[-1].w)
-        w = warm_weights(loss, bound, wanted, before)
-    return model._start(problem, loss, bound, settings) if w is None else w
-
-
-def _fit_of(model, loss, result, lam, held_out):
-    row = np.flatnonzero(result.w).astype(np.int32)  # as pairs are numbered
-    fit = {
+def _row_of(model, fit, result, held_out):
+    row, lam = np.flatnonzero(result.w).astype(np.int32), fit.settings.lam
+    found = {
         "lam": lam,
         "row": row,
         "coef": result.w[row],
@@ -204,22 +184,22 @@ def _fit_of(model, loss, result, lam, held_out):
         "optimality": result.optimality,
     }
     if held_out is not None:
-        fitted = BackoffModel(loss.problem.pairs, *loss.backoff(result.w))
-        fit["held_out_loss"] = held_out.log_loss(fitted)
+        found["held_out_loss"] = held_out_loss(held_out, fit.problem, result.w)
     if model.verbose > 0:
         print(
             f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
-            f"{row.size} weights, {fit['n_iter']} iterations",
+            f"{row.size} weights, {found['n_iter']} iterations",
             flush=True,
         )
-    return fit
+    return found
 
 
-def _unigrams(problem, loss, bound):
+def _unigrams(fit):
     """The solution where all weights below the root are zero."""
+    problem, bound = fit.problem, fit.bound
     w, g, new = np.zeros((3, problem.n_pairs))
     w[: problem.n_classes] = RootProblem(problem, bound).weights(1.0)
-    objective = loss.value_and_gradient(w, g) + bound.value(w)
+    objective = fit.loss.value_and_gradient(w, g) + bound.value(w)
     squared, _ = bound.step(1.0, w, g, new)
     optimality = relative_residual(squared, problem)
     return Result(w, [objective], objective, optimality, "converged")

@@ -66,36 +66,3 @@ def share_along_paths(const int32_t[::1] parent, const int32_t[::1] child_ptr,
             else:
                 for j in range(ptr[n], ptr[n + 1]):
                     score[j] = 0.0
-
-
-def between(const double[:, ::1] factor, bint positive, const double[::1] w0,
-            const double[::1] w1, const double[::1] w2, const double[::1] w3,
-            double[::1] line, double[::1] curve):
-    """Where the weights of solutions point to; w2 and w3 may be empty.
-
-    line = factor[0] w. In `curve`, factor[1] w[:2] is halfway replaced: by the mean of
-    it and of factor[2] w[:3] where the three weights are not 0, and by the mean of
-    that and of factor[3] w where the four are not. Both from 0 on if positive.
-    """
-    cdef Py_ssize_t p
-    cdef int n = 2 + (w2.shape[0] > 0) + (w3.shape[0] > 0)
-    cdef double a, b, c, d, v, lower, higher
-    with nogil:
-        for p in range(w0.shape[0]):
-            a, b = w0[p], w1[p]
-            v = factor[0, 0] * a + factor[0, 1] * b
-            line[p] = 0.0 if positive and v < 0.0 else v
-            v = factor[1, 0] * a + factor[1, 1] * b
-            if n > 2 and a != 0.0 and b != 0.0:
-                c = w2[p]
-                if c != 0.0:
-                    lower = v
-                    higher = factor[2, 0] * a + factor[2, 1] * b + factor[2, 2] * c
-                    v = 0.5 * (lower + higher)
-                    d = w3[p] if n > 3 else 0.0
-                    if d != 0.0:
-                        lower = higher
-                        higher = (factor[3, 0] * a + factor[3, 1] * b
-                                  + factor[3, 2] * c + factor[3, 3] * d)
-                        v = 0.5 * (lower + higher)
-            curve[p] = 0.0 if positive and v < 0.0 else v

@@ -9,6 +9,7 @@ from ._word_graphs import (
 from .ngram import (
     AbsoluteDiscountLM,
     AdditiveLM,
+    GrownLM,
     JelinekMercerLM,
     KatzLM,
     KneserNeyLM,
@@ -31,6 +32,7 @@ __all__ = [
     "GoodTuringUnigram",
     "GraphDiffusionUnigram",
     "GraphSpreadUnigram",
+    "GrownLM",
     "JelinekMercerLM",
     "KatzLM",
     "KneserNeyLM",

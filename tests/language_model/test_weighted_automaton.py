@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sklstruct import StructuredLogLinearLM
-from sklstruct.language_model import VariableOrderLM, WeightedAutomaton
+from sklstruct.language_model import WeightedAutomaton
+from sklstruct.smoothing import GrownLM
 
 
 def random_automaton(seed, n_states=4, symbols="abc"):
@@ -76,7 +77,7 @@ def test_a_grown_model_meets_a_markov_chain():
     source, target, symbol, weight = map(list, zip(*arcs))
     automaton = WeightedAutomaton(source, target, symbol, weight, chain[:, 3])
     w = automaton.expected_windows(2)
-    model = VariableOrderLM(lam=0, discount=0, padding=-1)
+    model = GrownLM(lam=0, discount=0, padding=-1)
     model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
     names = w.vocabulary.tolist()
     for i, context in enumerate(("<s>", "a", "b", "c")):
@@ -85,7 +86,7 @@ def test_a_grown_model_meets_a_markov_chain():
         order.append(model.classes_.tolist().index(names.index("</s>")))
         np.testing.assert_allclose(row[order], chain[i], rtol=1e-7)
     # Trigrams say nothing new: at any price they are not worth it.
-    priced = VariableOrderLM(lam=1e-6, discount=0, padding=-1)
+    priced = GrownLM(lam=1e-6, discount=0, padding=-1)
     priced.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
     assert priced.backoff_model_.max_depth == 1
 
@@ -96,15 +97,14 @@ def test_a_group_lasso_grows_from_an_automaton(penalty):
     sizes = []
     for lam in (1e-3, 1e-2, 1e-1):
         params = {"penalty": penalty, "lam": lam, "tol": 1e-5, "padding": -1}
-        grown = VariableOrderLM(growth="active_set", max_iter=5000, **params)
-        whole = StructuredLogLinearLM(
-            alpha=1.0, depth_weight=1.0, max_iter=5000, **params
-        )
+        params |= {"alpha": 1.0, "depth_weight": 1.0, "max_iter": 5000}
+        grown = StructuredLogLinearLM(active_set=True, **params)
+        whole = StructuredLogLinearLM(**params)
         for model in (grown, whole):
             model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
         assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-6)
         assert grown.n_pairs_built_ <= whole.coef_.size
-        sizes.append(grown.n_grown_)
+        sizes.append(grown.n_parameters_)
     assert sizes[0] > sizes[1] > sizes[2]
 
 

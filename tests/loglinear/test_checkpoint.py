@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklstruct import StructuredLogLinearLM, _checkpoint
 from sklstruct._checkpoint import Keeper
 from sklstruct.context_tree import SuffixTreeVectorizer
-from sklstruct.language_model import LanguageModel, VariableOrderLM
+from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     SOLVERS,
     Checkpoint,
@@ -38,7 +38,7 @@ from sklstruct.loglinear import (
 from sklstruct.loglinear._joint_solver import JointBlock
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.smoothing import KneserNeyLM, WittenBellLM
+from sklstruct.smoothing import GrownLM, KneserNeyLM, WittenBellLM
 
 SETTINGS = {"penalty": "tree_l2", "lam": 0.5, "alpha": 0.9, "depth_weight": 1.0}
 
@@ -87,7 +87,8 @@ def estimator(**settings):
 
 
 def grown(**settings):
-    return VariableOrderLM(**{"growth": "active_set", **GROWN["tree_l2"], **settings})
+    plain = {"active_set": True, "alpha": 1.0, "depth_weight": 1.0}
+    return StructuredLogLinearLM(**{**plain, **GROWN["tree_l2"], **settings})
 
 
 class Killed(BaseException):
@@ -353,8 +354,6 @@ def test_growth_on_other_data_is_refused(tmp_path):
     whole = estimator(lam=1.0, alpha=1.0, checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"another fit \(contexts: .*samples: '"):
         whole.fit(X, y)
-    with pytest.raises(ValueError, match=r"checkpoint: growth='greedy' is one pass"):
-        VariableOrderLM(checkpoint=checkpoint).fit(X, y)
 
 
 @pytest.mark.parametrize("make", [estimator, grown])
@@ -967,11 +966,9 @@ def test_checkpoint_of_a_language_model(tmp_path):
         composite(checkpoint=tmp_path / "fit.ckpt").fit(text)
     with pytest.raises(ValueError, match="no part of this KneserNeyLM"):
         LanguageModel(KneserNeyLM(), checkpoint=tmp_path).fit(text)
-    with pytest.raises(ValueError, match="no part of this VariableOrderLM"):
-        LanguageModel(VariableOrderLM(), checkpoint=tmp_path).fit(text)
     with pytest.raises(ValueError, match="checkpoint is for fit"):
         LanguageModel(checkpoint=tmp_path).partial_fit(text)
-    mixed = MixtureLM([("greedy", VariableOrderLM()), ("lasso", grown())])
+    mixed = MixtureLM([("greedy", GrownLM()), ("lasso", grown())])
     kept = LanguageModel(mixed, max_depth=2, checkpoint=tmp_path).fit(text)
     assert len(list(tmp_path.glob("*.fitted"))) == 2  # for the weights, and of all
     plain = LanguageModel(mixed, max_depth=2).fit(text)
@@ -992,7 +989,6 @@ KILLS = """
     import os, random, signal, sys, time
     import numpy as np
     from sklstruct import StructuredLogLinearLM
-    from sklstruct.language_model import VariableOrderLM
     from sklstruct.mixture import FactoredLM
     from sklstruct.loglinear import (
         Checkpoint, JointLogLinear, StructuredLogLinearLMCV
@@ -1016,8 +1012,9 @@ KILLS = """
                 lam=0.1, tol=1e-3, max_fits=8, checkpoint=checkpoint
             )
         elif kind == "growth":
-            model = VariableOrderLM(
-                growth="active_set", lam=0.5, tol=1e-4, checkpoint=checkpoint
+            model = StructuredLogLinearLM(
+                penalty="tree_l2", active_set=True, lam=0.5, tol=1e-4,
+                checkpoint=checkpoint
             )
         else:
             solver = "auto" if kind == "structured" else kind

@@ -13,9 +13,8 @@ from sklearn.model_selection import GridSearchCV
 from sklstruct import StructuredLogLinearLM
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import FitMemory, Solver, TreeMetricSolver
-from sklstruct.loglinear._memory import Solution, _memory_of
-from sklstruct.loglinear._warm import _candidates
+from sklstruct.loglinear import FitMemory, Solver
+from sklstruct.loglinear._memory import _memory_of
 
 SETTINGS = {"penalty": "l2", "lam": 0.2, "alpha": 0.8, "depth_weight": 1.0}
 
@@ -99,7 +98,7 @@ def test_windows_of_equal_bytes_are_told_apart():
 def test_samples_that_are_changed_in_place_are_other_samples():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 3, (60, 2)), rng.integers(0, 3, 60)
-    model = StructuredLogLinearLM(**SETTINGS, memory=FitMemory(), warm_start=True)
+    model = StructuredLogLinearLM(**SETTINGS, memory=FitMemory())
     first = clone(model).fit(X, y)
     y[:30] = 0
     second = clone(model).fit(X, y)
@@ -116,38 +115,6 @@ def test_what_is_shared_cannot_be_written(topics):
             array[0] = 0
     again = pickle.loads(pickle.dumps(lm))
     assert again.perplexity(topics[:9]) == lm.perplexity(topics[:9])
-
-
-@pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"])
-def test_warm_fits_reach_the_minimum_of_cold_ones(penalty, topics):
-    memory = FitMemory()
-    grid = [
-        {"lam": lam, "alpha": alpha, "depth_weight": weight}
-        for alpha in (0.9, 0.7)
-        for weight in (1.0, 1.2)
-        for lam in (2.0, 1.0, 0.5, 3.0)
-    ]
-    for params in grid:
-        fixed = {"penalty": penalty, "tol": 1e-4, "max_iter": 2000, **params}
-        warm = language_model(memory, warm_start=True, **fixed).fit(topics[:80])
-        cold = language_model(**fixed).fit(topics[:80])
-        assert warm.estimator_.optimality_ <= 1e-4
-        objectives = [m.estimator_.objective_[-1] for m in (warm, cold)]
-        assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
-    assert memory.n_counted == 1
-
-
-def test_a_path_of_warm_fits_takes_fewer_iterations(topics):
-    lams = np.geomspace(1.0, 0.1, 10)
-    total = {}
-    for memory in (None, FitMemory()):
-        fits = [
-            language_model(memory, warm_start=True, lam=lam).fit(topics).estimator_
-            for lam in lams
-        ]
-        total[memory] = sum(fit.n_iter_ for fit in fits)
-    cold, warm = total.values()
-    assert warm < 0.7 * cold
 
 
 def test_weights_of_the_fit_before_inside_a_language_model(topics):
@@ -178,18 +145,9 @@ def test_grid_search_counts_a_tree_once_a_fold(backend, n_jobs, topics):
     with parallel_config(backend=backend):
         shared = GridSearchCV(language_model(memory), grid, cv=3, n_jobs=n_jobs)
         shared.fit(topics)
-        warm = GridSearchCV(
-            language_model(FitMemory(), warm_start=True, tol=1e-5), grid, cv=3,
-            n_jobs=n_jobs,
-        ).fit(topics)  # fmt: skip
     alone = GridSearchCV(language_model(), grid, cv=3).fit(topics)
     for key in ("split0_test_score", "split2_test_score"):
         assert np.array_equal(shared.cv_results_[key], alone.cv_results_[key])
-    cold = GridSearchCV(language_model(tol=1e-5), grid, cv=3).fit(topics)
-    np.testing.assert_allclose(
-        warm.cv_results_["mean_test_score"], cold.cv_results_["mean_test_score"],
-        rtol=1e-4,
-    )  # fmt: skip
     if backend == "threading" or n_jobs == 1:
         assert memory.n_counted == 4  # three folds, and all
 
@@ -216,7 +174,7 @@ class FailingSolver(Solver):
 def test_a_fit_that_fails_leaves_nothing_wrong(topics):
     memory = FitMemory()
     with pytest.raises(RuntimeError, match="on purpose"):
-        language_model(memory, warm_start=True, solver=FailingSolver()).fit(topics)
+        language_model(memory, solver=FailingSolver()).fit(topics)
 
     def failing():
         raise KeyboardInterrupt
@@ -224,7 +182,7 @@ def test_a_fit_that_fails_leaves_nothing_wrong(topics):
     with pytest.raises(KeyboardInterrupt):
         memory.counted((1,), failing)
     assert memory.n_counted == 1
-    fit = language_model(memory, warm_start=True).fit(topics)
+    fit = language_model(memory).fit(topics)
     same_model(fit, language_model().fit(topics))
     assert memory.n_found == 1
 
@@ -233,12 +191,12 @@ def test_the_limit_holds_and_the_oldest_go_first(topics):
     texts = [topics[i : i + 60] for i in range(0, 240, 60)]
     whole = FitMemory()
     for text in texts:
-        language_model(whole, warm_start=True).fit(text)
+        language_model(whole).fit(text)
     size = sum(entry.size() for entry in whole._entries.values())
     small = FitMemory(max_bytes=size // 2)
     for _ in range(2):
         for text in texts:
-            fit = language_model(small, warm_start=True).fit(text)
+            fit = language_model(small).fit(text)
             same_model(fit, language_model().fit(text))
             held = sum(entry.size() for entry in small._entries.values())
             assert held <= size // 2
@@ -284,15 +242,6 @@ def test_a_memory_is_no_path():
         StructuredLogLinearLM(memory="folder").fit([[0]], [1])
 
 
-def test_solvers_of_ones_own_take_warm_starts(topics):
-    memory = FitMemory()
-    for lam in (0.3, 0.2):
-        language_model(
-            memory, warm_start=True, lam=lam, solver=TreeMetricSolver(tol=1e-3)
-        ).fit(topics)
-    assert memory.n_found == 1
-
-
 def test_texts_that_are_read_in_other_ways_are_other_texts(topics):
     memory = FitMemory()
     model = StructuredLogLinearLM(penalty="l2", memory=memory)
@@ -315,52 +264,3 @@ def test_reading_that_fails_leaves_nothing_wrong(topics):
             with pytest.raises(ValueError, match="mark"):
                 model.fit(bad)
     model.fit(topics)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_starts_lie_on_the_curve_through_the_solutions(n):
-    # Weights that are a line in lam, or one in ln lam, are met by a candidate; of a
-    # parabola in ln lam, and of a cubic, the last bend is met halfway.
-    rng = np.random.default_rng(n)
-    a, b, c, d = rng.uniform(1.0, 2.0, (4, 6))
-    lams, wanted = np.array([0.8, 0.4, 0.2, 0.1])[-n:], 0.05
-
-    def candidates(at):
-        near = [Solution((), a, a, lam, at(lam)) for lam in lams[::-1]]
-        return _candidates(near, wanted, False)
-
-    for line in (lambda x: a + b * x, lambda x: a + b * np.log(x)):
-        found = candidates(line)
-        assert len(found) == (0 if n == 1 else 2)
-        if n > 1:
-            assert min(np.abs(w - line(wanted)).max() for w in found) < 1e-12
-    at, tail = np.log(lams), np.log(wanted)
-
-    def powers(x, largest):
-        return sum(v * np.log(x) ** k for k, v in zip(range(largest + 1), (a, b, c, d)))
-
-    if n == 3:
-        bend = (tail - at[2]) * (tail - at[1])
-        found = candidates(lambda x: powers(x, 2))
-        expected = powers(wanted, 2) - 0.5 * c * bend
-        np.testing.assert_allclose(found[-1], expected, rtol=1e-12)
-    if n == 4:
-        bend = (tail - at[3]) * (tail - at[2]) * (tail - at[1])
-        found = candidates(lambda x: powers(x, 3))
-        expected = powers(wanted, 3) - 0.5 * d * bend
-        np.testing.assert_allclose(found[-1], expected, rtol=1e-11)
-        # Without the fourth it is that of three, and bounds hold.
-        near = [Solution((), a, a, lam, powers(lam, 3)) for lam in lams[::-1]]
-        three = _candidates(near[:3], wanted, False)[-1]
-        near[3] = near[3]._replace(w=np.zeros(6))
-        assert np.array_equal(_candidates(near, wanted, False)[-1], three)
-        for w, bound in zip(
-            _candidates(near, wanted, False), _candidates(near, wanted, True)
-        ):
-            assert np.array_equal(np.maximum(w, 0.0), bound)
-    if n == 3:
-        # A weight that was not there in all three stays on the line.
-        near = [Solution((), a, a, lam, a + b * np.log(lam)) for lam in lams[::-1]]
-        near[2] = near[2]._replace(w=np.zeros(6))
-        *_, last = _candidates(near, wanted, False)
-        np.testing.assert_allclose(last, a + b * tail, rtol=1e-12)

@@ -7,11 +7,13 @@ import pytest
 from _oracles import following_text
 from sklearn.base import clone
 
-from sklstruct.language_model import LanguageModel, VariableOrderLM
+from sklstruct import StructuredLogLinearLM
+from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
     AdditiveLM,
     AdditiveUnigram,
+    GrownLM,
     JelinekMercerLM,
     KatzLM,
     KneserNeyLM,
@@ -32,8 +34,8 @@ SMOOTHERS = [
     KneserNeyLM(interpolate=False),
     PrunedKneserNeyLM(),
     PrunedKneserNeyLM(threshold=0.2, base=AdditiveUnigram(0.5)),
-    VariableOrderLM(),
-    VariableOrderLM(growth="active_set", lam=0.3),
+    GrownLM(),
+    StructuredLogLinearLM(penalty="tree_l2", lam=0.3, active_set=True),
     WittenBellLM(),
     WittenBellLM(interpolate=False),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._base import Result, Solver, next_momentum, relative_residual, resume
+from ._base import Report, Result, Solver, next_momentum, relative_residual, resume
 from ._coordinate import CoordinateDescentSolver, SCISSolver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
@@ -52,6 +52,7 @@ __all__ = [
     "IISSolver",
     "LBFGSSolver",
     "OWLQNSolver",
+    "Report",
     "Result",
     "SCISSolver",
     "Solver",

@@ -2,6 +2,7 @@
 
 from ._absolute_discount import AbsoluteDiscountLM
 from ._additive import AdditiveLM
+from ._grown import GrownLM
 from ._jelinek_mercer import JelinekMercerLM
 from ._katz import KatzLM
 from ._kneser_ney import KneserNeyLM
@@ -11,6 +12,7 @@ from ._witten_bell import WittenBellLM
 __all__ = [
     "AbsoluteDiscountLM",
     "AdditiveLM",
+    "GrownLM",
     "JelinekMercerLM",
     "KatzLM",
     "KneserNeyLM",
