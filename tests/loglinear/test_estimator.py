@@ -458,7 +458,7 @@ def test_unsorted_and_64_bit_indices_are_normalised():
 def test_collapsed_tree_and_tree_l2():
     X, y = np.array([["a", "b"], ["c", "d"]]), ["x", "y"]
     paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
-    with pytest.raises(ValueError, match=r"tree_l2.*collapse=False"):
+    with pytest.raises(ValueError, match=r"^penalty=TreeL2.*collapse=False"):
         StructuredLogLinearLM(penalty="tree_l2").fit(paths, y)
 
 
