@@ -18,6 +18,7 @@ import sklstruct
 from sklstruct.backoff import Distribution
 from sklstruct.backoff._classifier import ClassifierModel
 from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.language_model._truncated import Truncated
 from sklstruct.loglinear import JointLogLinear, StructuredLogLinearLM
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._models import UniformModel
@@ -86,6 +87,11 @@ def cache(X, y):
     return model.distribution_, at[:20]
 
 
+def truncated(X, y):
+    fitted = kneser_ney().fit(X, y)
+    return Truncated(fitted.distribution_, 0.7, 5, 0.9), fitted.locate(X[:60])
+
+
 MADE = {
     "BackoffModel": of_classifier(kneser_ney),
     "LocatedModel": frozen,
@@ -99,6 +105,7 @@ MADE = {
     "FactoredModel": of_classifier(lambda: FactoredLM(GROUPS, kneser_ney())),
     "ClassifierModel": of_rows,
     "CacheModel": cache,
+    "Truncated": truncated,
 }
 
 

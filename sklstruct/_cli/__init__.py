@@ -177,6 +177,16 @@ def _add_sample(add: Any) -> None:
         help="words after which a sentence is cut (100)",
     )  # fmt: skip
     one.add_argument("--prefix", default="", help="first words of every sentence")
+    one.add_argument(
+        "--temperature", type=float, default=1.0, help="below 1 for probable words (1)"
+    )
+    one.add_argument(
+        "--top-k", type=_at_least(1), metavar="N", help="only the N most probable words"
+    )
+    one.add_argument(
+        "--top-p", type=float, default=1.0,
+        help="only the most probable words with this probability together (1)",
+    )  # fmt: skip
 
 
 def _add_prune(add: Any) -> None:

@@ -121,6 +121,9 @@ def sample(arguments: argparse.Namespace) -> None:
         arguments.k,
         max_length=arguments.max_length,
         prefix=arguments.prefix,
+        temperature=arguments.temperature,
+        top_k=arguments.top_k,
+        top_p=arguments.top_p,
         random_state=arguments.seed,
     )
     for sentence in drawn:

@@ -48,6 +48,7 @@ from ..symbols._sentences import DEEPEST, check_marks, sort_symbols
 from ..symbols._text import LargeText
 from ._predictors import TextPredictor, TreePredictor
 from ._quality import QUALITIES, quality_estimator
+from ._truncated import Truncated, check_truncation
 
 # What counting takes, at most, where nearly every context is new: for a token, its
 # numbers and what sorting needs, and at each depth a node and a pair; for a distinct
@@ -1276,6 +1277,9 @@ class LanguageModel(
         max_length: int = 100,
         prefix: Iterable = (),
         allow_unknown: bool = False,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
         random_state: Any = None,
     ) -> list[list]:
         """Draw sentences from the model.
@@ -1295,6 +1299,17 @@ class LanguageModel(
             Whether `unknown` may be drawn. If not, every symbol is drawn from the
             model's distribution over the others.
 
+        temperature : float, default=1.0
+            T, above 0: symbols are drawn from :math:`P^{1/T}`, normalised. Below 1 the
+            probable ones become more probable.
+
+        top_k : int, default=None
+            Only the so many most probable symbols are drawn, at least 1. None: all.
+
+        top_p : float, default=1.0
+            Only the most probable symbols that together have this probability or more
+            are drawn, as few as possible; above 0 and at most 1. After `top_k`.
+
         random_state : int, RandomState instance or None, default=None
             Where the random numbers come from.
 
@@ -1306,11 +1321,12 @@ class LanguageModel(
         Raises
         ------
         ValueError
-            If a number is negative, or nothing but `unknown` has a probability.
+            If a number is not valid, or nothing but `unknown` has a probability.
         """
         check_is_fitted(self)
         check_count("n_sentences", n_sentences, 0)
         check_count("max_length", max_length, 0)
+        check_truncation(temperature, top_k, top_p)
         rng = check_random_state(random_state)
         predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
@@ -1319,6 +1335,9 @@ class LanguageModel(
         n_sentences = int(n_sentences)
         states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
         sentences = [list(first) for _ in range(n_sentences)]
+        model = predictor.distribution
+        if (temperature, top_k, top_p) != (1.0, None, 1.0):
+            model = Truncated(model, temperature, top_k, top_p, skip)
         live = np.arange(n_sentences)
         for _ in range(max_length):
             if live.size == 0:
@@ -1327,7 +1346,7 @@ class LanguageModel(
             # not depend on when the others end.
             uniform = rng.random_sample(n_sentences)[live]
             at = predictor.locate(states)
-            drawn = predictor.distribution.draw(at, uniform, skip)
+            drawn = model.draw(at, uniform, skip)
             going = drawn != labels.end_id
             live, drawn = live[going], drawn[going]
             for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):

@@ -1,0 +1,96 @@
+"""A distribution that is sharpened and cut off, to draw from."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backoff import Distribution
+
+
+class Truncated(Distribution):
+    r"""Another distribution at a temperature, without its least probable classes.
+
+    .. math::
+        P'(y \mid x) \propto P(y \mid x)^{1/T} \quad \text{for } y \in S(x),
+
+    S(x) the `top_k` most probable classes, and of these the fewest whose probabilities
+    sum to `top_p` or more.
+
+    Parameters
+    ----------
+    model : Distribution
+        Its contexts stay what they are.
+
+    temperature : float
+        T, above 0.
+
+    top_k : int or None
+        None: all.
+
+    top_p : float
+        Above 0 and at most 1.
+
+    skip : int
+        A class of probability 0; -1: none.
+    """
+
+    def __init__(
+        self,
+        model: Distribution,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        skip: int = -1,
+    ) -> None:
+        self.model, self.skip = model, skip
+        self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
+        self.n_classes = model.n_classes
+
+    def locate(self, contexts: Any) -> Any:
+        return self.model.locate(contexts)
+
+    def rows(self, at: Any) -> NDArray:
+        rows = self.model.rows(at)
+        if self.skip >= 0:
+            rows[:, self.skip] = -np.inf
+        rows /= self.temperature
+        if self.top_k is not None or self.top_p < 1.0:
+            order = np.argsort(-rows, axis=1, kind="stable")
+            ranked = np.take_along_axis(rows, order, axis=1)
+            if self.top_k is not None:
+                ranked[:, self.top_k :] = -np.inf
+            proba = np.exp(_normalised(ranked))
+            # The class with which the sum reaches top_p stays.
+            before = np.cumsum(proba, axis=1) - proba
+            ranked[:, 1:][before[:, 1:] >= self.top_p] = -np.inf
+            np.put_along_axis(rows, order, ranked, axis=1)
+        return _normalised(rows)
+
+
+def _normalised(rows):
+    """Rows whose exponentials sum to 1; a row of -inf stays."""
+    top = rows.max(axis=1, keepdims=True, initial=-np.inf)
+    top[np.isneginf(top)] = 0.0
+    with np.errstate(divide="ignore"):
+        return rows - top - np.log(np.exp(rows - top).sum(axis=1, keepdims=True))
+
+
+def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:
+    """ValueError that names the parameter that is not valid."""
+    number = isinstance(temperature, Real) and not isinstance(temperature, bool)
+    if not number or not 0.0 < temperature < np.inf:
+        raise ValueError(
+            f"temperature must be a finite number above 0, got {temperature!r}; near 0 "
+            "the most probable symbol is drawn"
+        )
+    whole = isinstance(top_k, Integral) and not isinstance(top_k, bool)
+    if top_k is not None and not (whole and top_k >= 1):
+        raise ValueError(
+            f"top_k must be None or an integer of at least 1, got {top_k!r}"
+        )
+    if not isinstance(top_p, Real) or isinstance(top_p, bool) or not 0.0 < top_p <= 1.0:
+        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r}")
