@@ -1,4 +1,4 @@
-"""Drawing at a temperature and from the most probable symbols, against the definition."""
+"""Drawing at a temperature and from the most probable symbols: the definition."""
 
 import numpy as np
 import pytest
