@@ -111,7 +111,8 @@ MADE = {
 
 def subclasses(kind):
     for module in pkgutil.walk_packages(sklstruct.__path__, "sklstruct."):
-        import_module(module.name)
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
     todo, found = [kind], set()
     while todo:
         for child in todo.pop().__subclasses__():

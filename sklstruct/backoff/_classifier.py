@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_rows, check_top_k
-from .._compat import BaseEstimator, ClassifierMixin
+from .._compat import ClassifierMixin
 from .._likelihood import target_log_proba
 from ..symbols import Labels, encode
 from ._distribution import Distribution, count_rows, take
@@ -191,7 +191,7 @@ class ClassifierModel(Distribution):
         know have probability 0.
     """
 
-    def __init__(self, estimator: BaseEstimator, classes: NDArray) -> None:
+    def __init__(self, estimator: Any, classes: NDArray) -> None:
         self.estimator, self.classes = estimator, classes
         self.n_classes = classes.size
 

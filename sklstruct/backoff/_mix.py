@@ -61,14 +61,14 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     if not models:
         raise ValueError("models is empty: there is nothing to mix")
     what = f"one number for each of the {len(models)} models"
-    weights = as_shares("weights", weights, len(models), what)
+    shares = as_shares("weights", weights, len(models), what)
     first = models[0]
     for k, model in enumerate(models):
         if model.labels != first.labels or model.n_symbols != first.n_symbols:
             raise ValueError(
                 f"models[{k}] has other labels than models[0]; give them one vocabulary"
             )
-    weights = weights / weights.sum()
+    shares = shares / shares.sum()
     tree, index = ContextTree.merge([model.tree for model in models])
     none = [np.zeros(model.n_pairs) for model in models]
     pairs, _ = Pairs.merge(
@@ -76,7 +76,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     )
     nodes = pairs.nodes()
     proba = np.zeros(pairs.n_pairs)
-    for model, of_own, weight in zip(models, index, weights):
+    for model, of_own, weight in zip(models, index, shares):
         own = _own_nodes(tree, of_own)
         proba += weight * np.exp(model.target(own[nodes], pairs.target))
     # A sum of probabilities may pass 1 by rounding.

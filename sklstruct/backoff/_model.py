@@ -771,12 +771,12 @@ class BackoffModel(Distribution):
             If an id is out of range, or a class is -1 while `unknown_log_prob` is
             None.
         """
-        states = self._check_nodes(states, "states")
-        y = as_ids("y", y, 1)
-        check_length("y", y, len(states), "one per state")
-        log_prob = self.target(states, y, unknown_log_prob=unknown_log_prob)
-        symbols = np.append(self.labels.symbol_of_class, np.int32(-1))[y]
-        return log_prob, self.follow(states, symbols)
+        nodes = self._check_nodes(states, "states")
+        ids = as_ids("y", y, 1)
+        check_length("y", ids, len(nodes), "one per state")
+        log_prob = self.target(nodes, ids, unknown_log_prob=unknown_log_prob)
+        symbols = np.append(self.labels.symbol_of_class, np.int32(-1))[ids]
+        return log_prob, self.follow(nodes, symbols)
 
     def follow(self, states: ArrayLike, symbols: ArrayLike) -> NDArray:
         """States after one more context symbol each.
@@ -799,17 +799,17 @@ class BackoffModel(Distribution):
         ValueError
             If an id is out of range.
         """
-        states = self._check_nodes(states, "states")
-        symbols = as_ids("symbols", symbols, 1)
-        check_length("symbols", symbols, len(states), "one per state")
-        check_ids("symbols", symbols, -1, max(self.n_symbols, 1), "symbol id")
-        out = np.empty(len(states), dtype=np.int32)
+        nodes = self._check_nodes(states, "states")
+        ids = as_ids("symbols", symbols, 1)
+        check_length("symbols", ids, len(nodes), "one per state")
+        check_ids("symbols", ids, -1, max(self.n_symbols, 1), "symbol id")
+        out = np.empty(len(nodes), dtype=np.int32)
         tree = self.tree
         path = np.empty(tree.n_levels, dtype=np.int32)
-        for s in row_blocks(len(states), _SLICE):
+        for s in row_blocks(len(nodes), _SLICE):
             _backoff_fast.advance(
                 tree.parent, tree.symbol, tree.child_ptr, tree.root_child,
-                states[s], symbols[s], path, out[s],
+                nodes[s], ids[s], path, out[s],
             )  # fmt: skip
         return out
 
@@ -892,7 +892,7 @@ class BackoffModel(Distribution):
             and self.labels == other.labels
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # as Python does it
 
     def __getstate__(self):
         return {**self.__dict__, "_cache": {}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,7 +23,10 @@ class BackoffMixin(DistributionClassifier):
     none, are its two families; whoever wants the model asks for this class.
     """
 
-    backoff_model_: BackoffModel
+    if TYPE_CHECKING:
+
+        @property
+        def backoff_model_(self) -> BackoffModel: ...
 
     @property
     def distribution_(self) -> BackoffModel:

@@ -220,7 +220,9 @@ class CacheState:
             for s in (self, other)
         )
         return mine == its and (
-            self.class_of is None or np.array_equal(self.class_of, other.class_of)
+            self.class_of is None
+            or other.class_of is None
+            or np.array_equal(self.class_of, other.class_of)
         )
 
     def copy(self) -> CacheState:

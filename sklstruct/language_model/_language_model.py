@@ -184,6 +184,8 @@ class LanguageModel(
     1.681
     """
 
+    _so_far: Counted | None
+
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
         "max_depth": [Interval(numbers.Integral, 1, DEEPEST, closed="both")],
@@ -892,8 +894,11 @@ class LanguageModel(
         known = ~np.isnan(log_prob)
         if (~known | (token == predictor.encoder.unknown)).any():
             _check_lists(text, self._labels)
+        lost = None
         if self.out_of_vocabulary == "error" and not known.all():
-            where, word = predictor.encoder.first_lost(text)
+            lost = predictor.encoder.first_lost(text)
+        if lost is not None:
+            where, word = lost
             raise ValueError(
                 f"X: the word {word!r} of {where} is not in the vocabulary, and "
                 "unknown=None gives no probability to such words. Name an unknown "
@@ -1101,7 +1106,7 @@ class LanguageModel(
         counted, _, _ = self._counted(scored, include_end, include_unknown)
         n = model.max_depth + 1
         n_tokens, total, perplexity = sums_by_depth(
-            scored.log_prob[counted], scored.depth[counted], n
+            scored.log_prob[counted], np.asarray(scored.depth)[counted], n
         )
         return Bunch(
             depth=np.arange(n),

@@ -117,9 +117,7 @@ class TextPredictor:
         windows, token = self.windows(sentences)
         log_prob = np.full(token.size, np.nan)
         model = self.distribution
-        depth = None
-        if isinstance(model, BackoffModel):
-            depth = np.zeros(token.size, dtype=np.int32)
+        depth = np.zeros(token.size, dtype=np.int32)
         known = np.flatnonzero(token != self.encoder.lost)
         for block in row_blocks(known.size, _BLOCK):
             rows = block if known.size == token.size else known[block]
@@ -128,7 +126,7 @@ class TextPredictor:
                 log_prob[rows], depth[rows] = model.target_depth(at, token[rows])
             else:
                 log_prob[rows] = model.target(at, token[rows])
-        return log_prob, token, depth
+        return log_prob, token, depth if isinstance(model, BackoffModel) else None
 
     def group_target(
         self, sentences: NumberedText, group: NDArray, wanted: NDArray

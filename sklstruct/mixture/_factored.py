@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -103,7 +103,9 @@ class FactoredPart(Part):
             part.n_jobs, part.report = self.n_jobs, self.report
             number = np.full(tree.n_nodes + 1, -1, dtype=np.int32)  # the last: no node
             number[nodes] = np.arange(nodes.size)
-            before = None if like is None else [like[0].models[v] for v in nodes]
+            before: Any = None
+            if like is not None:
+                before = [cast(FactoredModel, like[0]).models[v] for v in nodes]
             fitted = part.fit(
                 _steps(samples, p, path, number),
                 tree.n_child[nodes].astype(np.int64),
@@ -348,7 +350,9 @@ def _of_labels(taxonomy):
         return True
 
 
-def group_words(taxonomy: Any, X: Any, y: np.ndarray, classes: np.ndarray) -> Taxonomy:
+def group_words(
+    taxonomy: Any, X: Any, y: np.ndarray | None, classes: np.ndarray
+) -> Taxonomy:
     """The tree over `classes` that the parameter `taxonomy` of `FactoredLM` means.
 
     X, y: the samples that clusterers are fitted to.

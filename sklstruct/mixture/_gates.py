@@ -13,6 +13,7 @@ which is concave in constant weights.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class Gate(ABC):
         """
 
     @abstractmethod
-    def log_weights(self, facts: NDArray | None) -> NDArray:
+    def log_weights(self, facts: NDArray) -> NDArray:
         """(n, n_models), or (1, n_models) for the same weights everywhere."""
 
 
@@ -186,7 +187,7 @@ class ConstantGate(Gate):
     reads_facts = False
 
     def __init__(self, weights: NDArray | None = None) -> None:
-        self.weights = weights
+        self.weights = np.empty(0) if weights is None else weights
 
     def fit(
         self,
@@ -199,7 +200,7 @@ class ConstantGate(Gate):
             self.weights = em_weights(*relative(log_prob, weight)[:2])
         return self
 
-    def log_weights(self, facts: NDArray | None) -> NDArray:
+    def log_weights(self, facts: NDArray) -> NDArray:
         with np.errstate(divide="ignore"):
             return np.log(self.weights)[None]
 
@@ -294,7 +295,7 @@ class LogisticGate(Gate):
             return log_softmax(self._features(facts) @ self.coef.T)
 
 
-GATES = {
+GATES: dict[str, Callable[[], Gate]] = {
     "em": ConstantGate,
     "by_depth": lambda: BucketGate(DEPTH),
     "by_count": lambda: BucketGate(LOG_WEIGHT),

@@ -74,7 +74,7 @@ class MixturePart(Part):
         like: list[Distribution] | None = None,
     ) -> list[Distribution]:
         if not isinstance(self.weights, str):
-            gate = ConstantGate(self.weights)
+            gate: Gate = ConstantGate(self.weights)
             return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
         if samples.outcome.size == 0:
             # The words of classes that do not occur: all models are uniform.
@@ -126,7 +126,7 @@ class MixturePart(Part):
 
     def _fit_gate(self, fitted, held_out) -> Gate:
         """One gate for the models of all groups: there is little held out for each."""
-        gate = GATES[self.weights]()
+        gate = GATES[str(self.weights)]()
         n = held_out.outcome.size
         mixed = self._mix(fitted, gate)
         depths = tuple(np.max([m.fact_depths for m in mixed], axis=0).astype(int))
@@ -249,6 +249,8 @@ class MixtureLM(_BaseComposition, ModelClassifier):
     >>> float(model.estimator_.weights_.sum().round(12))
     1.0
     """
+
+    distribution_: MixtureModel
 
     _parameter_constraints: dict = {
         "models": [list],
@@ -459,8 +461,11 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         for name, part, model in zip(
             self.part_.names, self.part_.parts, self.distribution_.models
         ):
-            plain = isinstance(model, BackoffModel) and not part.transforms
-            if not plain or model.labels.symbols is None:
+            if (
+                not isinstance(model, BackoffModel)
+                or part.transforms
+                or model.labels.symbols is None
+            ):
                 raise ValueError(
                     f"models: {name!r} is no back-off model over the words of the "
                     "history, so that the mixture is none; mix smoothers and "

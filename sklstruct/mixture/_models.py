@@ -108,7 +108,8 @@ class MixtureModel(ComposedModel):
 
     def log_weights(self, at: Any) -> NDArray:
         """(n_samples or 1, n_models) logarithms of the weights."""
-        return self.gate.log_weights(self.facts(at) if self.gate.reads_facts else None)
+        facts = self.facts(at) if self.gate.reads_facts else np.empty((1, 0))
+        return self.gate.log_weights(facts)
 
     def targets(self, at: Any, y: NDArray) -> NDArray:
         """(n_samples, n_models) natural logarithms by model."""
@@ -204,8 +205,8 @@ class FactoredModel(ComposedModel):
             node, child = node_of[y], child_of[y]
             # Those whose path has ended are group 0, the rest node + 1.
             for g, rows in by_group(node + 1, len(self.models) + 1):
-                if g and self.models[g - 1] is not None:
-                    model = self.models[g - 1]
+                model = self.models[g - 1] if g else None
+                if model is not None:
                     contexts = take(self._contexts(at, g - 1), rows)
                     out[rows] += model.target(model.locate(contexts), child[rows])
         return out
@@ -214,12 +215,12 @@ class FactoredModel(ComposedModel):
         return None if self.root is None else self.path_child[0]
 
     def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
-        own = self.groups()
-        if own is None or not _same_partition(own, group):
+        own, root = self.groups(), self.root
+        if own is None or root is None or not _same_partition(own, group):
             return super().group_target(at, group, wanted)
         child = np.empty(int(group.max()) + 1, dtype=np.int64)
         child[group] = own
-        return self.root.target(self.root.locate(self._contexts(at, 0)), child[wanted])
+        return root.target(root.locate(self._contexts(at, 0)), child[wanted])
 
     def _rows(self, at: Any) -> NDArray:
         tree = self.tree
@@ -321,11 +322,11 @@ class FactoredModel(ComposedModel):
             ):
                 if not v:
                     continue
-                child, model = 0, self.models[v - 1]
+                node[rows] = tree.first_child[v - 1]
+                model = self.models[v - 1]
                 if model is not None:
                     where = model.locate(take(self._contexts(at, v - 1), rows))
-                    child = model.draw(where, uniform[rows])
-                node[rows] = tree.first_child[v - 1] + child
+                    node[rows] += model.draw(where, uniform[rows])
             uniform = more_uniform(uniform, step)
         return tree.node_class[node]
 
@@ -356,7 +357,7 @@ def paths(tree: Forest) -> tuple[NDArray, NDArray]:
     # From the bottom up paths are aligned at their ends; the top is wanted first.
     node_of = np.full((depth, tree.terminal.shape[1]), -1, dtype=np.int32)
     child_of = node_of.copy()
-    length = np.sum([n >= 0 for n in nodes], axis=0, dtype=np.int64) if nodes else None
+    length = np.array([n >= 0 for n in nodes]).sum(axis=0)
     for j, (n, c) in enumerate(zip(nodes, children)):
         here = np.flatnonzero(n >= 0)
         step = length[here] - 1 - j

@@ -21,7 +21,7 @@ import pickle
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import joblib
 import numpy as np
@@ -81,7 +81,7 @@ class Reader:
 
     def __init__(
         self,
-        steps: list[BaseEstimator],
+        steps: list[Any],
         estimator: BaseEstimator,
         encodes: bool,
         padding: Any,
@@ -90,7 +90,7 @@ class Reader:
         self.encodes, self.padding = encodes, padding
         self.symbols: NDArray | None = None
 
-    def learn(self, X: Any, y: NDArray) -> Any:
+    def learn(self, X: Any, y: NDArray | None) -> Any:
         """Fit the steps; the contexts of X."""
         for step in self.steps:
             X = step.fit(X, y).transform(X)
@@ -294,7 +294,7 @@ class JointPart(Part):
             steps = [] if step is None else [step]
             padding = estimator.padding if step is None else -1
             self.readers.append(reading.learn(steps, estimator, True, padding))
-        self.n_symbols = [reader.symbols.size for reader in self.readers]
+        self.n_symbols = [len(cast(NDArray, reader.symbols)) for reader in self.readers]
         return self.read(reading)
 
     def read(self, reading: Reading) -> Any:

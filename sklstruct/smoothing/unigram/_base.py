@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -167,23 +167,23 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         {'a': 0.4, 'b': 0.2, 'n': 0.3, 'x': 0.1}
         """
         self._validate_params()
-        labels = None
+        labels, given = None, cast(Any, counts)
         if isinstance(counts, Mapping):
-            labels, counts = label_column(counts), list(counts.values())
+            labels, given = label_column(counts), list(counts.values())
         elif classes is None and is_series(counts):
-            labels, counts = label_column(counts.index), counts.to_numpy()
-        counts = check_counts(counts, labels)
+            labels, given = label_column(given.index), given.to_numpy()
+        number = check_counts(given, labels)
         if classes is None:
             classes = self.classes
         if classes is None:
             classes = labels
         elif labels is not None:
             target, classes = read_labels(labels, classes)
-            counts = np.bincount(target, counts, minlength=classes.size)
+            number = np.bincount(target, number, minlength=np.size(classes))
         if classes is None:
-            classes = np.arange(counts.size, dtype=np.int32)
-            return self._fit_counts(counts, classes, True)
-        return self._fit_counts(*sort_classes(counts, classes))
+            classes = np.arange(number.size, dtype=np.int32)
+            return self._fit_counts(number, classes, True)
+        return self._fit_counts(*sort_classes(number, classes))
 
     def _fit_counts(self, counts, classes, in_order):
         self._check_params(in_order)
@@ -210,7 +210,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         # Made when it is asked for: its labels cost more than the fit.
         check_is_fitted(self, "proba_")
         n_classes = self.proba_.size
-        tree = ContextTree([-1], [-1], n_classes)
+        tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
         with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
             log_proba = np.log(self.proba_)

@@ -202,10 +202,10 @@ class GraphDiffusionUnigram(UnigramSmoother):
             return 1.0 / degree if degree > 0 else 1.0
         t = float(np.ldexp(self.t, graph.exponent))
         exact = self.n_terms == "exact"
-        n_terms = MAX_STEPS if exact else self.n_terms
+        n_terms = MAX_STEPS if exact else int(self.n_terms)
         if not t * max(degree, 1.0) < np.inf or t * degree > n_terms * (1 + 1e-12):
-            largest = n_terms / max(degree, np.finfo(float).tiny)
-            largest = f"{np.ldexp(largest, -graph.exponent):.6g}"
+            most = n_terms / max(degree, np.finfo(float).tiny)
+            largest = f"{np.ldexp(most, -graph.exponent):.6g}"
             if exact:
                 raise ValueError(
                     f"t={self.t:g} is too large: with n_terms='exact' the largest is "

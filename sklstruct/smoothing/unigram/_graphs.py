@@ -19,7 +19,7 @@ from ..._checks import check_sparse
 from ..._compat import StrOptions
 from . import _counts_fast as _fast
 
-GRAPH_CONSTRAINT = [
+GRAPH_CONSTRAINT: list[Any] = [
     StrOptions({"counts", "complete"}),
     "sparse matrix",
     np.ndarray,
@@ -44,7 +44,7 @@ class CountClasses:
         size = np.zeros(TABLE, dtype=np.int64)
         n_large = _fast.histogram(counts, size)
         if n_large < 0:
-            self.large = slice(None)
+            self.large: Any = slice(None)
         else:
             self.large = np.flatnonzero(counts >= TABLE) if n_large else slice(0)
         value, self.group, large_size = np.unique(
@@ -165,9 +165,10 @@ class CountGraph:
             mean = exponential(self.step, mean, t, self.reach.max())
             decay = np.exp(-t * self.reach)
         else:
-            for _ in range(n_terms):
-                mean = self.step(mean, t / n_terms)
-            decay = (1.0 - t / n_terms * self.reach) ** n_terms
+            n = int(n_terms)
+            for _ in range(n):
+                mean = self.step(mean, t / n)
+            decay = (1.0 - t / n * self.reach) ** n
         # Within a class every word is tied to every other: differences decay.
         return self.join(mean, rest, decay)
 
@@ -197,9 +198,10 @@ class CompleteGraph:
     ) -> np.ndarray:
         start = self.counts / self.counts.sum() if start is None else start
         K = self.counts.size
-        keep = (
-            np.exp(-t * K) if n_terms == "exact" else (1 - t * K / n_terms) ** n_terms
-        )
+        if n_terms == "exact":
+            keep = np.exp(-t * K)
+        else:
+            keep = (1 - t * K / int(n_terms)) ** int(n_terms)
         return keep * start + (1.0 - keep) / K
 
 
@@ -255,8 +257,9 @@ class SparseGraph:
         u = self.counts / self.counts.sum() if start is None else start
         if n_terms == "exact":
             return exponential(self.step, u, t, self.max_degree)
-        for _ in range(n_terms):
-            u = self.step(u, t / n_terms)
+        n = int(n_terms)
+        for _ in range(n):
+            u = self.step(u, t / n)
         return u
 
 
