@@ -19,6 +19,7 @@ from ..context_tree._shards import Joined
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
 from ..symbols import Labels
+from ..symbols._ids import prepare_for_ids
 from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
 from ._models import gather, sharded_fit
@@ -229,7 +230,7 @@ class DaskLanguageModel(LanguageModel):
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
         labels = self._find_labels(text, None)
-        self._prepare(estimator, labels)
+        prepare_for_ids(estimator, labels)
         # Workers get a copy without checkpoint, memory and verbose.
         silent = {"checkpoint": None, "memory": None, "verbose": 0}
         given = estimator.get_params(deep=False)

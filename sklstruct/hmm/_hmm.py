@@ -14,6 +14,7 @@ from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_cont
 from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
 from ..symbols import Labels, context_windows
+from ..symbols._ids import prepare_for_ids
 from ..symbols._sentences import DEEPEST
 from ._candidates import check_rows, make_candidates
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
@@ -233,7 +234,11 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             return model, np.array(
                 [index[c] for c in self.classes_.tolist()], dtype=np.int32
             )
-        # Labels keep their ids 0..n-1; n is the start, n + 1 the end.
+        names = self.classes_.tolist()
+        start, end = _new_mark("<s>", names), _new_mark("</s>", names)
+        classes = object_array([*names, end])
+        labels = Labels(classes, object_array([*names, start]), start=start, end=end)
+        # Ids of the windows: the labels, n for the start, n + 1 for the end.
         w = context_windows(
             [a.tolist() for a in ids], self.order - 1, start=n, end=n + 1
         )
@@ -241,24 +246,19 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         if smoothing is None:
             smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
         estimator = clone(smoothing)
-        known = estimator.get_params(deep=False)
-        wanted = {"padding": -1, "classes": np.r_[np.arange(n), n + 1]}
-        estimator.set_params(**{k: v for k, v in wanted.items() if k in known})
-        estimator.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
+        prepare_for_ids(estimator, labels)
+        # As a class the end has the id n; windows before a start have no weight.
+        targets = np.where(w.targets > n, n, w.targets)
+        estimator.fit(w.contexts, targets, sample_weight=w.sample_weight)
         model = getattr(estimator, "backoff_model_", None)
         if model is None:
             raise TypeError(
                 f"smoothing: {type(estimator).__name__} fits no back-off model; "
                 "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
             )
-        names = self.classes_.tolist()
-        start, end = _new_mark("<s>", names), _new_mark("</s>", names)
-        symbols = object_array([*names, start, end])[
-            model.labels.symbols.astype(np.int64)
-        ]
-        model = model.relabel(
-            Labels(object_array([*names, end]), symbols, start=start, end=end)
-        )
+        symbols = object_array([*names, start, end])
+        symbols = symbols[model.labels.symbols.astype(np.int64)]
+        model = model.relabel(Labels(classes, symbols, start=start, end=end))
         return model, np.arange(n, dtype=np.int32)
 
     def _read(self, X):

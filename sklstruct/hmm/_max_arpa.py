@@ -108,9 +108,10 @@ def write_max_arpa(
     """
     plain = io.BytesIO()
     write(model, plain, precision=precision)
-    # The file lists n-grams that the model lacks: the bounds are those of the file.
+    # The file lists n-grams that the model lacks, and the unknown word, which histories
+    # may hold: the bounds are those of the file.
     plain.seek(0)
-    closed = read(plain)
+    closed = read(plain, format="arpa", drop_zero_unknown=False)
     automaton = ContextAutomaton(closed)
     out = []
     text = plain.getvalue().decode("utf-8").split("\n")
@@ -215,7 +216,12 @@ def read_max_arpa(
         line.rsplit("\t", 1)[0] if "\t" in line else line for line in plain[at:]
     ]
     plain += ["\\end\\", ""]
-    model = read(io.BytesIO("\n".join(plain).encode("utf-8")))
+    # Histories may hold the unknown word, whatever its probability.
+    model = read(
+        io.BytesIO("\n".join(plain).encode("utf-8")),
+        format="arpa",
+        drop_zero_unknown=False,
+    )
     automaton = ContextAutomaton(model)
     for order, rows in sections:
         for i, gram, *_ in rows:

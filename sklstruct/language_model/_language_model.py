@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -44,6 +43,7 @@ from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
 from ..symbols import Labels, SentenceEncoder, TextFile, check_symbols, number_sentences
 from ..symbols._encoding import object_array
+from ..symbols._ids import prepare_for_ids, unfitted_params
 from ..symbols._sentences import DEEPEST, check_marks, sort_symbols
 from ..symbols._text import LargeText
 from ._predictors import TextPredictor, TreePredictor
@@ -294,7 +294,7 @@ class LanguageModel(
         else:
             counted = self._count(estimator, X, sample_weight, X_val)
         labels = counted.labels
-        self._prepare(estimator, labels)
+        prepare_for_ids(estimator, labels)
         with self._fitting(estimator, X, y) as inner:
             inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
             # Counts that were made here are of no more use.
@@ -328,7 +328,7 @@ class LanguageModel(
                 self.estimator, self.max_depth, labels.n_classes
             )
             self._set_checkpoint(estimator)
-        self._prepare(estimator, labels)
+        prepare_for_ids(estimator, labels)
         if weight is not None:
             weight = weight[self.max_depth :][scored]
             options[_weight_keyword(estimator)] = weight
@@ -568,7 +568,7 @@ class LanguageModel(
         estimator.partial_fit  # noqa: B018  its error says why there is none
         batch = self._count(estimator, X, sample_weight)
         counted = batch.added_to(before, decay=decay, window=window)
-        self._prepare(estimator, counted.labels)
+        prepare_for_ids(estimator, counted.labels)
         estimator.fit_counted(_in_ids(counted))
         self._set_fitted(estimator, counted.labels)
         self._so_far = counted.compact()
@@ -647,7 +647,7 @@ class LanguageModel(
             return
         given = estimator.get_params(deep=True)
         names = []
-        for name in _not_frozen(estimator):
+        for name in unfitted_params(estimator):
             of, _, last = name.rpartition("__")
             if last == "checkpoint" and _is_resumable(given.get(of, estimator)):
                 names.append(name)
@@ -769,23 +769,6 @@ class LanguageModel(
             raise TypeError(
                 f"vocabulary must be an array of hashable symbols: {exc}"
             ) from exc
-
-    @staticmethod
-    def _prepare(estimator, labels):
-        """Tell every part of the estimator that asks what the ids mean."""
-        settings = {}
-        # What is fitted already knows its ids.
-        for name, part in {"": estimator, **_not_frozen(estimator)}.items():
-            if isinstance(part, FrozenEstimator):
-                _check_frozen(name, part, labels)
-                continue
-            if isinstance(part, type):
-                continue
-            if hasattr(part, "__sklstruct_ids__"):
-                prefix = f"{name}__" if name else ""
-                for parameter, value in part.__sklstruct_ids__(labels).items():
-                    settings[prefix + parameter] = value
-        estimator.set_params(**settings)
 
     def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator
@@ -1555,31 +1538,6 @@ def _is_resumable(part):
     """Whether a model with a parameter `checkpoint` makes use of it as it is set."""
     says = getattr(part, "__sklstruct_resumable__", None)
     return says is None or says()
-
-
-def _not_frozen(estimator):
-    """The parameters of all parts, but those of what is fitted already."""
-    params = estimator.get_params(deep=True)
-    fitted = tuple(
-        f"{name}__"
-        for name, part in params.items()
-        if isinstance(part, FrozenEstimator)
-    )
-    return {k: value for k, value in params.items() if not k.startswith(fitted)}
-
-
-def _check_frozen(name, part, labels):
-    """A ValueError where a fitted part numbers its words in another way."""
-    fitted = part
-    while isinstance(fitted, FrozenEstimator):
-        fitted = fitted.estimator
-    its = getattr(fitted, "sentence_labels_", labels)
-    if its != labels:
-        raise ValueError(
-            f"{name}: the fitted {type(fitted).__name__} has other words or marks than "
-            f"this model ({its.n_classes} and {labels.n_classes} classes), so that its "
-            "ids mean others; fit both with the same vocabulary, start, end and unknown"
-        )
 
 
 def _check_lists(text, labels):

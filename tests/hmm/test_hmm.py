@@ -21,6 +21,7 @@ from sklstruct import (
     LanguageModel,
     StructuredLogLinearLM,
 )
+from sklstruct.backoff import PrunedLM
 from sklstruct.exchange import read, write
 from sklstruct.hmm import (
     ClassifierEmission,
@@ -612,6 +613,18 @@ def test_max_arpa(interpolate, tmp_path):
             read_max_arpa(io.BytesIO(text))
     with pytest.raises(ValueError):
         read_max_arpa(io.BytesIO(b"nothing"))
+
+
+def test_parts_of_the_smoothing_learn_from_ids():
+    X, y = toy()
+    inner = KneserNeyLM(discount=0.5)
+    pruned = HighOrderHMM(3, smoothing=PrunedLM(inner, 0.0)).fit(X, y)
+    plain = HighOrderHMM(3, smoothing=inner).fit(X, y)
+    model = pruned.transition_model_
+    assert model.labels.classes.tolist() == [*plain.classes_.tolist(), "</s>"]
+    np.testing.assert_allclose(pruned.log_likelihood(X), plain.log_likelihood(X))
+    with pytest.raises(ValueError, match="classes of KneserNeyLM must be None"):
+        HighOrderHMM(3, smoothing=KneserNeyLM(classes=[0, 1])).fit(X, y)
 
 
 def test_many_refinements_warn_of_the_faster_solver():
