@@ -18,8 +18,7 @@ from ..backoff import BackoffClassifier
 from ..context_tree._shards import Joined
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
-from ..symbols import Labels
-from ..symbols._ids import prepare_for_ids
+from ..symbols import Labels, prepare_for_ids
 from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
 from ._models import gather, sharded_fit

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_context
 from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
-from ..symbols import Labels, context_windows
-from ..symbols._ids import prepare_for_ids
+from ..symbols import Labels, context_windows, prepare_for_ids
 from ..symbols._sentences import DEEPEST
 from ._candidates import check_rows, make_candidates
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission

@@ -41,9 +41,16 @@ from ..context_tree import SuffixTreeVectorizer, pairs_of_arrays
 from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
-from ..symbols import Labels, SentenceEncoder, TextFile, check_symbols, number_sentences
+from ..symbols import (
+    Labels,
+    SentenceEncoder,
+    TextFile,
+    check_symbols,
+    number_sentences,
+    prepare_for_ids,
+)
 from ..symbols._encoding import object_array
-from ..symbols._ids import prepare_for_ids, unfitted_params
+from ..symbols._ids import unfitted_params
 from ..symbols._sentences import DEEPEST, check_marks, sort_symbols
 from ..symbols._text import LargeText
 from ._predictors import TextPredictor, TreePredictor

@@ -5,6 +5,7 @@ from ._encoding import encode as encode
 from ._encoding import encode_labels as encode_labels
 from ._encoding import is_nan as is_nan
 from ._encoding import learn_symbols as learn_symbols
+from ._ids import prepare_for_ids as prepare_for_ids
 from ._labels import Labels
 from ._sentences import ContextWindows, context_windows
 from ._sentences import SentenceEncoder as SentenceEncoder
