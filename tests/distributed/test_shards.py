@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _families import smoothers
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,13 +20,15 @@ from sklstruct.context_tree._shards import (
 )
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, answer
-from sklstruct.distributed._models import fit_shard, gather, sharded_fit
+from sklstruct.distributed._models import (
+    FITS,
+    ShardedFit,
+    fit_shard,
+    gather,
+    sharded_fit,
+)
 from sklstruct.loglinear import L1, ElasticNet, Penalty
 from sklstruct.smoothing import (
-    AbsoluteDiscountLM,
-    AdditiveLM,
-    KatzLM,
-    PrunedKneserNeyLM,
     WittenBellLM,
 )
 from sklstruct.symbols import Labels
@@ -177,13 +180,10 @@ def test_counts_of_shards(weighted):
 @pytest.mark.parametrize(
     "model",
     [
-        KneserNeyLM(),
+        *(kind() for kind, way in FITS.items() if type(way) is ShardedFit),
         KneserNeyLM(discount="single", interpolate=False),
         KneserNeyLM(discount=[0.4, 0.9]),
-        AbsoluteDiscountLM(),
-        WittenBellLM(),
         WittenBellLM(interpolate=False),
-        KatzLM(),
     ],
     ids=str,
 )
@@ -317,7 +317,9 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
 
 
 def test_what_cannot_be_sharded_is_refused():
-    for model in (AdditiveLM(), PrunedKneserNeyLM()):
+    others = [model for model in smoothers() if type(model) not in FITS]
+    assert others
+    for model in others:
         with pytest.raises(TypeError, match="estimator: .* cannot be fitted on the sh"):
             sharded_fit(model)
     with pytest.raises(ValueError, match="discount='tuned' needs held-out"):
