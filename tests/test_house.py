@@ -439,4 +439,5 @@ def test_rule(rule):
 
 def test_every_room_has_a_floor():
     rooms = {room(name) for name in [*sources(), *kernels()]}
-    assert rooms <= set(FLOOR)
+    missing = sorted(rooms - set(FLOOR))
+    assert not missing, f"add {', '.join(missing)} to LAYERS in tests/test_house.py"
