@@ -30,6 +30,7 @@ extensions = [
     "myst_parser",  # of the changelog
     "sphinx_design",  # cards of the first page
     "benchmark_table",
+    "builder_table",
 ]
 exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,6 +42,7 @@ from .._compat import (
     _routing_enabled,
     with_callbacks,
 )
+from .._docs import shared_docs
 from .._likelihood import class_codes
 from .._parallel import ThreadMap
 from .._progress import Progress
@@ -49,7 +51,7 @@ from ..linear._samples import (
     check_class_weight,
     sample_weights,
 )
-from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy
+from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy, TaxonomyBuilder
 from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
 from ._logistic_nodes import LogisticNodes
@@ -58,14 +60,20 @@ from ._problems import NodeProblems, outcome_bounds
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
 from ._trees import Limits, tree_sources
 
-# Weights that are dropped where sparse X brings the sparse node model, as a part of the
-# largest of their outcome.
+# weight_threshold of the default node model of sparse X.
 _SPARSE_THRESHOLD = 0.02
 
-# Trees beyond it add nothing to a mean but hours.
+# More trees change a mean no further.
 _MOST_TREES = 10_000
 
 
+@shared_docs(
+    builders=textwrap.fill(
+        ", ".join(f'"{name}" (`{b.__name__}`)' for name, b in TAXONOMY_BUILDERS.items())
+        + ".",
+        width=76,
+    )
+)
 class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""Classification along a taxonomy of classes, learned from the data or given.
 
@@ -82,103 +90,112 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     fitted to the samples whose class is below the node; nodes are independent. A
     node with two children has one weight vector. With `n_taxonomies` T > 1,
-    :math:`P(y \mid x)` is the mean over T trees. A class costs about
-    :math:`\log_2 K` products with x instead of K.
+    :math:`P(y \mid x)` is the mean over T trees. Prediction computes about
+    :math:`\log_2 K` dot products instead of K.
 
     Parameters
     ----------
     taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
-        The tree. "auto": that of "cut"; with a `DualLinearClassifier` as `estimator`
-        and sparse X in the shape of `sklstruct.taxonomy.choose_shape`, up to 100
-        classes flat. The name of a builder (a key of
-        `sklstruct.taxonomy.TAXONOMY_BUILDERS`: "spec", "diff", "cut", "obyo", "hung",
-        "ward", "kmeans", "rand", "conf"), which has that shape there too ("kmeans"
-        then halves the classes by directions), a builder with its own parameters, or a
-        given tree: a `Taxonomy`, nested lists of labels (`Taxonomy.from_nested`; at
-        most 200 deep), a parent map (`Taxonomy.from_parents`) or, if values are tuples
-        or lists, a table of paths (`Taxonomy.from_paths`). A given tree must hold every
-        class of y; classes that y lacks are left out. A tuple of these is cycled
-        through by `n_taxonomies`. Builders are cloned.
+        The tree.
+
+        - "auto": the tree of "cut". For sparse X and nodes of a
+          `DualLinearClassifier` its shape is that of
+          `sklstruct.taxonomy.choose_shape`, and up to 100 classes it is flat.
+        - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
+          For sparse X its tree has the shape of "auto", and "kmeans" makes balanced
+          splits by direction. The names are
+
+          {builders}
+        - A builder with its own parameters; it is cloned.
+        - A given tree: a `Taxonomy`; nested lists of labels, ``[["dog", "cat"],
+          ["bus"]]``; nested dicts that name the groups, ``{"animal": ["dog", "cat"],
+          "vehicle": {"road": ["bus"]}}``; a map to parents, ``{"dog": "animal"}``; or
+          a table of paths, ``{"bus": ("vehicle", "road")}``. See
+          `sklstruct.taxonomy.as_taxonomy`. It must hold every class of y; classes that
+          y lacks are left out. Lists and dicts may be nested 200 deep.
+        - A tuple of these: tree t is made by entry t, modulo their number. It has
+          `n_taxonomies` entries at most.
 
     max_depth : int, default=None
-        Cut the tree at this level, at least 0. What is below becomes leaves with a
-        multinomial model over their classes; 0 is the flat model. None: the whole
-        tree.
+        Largest depth of the tree, at least 0. Deeper nodes are merged into leaves with
+        a multinomial model over their classes; 0 is the flat model. None: no limit.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are leaves with a multinomial model over them,
-        at least 1. None: what "auto" says, or the leaves that the tree has.
+        Nodes of at most so many classes become leaves with a multinomial model over
+        them, at least 1. None: the shape of "auto", or the leaves of the tree.
 
     estimator : classifier, "logistic" or None, default=None
-        Model of a node. "logistic": multinomial logistic regression, all nodes in one
-        compiled solver. A `DualLinearClassifier`: that model at all nodes, by its
-        solver and with its parameters, for sparse X; leaves of many classes pay there,
-        and probabilities hear the evidence of the leaves (see Notes). None: "logistic"
-        for dense X; for sparse X ``DualLinearClassifier("auto", C=C,
-        weight_threshold=0.02)``, unless `regularization` or `prediction` ask for
-        "logistic". Another classifier with `predict_proba`: cloned for each node.
+        Model of a node.
+
+        - "logistic": multinomial logistic regression; one compiled solver fits all
+          nodes.
+        - A `DualLinearClassifier`: that model, with its parameters, at all nodes; made
+          for sparse X and leaves of many classes. The scores of the classes of a leaf
+          enter the probability of the leaf (see Notes).
+        - Another classifier with `predict_proba`: cloned for each node.
+        - None: "logistic" for dense X. For sparse X ``DualLinearClassifier("auto",
+          C=C, weight_threshold=0.02)``, but "logistic" if `regularization` is not
+          "single" or `prediction` is "greedy".
 
     n_leaves : int, default=None
-        Leaves that a `DualLinearClassifier` looks into for each sample, at least 1.
-        None: chosen by the fold, the fewest of 2, 3, 5 and 8 whose log-loss is within
-        1.5 % of the best; 2 without a fold. Other node models have no use for it, and
-        refuse it.
+        Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
+        least 1. None: the smallest of 2, 3, 5 and 8 whose log-loss on a fold is within
+        1.5 % of the best; 2 without a fold. An error with other node models.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
-        The class that `predict` answers. "joint": the most probable of all classes.
-        "best_first": the same class, found by a bounded search that looks into
-        few branches; "joint" searches too with the default node model, and
-        evaluates everything with an `estimator`. "greedy": the class at the end of
-        the path of most probable children, which may not be the most probable; for
-        one tree only, because the probabilities in the other trees cost more than the
-        exact search. With an `estimator` and `n_taxonomies` > 1 "best_first" evaluates
-        all classes.
+        How `predict` finds its class. "joint": the most probable of all classes.
+        "best_first": the same class, by a bounded search that evaluates few branches;
+        with the nodes of "logistic" and of `DualLinearClassifier` "joint" searches too.
+        With another `estimator`, "joint" evaluates all nodes, and so does "best_first"
+        if there are several trees. "greedy": the class at the end of the path of most
+        probable children, which may not be the most probable class; for one tree and
+        not for a `DualLinearClassifier`.
 
     regularization : {"single", "indep", "gamma"} or object, default="single"
         How the strengths of the penalties of the nodes are chosen. "single" or
         `SingleC`: C at every node. "indep" or `PerNodeC`: for each node the candidate
         with the smallest log-loss on held-out folds. "gamma" or `GammaPrior`: a Gamma
-        prior on the strengths, its two numbers by cross-validation. An object has
-        parameters of its own.
+        prior on the strengths, its two numbers by cross-validation. The objects have
+        parameters.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive, as in
-        `sklearn.linear_model.LogisticRegression`. The candidates of "indep" are around
-        it, "gamma" starts from it.
+        `sklearn.linear_model.LogisticRegression`. The candidates of "indep" are
+        multiples of it, "gamma" starts from it.
 
     n_taxonomies : int, default=1
         Number of trees whose probabilities are averaged, 1 to 10 000. A builder that
-        comes again (same class and parameters) gets another seed, a bootstrap sample
-        of the data and a random half of the features; a tuple of different builders
-        averages trees that differ more.
+        is used again (same class and parameters) gets another seed, a bootstrap sample
+        of the data and a random half of the features. Different builders in a tuple
+        give trees that differ more.
 
     fit_intercept : bool, default=True
-        Whether node models have intercepts: unpenalised ones of "logistic", penalised
-        ones for sparse X.
+        Whether node models have intercepts. Those of "logistic" are not penalised,
+        those of `DualLinearClassifier` are.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
         Weight 0 removes the class.
 
     tol : float, default=1e-4
-        A node is done when the largest entry of the gradient of the objective,
-        divided by C and by the total sample weight of the node, is at most `tol`; > 0.
-        Where the solver uses the curvature (large nodes of several outcomes), that
-        must not promise more than 10 `tol` nats a sample either.
+        Tolerance of "logistic", > 0. A node is done when the largest entry of the
+        gradient of its objective, divided by C and by its total sample weight, is at
+        most `tol`. Large nodes of several outcomes, where the solver uses the
+        curvature, must also expect a decrease of at most 10 `tol` nats a sample.
 
     max_iter : int, default=1000
-        Largest number of L-BFGS iterations of a solve of a node, at least 1.
+        Largest number of L-BFGS iterations of one solve of a node, at least 1.
 
     n_jobs : int, default=None
         Threads over nodes in `fit` and over samples in prediction. None is 1 unless
         in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
-        Seed of bootstrap samples, folds, and builders and node models whose own
+        Seed of bootstrap samples and folds, and of builders and node models whose own
         `random_state` is None.
 
     verbose : int, default=0
-        Print a line for each tree and each solve of its nodes if positive.
+        If positive, print a line for each tree and each solve of its nodes.
 
     Attributes
     ----------
@@ -190,16 +207,16 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         to stop after one.
 
     builders_ : list
-        The builder that made each tree, with what it learned on the way (such as
+        The builder of each tree, with its own attributes (such as
         ``n_random_splits_`` of "conf"); None for a given tree.
 
     taxonomy_ : Taxonomy
-        The first of them.
+        The first of ``taxonomies_``.
 
     coef_ : ndarray of shape (n_rows, n_features)
         Weight vectors of all nodes, in the order of ``forest_.row``; of the dtype of
-        X. Sparse (CSR, float32) with a `DualLinearClassifier`. None of the next five
-        are there with another `estimator`.
+        X. Sparse (CSR, float32) with a `DualLinearClassifier`. This and the next five
+        exist for "logistic" and `DualLinearClassifier` only.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
@@ -208,7 +225,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         C of each node that has a model.
 
     regularizations_ : list
-        `regularization` as fitted to each tree, with what it chose.
+        `regularization` as fitted to each tree, with the strengths that it chose.
 
     n_iter_ : int
         Largest of ``node_n_iter_``.
@@ -218,22 +235,19 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         of "indep"; with "gamma" the sum over all rounds.
 
     estimators_ : list of classifiers
-        Node models, with `estimator`.
+        Node models, for another `estimator`.
 
     model_nodes_ : ndarray of shape (n_models,)
-        Node of ``forest_`` that each model stands at.
+        Node of ``forest_`` of each model.
 
     n_leaves_ : int
-        Leaves that are looked into, with a `DualLinearClassifier`.
+        Leaves that are evaluated for each sample, with a `DualLinearClassifier`.
 
     nodes_ : LogisticNodes, DualNodes or EstimatorNodes
-        The models of all nodes, which hold the arrays and estimators above.
+        The models of all nodes; the arrays and estimators above are theirs.
 
-    forest_ : named tuple of ndarrays
-        The nodes of all trees as flat arrays: ``tree_ptr``, ``parent``,
-        ``first_child``, ``n_child``, ``row``, ``node_class``, ``terminal``. The nodes
-        of a taxonomy come first in its range, then one node for each class of a leaf
-        with several.
+    forest_ : sklstruct.taxonomy.Forest
+        The nodes of all trees as flat arrays.
 
     n_features_in_ : int
         Number of columns of X.
@@ -250,28 +264,31 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     Notes
     -----
     The product along the path has a fault, known as label bias: the classifier of a
-    leaf shares out probability 1 also where it says that the sample is none of its
-    classes. With a `DualLinearClassifier` the ``n_leaves_`` leaves to which the routing
-    nodes give the most are looked into, and
+    leaf distributes all of the probability of the leaf, also for samples that belong
+    elsewhere. With a `DualLinearClassifier` the ``n_leaves_`` leaves of largest
+    :math:`R_l` are evaluated for each sample, and
 
     .. math::
         P(l \mid x) &= \mathrm{softmax}_l\bigl(w_r R_l(x)
-        + (\eta E_l(x) \text{ if looked into, else } c)\bigr), \\
+        + (\eta E_l(x) \text{ if evaluated, else } c)\bigr), \\
         P(y \mid x) &= P(l \mid x)\, e^{a_y - E_l},
         \qquad a_y = w_l\, g(z_y),\ E_l = \ln \sum_{y \in l} e^{a_y},
 
-    :math:`R_l` being the sum of the evidence g of the outcomes on the way to leaf l
+    with :math:`R_l` the sum of the evidence g of the outcomes on the way to leaf l
     (log-probabilities for log_loss; g as in `DualLinearClassifier`). The four numbers
-    are fitted to a fold of the training samples that joins the models later;
-    :math:`\eta = c = 0` is the product along the path, which they find where it is
-    right. Leaves of one class have the evidence c. Where a level has more than 4
-    ``n_leaves_`` routing nodes, those are expanded, and the others have a constant c'
-    for what is below. ``nodes_`` has ``loss``, ``numbers`` (w_r, w_l, eta, c, c' of
-    each tree) and ``fold_log_loss``.
+    minimise the log-loss of a fold of the training samples; the models learn the fold
+    afterwards. :math:`\eta = c = 0` is the product along the path. Leaves of one class
+    have the evidence c. If a level has more than 4 ``n_leaves_`` routing nodes, the
+    best 4 ``n_leaves_`` are expanded, and the others have a constant c' for all that is
+    below them. ``nodes_`` has ``loss``, ``numbers`` (w_r, w_l, eta, c, c' of each tree)
+    and ``fold_log_loss``.
 
-    Probabilities sum to 1 whatever the depth of the leaves and do not depend on
-    the other samples of a call, up to the rounding of scores in the precision of X.
-    With one class in y the model predicts it with probability 1.
+    In a Pipeline, `predict_top_k` and `target_log_proba` are methods of the last step:
+    ``pipe[-1].predict_top_k(pipe[:-1].transform(X))``.
+
+    Probabilities sum to 1 for any depth of the leaves and do not depend on the other
+    samples of a call, up to the rounding of scores in the precision of X. With one
+    class in y the model predicts it with probability 1.
 
     References
     ----------
@@ -326,18 +343,18 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def __init__(
         self,
-        taxonomy: Any = "auto",
+        taxonomy: str | TaxonomyBuilder | Taxonomy | Sequence | Mapping = "auto",
         *,
         max_depth: int | None = None,
         max_leaf: int | None = None,
-        estimator: BaseEstimator | None = None,
+        estimator: BaseEstimator | Literal["logistic"] | None = None,
         n_leaves: int | None = None,
-        prediction: str = "joint",
-        regularization: str | Regularization = "single",
+        prediction: Literal["joint", "greedy", "best_first"] = "joint",
+        regularization: Literal["single", "indep", "gamma"] | Regularization = "single",
         C: float = 1.0,
         n_taxonomies: int = 1,
         fit_intercept: bool = True,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -532,14 +549,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
         if estimator.calibration is None and estimator.loss == "squared_hinge":
             raise ValueError(
-                "calibration=None of the estimator leaves squared_hinge without "
-                'probabilities, which paths multiply; use calibration="fold" or '
-                'loss="log_loss"'
+                "calibration=None of the estimator gives no probabilities with "
+                'squared_hinge; use calibration="fold" or loss="log_loss"'
             )
         if estimator.class_weight is not None:
             raise ValueError(
-                "class_weight of the estimator would be that of the outcomes of each "
-                "node; set class_weight of HierarchicalClassifier"
+                "class_weight of the estimator would weigh the outcomes of each node; "
+                "set class_weight of HierarchicalClassifier"
             )
         if self.regularization != "single":
             raise ValueError(
@@ -549,8 +565,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
         if self.prediction == "greedy":
             raise ValueError(
-                'prediction="greedy" follows best children; DualLinearClassifier looks '
-                "into the n_leaves best leaves: use n_leaves=1"
+                'prediction="greedy" follows best children; DualLinearClassifier '
+                "evaluates the n_leaves best leaves: use n_leaves=1"
             )
 
     def _check_prediction(self, n_trees):
@@ -740,7 +756,7 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return log_proba[:, 1] - log_proba[:, 0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The class of each sample, found as `prediction` says.
+        """The class of each sample, found by the method `prediction`.
 
         Parameters
         ----------
@@ -771,8 +787,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The k most probable classes, most probable first.
 
-        With the default node model found by best-first search, without the matrix of
-        all classes.
+        Best-first search finds them without the matrix of all classes; with another
+        `estimator` blocks of that matrix are made.
 
         Parameters
         ----------
@@ -802,8 +818,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
 
-        Only the nodes on the path of y are evaluated; the matrix of all classes is
-        never made (with an `estimator`, blocks of it).
+        Only nodes that the class y needs are evaluated, without the matrix of all
+        classes; with another `estimator` blocks of that matrix are made.
 
         Parameters
         ----------
@@ -816,8 +832,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Returns
         -------
         log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``: what such a label costs is a matter of
-            convention, which `sklstruct.metrics` leaves to a parameter.
+            NaN where y is not in ``classes_``; the parameter `unknown` of the scores in
+            `sklstruct.metrics` says how they count it.
         """
         samples = self._read(X)
         code, known = class_codes(y, self.classes_, samples.shape[0])
@@ -857,13 +873,13 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         )
 
     def n_dot_products(self, X: ArrayLike) -> np.ndarray:
-        """Products of x with a weight vector that `predict` makes for each sample.
+        """Dot products of x with a weight vector that `predict` computes per sample.
 
         A node with two children counts 1, one with m > 2 children m; the flat model of
-        K classes K. The average over test samples is the usual measure of cost. A
-        model of the user's is counted the same. With fewer samples than an eighth of
-        the weight vectors, bounds that take longer to make than they save are left
-        out, and the same sample may count a little more.
+        K classes K. The average over test samples is the usual measure of cost. Models
+        of another `estimator` are counted the same. With fewer samples than an eighth
+        of the weight vectors the search makes no table of bounds, and a sample may
+        count a little more.
 
         Parameters
         ----------

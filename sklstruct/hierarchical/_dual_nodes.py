@@ -1,8 +1,8 @@
-"""Sparse linear models of the nodes, and the posterior that hears their evidence.
+"""Linear models of the nodes by dual coordinate descent, and their posterior.
 
-The nodes are those of `linear`: dual coordinate descent on the columns that a node's
-samples have, weights stored by feature without the small ones. The methods are those
-that `_nodes` lists.
+The models are those of `linear`: a node is fitted on the columns that its samples have,
+and small weights are dropped. The posterior is in the notes of
+`HierarchicalClassifier`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
 from ._tree_fold import TreeFold
 
-# Routing nodes of a level that are expanded, for each leaf that is looked into.
+# Routing nodes of a level that are expanded, for each evaluated leaf.
 _BEAM = 4
 
 # Candidates for n_leaves=None: the smallest whose log-loss on the fold is within
@@ -48,11 +48,10 @@ _GAIN = 0.003
 # Samples that one thread answers in a row.
 _ROWS = 1024
 
-# Part of the fold that the nodes on which a loss is tried must have.
+# Part of the fold that is below the nodes on which loss="auto" compares the losses.
 _TRIED = 0.1
 
-# Weights that a threshold leaves, as a part of all: a guess for the error that a model
-# would not fit.
+# Assumed part of the weights that a threshold keeps, for the check of memory.
 _LEFT = 0.25
 
 
@@ -72,7 +71,7 @@ class DualNodes(NodeModels):
         Its parameters are those of every node.
 
     n_leaves : int or None
-        Leaves that are looked into; None: `join` chooses.
+        Leaves that are evaluated for each sample; None: `join` chooses.
 
     Attributes
     ----------
@@ -123,7 +122,7 @@ class DualNodes(NodeModels):
         if self._fold is None:
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
-                # in no order: the first of them stand for all where few are asked
+                # in random order: a first part of them is used where all are too many
                 known = data.known.astype(np.int32)
                 held = rng.permutation(known[draw_fold(data.code[known], rng)])
             self._fold = (
@@ -188,7 +187,7 @@ class DualNodes(NodeModels):
             return
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
         size = problems.last - problems.first
-        if order.size > 1:  # the root costs as much as all leaves
+        if order.size > 1:  # without the root, which costs as much as all leaves
             order = order[order != size.argmax()]
         members = np.array(
             [
@@ -205,7 +204,7 @@ class DualNodes(NodeModels):
                 problems, number, seeds, self._settings(loss, stop), C, order, parallel
             )
             log_loss = _chain_log_loss(problems, number, fits, loss)
-            if not log_loss >= best:  # NaN without a fold: the last one, log_loss
+            if not log_loss >= best:  # without a fold it is NaN: log_loss is kept
                 best, self.loss, self._C = log_loss, loss, C
 
     def _check_size(self, problems, n_threads):
@@ -374,7 +373,7 @@ class DualNodes(NodeModels):
     ) -> tuple[NDArray, NDArray]:
         if prediction == "greedy":
             raise ValueError(
-                'prediction="greedy" follows best children; this model looks into the '
+                'prediction="greedy" follows best children; this model evaluates the '
                 "n_leaves best leaves: use n_leaves=1 in fit"
             )
         best, _, n_dots = self._search(X, 1, n_jobs)
@@ -414,7 +413,7 @@ class DualNodes(NodeModels):
 
 
 def _roles(forest: Forest) -> NDArray:
-    """What each node is: a node all of whose children are classes is a leaf."""
+    """Role of each node. A node whose children are all classes is a leaf."""
     terminal = forest.node_class >= 0
     role = np.full(forest.n_nodes, ROLES["route"], dtype=np.int8)
     child = np.flatnonzero(forest.parent >= 0)

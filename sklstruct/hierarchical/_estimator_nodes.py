@@ -64,14 +64,14 @@ class EstimatorNodes(NodeModels):
             )
 
         def fit(model, rows, outcome):
-            # cut once, from what was passed: a list that is not per sample may have
-            # as many entries as samples are kept
+            # from the parameters as passed: a list that is not per sample may have as
+            # many entries as samples of positive weight
             mine = _check_method_params(
                 range(data.n_passed), params, data.position[rows]
             )
             return model.fit(data.X[rows], outcome, **mine)
 
-        # joblib and not our threads: estimators of the user's may hold the GIL, and
+        # joblib, not `ThreadMap`: these estimators may hold the GIL, and
         # joblib.parallel_config can give them processes
         models = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
             delayed(fit)(*job) for job in jobs
@@ -159,8 +159,8 @@ class EstimatorNodes(NodeModels):
     def _walk(self, X, greedy, n_jobs):
         """(classes, dot products) along one tree, greedily or best first.
 
-        In rounds: every sample names the node it expands next, and each model sees
-        the samples of its node in one call.
+        In rounds: the model of each node is called once a round, for all samples that
+        expand the node.
         """
         forest = self.forest
         of_node = self._by_node()
@@ -189,8 +189,8 @@ class EstimatorNodes(NodeModels):
                         reached[rows] = -np.inf
                     reached[rows, v] = -np.inf
                     reached[rows, children] = here
-                # node numbers of terminals do not follow those of classes, thus ties
-                # are left to the smallest class explicitly
+                # ties go to the smallest class; terminal nodes are not in the order of
+                # their classes
                 top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
                 key = np.where(forest.node_class < 0, -1, forest.node_class)
                 tied = np.where(reached[active] == top, key, forest.n_nodes)
@@ -203,7 +203,7 @@ class EstimatorNodes(NodeModels):
 
 
 def _conditional(model, X):
-    """Conditional log-probabilities of the children by a model of the user's."""
+    """Log-probabilities of the children of a node, by its model."""
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     total = p.sum(axis=1, keepdims=True)
     if not ((p >= 0).all() and (total > 0).all() and np.isfinite(total).all()):

@@ -5,10 +5,9 @@ the logarithm of the sum of exp(a_y) over the leaf,
 
     log P(y | x) = w_r R_l + eta E_l - log Z + a_y - E_l
 
-where l is among the leaves that were looked into, else with c for eta E_l, and with c'
-for what the beam left pending. log Z is that of the masses of all leaves. Everything is
-smooth in (log w_r, log w_l, eta, c, c'), with a gradient that costs no more than the
-value (`_numbers_fast`).
+if leaf l is evaluated, else with c in the place of eta E_l, and with c' for nodes that
+are not expanded. Z normalises over all leaves. The log-loss is smooth in (log w_r, log
+w_l, eta, c, c'), and its gradient costs no more than its value (`_numbers_fast`).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from ..linear._calibration import SCALE_PRIOR
 from . import _numbers_fast as kernels
 from ._numbers_fast import KINDS
 
-# Where routing is perfect, or leaves say nothing, the numbers are not identified: a
-# prior of little weight keeps eta in the middle, and c near 0.
+# The numbers are not identified if routing is perfect or the evidence of leaves is
+# constant: a prior of little weight keeps eta near 1/2, and c near 0.
 _ETA_PRIOR = 2e-3
 _C_PRIOR = 1e-6
 
@@ -36,14 +35,11 @@ CHAIN = (1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class Evidence(NamedTuple):
-    """What the fold's samples have met; n samples, L leaves and pending nodes.
-
-    Entries that are not there are -inf.
-    """
+    """Evidence of a fold: n samples, L leaves and pending nodes; -inf: no entry."""
 
     route: NDArray  # (n, L)
     pending: NDArray  # (n, L) bool
-    looked: NDArray  # (n, b) column of each leaf that was looked into; -1: none
+    evaluated: NDArray  # (n, b) column of each evaluated leaf; -1: none
     inside: NDArray  # (n, b, m) g of the classes of those
     own: NDArray  # (n,) column of the sample's leaf, or of the pending node above
     own_inside: NDArray  # (n, m) g of the classes of the sample's leaf
@@ -58,20 +54,19 @@ def log_loss_of(fold: Evidence) -> Callable[[NDArray], tuple[float, NDArray]]:
     kind = np.full((n, n_leaves), KINDS["closed"], dtype=np.int8)
     kind[fold.pending] = KINDS["pending"]
     kind[np.isneginf(fold.route)] = KINDS["absent"]
-    there = fold.looked >= 0
-    kind[np.broadcast_to(row[:, None], there.shape)[there], fold.looked[there]] = KINDS[
-        "open"
-    ]
+    there = fold.evaluated >= 0
+    sample = np.broadcast_to(row[:, None], there.shape)[there]
+    kind[sample, fold.evaluated[there]] = KINDS["open"]
     length = (fold.inside > -np.inf).sum(axis=2, dtype=np.int32)
-    own_look = there & (fold.looked == fold.own[:, None])
+    own_look = there & (fold.evaluated == fold.own[:, None])
     slot = np.where(own_look.any(axis=1), own_look.argmax(axis=1), -1)
     own_length = (fold.own_inside > -np.inf).sum(axis=1)
     wide = max(n_leaves, fold.inside.shape[2], 2 * there.shape[1])
     room, stop = np.empty((4, wide)), np.zeros(1, dtype=np.int32)
-    sample = kernels.Fold(
+    kernel = kernels.Fold(
         np.ascontiguousarray(fold.route),
         kind,
-        fold.looked.astype(np.int32, order="C"),
+        fold.evaluated.astype(np.int32, order="C"),
         np.ascontiguousarray(fold.inside),
         np.where(there, length, np.int32(0)),
         np.stack([fold.own, slot, own_length, fold.target]).astype(np.int32),
@@ -81,7 +76,7 @@ def log_loss_of(fold: Evidence) -> Callable[[NDArray], tuple[float, NDArray]]:
 
     def log_loss(numbers):
         gradient = np.empty(5)
-        return sample.log_loss(numbers, gradient, room, stop), gradient
+        return kernel.log_loss(numbers, gradient, room, stop), gradient
 
     return log_loss
 

@@ -27,15 +27,15 @@ from ._regularization import Regularization, as_regularization
 from ._search_fast import follow, search, targets
 from ._walks_fast import narrow_rows, walk
 
-# Samples that one thread searches in a row: enough to hide the start of a thread.
+# Samples of a block of the search: enough to hide the start of a thread.
 _SEARCH_ROWS = 4096
 
-# A sample saves what it takes to copy about nine rows of weights to single precision:
-# with fewer samples than rows / 8 the search goes without the copy.
+# A sample saves the time of copying about nine rows of weights to single precision. The
+# copy is made for rows / 8 samples and more.
 _ROWS_A_SAMPLE = 8
 
-# Parts of a block of full rows: several passes over small blocks stay in the cache, and
-# the allocator keeps their arrays.
+# Parts of a block of full rows: the passes over a small part stay in the cache, and the
+# allocator keeps its arrays.
 _PARTS_OF_A_BLOCK = 32
 
 
@@ -79,7 +79,7 @@ class LogisticNodes(NodeModels):
 
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
         n_features, n_classes = data.X.shape[1], data.n_classes
-        # the fewest that a tree over these classes can have, that of binary splits
+        # the smallest number of weight vectors of a tree, that of binary splits
         check_memory(
             8 * float(n_trees) * (n_classes - 1) * (n_features + 1),
             None,
@@ -116,7 +116,7 @@ class LogisticNodes(NodeModels):
 
     def join(self, forest: Forest) -> None:
         self.forest = forest
-        # rows of the weights follow the nodes, within a tree and from tree to tree
+        # rows of the weights are in the order of the nodes and of the trees
         self.coef, self.intercept, self.C, self.n_iter, self.status = (
             parts[0] if len(parts) == 1 else np.concatenate(parts)
             for parts in zip(*self._fits)
@@ -132,7 +132,7 @@ class LogisticNodes(NodeModels):
         n_classes = forest.terminal.shape[1]
         width = forest.n_nodes + 2 * forest.n_rows + n_classes
         arrays = ForestArrays(*forest)
-        # SciPy copies a transposed matrix for every product with a sparse one
+        # SciPy would copy a transposed matrix in every product with a sparse one
         weights = self.coef.T
         if sp.issparse(X):
             weights = np.ascontiguousarray(weights)
@@ -142,7 +142,7 @@ class LogisticNodes(NodeModels):
                 scores = X[part] @ weights
                 if sp.issparse(scores):
                     scores = scores.toarray()
-                # in double from here on, so that rows of float32 sum to 1 too
+                # in double precision, so that rows of float32 sum to 1 too
                 scores = np.ascontiguousarray(scores, dtype=np.float64)
                 scores += self.intercept
                 soft = np.abs(scores)
@@ -160,8 +160,7 @@ class LogisticNodes(NodeModels):
     def best(
         self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        # The full rows would cost an exponential and a logarithm per class on top of
-        # the products: "joint" searches too.
+        # "joint" searches too: full rows cost an exponential and a logarithm a class.
         n, greedy = X.shape[0], prediction == "greedy"
         best = np.zeros((n, 1), dtype=np.int32)
         n_dots = np.zeros(n, dtype=np.int64)
@@ -179,7 +178,7 @@ class LogisticNodes(NodeModels):
                 part = part.start + np.flatnonzero(found < 0)
                 if part.size == 0:
                     return True
-                rows = X[part]  # the few that single precision leaves open
+                rows = X[part]  # single precision does not decide these few
             samples, found, dots = _as_rows(rows), best[part], n_dots[part]
             if greedy:
                 good = follow(model, samples, z, found, dots, stop)
@@ -189,7 +188,7 @@ class LogisticNodes(NodeModels):
             best[part], n_dots[part] = found, dots
             return good
 
-        # each block makes tables of bounds, which take as long as 100 samples
+        # a block makes tables of bounds, which takes as long as 100 samples
         step = _SEARCH_ROWS * (16 if effective_n_jobs(n_jobs) == 1 else 1)
         self._blocks(block, n, step, n_jobs)
         return best[:, 0], n_dots

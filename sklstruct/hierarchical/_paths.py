@@ -46,16 +46,16 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with `predict_proba`, default=None
-        What learns the classes; None is `HierarchicalClassifier()`.
+        Classifier of C; None is `HierarchicalClassifier()`.
 
     learn_taxonomy : bool, default=False
-        Whether an `estimator` with a parameter `taxonomy` keeps it. By default it is
-        set to the tree of the paths.
+        Whether an `estimator` with a parameter `taxonomy` keeps its value. By default
+        the parameter is set to the tree of the paths.
 
     min_proba : float, default=0.0
-        Probability that the nodes of an answer have at least, from 0 to 1. Where it is
-        not reached the path stops above: a coarse answer that is right instead of a
-        fine one that is a guess. The first level is always answered.
+        Smallest probability of the nodes of an answer, from 0 to 1. The path stops
+        above a node of smaller probability: a coarse answer in the place of an
+        uncertain fine one. The first level is always answered.
 
     partial : {"class", "unknown"}, default="class"
         Meaning of a path in `fit` that ends at an inner node, where longer paths pass.
@@ -78,7 +78,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The nodes of all paths.
 
     n_features_in_ : int
-        Number of columns of X, if the estimator says.
+        Number of columns of X, if the estimator has it.
 
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if it had string names.
@@ -148,7 +148,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features, or what else the estimator takes: texts, with a pipeline.
+            Features, or other input of the estimator, such as texts for a pipeline.
 
         y : array-like of shape (n_samples, n_levels) or (n_samples,)
             Paths; see `as_paths`.
@@ -164,8 +164,9 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Paths that are none (see `as_paths`), an empty one, numbers of samples that
-            differ, a `sample_weight` for an estimator that takes none.
+            Malformed paths (see `as_paths`) or an empty one; numbers of samples that
+            differ; a `sample_weight` for an estimator that takes none; a `partial` that
+            the estimator cannot have.
         """
         if y is None:
             raise ValueError(
@@ -244,7 +245,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X = _as_samples(X)
         n_samples = X.shape[0] if hasattr(X, "shape") and X.shape else len(X)
         if n_samples == 0:
-            self.estimator_.predict_proba(X)  # says what is wrong with no samples
+            self.estimator_.predict_proba(X)  # raises its error for no samples
         width = self.label_tree_.parent.size + len(self.classes_)
         for part in row_blocks(n_samples, rows_per_block(width)):
             whole = part.start == 0 and part.stop >= n_samples
@@ -291,7 +292,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Features.
 
         y : array-like of shape (n_samples, n_levels) or (n_samples,)
-            Paths, each as a whole: that samples end there.
+            Whole paths: the probability that the sample ends there.
 
         Returns
         -------
@@ -341,7 +342,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._table[np.concatenate(parts)]
 
     def _walk(self, proba: NDArray, below: sp.csr_array) -> NDArray:
-        """The last node of each row's way down."""
+        """The last node of the path of each row."""
         tree = self.label_tree_
         mass = np.asarray(proba @ below)
         own = np.zeros(mass.shape)  # of samples that end at the node

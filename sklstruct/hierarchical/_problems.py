@@ -1,19 +1,18 @@
 """Logistic regressions of all nodes of a tree in one call.
 
-A scikit-learn fit has a floor of milliseconds, which a tree of a thousand small nodes
-pays a thousand times. Here the samples are sorted by the leaf order of the tree,
-every node is a range of rows, and a compiled loop (`_logistic_fast`) fits nodes one
-after the other without returning to Python; joblib threads share the nodes out.
-Padding all nodes of a level to one array was the alternative: nodes of a level
-differ in size and in iterations, so most of the padded work is wasted, and the
-samples have to be copied.
+A scikit-learn fit takes milliseconds even for few samples, and a tree may have a
+thousand small nodes. Here the samples are sorted by the leaf order of the tree, every
+node is a range of rows, and a compiled loop (`_logistic_fast`) fits one node after the
+other without returning to Python; threads share the nodes. The alternative, all nodes
+of a level padded to one array, copies the samples and wastes most of its work: nodes
+of a level differ in size and in iterations.
 
-Large dense nodes of three outcomes and more get the metric of their features (the
-formulas are in `_logistic_fast`): moments and eigenvectors take n d² + d³, in SciPy's
-and NumPy's BLAS, one node at a time. `NodeProblems._pays` asks for it where that is
-estimated at five iterations or less and n >= 4 d (below, samples are separable and the
-products with the eigenvectors are no longer small beside those with X), and `SPREAD`
-drops it where the curvatures hardly differ.
+At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
+features (the formulas are in `_logistic_fast`). Its moments and eigenvectors take
+n d² + d³ multiplications in the BLAS. `NodeProblems._pays` allows it if this is
+estimated at five iterations or less and n >= 4 d; with fewer samples they are
+separable, and the products with the eigenvectors are not small beside those with X.
+`SPREAD` leaves it out where the curvatures hardly differ.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ..linear._samples import is_sparse
 from ..taxonomy import Taxonomy
 from . import _logistic_fast as kernels
 
-# `spread` below which the identity is about as good a metric: white features with
+# `spread` below which the identity is about as good a metric. White features with
 # outcomes of equal size have 1 + d / n.
 SPREAD = 1.6
 
@@ -53,7 +52,7 @@ def moments(
     step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
     mean = np.zeros(X.shape[1])
     moment = np.zeros((mean.size, mean.size))
-    # by blocks: a second X, in double precision, would be held otherwise
+    # by blocks, without a second X in double precision
     blocks = [slice(a, a + step) for a in range(0, share.size, step)]
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if centre:
@@ -66,7 +65,7 @@ def moments(
 
 
 def eigh(moment: NDArray) -> tuple[NDArray, NDArray]:
-    """`numpy.linalg.eigh`, which may take minutes and never looks for signals."""
+    """`numpy.linalg.eigh` that Ctrl-C interrupts, also in the minutes it may take."""
     if moment.shape[0] < _LONG_EIGH:
         return np.linalg.eigh(moment)
     return interruptible(np.linalg.eigh, moment)
@@ -185,7 +184,7 @@ class NodeProblems:
         return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
 
     def _metric(self, v, C, fit_intercept, curved):
-        """The `Moments` of the node; None if they say little or are not finite."""
+        """The `Moments` of the node; None if they hardly help or are not finite."""
         rows = slice(self.first[v], self.last[v])
         weight = self.weight[rows]
         moment, mean = moments(self.X[rows], weight, fit_intercept)

@@ -24,22 +24,21 @@ from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ._problems import NodeProblems
 
-# Rounds of the alternation of `GammaPrior`. It decreases the joint objective, and few
-# nodes still move after the tenth.
+# Rounds of the alternation of `GammaPrior`. Few nodes still change in the tenth.
 _ROUNDS = 10
 
 # Relative change of C below which a node is at rest.
 _AT_REST = 1e-2
 
-# Candidates of `GammaPrior`. At w = 0 they make C = rate / (2 (shape - 1)) from 5e-4 to
-# 500, each with several rates, that is, sizes of the weights at which the prior changes
-# from a quadratic to a logarithmic penalty.
+# Candidates of `GammaPrior`. At w = 0 they give C = rate / (2 (shape - 1)) from 5e-4 to
+# 500. The rate is the size of the weights at which the prior changes from a quadratic
+# to a logarithmic penalty.
 _SHAPES = 2.0, 11.0, 101.0, 1001.0
 _RATES = 1.0, 10.0, 100.0, 1000.0
 
 
 class NodeFit(NamedTuple):
-    """What the nodes of one tree were fitted to."""
+    """The fit of the nodes of one tree."""
 
     coef: NDArray  # (n_rows, n_features)
     intercept: NDArray  # (n_rows,)
@@ -209,8 +208,8 @@ class GammaPrior(Regularization):
 
     is lowered by turns: node models for given strengths, and :math:`\lambda_v = (a -
     1) / (b + \|w_v\|^2)`, ten rounds at most, from the C of the classifier. It has
-    local minima. The larger b, the closer the policy is to one :math:`C = b / (2 (a -
-    1))` at all nodes; the smaller, the more a node with large weights is let go.
+    local minima. A large b gives nearly the same :math:`C = b / (2 (a - 1))` at all
+    nodes; a small b penalises nodes with large weights less.
     (a, b) are common to all nodes of a tree and have, among the candidates, the
     smallest log-loss of the tree on held-out folds.
 
@@ -344,7 +343,7 @@ def _alternate(
             break
         square = np.bincount(node_of_row, np.einsum("ij,ij->i", coef, coef), n_nodes)
         new = (rate + square) / (2 * (shape - 1))
-        # each node on its own: what it ends with does not depend on the others
+        # nodes stop one by one: the result of a node does not depend on the others
         moving = moving[np.abs(new - each)[moving] > _AT_REST * each[moving]]
         if moving.size == 0:
             break

@@ -1,4 +1,4 @@
-"""SenseClassifier: classes that are at several leaves of a tree."""
+"""SenseClassifier: classes that have several leaves of a tree."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ from ._nodes import seeded
 
 
 class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    r"""Classes of several senses, each at a place of its own in the tree.
+    r"""Classifier of classes that consist of several senses, such as words.
 
-    A class y whose samples lie in several clusters, as a word with several meanings,
-    is given the senses S(y), a partition of its samples:
+    The senses S(y) of a class y are clusters of its samples, as the meanings of a word:
 
     .. math::
         P(y \mid x) = \sum_{s \in S(y)} P(s \mid x),
 
-    with :math:`P(s \mid x)` a classifier of the senses of all classes. One that learns
-    a taxonomy puts each sense where it belongs, so that the class is at several leaves.
+    with :math:`P(s \mid x)` a classifier of the senses of all classes. If it learns a
+    taxonomy, each sense has a leaf of its own, and a class with several senses several
+    leaves.
 
-    Senses are first the clusters of k-means among the samples of a class; each further
-    round gives every sample to the sense of its class that is the most probable, and
-    fits again.
+    The first senses are the clusters of k-means among the samples of a class. Each
+    further round assigns every sample to the most probable sense of its class and fits
+    the classifier again.
 
     Parameters
     ----------
     estimator : classifier with `predict_proba`, default=None
-        What learns the senses; None is `HierarchicalClassifier()`.
+        Classifier of the senses; None is `HierarchicalClassifier()`.
 
     n_senses : int, default=2
-        Senses of a class, at least 1; fewer remain where one gets no samples.
+        Senses of a class, at least 1; a sense without samples is dropped.
 
     min_samples : int, default=20
         A class with fewer samples than `min_samples` times `n_senses` has one sense;
         at least 1.
 
     n_rounds : int, default=2
-        Largest number of fits, at least 1. It ends before when no sample moves.
+        Largest number of fits, at least 1; fewer if no sample changes its sense.
 
     random_state : int, RandomState instance or None, default=None
         Seed of k-means, and of an `estimator` whose own `random_state` is None.
@@ -76,10 +76,11 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Sorted labels.
 
     sense_class_ : ndarray of shape (n_senses,)
-        The class, as an index into ``classes_``, of each sense; ascending.
+        Index into ``classes_`` of the class of each sense, ascending.
 
     sense_labels_ : ndarray of shape (n_samples,)
-        Sense of each training sample; those of weight 0 have the first of their class.
+        Sense of each training sample; samples of weight 0 have the first sense of
+        their class.
 
     estimator_ : classifier
         Fitted to the senses.

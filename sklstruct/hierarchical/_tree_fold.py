@@ -1,4 +1,4 @@
-"""The way of a fold's samples down one fitted tree: the `Evidence` that they meet."""
+"""The `Evidence` of a fold of the training samples in one fitted tree."""
 
 from __future__ import annotations
 
@@ -38,31 +38,33 @@ class TreeFold(NamedTuple):
     unseen: dict[int, tuple[NDArray, NDArray]]
 
     def evidence(self, n_leaves: int, beam: int) -> Evidence:
-        """What the members meet if `n_leaves` leaves are evaluated for each.
+        """The evidence of the members if `n_leaves` leaves are evaluated for each.
 
         beam: routing nodes of a level that are expanded for each member.
         """
         forest, role = self.forest, self.role
         root, end = forest.tree_ptr[self.tree : self.tree + 2].tolist()
-        # columns are for leaves and what is above them, not for thousands of classes
+        # a column for each leaf and routing node, none for the thousands of classes
         kept = root + np.flatnonzero(role[root:end] != ROLES["class"])
         wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
         most = _FOLD_SIZE // max(kept.size, n_leaves * wide)
         n = min(self.code.size, max(_FEWEST, most))
         route, pending = self._descend(n, root, end, kept, beam)
-        # leaves and pending nodes are what has a route now
+        # leaves and pending nodes have a route, expanded nodes have none
         column = np.flatnonzero((route > -np.inf).any(axis=0))
         route, pending, node = route[:, column], pending[:, column], kept[column]
         place = np.full(end - root, -1)
         place[node - root] = np.arange(column.size)
-        looked = self._evaluated(route, node, n_leaves)
+        evaluated = self._evaluated(route, node, n_leaves)
         own_leaf, target = self._targets(n)
         own = self._own_column(own_leaf, place, route, root)
         inside, own_inside = self._inside_leaves(
-            looked, node, own_leaf, target >= 0, place, root, wide
+            evaluated, node, own_leaf, target >= 0, place, root, wide
         )
         weight = self.weight[:n]
-        return Evidence(route, pending, looked, inside, own, own_inside, target, weight)
+        return Evidence(
+            route, pending, evaluated, inside, own, own_inside, target, weight
+        )
 
     def _inside(self, v, who, n):
         """g of the children of node v for the members `who`."""
@@ -140,16 +142,17 @@ class TreeFold(NamedTuple):
                 return here
             node[~ok] = self.forest.parent[node[~ok]]
 
-    def _inside_leaves(self, looked, node, own_leaf, several, place, root, wide):
+    def _inside_leaves(self, evaluated, node, own_leaf, several, place, root, wide):
         """g of the classes of the evaluated leaves (n, b, m) and of the own leaf."""
         n = own_leaf.size
-        inside = np.full((*looked.shape, wide), -np.inf)
+        inside = np.full((*evaluated.shape, wide), -np.inf)
         own_inside = np.full((n, wide), -np.inf)
-        for v in np.union1d(node[looked[looked >= 0]], own_leaf[several]).tolist():
+        met = node[evaluated[evaluated >= 0]]
+        for v in np.union1d(met, own_leaf[several]).tolist():
             is_own = several & (own_leaf == v)
             at = slot = np.empty(0, dtype=np.int64)
             if place[v - root] >= 0:
-                at, slot = np.nonzero(looked == place[v - root])
+                at, slot = np.nonzero(evaluated == place[v - root])
             who = np.union1d(np.flatnonzero(is_own), at)
             g = self._inside(v, who, n)
             mine = np.searchsorted(who, np.flatnonzero(is_own))

@@ -16,14 +16,14 @@ from scipy.special import logsumexp
 
 LOSSES = ("squared_hinge", "log_loss", "ovr_log_loss")
 
-# Slope of the evidence of a margin beyond 1, where the loss is 0: it keeps the order of
-# outcomes that are all beyond. Far too small to change a probability otherwise.
+# Slope of the evidence of a margin above 1, where the loss is 0: outcomes whose margins
+# are all above 1 keep their order. Too small to change a probability otherwise.
 BEYOND = 1e-4
 
-# Samples of a fold at most: one number, or four, need no more.
+# Largest size of a fold: at most five numbers are fitted to it.
 _MOST_HELD = 2000
 
-# Fold samples below which a tenth of the samples is too few to say anything.
+# Size below which a tenth of the samples is too small a fold.
 _FEW_HELD = 100
 
 # Weight of a prior (log w)², in nats, that keeps w finite where the fold has no
@@ -72,7 +72,7 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
 
 
 def draw_fold(code: NDArray, rng: RandomState) -> NDArray:
-    """Samples to calibrate on, ascending; every class keeps one sample and more."""
+    """Samples to calibrate on, ascending; at least one of every class is left."""
     n = code.size
     size = min(max(n // 10, min(n // 4, _FEW_HELD)), _MOST_HELD)
     shuffled = rng.permutation(n)
@@ -80,7 +80,7 @@ def draw_fold(code: NDArray, rng: RandomState) -> NDArray:
     _, kept = np.unique(code[shuffled], return_index=True)
     free = np.ones(n, dtype=bool)
     free[kept] = False
-    # the last ones: the first that are free are the second samples of their classes,
-    # which says that the class is frequent
+    # the last of them: the first are second samples of their classes, which frequent
+    # classes have sooner than rare ones
     drawn = shuffled[free]
     return np.sort(drawn[max(drawn.size - size, 0) :]).astype(np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,8 +76,8 @@ class DualLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others. They are
     the problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of
     the multinomial `LogisticRegression`, all with a penalised intercept. Every step
-    moves the dual variables of all classes for one sample: with a thousand classes the
-    descent takes a small part of the time of one problem after the other.
+    updates the dual variables of all classes for one sample. With a thousand classes
+    this takes a small part of the time that one problem after the other takes.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
@@ -86,28 +87,28 @@ class DualLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     ----------
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}, \
 default="squared_hinge"
-        The loss. On text whose classes are nearly separable the squared hinge is the
-        most accurate; where labels are noisy (the next word) take log_loss. "auto" fits
-        squared_hinge with C and log_loss with 10 C, and keeps the one whose fold has
-        the smaller log-loss; it needs ``calibration="fold"``. Two classes are one
-        problem, of the second against the first.
+        The loss. Take squared_hinge for text whose classes are nearly separable, and
+        log_loss for noisy labels (the next word). "auto" fits squared_hinge with C and
+        log_loss with 10 C, and keeps the one of smaller log-loss on the fold; it needs
+        ``calibration="fold"``. Two classes are one problem, of the second against the
+        first.
 
     C : float, default=1.0
-        Inverse of the regularisation strength, positive. Meant for rows of about unit
-        length: then 1 suits the squared hinge, 3 to 30 the logistic losses.
+        Inverse of the regularisation strength, positive. For rows of about unit length
+        1 suits the squared hinge, 3 to 30 the logistic losses.
 
     fit_intercept : bool, default=True
         Whether there are intercepts.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept, from 1e-15 to 1e15.
-        Intercepts are penalised, the less the larger it is.
+        Intercepts are penalised; a larger value penalises them less.
 
     calibration : {"fold", None}, default="fold"
         How w is chosen. "fold": a tenth of the samples (at most 2000, and a larger
-        part of less than 1000) is left out until the model without them has converged
-        and scored them; then they join. The model is that of all samples. None: w = 1;
-        there are no probabilities of the squared hinge then.
+        part of less than 1000) is held out. The model of the others is fitted first and
+        scores them; then the fit continues with all samples. None: w = 1, and no
+        probabilities with the squared hinge.
 
     weight_threshold : float, default=0.0
         Weights of at most this part of the largest of their class are dropped, in [0,
@@ -118,8 +119,8 @@ default="squared_hinge"
         Weight 0 removes the class.
 
     tol : float, default=0.01
-        The descent ends with an epoch that changes the dual variables by at most `tol`
-        times what the first epoch did; > 0.
+        The descent ends after an epoch whose change of the dual variables is at most
+        `tol` times that of the first epoch; > 0.
 
     max_iter : int, default=200
         Largest number of epochs, at least 1.
@@ -133,7 +134,7 @@ default="squared_hinge"
         Seed of the order of the samples, and of the fold.
 
     verbose : int, default=0
-        Print a line for each block of classes that is fitted if positive.
+        If positive, print a line for each block of classes that is fitted.
 
     Attributes
     ----------
@@ -142,8 +143,7 @@ default="squared_hinge"
 
     coef_ : ndarray or CSR matrix of shape (n_classes, n_features)
         Weights, float32; (1, n_features) with two classes. Sparse with a
-        `weight_threshold`. Made from the arrays that the model holds, which cannot be
-        set through it.
+        `weight_threshold`. A copy: changing its entries does not change the model.
 
     intercept_ : ndarray of shape (n_classes,)
         Intercepts, or (1,).
@@ -152,14 +152,14 @@ default="squared_hinge"
         The loss, chosen if `loss` is "auto".
 
     C_ : float
-        C of it.
+        C of ``loss_``.
 
     scale_ : float
-        w.
+        w of the probabilities.
 
     fold_log_loss_ : float
-        Mean log-loss (nats) of the fold by the model that had not seen it; NaN
-        without a fold, which is so where every class has one sample.
+        Mean log-loss (nats) of the fold by the model fitted without it. NaN without a
+        fold: with ``calibration=None``, or if every class has one sample.
 
     n_iter_ : int
         Largest number of epochs of a class.
@@ -225,14 +225,16 @@ default="squared_hinge"
 
     def __init__(
         self,
-        loss: str = "squared_hinge",
+        loss: Literal[
+            "squared_hinge", "log_loss", "ovr_log_loss", "auto"
+        ] = "squared_hinge",
         *,
         C: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        calibration: str | None = "fold",
+        calibration: Literal["fold"] | None = "fold",
         weight_threshold: float = 0.0,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 0.01,
         max_iter: int = 200,
         n_jobs: int | None = None,
@@ -319,7 +321,7 @@ default="squared_hinge"
                 found = self._solve(
                     rows, code, weight, held, seed, candidate, progress, parallel
                 )
-                # not (>=): a fold of no samples says NaN, and the first stays
+                # the log-loss of an empty fold is NaN: the first candidate stays
                 if not fits or found.fold_log_loss < fits[0].fold_log_loss:
                     fits = [found]
         best = fits[0]

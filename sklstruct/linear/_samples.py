@@ -15,10 +15,10 @@ from .._checks import INT32_MAX, check_squares
 from .._compat import _check_sample_weight
 
 # C of the multinomial candidate of loss="auto", in units of C: its curvature is
-# C p (1 - p) where the squared hinge has 2 C, so that it wants more.
+# C p (1 - p), smaller than the 2 C of the squared hinge.
 AUTO_C = 10.0
 
-# Rows longer than others, or than 1, by more, or shorter than 1, are worth a warning.
+# Ratio of the lengths of two rows, or of a length and 1, from which a warning is given.
 _UNEVEN = 10.0
 
 
@@ -74,7 +74,7 @@ def sample_weights(
     sample_weight: ArrayLike | None,
     class_weight: Mapping | str | None,
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """(weight of every sample, the part of its class, samples of positive weight)."""
+    """(weight of every sample, its class weight, samples of positive weight)."""
     weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
     if sample_weight is not None:
         weight = _check_sample_weight(
@@ -117,8 +117,8 @@ def warn_uneven(X: NDArray | sp.csr_matrix, stacklevel: int) -> None:
     data = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
     length = length[length > 0]
-    # dense rows of d standardised features have the length sqrt(d), by intention;
-    # sparse ones that are long are counts that nobody has scaled
+    # dense rows of d standardised features have length sqrt(d); long sparse rows are
+    # counts that were not scaled
     most = _UNEVEN if sp.issparse(X) else np.inf
     if length.size and not (
         1 / _UNEVEN < length.min() and length.max() < min(_UNEVEN * length.min(), most)

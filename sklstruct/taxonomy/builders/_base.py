@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,7 @@ class TaxonomyBuilder(BaseEstimator):
     ``_tree(X, codes, weight, classes)``. Builders keep nothing of the data.
 
     Parameters of a subclass are declared as annotated attributes with their defaults
-    (``threshold: str = "zero"``); they are keywords of the constructor, next to those
+    (``n_folds: int = 3``); they are keywords of the constructor, next to those
     of the classes above. `TAXONOMY_BUILDERS` holds those that have a name.
 
     Parameters
@@ -129,7 +129,7 @@ class ProximityBuilder(TaxonomyBuilder):
 
     delta: float = 1.0
     normalize: bool = True
-    form: str = "auto"
+    form: Literal["auto", "primal", "dual", "low_rank", "class_means"] = "auto"
     rank: int | None = None
     max_bytes: int = 2**31
 

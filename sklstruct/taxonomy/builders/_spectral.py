@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.linalg
@@ -74,7 +74,7 @@ class SpectralSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
-    threshold: str = "zero"
+    threshold: Literal["zero", "median"] = "zero"
 
     _parameter_constraints: ClassVar[dict] = {
         **TopDownBuilder._parameter_constraints,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
     means, is replaced by halves in the order of the labels.
     """
 
-    gram: str = "pooled"
+    gram: Literal["pooled", "exact", "root"] = "pooled"
 
     _parameter_constraints: ClassVar[dict] = {
         **ProximityBuilder._parameter_constraints,
