@@ -559,11 +559,18 @@ class BackoffModel(Distribution):
         Raises
         ------
         ValueError
-            If a node is out of range or its row (without `skip`) is 0 everywhere.
+            If a node is out of range, a number is not in [0, 1), or the row of a node
+            (without `skip`) is 0 everywhere.
         """
         nodes = self._check_nodes(at)
         uniform = as_floats("uniform", uniform)
         check_length("uniform", uniform, len(nodes), "one per node")
+        outside = np.flatnonzero(~((uniform >= 0.0) & (uniform < 1.0)))
+        if outside.size:
+            raise ValueError(
+                f"uniform must hold numbers of at least 0 and below 1, got "
+                f"uniform[{outside[0]}] = {uniform[outside[0]]}"
+            )
         mass = self._cached("row_sums", self._row_sums)[nodes]
         if skip >= 0:
             skipped = np.full(len(nodes), skip, dtype=np.int32)

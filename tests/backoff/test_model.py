@@ -684,6 +684,14 @@ def test_bad_queries(case):
         query(Toy(1).model)
 
 
+@pytest.mark.parametrize("outside", [1.0, -1e-9, 2.0, np.nan, np.inf])
+def test_numbers_outside_of_the_unit_interval_draw_nothing(outside):
+    model, _ = build({()}, {((), 0): np.log(0.5), ((), 1): np.log(0.5)}, {}, 2)
+    assert model.draw([0, 0, 0], [0.0, 0.499, 0.999]).tolist() == [0, 0, 1]
+    with pytest.raises(ValueError, match=r"uniform must hold .* uniform\[1\] = "):
+        model.draw([0, 0], [0.5, outside])
+
+
 def test_row_of_zeros_cannot_be_drawn_from():
     model, _ = build({()}, {((), 0): -np.inf}, {}, 1)
     with pytest.raises(ValueError, match="node 0 cannot be drawn from"):
