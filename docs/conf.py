@@ -31,6 +31,7 @@ extensions = [
     "sphinx_design",  # cards of the first page
     "benchmark_table",
     "builder_table",
+    "layer_table",
 ]
 exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
