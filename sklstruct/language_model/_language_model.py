@@ -246,17 +246,17 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : TextFile or iterable of sentences
+        X : TextFile, iterable of sentences, or Counted
             A sentence is an iterable of hashable symbols, or a string, which is
             split on whitespace. Sentences may be empty. Strings and files are read by
-            compiled code.
+            compiled code. A model over contexts takes what `count` gives, too.
 
         y : None
             Ignored.
 
         sample_weight : array-like of shape (n_sentences,), default=None
             Non-negative weight of each sentence, which also weights the counts that
-            `min_count` looks at; 0 is as if absent.
+            `min_count` looks at, unless that is 1; 0 is as if absent.
 
         X_val : iterable of sentences, default=None
             Held-out sentences, for an estimator that chooses numbers on such, as
