@@ -428,3 +428,21 @@ def advance(
                 length -= 1
                 child = find_child(symbol, child_ptr, node, path[length])
             out[i] = node
+
+
+def counts_of_counts(const double[::1] adjusted, double[::1] n):
+    """n[i] += number of pairs with the count i, for 1 <= i < len(n).
+
+    A count between i and i + 1 is shared out to the two in proportion.
+    """
+    cdef Py_ssize_t p, i, top = n.shape[0] - 1
+    cdef double a, rest
+    with nogil:
+        for p in range(adjusted.shape[0]):
+            a = adjusted[p]
+            if a < top + 1:
+                i = <Py_ssize_t> a
+                rest = a - i
+                n[i] += 1.0 - rest
+                if i < top:
+                    n[i + 1] += rest

@@ -119,10 +119,11 @@ def grow(
     -------
     grown : Grown
     """
-    loose = clone(solver).set_params(tol=_LOOSE * solver.tol)
+    loose = clone(solver).set_params(tol=_LOOSE * solver.limits()[0])
     tree = _Growth(samples, n_symbols, n_classes)
     # A tolerance is given to the last rounds only.
-    tight, objectives, n_iter, starts = False, [], 0, None
+    tight, n_iter, starts = False, 0, None
+    objectives: list[float] = []
 
     def begin():
         problem = tree.problem(settings, parallel)
@@ -140,14 +141,14 @@ def grow(
     )
     running: State = {}  # of the solver, in the round that is resumed
     if keeper is not None:
-        like = {"objectives": [0.0], "n_iter": 0}
+        like: State = {"objectives": [0.0], "n_iter": 0}
         done = keeper.result(like)
         if done is not None:
             done, result = split_part(done)
             tree.go_on(done, keeper)
             keeper.checked(result, Result.like(tree.count.size))
-            objectives = np.array(done["objectives"])
-            return Grown(begin(), Result(**result), objectives, done["n_iter"])
+            objective = np.array(done["objectives"])
+            return Grown(begin(), Result(**result), objective, done["n_iter"])
         state = keeper.load(like | {"tight": False})
         if state is not None:
             state, running = split_part(state)

@@ -60,7 +60,7 @@ class _Coordinate(NamedTuple):
     def held_by(self, settings: Settings) -> Any:
         """The parameter, a number or one a depth."""
         if self.name == "gamma":
-            return settings.penalty.gamma
+            return settings.penalty.get_params()["gamma"]
         return getattr(settings, self.name)
 
     def scaled(self, settings: Settings, factor: float) -> Settings:
@@ -356,8 +356,7 @@ class _Record(FitKeeper):
         """A fit is done; `best`: weights of the best one, and their beta by depth."""
         self.fits.append([loss, n_iter])
         self.best = best
-        if self.keeper is not None:
-            self.save()
+        self.save()
 
     def close(self) -> None:
         """The search is done."""
@@ -368,7 +367,7 @@ class _Record(FitKeeper):
         """The keeper of the last fit, which belongs to something else."""
         if self.of_last is None:
             self.of_last, self.best, self.running = identity, {}, {}
-        else:
+        elif self.keeper is not None:
             self.keeper.check(self.of_last, identity)
         return self
 
@@ -379,7 +378,7 @@ class _Record(FitKeeper):
 
     def damaged(self, why: object) -> ValueError:
         """The error of a state that cannot be gone on from."""
-        return self.keeper.damaged(why)
+        return ValueError(why) if self.keeper is None else self.keeper.damaged(why)
 
     def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
         """Ctrl-C writes the last state."""
@@ -389,7 +388,8 @@ class _Record(FitKeeper):
     def save(self, **running: Any) -> None:
         """With that of the running fit, where there is one."""
         found = {"fits": self.fits, "of_last": self.of_last, **self.best}
-        self.keeper.save(**join_part(found, running))
+        if self.keeper is not None:
+            self.keeper.save(**join_part(found, running))
 
 
 class _Search:

@@ -279,14 +279,13 @@ class Fit:
 
     def solve(self, w: np.ndarray, report: Report = silent) -> Result:
         """Minimise from `w`, which is overwritten; or the result that is kept."""
+        solve: Any = self.solver.solve  # which may take a keeper
         # Solvers see steps that overflow and take them again.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.keeper is None:
-                return self.solver.solve(self.loss, self.bound, w, report)
+                return solve(self.loss, self.bound, w, report)
             with self.keeper:
-                result = self.solver.solve(
-                    self.loss, self.bound, w, report, self.keeper
-                )
+                result = solve(self.loss, self.bound, w, report, self.keeper)
         if result.status != "stopped":  # by a callback, which may be gone next time
             self.keeper.finish(**result._asdict())
         return result

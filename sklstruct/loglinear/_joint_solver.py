@@ -337,7 +337,7 @@ def solve_joint(
     # Rows in the order of the first tree: others that begin alike are near it.
     order = np.argsort(paths[0][2], kind="stable")
     outcome, weight = outcome[order], weight[order]
-    like = {"scores": np.empty((outcome.size, n_outcomes), np.float32)}
+    like: State = {"scores": np.empty((outcome.size, n_outcomes), np.float32)}
     for t, problem in enumerate(problems):
         w = np.empty(problem.n_pairs)
         like |= {f"y{t}": w, f"w{t}": w, f"numbers{t}": np.empty(4)}

@@ -380,8 +380,7 @@ def lam_path(
     >>> best.check_normalized() < 1e-12
     True
     """
-    if lams is not None:
-        lams = _check_lams(lams)
+    strengths = None if lams is None else _check_lams(lams)
     held_out = None
     if X_val is not None or y_val is not None:
         if X_val is None or (y_val is None) != (y is None):
@@ -394,15 +393,15 @@ def lam_path(
             "fit the models one by one with a folder"
         )
     largest = None
-    if lams is None:
+    if strengths is None:
         largest = _largest(model, counted)
         if largest == 0.0:
             raise ValueError(
                 "lams: no weight below the root is ever other than zero on these "
                 "samples, so that there is no lam to begin with; give lams"
             )
-        lams = largest * np.geomspace(1.0, eps, n_lams)
-    fits, beta = _solutions(model, counted, lams, largest)
+        strengths = largest * np.geomspace(1.0, eps, n_lams)
+    fits, beta = _solutions(model, counted, strengths, largest)
     return LamPath(
         counted.pairs, counted.count, beta, counted.labels, fits, model.positive
     )

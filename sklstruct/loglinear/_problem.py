@@ -9,7 +9,7 @@ number belongs to a level (trie) or to a pair (collapsed tree).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ N_SHARDS = 8
 # With fewer pairs the passes of an iteration, a dozen of them, are too short for a
 # second thread to pay on a machine that is not idle (`benchmarks/bench_threads.py`).
 THREAD_PAIRS = 1 << 19
+
+
+# [function(item) for item in items], in threads or not.
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 
 class PerLevel:
@@ -213,8 +217,9 @@ class Problem:
         below = float(self.node_weight[1:].sum())
         self.total_weight = float(self.node_weight[0]) + pairs.total(below)
 
-        use_threads = parallel is not None and self.n_pairs >= THREAD_PAIRS
-        self.map = parallel if use_threads else serial_map
+        self.map: Map = serial_map
+        if parallel is not None and self.n_pairs >= THREAD_PAIRS:
+            self.map = parallel
         ptr = self.pair_ptr
         self.levels = list(pairwise(ptr[self.level_ptr].tolist()))
         self.chunks = self._cut_chunks(n_shards)
@@ -252,7 +257,7 @@ class Problem:
             hi.append(stop)
             pairs += self.pair_ptr[stop] - self.pair_ptr[start]
             start, stop = (tree.child_ptr[v].astype(np.int64) for v in (start, stop))
-        lo, hi = np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64)
+        firsts, lasts = np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64)
 
         # Cut where the running sum passes a multiple of the block size; a branch
         # larger than that is a block by itself.
@@ -261,8 +266,8 @@ class Problem:
         cut = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
         blocks, ends = [], []
         for a, b in pairwise(cut):
-            block = np.ascontiguousarray(lo[:, a]), np.ascontiguousarray(hi[:, b - 1])
-            blocks.append(block)
+            first, last = firsts[:, a], lasts[:, b - 1]
+            blocks.append((np.ascontiguousarray(first), np.ascontiguousarray(last)))
             ends.append(total[b - 1])
         shard = (np.array(ends) - 1) * n_shards // max(total[-1], 1) if ends else []
         shards = (np.flatnonzero(shard == s) for s in range(n_shards))

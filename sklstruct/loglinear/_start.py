@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..backoff._discounts import estimate_discounts
 from ..context_tree import expand_pairs
 from . import _start_fast as _fast
 from ._problem import Problem
-
-# Where the counts of counts do not give discounts that leave something of every count
-# and take something off it.
-FALLBACK = (0.5, 1.0, 1.5)
 
 
 def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
@@ -118,13 +115,5 @@ def ridge_weights(
 
 
 def _discounts(adjusted: np.ndarray, total: Callable | None = None) -> np.ndarray:
-    """The three discounts of a depth; KneserNeyLM has the formula and its sources."""
-    n = np.bincount(np.minimum(np.rint(adjusted), 5.0).astype(np.int64), minlength=6)
-    n = n if total is None else total(n)
-    if (n[1:4] == 0).any():
-        return np.array(FALLBACK)
-    i = np.arange(1, 4)
-    y = n[1] / (n[1] + 2.0 * n[2])
-    found = i - (i + 1) * y * n[i + 1] / n[i]
-    # D_i = i would leave ratios of 1, which is a start as good as another.
-    return np.where((found > 0) & (found <= i), found, FALLBACK)
+    """The three discounts of a depth, as an array."""
+    return np.array(estimate_discounts(adjusted, "modified", False, total)[0])

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._compat import Interval, StrOptions
 from .._warnings import warn
+from ..backoff._discounts import FALLBACK, discount_problem, estimate_discounts
 from . import _smoothing_fast as _fast
 
 DISCOUNT_CONSTRAINT = [
@@ -17,60 +18,6 @@ DISCOUNT_CONSTRAINT = [
     Interval(Real, 0, 1, closed="right"),
     "array-like",
 ]
-
-# Discounts of a depth whose counts of counts do not determine them. The three
-# are those of KenLM's estimator, the single one is the usual textbook value.
-_FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
-
-
-def estimate_discounts(
-    adjusted: np.ndarray, kind: str, total: Callable | None = None
-) -> tuple[tuple[float, ...], str | None]:
-    """Discounts from the counts of counts.
-
-    Parameters
-    ----------
-    adjusted : float64 ndarray of shape (n_pairs,)
-        Adjusted counts of the pairs of one depth.
-
-    kind : {"single", "modified"}
-
-    total : callable, default=None
-        Makes the counts of counts those of a whole tree; see `Pairs.total`.
-
-    Returns
-    -------
-    discounts : tuple of float
-        For counts 1, 2, ...; the last holds for all larger counts too.
-
-    problem : str or None
-        Why the discounts are not estimated but the fallback.
-    """
-    n = np.zeros(5)
-    _fast.counts_of_counts(adjusted, n)
-    n = n if total is None else total(n)
-    needed = (1, 2) if kind == "single" else (1, 2, 3)
-    for i in needed:
-        if n[i] <= 0:
-            return _FALLBACK[kind], f"no adjusted count is {i}"
-    y = n[1] / (n[1] + 2 * n[2])
-    if kind == "single":
-        return (y,), None
-    discounts = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in needed)
-    return discounts, None
-
-
-def discount_problem(discounts: Any, strict: bool) -> str | None:
-    """What is wrong with discounts for counts 1, 2, ..., or None.
-
-    D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
-    negative; without interpolation D_i = i (`strict`) makes them 0.
-    """
-    for i, d in enumerate(discounts, start=1):
-        if not (0 < d < i or (d == i and not strict)):
-            bound = "<" if strict else "<="
-            return f"the discount of count {i} is {d:.4g}, not in 0 < D {bound} {i}"
-    return None
 
 
 def check_discount(discount: Any, strict: bool, by_depth: bool = False) -> None:
@@ -136,14 +83,14 @@ def find_discounts(
         return given[np.minimum(depth, len(given) - 1)]
     rows, problems = [], []
     for depth, adjusted in enumerate(levels, start=first_depth):
-        row, problem = estimate_discounts(adjusted, discount, total if depth else None)
-        problem = problem or discount_problem(row, strict)
+        row, problem = estimate_discounts(
+            adjusted, discount, strict, total if depth else None
+        )
         if problem:
-            row = _FALLBACK[discount]
             problems.append(f"depth {depth}: {problem}")
         rows.append(row)
     if problems:
-        fallback = ", ".join(f"{d:g}" for d in _FALLBACK[discount])
+        fallback = ", ".join(f"{d:g}" for d in FALLBACK[discount])
         fallback = f"({fallback})" if "," in fallback else fallback
         warn(
             f"{owner}: counts of counts do not give discount={discount!r} "
@@ -154,7 +101,7 @@ def find_discounts(
             stacklevel=2,
         )
     # A model without contexts may have no level to discount.
-    return np.array(rows).reshape(-1, len(_FALLBACK[discount]))
+    return np.array(rows).reshape(-1, len(FALLBACK[discount]))
 
 
 def discount_vector(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ n_features_in_ : int
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
     Names of the columns of X, if it had string names.
 """
-CONSTRAINTS = {
+CONSTRAINTS: dict[str, Any] = {
     "max_depth": [None, Interval(Integral, 0, None, closed="left")],
     "interpolate": ["boolean"],
     "base": BASE_CONSTRAINT,

@@ -21,24 +21,6 @@ interpolation.
 from libc.stdint cimport int32_t
 
 
-def counts_of_counts(const double[::1] adjusted, double[::1] n):
-    """n[i] += number of pairs with the count i, for 1 <= i < len(n).
-
-    A count between i and i + 1 is shared out to the two in proportion.
-    """
-    cdef Py_ssize_t p, i, top = n.shape[0] - 1
-    cdef double a, rest
-    with nogil:
-        for p in range(adjusted.shape[0]):
-            a = adjusted[p]
-            if a < top + 1:
-                i = <Py_ssize_t> a
-                rest = a - i
-                n[i] += 1.0 - rest
-                if i < top:
-                    n[i + 1] += rest
-
-
 cdef inline double kept(double a, const double[::1] discounts) noexcept nogil:
     """a - D(a), with D = discounts[i - 1] at i, constant from the last on."""
     cdef Py_ssize_t i, last = discounts.shape[0]

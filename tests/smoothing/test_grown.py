@@ -130,7 +130,7 @@ def test_sentences_walk_and_go_to_arpa(model, tmp_path):
     lm = LanguageModel(model, max_depth=3).fit(text[:150])
     unigram = LanguageModel(GrownLM(lam=np.inf), max_depth=3).fit(text[:150])
     assert lm.perplexity(text[150:]) < 0.7 * unigram.perplexity(text[150:])
-    lm.backoff_model_.start()
+    lm.backoff_model_.begin()
     path = tmp_path / "grown.arpa"
     lm.to_arpa(path, precision=12)
     np.testing.assert_allclose(

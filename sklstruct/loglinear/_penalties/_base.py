@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -67,6 +68,16 @@ class BoundPenalty(metaclass=ABCMeta):
     sharded = False
     l1_ratio = 1.0  # slope at 0 along a single weight, over its strength
 
+    if TYPE_CHECKING:
+        # What a kind may have beside `value`; a solver's `needs` are checked first.
+        step: Callable[..., tuple[float, float]]
+        prox: Callable[..., np.ndarray]
+        quadratic: Callable[..., tuple[Any, Any, np.ndarray]]
+        separable: Callable[[], tuple[Any, Any]]
+        gradient: Callable[..., None]
+        alone: Callable[..., tuple[np.ndarray, np.ndarray]]
+        coupling: float
+
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
         self.penalty = penalty
         self.problem = problem
@@ -90,7 +101,7 @@ class ProximalPenalty(BoundPenalty):
 
     def in_metric_of(self, problem: Problem) -> BoundPenalty:
         other = super().in_metric_of(problem)
-        other._metric = (None, None)
+        vars(other)["_metric"] = (None, None)
         return other
 
     @abstractmethod
@@ -202,7 +213,7 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
 
 
 def proximal_step(
-    penalty: ProximalPenalty,
+    penalty: BoundPenalty,
     metric: np.ndarray,
     y: np.ndarray,
     g: np.ndarray,

@@ -31,7 +31,7 @@ class BoundSeparable(ProximalPenalty):
     sharded = True
     coupling = 0.0
 
-    def __init__(self, penalty: Penalty, problem: Problem) -> None:
+    def __init__(self, penalty: Separable, problem: Problem) -> None:
         super().__init__(penalty, problem)
         pairs, strength = problem.pairs, problem.strength_by_depth
         l1_ratio, l2_ratio = penalty.ratios()
@@ -116,7 +116,8 @@ class Separable(Penalty):
     """Base of `L1`, `L2`, `ElasticNet`."""
 
     bound = BoundSeparable
-    searched = ("lam", "alpha")  # depth_weight says the same as alpha
+    # depth_weight says the same as alpha
+    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha")
 
     @abstractmethod
     def ratios(self) -> tuple[float, ArrayLike]:
@@ -131,8 +132,8 @@ class Separable(Penalty):
         return positive or self.ratios()[0] == 0.0
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
-        l1_ratio, l2_ratio = self.ratios()
-        weight = self.count_weights()
+        l1_ratio, given = self.ratios()
+        l2_ratio, weight = np.asarray(given, dtype=np.float64), self.count_weights()
         total = 0.0
         for q, v in enumerate(w):
             a = l1_ratio
@@ -140,7 +141,7 @@ class Separable(Penalty):
                 a *= weight[
                     min(max(int(np.rint(groups.adjusted[q])), 1), len(weight)) - 1
                 ]
-            b = l2_ratio[groups.depth[q]] if np.ndim(l2_ratio) else l2_ratio
+            b = l2_ratio[groups.depth[q]] if l2_ratio.ndim else l2_ratio
             total += groups.strength[q] * (a * abs(v) + 0.5 * b * v**2)
         return total
 

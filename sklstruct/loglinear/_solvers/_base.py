@@ -161,6 +161,15 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
             params = {k: v for k, v in params.items() if k not in ("tol", "max_iter")}
         return repr(type(self)(**params))
 
+    def limits(self) -> tuple[float, int]:
+        """(tol, max_iter), which the model has set where they were None."""
+        if self.tol is None or self.max_iter is None:
+            raise ValueError(
+                f"tol and max_iter of {type(self).__name__} must be numbers outside of "
+                "a model"
+            )
+        return self.tol, self.max_iter
+
     def missing(self, penalty: type[Penalty] | Penalty) -> list[str]:
         """The methods that it needs and bound penalties of this kind lack."""
         return [name for name in self.needs if not hasattr(penalty.bound, name)]

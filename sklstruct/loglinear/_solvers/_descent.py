@@ -56,11 +56,12 @@ class DescentSolver(Solver):
         report: Report,
         keeper: FitKeeper | None = None,
     ) -> Result:
+        tol, max_iter = self.limits()
         problem, moves = loss.problem, self.moves(loss, penalty)
         g, before = np.empty_like(w), w.copy()
         best = Best()
         like = {"w": w, "before": w, **Best.like(w)}
-        iterations, state = resume(keeper, self.max_iter, like)
+        iterations, state = resume(keeper, max_iter, like)
         if state is not None:
             w[:], before, best = state["w"], state["before"], Best.of_state(state)
         for iteration in iterations:
@@ -73,7 +74,7 @@ class DescentSolver(Solver):
             objective, optimality = f + value, relative_residual(squared, problem)
             best.update(objective, optimality, before)
             stop = report(iteration, best.objective, optimality)
-            if optimality <= self.tol:
+            if optimality <= tol:
                 return best.converged(w, objective, optimality)
             if stop:
                 return best.result(w, "stopped")

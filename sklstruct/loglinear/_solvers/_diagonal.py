@@ -102,6 +102,7 @@ class DiagonalSolver(Solver):
         report: Report,
         keeper: FitKeeper | None = None,
     ) -> Result:
+        tol, max_iter = self.limits()
         problem = loss.problem
         y, y_prev = w.copy(), w.copy()
         g, new = np.empty_like(w), np.empty_like(w)
@@ -114,7 +115,7 @@ class DiagonalSolver(Solver):
             "y": w, "y_prev": w, "w": w, "kappa": 0.0, "t": 0.0, "epsilon": 0.0,
             "f_prev": (None, 0.0), "exact": False, **Best.like(w),
         }  # fmt: skip
-        iterations, state = resume(keeper, self.max_iter, like)
+        iterations, state = resume(keeper, max_iter, like)
         if state is not None:
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
             kappa, t, epsilon = state["kappa"], state["t"], state["epsilon"]
@@ -151,7 +152,7 @@ class DiagonalSolver(Solver):
                     kappa *= 2.0
                 continue
 
-            small = optimality <= self.tol and epsilon <= EPSILON_MIN
+            small = optimality <= tol and epsilon <= EPSILON_MIN
             # Without momentum the residual is that of the answer y itself.
             if small and exact and problem.same(y, w):
                 return best.converged(y, objective, optimality)
@@ -164,7 +165,7 @@ class DiagonalSolver(Solver):
                 t = 1.0
             momentum, t = (0.0, 1.0) if small else next_momentum(t)
             exact = epsilon == 0.0
-            if small or (penalty.smoothed and iteration >= 0.7 * self.max_iter):
+            if small or (penalty.smoothed and iteration >= 0.7 * max_iter):
                 epsilon = 0.0
             elif epsilon > 0.0:
                 epsilon = max(EPSILON_MIN, EPSILON_DECAY * epsilon)

@@ -65,13 +65,14 @@ class FistaSolver(Solver):
         report: Report,
         keeper: FitKeeper | None = None,
     ) -> Result:
+        tol, max_iter = self.limits()
         problem = loss.problem
         y = before = w.copy()
         g, new = np.empty_like(w), np.empty_like(w)
         lipschitz, t = 1.0, 1.0
         best = Best()
         like = {"y": w, "before": w, "w": w, "lipschitz": 0.0, "t": 0.0}
-        iterations, state = resume(keeper, self.max_iter, like | Best.like(w))
+        iterations, state = resume(keeper, max_iter, like | Best.like(w))
         if state is not None:
             y, before, w[:] = state["y"], state["before"], state["w"]
             lipschitz, t = state["lipschitz"], state["t"]
@@ -108,11 +109,11 @@ class FistaSolver(Solver):
                 # The momentum has led above the start: a plain step from the best.
                 y, t = best.point(y).copy(), 1.0
                 w[:] = y
-            elif optimality <= self.tol and problem.same(y, w):
+            elif optimality <= tol and problem.same(y, w):
                 return best.converged(y, objective, optimality)
             elif stop or iteration == iterations[-1]:
                 pass  # y is the point that was evaluated
-            elif optimality <= self.tol:
+            elif optimality <= tol:
                 y, t = new.copy(), 1.0
                 w[:] = new
             else:

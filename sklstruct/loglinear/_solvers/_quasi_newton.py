@@ -152,6 +152,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
     def solve(
         self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
     ) -> Result:
+        _, max_iter = self.limits()
         evaluate = _Evaluations(self, loss, penalty, w, report)
 
         def function(u):
@@ -167,7 +168,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
         bounds = Bounds(0.0, np.inf) if loss.problem.positive else None
         options = {
             "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": SEARCH,
-            "maxiter": self.max_iter, "maxfun": 2 * self.max_iter + SEARCH,
+            "maxiter": max_iter, "maxfun": 2 * max_iter + SEARCH,
         }  # fmt: skip
         reached = np.inf
         try:
@@ -256,7 +257,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
             "curvatures": [0.0], **Best.like(w),
         }  # fmt: skip
         state = None if keeper is None else keeper.load(like)
-        if state is not None:
+        if keeper is not None and state is not None:
             n = len(state["curvatures"])
             steps = {f"{name}{i}": w for i in range(n) for name in ("step", "change")}
             keeper.checked(state, steps)
@@ -269,14 +270,14 @@ class OWLQNSolver(_QuasiNewtonSolver):
                 halvings = state["halvings"]
                 memory.extend(_steps_of_state(state))
                 evaluate.go_on(state)
-            slope = orthant = d = None  # at u
+            slope = orthant = d = np.empty(0)  # at u; empty: to be made
             while True:
                 if keeper is not None:
                     keeper.save(
                         u=u, g=g, objective=objective, halvings=halvings,
                         **_state_of_steps(memory), **evaluate.state(),
                     )  # fmt: skip
-                if d is None:
+                if not d.size:
                     slope, orthant, d = _line(problem, u, g, absolute, memory)
                 new = u + 0.5**halvings * d
                 new[new * orthant < 0.0] = 0.0
@@ -290,7 +291,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
                         if curvature > 1e-12 * problem.dot(change, change):
                             memory.append((step, change, curvature))
                         u, g, objective, halvings = new, g_new, value, 0
-                        slope = orthant = d = None
+                        d = np.empty(0)
                         continue
                     halvings += 1
                     if halvings < SEARCH:
@@ -299,7 +300,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
                 if not memory:
                     break
                 memory.clear()
-                halvings, d = 0, None
+                halvings, d = 0, np.empty(0)
         except _End:
             pass
         return evaluate.result()

@@ -138,11 +138,12 @@ class StochasticSolver(Solver):
         report: Report,
         keeper: FitKeeper | None = None,
     ) -> Result:
+        tol, max_iter = self.limits()
         g, best, before = np.empty_like(w), Best(), w.copy()
         first_gain = None  # of the first pass with this number of batches
         steps = None
-        iterations, state = resume(keeper, self.max_iter, {"history": [0.0]})
-        if state is not None:
+        iterations, state = resume(keeper, max_iter, {"history": [0.0]})
+        if keeper is not None and state is not None:
             state, part = split_part(state)
             if part:
                 history = state["history"]
@@ -172,7 +173,7 @@ class StochasticSolver(Solver):
             best.update(objective, optimality, before)
             before[:] = w
             stop = report(iteration, best.objective, optimality)
-            if optimality <= self.tol:
+            if optimality <= tol:
                 return best.converged(w, objective, optimality)
             if stop:
                 return best.result(w, "stopped")
@@ -221,14 +222,16 @@ class StochasticSolver(Solver):
             return result._replace(status="stopped" if stopped else "converged")
         steps = self._steps(problem, penalty)
         g, best, before = np.empty_like(w), Best(), w.copy()
-        objective, optimality, slope = *_evaluate(loss, penalty, w, g), np.empty_like(w)
+        objective, optimality = _evaluate(loss, penalty, w, g)
+        slope = np.empty_like(w)
         best.update(objective, optimality, before)
         stopped = report(0, objective, optimality)
         if not stopped:
             loss.value_and_gradient(w, slope)
             for k in range(max(LEAST, round(share * steps.n_batches))):
                 steps.step(w, (before, slope), at_anchor=k == 0)
-            best.update(*_evaluate(loss, penalty, w, g), before)
+            objective, optimality = _evaluate(loss, penalty, w, g)
+            best.update(objective, optimality, before)
             stopped = report(1, best.objective, best.optimality)
         return best.result(w, "stopped" if stopped else "converged")
 
@@ -243,7 +246,8 @@ class StochasticSolver(Solver):
         """
         done = len(history)
         # None are left where max_iter is smaller than before.
-        solver = DiagonalSolver(tol=self.tol, max_iter=max(self.max_iter - done, 1))
+        tol, max_iter = self.limits()
+        solver = DiagonalSolver(tol=tol, max_iter=max(max_iter - done, 1))
         whole = {"iteration": done, "history": history}
         keepers = () if keeper is None else (PartKeeper(keeper, whole, part),)
 

@@ -121,6 +121,7 @@ class TreeMetricSolver(Solver):
         report: Report,
         keeper: FitKeeper | None = None,
     ) -> Result:
+        tol, max_iter = self.limits()
         problem = loss.problem
         metric = TreeMetric(problem, penalty)
         y, y_prev, g = w.copy(), w.copy(), np.empty_like(w)
@@ -129,7 +130,7 @@ class TreeMetricSolver(Solver):
         slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
         stiffness, t = _Stiffness(), 1.0
         # The iteration from which on nothing is smoothed.
-        exact = min(SMOOTHED, self.max_iter // 2) if penalty.smoothed else 0
+        exact = min(SMOOTHED, max_iter // 2) if penalty.smoothed else 0
         epsilon = 0.0
         previous = None  # (f, objective, slope, square) of the step from y_prev to y
         carried = None  # that of the step without momentum, to w, where y is not w
@@ -139,7 +140,7 @@ class TreeMetricSolver(Solver):
             "carried": (None, [0.0] * 4), "exact": 0, "epsilon": 0.0,
             **dict.fromkeys(vars(stiffness), 0.0), **Best.like(w),
         }  # fmt: skip
-        iterations, state = resume(keeper, self.max_iter, like)
+        iterations, state = resume(keeper, max_iter, like)
         if state is not None:
             y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
             stiffness, t = _Stiffness.of_state(state), state["t"]
@@ -201,8 +202,8 @@ class TreeMetricSolver(Solver):
                 stiffness.follow(bregman, 0.5 * square)
             momentum, t = next_momentum(t)
             newton, uphill, slope, square = metric.substitute(momentum, g, y, y_prev, w)
-            promised = DECREASE * self.tol**2 * abs(objective)
-            small = optimality <= self.tol and -0.5 * newton <= promised
+            promised = DECREASE * tol**2 * abs(objective)
+            small = optimality <= tol and -0.5 * newton <= promised
             if small and epsilon == 0.0:
                 return best.converged(y_prev, objective, optimality)
             if last:
@@ -289,7 +290,7 @@ class TreeMetric:
         self.shards = list(zip(problem.node_blocks, problem.pair_blocks))
         self.terminal = problem.pairs.terminal_counts(problem.count)
         self.scale = DIAGONAL * problem.beta_sum
-        self.rho = None
+        self.rho = np.empty(0)
         self.common = 0.0  # what the step adds to all scores
 
     def _beta(self, level):

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from ..._compat import Interval
 from ..._docs import shared_docs
 from ..._warnings import warn
+from ...backoff._backoff_fast import counts_of_counts
 from .. import _engine
-from .. import _smoothing_fast as _fast
 
 # The table of counts of counts has this many entries; nobody discounts so many.
 _MAX_COUNT = 1_000
@@ -173,7 +173,7 @@ class KatzLM(_engine.NGramSmoother):
         problems = []
         for depth in range(first_level, n_levels):
             n = np.zeros(self.k + 2)
-            _fast.counts_of_counts(count[pairs.level(depth)], n)
+            counts_of_counts(count[pairs.level(depth)], n)
             n = pairs.total(n) if depth else n
             ratios, problem = katz_ratios(n)
             if problem:

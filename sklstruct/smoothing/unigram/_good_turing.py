@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import Interval, StrOptions
-from .. import _smoothing_fast as _fast
+from ...backoff._backoff_fast import counts_of_counts
 from ._base import UnigramSmoother, add_floor
 
 # The table of counts of counts has this many entries; there is no use for so many.
@@ -96,7 +96,7 @@ class GoodTuringUnigram(UnigramSmoother):
     def _smooth(self, counts: np.ndarray) -> np.ndarray:
         n = counts.sum()
         r = np.zeros(self.max_count + 1)
-        _fast.counts_of_counts(counts, r)
+        counts_of_counts(counts, r)
         if self.gaps == "smooth":
             proba = self._smoothed(counts, n, r)
         else:
