@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._graph import FactorGraph
-from ._rows import Rows
+from ._rows import FeatureRows
 
 
 def chain_edges(n_variables: int) -> np.ndarray:
@@ -280,6 +280,6 @@ def grid_graph(
 
 
 def _n_rows(features: Any) -> int:
-    if isinstance(features, Rows):
+    if isinstance(features, FeatureRows):
         return features.n_rows
     return features.shape[0] if sp.issparse(features) else len(features)

@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import INT32_MAX, as_ids, check_ids, check_length
 from ._inference_fast import Potentials, feasible, forests
 from ._rows import (
-    Rows,
+    FeatureRows,
     as_rows,
     check_rows,
     constant_rows,
@@ -174,8 +174,8 @@ class FactorGraph:
             raise ValueError(f"instance {self.name!r}: {exc}") from exc
 
     def _rows(
-        self, matrix: Any, n_rows: int, name: str, row: str, missing: Rows
-    ) -> Rows:
+        self, matrix: Any, n_rows: int, name: str, row: str, missing: FeatureRows
+    ) -> FeatureRows:
         if matrix is None:
             return missing
         return self._named(as_rows, matrix, n_rows, name, row)

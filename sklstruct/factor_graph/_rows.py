@@ -17,7 +17,7 @@ from .._checks import (
 )
 
 
-class Rows(NamedTuple):
+class FeatureRows(NamedTuple):
     """A sparse matrix: entries ptr[i] ... ptr[i + 1] - 1 belong to row i."""
 
     ptr: np.ndarray
@@ -30,9 +30,9 @@ class Rows(NamedTuple):
         return self.ptr.size - 1
 
 
-def empty_rows(n_rows: int, width: int = 0) -> Rows:
+def empty_rows(n_rows: int, width: int = 0) -> FeatureRows:
     """Rows without entries."""
-    return Rows(
+    return FeatureRows(
         np.zeros(n_rows + 1, dtype=np.int64),
         np.empty(0, dtype=np.int32),
         np.empty(0, dtype=np.float64),
@@ -40,9 +40,9 @@ def empty_rows(n_rows: int, width: int = 0) -> Rows:
     )
 
 
-def constant_rows(n_rows: int) -> Rows:
+def constant_rows(n_rows: int) -> FeatureRows:
     """One feature that is 1 everywhere."""
-    return Rows(
+    return FeatureRows(
         np.arange(n_rows + 1, dtype=np.int64),
         np.zeros(n_rows, dtype=np.int32),
         np.ones(n_rows),
@@ -50,17 +50,17 @@ def constant_rows(n_rows: int) -> Rows:
     )
 
 
-def check_rows(rows: Rows, name: str, n_rows: int) -> None:
-    """ValueError unless the arrays of `Rows` fit each other and the number of rows."""
+def check_rows(rows: FeatureRows, name: str, n_rows: int) -> None:
+    """ValueError unless the arrays fit each other and the number of rows."""
     check_length(f"{name}.ptr", rows.ptr, n_rows + 1, "one per row and the end")
-    check_pointers(f"{name}.ptr", rows.ptr, 0, rows.index.size)
-    check_length(f"{name}.value", rows.value, rows.index.size, "one per entry")
-    check_ids(f"{name}.index", rows.index, 0, rows.width, "column")
+    check_pointers(f"{name}.ptr", rows.ptr, 0, rows.column.size)
+    check_length(f"{name}.value", rows.value, rows.column.size, "one per entry")
+    check_ids(f"{name}.column", rows.column, 0, rows.width, "column")
 
 
-def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> Rows:
+def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
     """A dense or sparse matrix of n_rows rows, checked. row: what a row is for."""
-    if isinstance(matrix, Rows):  # of the vectorizer, which made them itself
+    if isinstance(matrix, FeatureRows):  # of the vectorizer, which made them itself
         return matrix
     check_sparse(matrix, name)
     if not sp.issparse(matrix):
@@ -88,7 +88,7 @@ def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> Rows:
         at = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
         raise ValueError(f"{name} has NaN or infinity in the row of {row} {at}")
     check_squares(matrix, name=name)
-    return Rows(
+    return FeatureRows(
         matrix.indptr.astype(np.int64),
         matrix.indices.astype(np.int32),
         matrix.data,
@@ -102,7 +102,7 @@ def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
     sizes: rows that each owner has. A stacked matrix is two-dimensional, which a list
     of matrices is not.
     """
-    if sp.issparse(matrices) or isinstance(matrices, Rows):
+    if sp.issparse(matrices) or isinstance(matrices, FeatureRows):
         return matrices
     if isinstance(matrices, np.ndarray) and matrices.ndim == 2:
         return matrices
@@ -143,13 +143,13 @@ def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
     return np.concatenate(blocks)
 
 
-def concatenate(parts: Sequence[Rows], width: int) -> Rows:
+def concatenate(parts: Sequence[FeatureRows], width: int) -> FeatureRows:
     """Rows below each other."""
     if not parts:
         return empty_rows(0, width)
     sizes = np.array([part.value.size for part in parts])
     shift = np.concatenate([[0], np.cumsum(sizes)])
-    return Rows(
+    return FeatureRows(
         np.concatenate(
             [np.zeros(1, dtype=np.int64)]
             + [part.ptr[1:] + s for part, s in zip(parts, shift.tolist())]
@@ -160,10 +160,10 @@ def concatenate(parts: Sequence[Rows], width: int) -> Rows:
     )
 
 
-def take(rows: Rows, start: int, end: int) -> Rows:
+def take(rows: FeatureRows, start: int, end: int) -> FeatureRows:
     """Rows start ... end - 1, sharing memory."""
     first, last = rows.ptr[start], rows.ptr[end]
-    return Rows(
+    return FeatureRows(
         rows.ptr[start : end + 1] - first,
         rows.column[first:last],
         rows.value[first:last],

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import check_squares
 from .._compat import BaseEstimator, TransformerMixin
 from ._graph import FactorGraph
-from ._rows import Rows, empty_rows, take
+from ._rows import FeatureRows, empty_rows, take
 
 _VARIABLE_KEYS = {"candidates", "features", "candidate_features", "kinds"}
 _INSTANCE_KEYS = {"variables", "edges", "forbidden", "name"}
@@ -161,7 +161,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             for what in ("edge", "pair")
         )
 
-    def _rows(self, reading: _Reading, key: tuple) -> Rows:
+    def _rows(self, reading: _Reading, key: tuple) -> FeatureRows:
         """All feature dictionaries of one sort as rows."""
         dicts = reading.dicts.get(key, [])
         n_rows = reading.n_pairs.get(key, len(dicts))
@@ -181,7 +181,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
                 f"{reading.owner(key, row)}: feature {name!r} is NaN or infinite"
             )
         check_squares(matrix, name=what)
-        return Rows(
+        return FeatureRows(
             matrix.indptr.astype(np.int64),
             matrix.indices.astype(np.int32),
             matrix.data,
@@ -200,7 +200,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         }
         at = dict.fromkeys(rows, 0)
 
-        def part(key: tuple, n_rows: int) -> Rows:
+        def part(key: tuple, n_rows: int) -> FeatureRows:
             start = at[key]
             at[key] = start + n_rows
             return take(rows[key], start, start + n_rows)

@@ -19,7 +19,7 @@ from ._lattice import LatticeSolver, LatticeTooLargeError
 _NOTHING = np.empty(0)
 
 
-class Samples(NamedTuple):
+class RejectionDraws(NamedTuple):
     """Draws by rejection and what they cost."""
 
     paths: np.ndarray  # (n_accepted, length) class ids
@@ -263,7 +263,7 @@ class RefinementSolver:
         rng: np.random.RandomState,
         acceptance: float = 0.5,
         max_seconds: float = np.inf,
-    ) -> Samples:
+    ) -> RejectionDraws:
         """Independent draws from the posterior.
 
         Parameters
@@ -289,7 +289,7 @@ class RefinementSolver:
         """
         if c.n_positions == 0:
             nothing = np.zeros(n)
-            return Samples(
+            return RejectionDraws(
                 np.empty((n, 0), dtype=np.int32), n, 1, 0, nothing == 0, nothing
             )
         impossible = "the sentence has no possible path to draw from"
@@ -334,7 +334,7 @@ class RefinementSolver:
                 refined += 1
                 if q.evaluate(True) == -np.inf:
                     raise ValueError(impossible)
-        return Samples(
+        return RejectionDraws(
             np.array(paths, dtype=np.int32).reshape(len(paths), c.length),
             len(accepted), q.n_states, refined, np.array(accepted), np.array(ratios),
         )  # fmt: skip

@@ -48,6 +48,7 @@ from ..symbols import (
     check_symbols,
     number_sentences,
     prepare_for_ids,
+    stream_windows,
 )
 from ..symbols._encoding import object_array
 from ..symbols._ids import unfitted_params
@@ -583,8 +584,7 @@ class LanguageModel(
 
     def _windows(self, encoder, tokens):
         """(windows, targets, which of them are predicted) of a stream of tokens."""
-        windows = np.lib.stride_tricks.sliding_window_view(tokens, self.max_depth)[:-1]
-        targets = tokens[self.max_depth :]
+        windows, targets = stream_windows(tokens, self.max_depth)
         return windows, targets, encoder.is_target(targets)
 
     def _encode_held_out(self, encoder, X_val):

@@ -20,7 +20,7 @@ from .._likelihood import innermost, last_step
 from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier
 from ..backoff._classifier import ClassifierModel
-from ..symbols import SentenceEncoder
+from ..symbols import SentenceEncoder, stream_windows
 from ..symbols._text import NumberedText
 
 # Windows that are located at a time.
@@ -101,12 +101,10 @@ class TextPredictor:
         """(windows, next token) of every predicted position, as in training."""
         width = self.max_depth
         tokens = self.encoder.encode(sentences, front=width - 1)
-        if tokens.size <= width:
-            return np.empty((0, width), np.int32), np.empty(0, np.int32)
         target = tokens[width:]
         scored = self.encoder.is_target(target)
-        windows = np.lib.stride_tricks.sliding_window_view(self._known(tokens), width)
-        return windows[:-1][scored], target[scored]
+        windows, _ = stream_windows(self._known(tokens), width)
+        return windows[scored], target[scored]
 
     def score(self, sentences: NumberedText) -> tuple[NDArray, NDArray, NDArray | None]:
         """(log_prob, token, depth) of every predicted position.

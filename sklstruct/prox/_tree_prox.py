@@ -1,6 +1,6 @@
 """Proximal operators and norms of tree-structured group penalties on forests.
 
-Layers: the public functions state the mathematics, `_Forest` turns parents in any
+Layers: the public functions state the mathematics, `_NodeOrder` turns parents in any
 numbering into the numbering parent < child that the kernels need, and
 `_tree_prox_fast` does the sweeps.
 """
@@ -16,8 +16,11 @@ from ._arguments import check_flag, check_per_entry, check_vector, power_of_two
 _STRIDE = 1 << 18
 
 
-class _Forest:
-    """A checked forest; `order` is None where nodes already are parent < child."""
+class _NodeOrder:
+    """Checked parents of a forest, renumbered so that parent < child.
+
+    `order` is None where they are numbered so already.
+    """
 
     def __init__(self, parents: ArrayLike):
         given = np.asarray(parents)
@@ -105,9 +108,9 @@ def _read(
     name: str,
     strength: float | ArrayLike,
     multiplicity: ArrayLike | None,
-) -> tuple[_Forest, NDArray, np.dtype, NDArray, NDArray]:
+) -> tuple[_NodeOrder, NDArray, np.dtype, NDArray, NDArray]:
     """(forest, v, its type, strengths, multiplicities), checked."""
-    forest = _Forest(parents)
+    forest = _NodeOrder(parents)
     w, dtype = check_vector(v, forest.n, "parents")
     strength = check_per_entry(strength, forest.n, name, positive=False)
     mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)

@@ -11,6 +11,7 @@ from ._sentences import ContextWindows, context_windows
 from ._sentences import SentenceEncoder as SentenceEncoder
 from ._sentences import check_symbols as check_symbols
 from ._sentences import number_sentences as number_sentences
+from ._sentences import stream_windows as stream_windows
 from ._text import TextFile
 
 __all__ = ["ContextWindows", "Labels", "TextFile", "context_windows"]

@@ -234,6 +234,31 @@ def token_stream(
     return tokens
 
 
+def stream_windows(tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each token after the first `width` of a stream, and the window before it.
+
+    Parameters
+    ----------
+    tokens : ndarray of shape (n_tokens,)
+        From `token_stream`.
+
+    width : int
+        Columns of a window, at least 1.
+
+    Returns
+    -------
+    windows : ndarray of shape (max(n_tokens - width, 0), width)
+        A view, the last column the most recent token.
+
+    targets : ndarray of shape (max(n_tokens - width, 0),)
+        The token after each window.
+    """
+    if tokens.size <= width:
+        return np.empty((0, width), tokens.dtype), tokens[:0]
+    windows = np.lib.stride_tricks.sliding_window_view(tokens, width)
+    return windows[:-1], tokens[width:]
+
+
 def digest_sentences(X: Any) -> str | None:
     """A text that tells sentences apart: equal ones, or none at all, are read alike.
 
@@ -479,8 +504,7 @@ def context_windows(
         end=None if end is None else code[end],
         front=max_depth - 1,
     )
-    windows = np.lib.stride_tricks.sliding_window_view(tokens, max_depth)[:-1]
-    targets = tokens[max_depth:]
+    windows, targets = stream_windows(tokens, max_depth)
     weight = (targets >= 0).astype(np.float64)
     if start is not None:
         weight[targets == code[start]] = 0.0

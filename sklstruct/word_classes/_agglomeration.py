@@ -12,7 +12,7 @@ from scipy.special import xlogy
 
 from ..taxonomy import Taxonomy
 from . import _exchange_fast
-from ._base import WordClustering
+from ._clustering import WordClustering
 from ._counts import check_offsets, count_features, read_neighbours
 
 

@@ -10,7 +10,13 @@ import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
 from ..context_tree import read_windows
-from ..symbols import check_symbols, encode_labels, learn_symbols, number_sentences
+from ..symbols import (
+    check_symbols,
+    encode_labels,
+    learn_symbols,
+    number_sentences,
+    stream_windows,
+)
 from ..symbols._sentences import token_stream
 
 
@@ -151,8 +157,7 @@ def _read_sentences(X, reach):
     table = np.array([code[s] for s in text.symbols], dtype=np.int32)
     # The end of a sentence is a target, but no word.
     tokens = token_stream(text, table, start=None, end=n, front=reach - 1)
-    windows = np.lib.stride_tricks.sliding_window_view(tokens, reach)[:-1]
-    target = tokens[reach:]
+    windows, target = stream_windows(tokens, reach)
     keep = target >= 0
     return words, windows[keep], np.where(target == n, -1, target)[keep], n
 

@@ -22,7 +22,7 @@ from .._compat import (
 )
 from .._progress import Progress
 from . import _exchange_fast
-from ._base import WordClustering
+from ._clustering import WordClustering
 from ._counts import check_offsets, count_features, read_neighbours
 
 # Additions of one call of the kernel: signals are looked at between calls.

@@ -14,7 +14,7 @@ from .._compat import Interval, StrOptions, _fit_context
 from ..symbols import Labels
 from ..symbols._encoding import SymbolIndex
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy, TaxonomyBuilder
-from ._base import WordClustering
+from ._clustering import WordClustering
 from ._counts import check_offsets, count_features, read_neighbours
 
 
