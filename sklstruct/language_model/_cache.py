@@ -46,11 +46,23 @@ _HALF_LIFE = [
 
 
 class CacheCursor(NamedTuple):
-    """What is left of a text: of its last sentence, and in the cache."""
+    """The state of a `CacheLM` after some words; see :meth:`CacheLM.begin`.
 
-    state: np.ndarray  # of the base, see `LanguageModel.begin`
-    cache: CacheState  # has read all words
-    begins: bool  # whether a sentence begins with the next word
+    Attributes
+    ----------
+    state : int32 scalar or ndarray
+        State of the base, see :meth:`LanguageModel.begin`.
+
+    cache : CacheState
+        What has read all words.
+
+    begins : bool
+        Whether a sentence begins with the next word.
+    """
+
+    state: NDArray
+    cache: CacheState
+    begins: bool
 
 
 class CacheModel(Distribution):
