@@ -82,6 +82,8 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     leaves = HierarchicalClassifier("ward", regularization=GammaPrior(2, 1)).fit(X, y)
     HierarchicalClassifier(regularization=PerNodeC()).fit(X, y).predict_top_k(X, 3)
     HierarchicalClassifier(regularization=SingleC()).fit(X, y).decision_path(X)
+    top, log_proba = leaves.predict_top_k(X, 3, return_log_proba=True)
+    assert_type(code_length(leaves, X, y), float)
     PathClassifier(leaves).fit(X, y).predict_proba(X)
     SenseClassifier(leaves, n_senses=2).fit(X, y).predict(X)
     builders: list[TaxonomyBuilder] = [ConfusionSplit(n_folds=3), CutSplit(rank=5)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,6 +95,16 @@ class DistributionClassifier(ClassifierMixin):
         """
         at = self.locate(X)
         return self.classes_[self.distribution_.best(at, 1)[0][:, 0]]
+
+    @overload
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: Literal[False] = False
+    ) -> NDArray: ...
+
+    @overload
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: Literal[True]
+    ) -> tuple[NDArray, NDArray]: ...
 
     def predict_top_k(
         self, X: Any, k: int = 5, *, return_log_proba: bool = False

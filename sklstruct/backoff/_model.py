@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -368,6 +370,24 @@ class BackoffModel(Distribution):
                 f"{unknown_log_prob!r}"
             )
         return value
+
+    @overload
+    def score_tokens(
+        self,
+        tokens: ArrayLike,
+        *,
+        return_depth: Literal[False] = False,
+        unknown_log_prob: float | None = None,
+    ) -> np.ndarray: ...
+
+    @overload
+    def score_tokens(
+        self,
+        tokens: ArrayLike,
+        *,
+        return_depth: Literal[True],
+        unknown_log_prob: float | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def score_tokens(
         self,

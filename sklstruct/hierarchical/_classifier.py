@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -781,6 +781,16 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """(class numbers, dot products)."""
         self._check_prediction(len(self.taxonomies_))
         return self.nodes_.best(X, self.prediction, self.n_jobs)
+
+    @overload
+    def predict_top_k(
+        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict_top_k(
+        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict_top_k(
         self, X: ArrayLike, k: int = 5, *, return_log_proba: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -611,6 +611,16 @@ default="squared_hinge"
         self._log_proba_blocks(rows, use)
         out[~known] = np.nan
         return out
+
+    @overload
+    def predict_top_k(
+        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[False] = False
+    ) -> NDArray: ...
+
+    @overload
+    def predict_top_k(
+        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[True]
+    ) -> tuple[NDArray, NDArray]: ...
 
     @available_if(_has_probabilities)
     def predict_top_k(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,6 +146,32 @@ return_counts : bool, default=False
 """
 
 
+@overload
+def log_likelihood(
+    estimator: BaseEstimator,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unknown: str | float = "exclude",
+    normalize: bool = True,
+    return_counts: Literal[False] = False,
+) -> float: ...
+
+
+@overload
+def log_likelihood(
+    estimator: BaseEstimator,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unknown: str | float = "exclude",
+    normalize: bool = True,
+    return_counts: Literal[True],
+) -> tuple[float, TargetCounts]: ...
+
+
 @shared_docs(parameters=_PARAMETERS)
 def log_likelihood(
     estimator: BaseEstimator,
@@ -199,6 +225,30 @@ def log_likelihood(
     return (float(value), counts) if return_counts else float(value)
 
 
+@overload
+def perplexity(
+    estimator: BaseEstimator,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unknown: str | float = "exclude",
+    return_counts: Literal[False] = False,
+) -> float: ...
+
+
+@overload
+def perplexity(
+    estimator: BaseEstimator,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unknown: str | float = "exclude",
+    return_counts: Literal[True],
+) -> tuple[float, TargetCounts]: ...
+
+
 @shared_docs(parameters=_PARAMETERS)
 def perplexity(
     estimator: BaseEstimator,
@@ -244,6 +294,30 @@ def perplexity(
     with np.errstate(over="ignore"):
         value = float(np.exp(-value))
     return (value, counts) if return_counts else value
+
+
+@overload
+def code_length(
+    estimator: BaseEstimator,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unknown: str | float = "exclude",
+    return_counts: Literal[False] = False,
+) -> float: ...
+
+
+@overload
+def code_length(
+    estimator: BaseEstimator,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unknown: str | float = "exclude",
+    return_counts: Literal[True],
+) -> tuple[float, TargetCounts]: ...
 
 
 @shared_docs(parameters=_PARAMETERS)
