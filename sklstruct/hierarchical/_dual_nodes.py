@@ -26,7 +26,7 @@ from ..linear._calibration import (
     fit_scale,
 )
 from ..linear._samples import AUTO_C, costs, single, warn_uneven
-from ..linear._solver import Fit, Node, Settings, peak_bytes, stored_bytes
+from ..linear._solver import BlockFit, DescentSettings, Node, peak_bytes, stored_bytes
 from ..linear._weights import NodeWeights, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
@@ -58,7 +58,7 @@ _LEFT = 0.25
 class _Tree(NamedTuple):
     """One fitted tree."""
 
-    fits: list[list[Fit]]  # blocks of each node
+    fits: list[list[BlockFit]]  # blocks of each node
     held: list[NDArray]  # of each node: members of the fold, numbers among it
 
 
@@ -155,7 +155,9 @@ class DualNodes(NodeModels):
     def _settings(self, loss, stop):
         e = self._estimator
         constant = float(e.intercept_scaling) if e.fit_intercept else 0.0
-        return Settings(loss, constant, e.tol, e.max_iter, e.weight_threshold, stop)
+        return DescentSettings(
+            loss, constant, e.tol, e.max_iter, e.weight_threshold, stop
+        )
 
     def _solve(self, problems, number, seeds, settings, C, nodes, parallel):
         """{node: fits of its blocks}."""

@@ -1,34 +1,35 @@
-"""Posteriors in which the leaves that were looked into have a say of their own.
+"""Posteriors in which the scores of evaluated leaves enter the leaves' probabilities.
 
 Routing nodes give every leaf l of a tree the sum R_l of the evidence of the outcomes on
-its path; the b leaves of largest R are looked into, and their classes have evidence:
+its path. The b leaves of largest R are evaluated, and their classes have evidence:
 
     a_y = w_l g(z_y),   E_l = log sum_{y in l} exp a_y,
-    P(l | x) = softmax_l(w_r R_l + (eta E_l if l was looked into else c)),
+    P(l | x) = softmax_l(w_r R_l + (eta E_l if l is evaluated else c)),
     P(y | x) = P(l | x) exp(a_y - E_l).
 
-It sums to 1 whatever the numbers are. g is the evidence of `linear._calibration`;
-for the multinomial loss, R adds log-probabilities, so that eta = c = 0 is the product
-along the path. A leaf of one class has no classifier: c is its evidence. Which leaves
-are looked into depends on x alone, and so does the answer. Routing nodes are expanded
-level by level, the `beam` best of each; those left out are pending, of mass
-exp(w_r R + c'), which the leaves below share out by their own w_r R when one is asked
-for. An answer looks into further leaves only while their mass could hold it.
+Probabilities sum to 1 for all values of the numbers. g is the evidence of
+`linear._calibration`; for the multinomial loss R is a sum of log-probabilities, so that
+eta = c = 0 is the product along the path. A leaf of one class has no classifier and the
+evidence c. The evaluated leaves depend on x alone, and so does the answer. Routing
+nodes are expanded level by level, the `beam` best of each level. The others are
+pending: their mass is exp(w_r R + c'), distributed over the leaves below by their own
+w_r R if one of these is asked for. A search evaluates further leaves only while their
+mass could hold the answer.
 
-Several trees give the mean of their probabilities. Each class has an upper bound, the
-sum over trees of its probability or of the mass of the leaf it is in; the leaves of
-the class with the largest bound are looked into until it is no bound. For the best
-class alone few bounds are needed: a class that a tree has looked at has at most its
-probability there and the largest ones of the other trees, and is left out where that
-is less than the best so far; classes that no tree has looked at have at most the sum
-of the largest masses of leaves that are left, which are looked into, largest first,
-until that is less too.
+The probability of several trees is the mean of theirs. Each class has an upper bound,
+the sum over trees of its probability or of the mass of its leaf; the leaves of the
+class with the largest bound are evaluated until the bound is exact. For the best class
+alone few bounds are needed. A class that some tree has evaluated has at most its
+probability there plus the largest ones of the other trees; it is left out if this is
+less than the best so far. A class that no tree has evaluated has at most the sum of the
+largest masses of the leaves left; these are evaluated, largest first, until the sum is
+less than the best.
 
-A leaf's weights, and those of the next sample at the root, are found and asked for
-before they are needed, while others are added up (`_weights.h`).
+Weights of a leaf, and of the next sample at the root, are prefetched while others are
+summed (`_weights.h`).
 
 Cost of a sample: the stored weights of its features at the routing nodes and at b
-leaves a tree, and n_classes steps where k > 1.
+leaves a tree, and n_classes steps if k > 1.
 """
 
 cimport cython
@@ -62,7 +63,7 @@ cdef enum:
     UNSEEN = 0
     PENDING = 1
     REACHED = 2
-    OPEN = 3    # looked into
+    OPEN = 3    # evaluated
     ASKED = 4    # leaves whose weights are asked for at once
     # Leaves of all trees that the best class of several is looked for in, beyond the
     # first, before bounds of all classes are made.
@@ -110,12 +111,12 @@ cdef class Desk:
     cdef double[::1] a
     cdef double[::1] e
     cdef double[::1] bound      # (n_classes,)
-    cdef double[::1] top        # (n_trees,) the largest that a class can have
-    cdef double[::1] rest       # (n_trees,) and one that was not looked at
-    cdef double[::1] known      # (n_trees,) and one that was
+    cdef double[::1] top        # (n_trees,) largest probability of any class
+    cdef double[::1] rest       # (n_trees,) of a class that is not evaluated
+    cdef double[::1] known      # (n_trees,) of a class that is
     cdef int64_t n_dots
-    # What the sample met in the first leaves that it looks into, and what the next
-    # sample, of next_n entries, met in the root `asked`; -1: nothing.
+    # Weights found for the sample in the first leaves that it evaluates, and for the
+    # next sample, of next_n entries, in the root `asked`; -1: none.
     cdef sklstruct_met[ASKED] leaf_met
     cdef sklstruct_met root_met
     cdef Py_ssize_t asked
@@ -413,7 +414,7 @@ cdef class Posterior:
         self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
         const int32_t* index,
     ) noexcept nogil:
-        """Masses of all leaves below a pending node, which is then looked into.
+        """Masses of all leaves below a pending node, which is expanded.
 
         They are the last in desk.queue, in the number that is returned.
         """
@@ -459,7 +460,7 @@ cdef class Posterior:
         self, Desk desk, Py_ssize_t t, Py_ssize_t y, Py_ssize_t n, const float* x,
         const int32_t* index,
     ) noexcept nogil:
-        """log P(y | x) of a tree that is open; looks into the leaf of y."""
+        """log P(y | x) in a tree; evaluates the leaf of y."""
         cdef Py_ssize_t v = self.reached(desk, t, y)
         if desk.state[v] == PENDING:
             self.share_out(desk, t, v, n, x, index)
@@ -519,7 +520,7 @@ cdef class Posterior:
     cdef inline void challenge(
         self, Desk desk, Py_ssize_t v, double* best, int32_t* y
     ) noexcept nogil:
-        """The classes of a leaf that was looked into against the best so far."""
+        """Compare the classes of an evaluated leaf with the best so far."""
         cdef Py_ssize_t child, first, last
         cdef double p
         if desk.mass[v] < best[0]:  # all classes have less than their leaf
@@ -582,7 +583,7 @@ cdef class Posterior:
         self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
         const int32_t* index,
     ) noexcept nogil:
-        """Sum of the probabilities of a class by all trees, which look into it."""
+        """Sum over the trees of the probabilities of a class, whose leaves are evaluated."""
         cdef Py_ssize_t t
         cdef double total = 0
         for t in range(self.terminal.shape[0]):
@@ -594,7 +595,7 @@ cdef class Posterior:
     ) noexcept nogil:
         """The most probable class of several trees, all open; -1: bounds are too weak.
 
-        Ties to the smallest. Leaves that are looked into on the way keep their bounds:
+        Ties to the smallest. Leaves that are evaluated on the way keep their bounds:
         those of all classes can be asked for afterwards.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], n_nodes = desk.n_touched

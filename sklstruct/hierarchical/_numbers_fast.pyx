@@ -6,11 +6,11 @@ The formulas are those of `_evidence`; here is the sum over samples, each by its
     M_l = w_r R_l + (eta E_l | c | c'),        a = w_l g,  E_l = log sum_y exp a_y,
 
 where d E_l / d w_l is the mean of g under exp(a - E_l), and d log Z the mean of d M_l
-under exp(M - log Z). The evidence of a leaf that was looked into is worked out once,
-whether it is the sample's own or not.
+under exp(M - log Z). The evidence of an evaluated leaf is computed once, also if it is
+the sample's own.
 
-Cost: an exponential for each class of a leaf that was looked into, or is the sample's
-own, and for each leaf.
+Cost: an exponential for each leaf and for each class of the evaluated leaves and of the
+sample's own.
 """
 
 from libc.math cimport INFINITY, log
@@ -54,16 +54,16 @@ cdef Inside evidence_of(
 
 
 cdef class Fold:
-    """What the samples of a fold have met; the fields of `_evidence.Evidence`.
+    """The evidence of a fold; the fields of `_evidence.Evidence`.
 
     kind (n, L): of each leaf. length (n, b), own_length (n,): the classes of the leaves
-    of `inside` and `own_inside`, 0 where there is none. own_slot (n,): which of those
-    looked into is the sample's own, negative for none. share (n,): weights, of sum 1.
+    of `inside` and `own_inside`, 0 where there is none. own_slot (n,): which of the
+    evaluated leaves is the sample's own, negative for none. share (n,): weights, of sum 1.
     """
 
     cdef const double[:, ::1] route
     cdef const int8_t[:, ::1] kind
-    cdef const int32_t[:, ::1] looked
+    cdef const int32_t[:, ::1] evaluated
     cdef const double[:, :, ::1] inside
     cdef const int32_t[:, ::1] length
     cdef const int32_t[::1] own
@@ -75,12 +75,12 @@ cdef class Fold:
 
     def __init__(
         self, const double[:, ::1] route, const int8_t[:, ::1] kind,
-        const int32_t[:, ::1] looked, const double[:, :, ::1] inside,
+        const int32_t[:, ::1] evaluated, const double[:, :, ::1] inside,
         const int32_t[:, ::1] length, const int32_t[:, ::1] own_of,
         const double[:, ::1] own_inside, const double[::1] share,
     ):
         """own_of (4, n): own, own_slot, own_length, target."""
-        self.route, self.kind, self.looked = route, kind, looked
+        self.route, self.kind, self.evaluated = route, kind, evaluated
         self.inside, self.length, self.own_inside = inside, length, own_inside
         self.own, self.own_slot = own_of[0], own_of[1]
         self.own_length, self.target = own_of[2], own_of[3]
@@ -105,7 +105,7 @@ cdef class Fold:
         cdef Inside* found = <Inside*>&room[3, 0]
         cdef Inside mine
         cdef Py_ssize_t n = self.route.shape[0], L = self.route.shape[1], work
-        cdef Py_ssize_t b = self.looked.shape[1], i, j, l, own
+        cdef Py_ssize_t b = self.evaluated.shape[1], i, j, l, own
         for j in range(5):
             gradient[j] = 0
         with nogil:
@@ -128,7 +128,7 @@ cdef class Fold:
                         &self.inside[i, j, 0], self.length[i, j], w_l, u, e
                     )
                     work += self.length[i, j]
-                    l = self.looked[i, j]
+                    l = self.evaluated[i, j]
                     mass[l] = w_r * self.route[i, l] + eta * found[j].E
                 for l in range(L):
                     top = mass[l] if mass[l] > top else top
@@ -144,7 +144,7 @@ cdef class Fold:
                         d[4] += q
                 for j in range(b):
                     if self.length[i, j]:
-                        q = e[self.looked[i, j]] / total
+                        q = e[self.evaluated[i, j]] / total
                         d[1] += eta * q * found[j].slope
                         d[2] += q * found[j].E
                 loss += share * (top + log(total) - mass[own])

@@ -45,7 +45,7 @@ from ._samples import (
     single,
     warn_uneven,
 )
-from ._solver import Node, Settings, peak_bytes, stored_bytes
+from ._solver import DescentSettings, Node, peak_bytes, stored_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 
@@ -392,7 +392,7 @@ default="squared_hinge"
         divide = loss != "log_loss" or self.weight_threshold > 0
         node = Node(X, 0, X.shape[0], code, cost, self.classes_.size, held, divide)
         with stop_flag() as stop:
-            settings = Settings(
+            settings = DescentSettings(
                 loss, constant, self.tol, self.max_iter, self.weight_threshold, stop
             )
             blocks = node.blocks(settings)

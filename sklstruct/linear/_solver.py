@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
-from ._weights import Division, Piece, Strip, lanes_of, packed, whole
+from ._weights import Division, FittedStrip, Piece, lanes_of, packed, whole
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
@@ -31,7 +31,7 @@ BLOCK = 256
 STRIP = 32
 
 
-class Settings(NamedTuple):
+class DescentSettings(NamedTuple):
     """Settings of the fit of every node."""
 
     loss: str
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
     stop: NDArray  # (1,) int32, not 0 when threads are to end
 
 
-class Fit(NamedTuple):
+class BlockFit(NamedTuple):
     """The fit of one block of outcomes."""
 
     piece: Piece
@@ -94,13 +94,15 @@ class Node:
         # two outcomes are one problem, whatever the loss
         self.n_rows = 1 if n_outcomes == 2 else n_outcomes
 
-    def blocks(self, settings: Settings) -> list[tuple[int, int]]:
+    def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
         """(first, last) outcomes of each call of `fit`."""
         if settings.loss == "log_loss":
             return [(0, self.n_rows)]
         return _runs(0, self.n_rows, BLOCK)
 
-    def fit(self, block: tuple[int, int], settings: Settings, seed: int) -> Fit:
+    def fit(
+        self, block: tuple[int, int], settings: DescentSettings, seed: int
+    ) -> BlockFit:
         """Fit some outcomes."""
         n, m = self.outcome.size, block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
@@ -125,10 +127,10 @@ class Node:
             piece = packed(
                 self.division, strips(), m, settings.constant, settings.threshold
             )
-        return Fit(piece, fold_scores, n_iter, converged)
+        return BlockFit(piece, fold_scores, n_iter, converged)
 
     def _descend(self, first, m, q, settings, seed):
-        """(Strip, fold scores, epochs, whether tol was met) of m outcomes."""
+        """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes."""
         M, n = lanes_of(m), self.outcome.size
         lane = self.outcome - np.int32(1 if self.n_rows == 1 else first)
         lane[lane >= m] = -1
@@ -172,7 +174,7 @@ class Node:
             more, change, _ = descend(every, reference, tol, settings.max_iter)
             n_iter += more
             converged = converged and change <= tol * reference
-        return Strip(W, dual, m), fold_scores, n_iter, bool(converged)
+        return FittedStrip(W, dual, m), fold_scores, n_iter, bool(converged)
 
 
 def _runs(first, last, step):

@@ -127,7 +127,7 @@ class Piece(NamedTuple):
     n_outcomes: int
 
 
-class Strip(NamedTuple):
+class FittedStrip(NamedTuple):
     """Some outcomes of a node as the descent leaves them."""
 
     W: NDArray  # (shared + 1, lanes), the last row that of the constant feature
@@ -136,7 +136,7 @@ class Strip(NamedTuple):
 
 
 def whole(
-    division: Division, strips: Iterable[Strip], n_outcomes: int, constant: float
+    division: Division, strips: Iterable[FittedStrip], n_outcomes: int, constant: float
 ) -> Piece:
     """All weights of the outcomes of the strips, which are taken one by one."""
     M = lanes_of(n_outcomes)
@@ -158,7 +158,7 @@ def whole(
 
 def packed(
     division: Division,
-    strips: Iterable[Strip],
+    strips: Iterable[FittedStrip],
     n_outcomes: int,
     constant: float,
     threshold: float,

@@ -18,8 +18,8 @@ from sklstruct.linear import DualLinearClassifier, _solver
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
 from sklstruct.linear._weights import (
     Division,
+    FittedStrip,
     NodeWeights,
-    Strip,
     lanes_of,
     packed,
     whole,
@@ -322,7 +322,7 @@ def test_packed_weights():
             )
             W[3, :size] = 0
             dual[:, :size] = rng.normal(size=(40, size)) * (rng.random((40, 1)) < 0.5)
-            strips.append(Strip(W, dual, size))
+            strips.append(FittedStrip(W, dual, size))
             dense = (lone.T @ dual[:, :size]).astype(np.float32)
             dense[uses > 1] = W[:-1, :size]
             every.append(dense.T)
