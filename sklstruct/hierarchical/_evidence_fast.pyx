@@ -583,7 +583,7 @@ cdef class Posterior:
         self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
         const int32_t* index,
     ) noexcept nogil:
-        """Sum over the trees of the probabilities of a class, whose leaves are evaluated."""
+        """Sum over the trees of the probabilities of a class; evaluates its leaves."""
         cdef Py_ssize_t t
         cdef double total = 0
         for t in range(self.terminal.shape[0]):

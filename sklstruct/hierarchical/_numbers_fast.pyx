@@ -58,7 +58,8 @@ cdef class Fold:
 
     kind (n, L): of each leaf. length (n, b), own_length (n,): the classes of the leaves
     of `inside` and `own_inside`, 0 where there is none. own_slot (n,): which of the
-    evaluated leaves is the sample's own, negative for none. share (n,): weights, of sum 1.
+    evaluated leaves is the sample's own, negative for none. share (n,): weights of sum
+    1.
     """
 
     cdef const double[:, ::1] route
