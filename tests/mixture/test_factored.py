@@ -318,3 +318,16 @@ def test_a_mixture_may_be_a_factor(data):
     model = FactoredLM(GROUPS, mixture, clone(mixture).set_params(weights="em"))
     model.fit(*data)
     check_rows(model, rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", ["by_depth", "by_count", "logistic"])
+def test_a_gate_over_groups_that_no_sample_is_of(data, weights):
+    """Its models are uniform there, and the gate has facts about as many trees."""
+    mixed = MixtureLM(
+        [("a", smoother()), ("b", AdditiveLM(padding=-1))], weights=weights
+    )
+    taxonomy = np.append(GROUPS, [5, 5])
+    model = FactoredLM(taxonomy, smoother(), mixed, classes=np.arange(N_WORDS + 2))
+    rows = model.fit(*data).predict_log_proba(histories())
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rows[:, -1], rows[:, -2], rtol=1e-12)
