@@ -335,6 +335,34 @@ def check_count(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def last_share(
+    n: int, share: float, name: str = "X", remedy: str = "give X_val and y_val"
+) -> int:
+    """How many of n samples, the last ones, are held out; at least one must be left.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+
+    share : float
+        Between 0 and 1; rounded up to a sample.
+
+    name : str
+        What begins the message of the ValueError where none is left to learn from.
+
+    remedy : str
+        What can be done about it.
+    """
+    n_held = int(np.ceil(share * n))
+    if n_held >= n:
+        raise ValueError(
+            f"{name}: of {n} sample(s), {n_held} would be held out, and none be left "
+            f"to learn from; {remedy}, or more samples"
+        )
+    return n_held
+
+
 def check_top_k(k: Any, n_classes: int) -> int:
     """A number of classes from 1 to all, as an int; ValueError for any other `k`."""
     if isinstance(k, Integral) and not isinstance(k, bool) and 1 <= int(k) <= n_classes:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._checkpoint import digest
-from .._checks import INT32_MAX, check_count
+from .._checks import INT32_MAX, check_count, last_share
 from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, encode, learn_symbols
@@ -411,7 +411,7 @@ class Counted:
         if share is None:
             counted = count(samples)
             return counted if validation is None else counted._with_held_out(validation)
-        n_held = last_share(samples.target.size, share)
+        n_held = last_share(samples.target.size, share, "validation_fraction")
         first, last = (
             samples.select(slice(-n_held)),
             samples.select(slice(-n_held, None)),
@@ -743,23 +743,6 @@ class Counted:
             f"<Counted: {weight:g} samples, {self.pairs.n_pairs} (context, class) "
             f"pairs, contexts of up to {tree.max_depth} of {tree.n_symbols} symbols>"
         )
-
-
-def last_share(n_samples: int, share: float) -> int:
-    """How many of some samples, the last ones, are held out.
-
-    Raises
-    ------
-    ValueError
-        If that leaves none to learn from.
-    """
-    n_held = int(np.ceil(share * n_samples))
-    if n_held >= n_samples:
-        raise ValueError(
-            f"validation_fraction={share!r} of {n_samples} samples leaves none to "
-            "learn from: give X_val and y_val, or more samples"
-        )
-    return n_held
 
 
 def check_forgetting(decay: Any, window: Any) -> None:

@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_shares, check_count
+from .._checks import as_shares, check_count, last_share
 from .._compat import (
     BaseEstimator,
     DensityMixin,
@@ -412,13 +412,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 raise ValueError("X is empty: there is no text to fit weights on")
         else:
             n_sentences = sentences.n_sentences
-            n = int(np.ceil(self.validation_fraction * n_sentences))
-            if n >= n_sentences:
-                raise ValueError(
-                    f"X: of {n_sentences} sentence(s), {n} would be held out for "
-                    "the weights, and none be left to fit the base; give X_val, or "
-                    "weights"
-                )
+            remedy = "give X_val, weights"
+            n = last_share(n_sentences, self.validation_fraction, remedy=remedy)
             late = np.arange(n_sentences) >= n_sentences - n
             train, held = sentences.select(~late), sentences.select(late)
         return train, held

@@ -323,12 +323,14 @@ class LanguageModel(
         text, sample_weight = self._read(X, sample_weight, X)
         labels = self._find_labels(text, sample_weight)
         tokens, weight, encoder = self._encode(text, labels, sample_weight)
-        windows, targets, scored = self._windows(encoder, tokens)
+        windows, targets = stream_windows(tokens, self.max_depth)
+        scored = encoder.is_target(targets)
         windows, targets = windows[scored], targets[scored]
         options = {}
         if X_val is not None:
             held_out = self._encode_held_out(encoder, X_val)
-            windows_val, targets_val, scored_val = self._windows(encoder, held_out)
+            windows_val, targets_val = stream_windows(held_out, self.max_depth)
+            scored_val = encoder.is_target(targets_val)
             options["X_val"] = windows_val[scored_val]
             options["y_val"] = targets_val[scored_val]
         if isinstance(self.estimator, str):
@@ -581,11 +583,6 @@ class LanguageModel(
         self._set_fitted(estimator, counted.labels)
         self._so_far = counted.compact()
         return self
-
-    def _windows(self, encoder, tokens):
-        """(windows, targets, which of them are predicted) of a stream of tokens."""
-        windows, targets = stream_windows(tokens, self.max_depth)
-        return windows, targets, encoder.is_target(targets)
 
     def _encode_held_out(self, encoder, X_val):
         """The tokens of held-out sentences."""

@@ -306,9 +306,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     An active set ends at the same objective:
 
     >>> model.set_params(penalty="tree_l2", tol=1e-6).fit(X, y).objective_[-1].round(4)
-    np.float64(2.4143)
+    np.float64(3.0343)
     >>> model.set_params(active_set=True).fit(X, y).objective_[-1].round(4)
-    np.float64(2.4143)
+    np.float64(3.0343)
     """
 
     _parameter_constraints: dict = {

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_shares
+from .._checks import as_shares, last_share
 from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
 from .._likelihood import innermost
 from ..backoff import BackoffModel, Distribution, DistributionClassifier, mix
@@ -89,12 +89,8 @@ class MixturePart(Part):
             fitted = self._fit_parts(samples, sizes)
             return self._mix(fitted, self._fit_gate(fitted, samples))
         n = samples.outcome.size
-        n_held = int(np.ceil(self.validation_fraction * n))
-        if n_held >= n:
-            raise ValueError(
-                f"X holds {n} sample(s), too few to hold some out for the weights of "
-                "the mixture; give X_val and y_val, or constant weights"
-            )
+        remedy = "give X_val and y_val, constant weights"
+        n_held = last_share(n, self.validation_fraction, remedy=remedy)
         rest, last = slice(0, n - n_held), slice(n - n_held, n)
         held_out = samples.select(last)
         fitted = self._fit_parts(samples.select(rest), sizes, held_out)
