@@ -411,7 +411,9 @@ class Counted:
         if share is None:
             counted = count(samples)
             return counted if validation is None else counted._with_held_out(validation)
-        n_held = last_share(samples.target.size, share, "validation_fraction")
+        n_held = last_share(
+            samples.target.size, share, f"validation_fraction={share!r}"
+        )
         first, last = (
             samples.select(slice(-n_held)),
             samples.select(slice(-n_held, None)),

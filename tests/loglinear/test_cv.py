@@ -133,7 +133,7 @@ def test_held_out_samples_must_be_there(data):
         model.fit(X, y, X_val=X)
     with pytest.raises(ValueError, match="zero"):
         model.fit(X, y, X_val=X, y_val=y, sample_weight_val=np.zeros(y.size))
-    with pytest.raises(ValueError, match="leaves none"):
+    with pytest.raises(ValueError, match="none be left to learn from"):
         model.fit(X[:1], y[:1])
 
 

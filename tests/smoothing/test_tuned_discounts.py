@@ -138,7 +138,7 @@ def test_language_model_tunes_on_held_out_sentences():
 def test_tiny_texts_and_bad_input():
     model = LanguageModel(KneserNeyLM(discount="tuned"), max_depth=3)
     assert np.isfinite(model.fit(["a b a", "b"]).perplexity(["a zebra"]))
-    with pytest.raises(ValueError, match="validation_fraction=0.1 of 1 samples"):
+    with pytest.raises(ValueError, match="validation_fraction=0.1: of 1 sample"):
         KneserNeyLM(discount="tuned").fit([[0]], [0])
     with pytest.raises(ValueError, match="needs interpolate=True"):
         KneserNeyLM(discount="tuned", interpolate=False).fit([[0], [1]], [0, 1])
