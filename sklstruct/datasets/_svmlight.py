@@ -1,4 +1,4 @@
-"""Sparse sets with many classes, from the text files that people have of them."""
+"""Sparse sets with many classes, read from files in the svmlight format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load_sparse_classes(
 
     A line is a sample, ``label feature:value feature:value ...`` with features that
     rise: the format of svmlight and LIBSVM, in which the sets of PD-Sparse [1]_
-    (sector, aloi.bin, LSHTC1, Dmoz, imageNet) come too. Where the first line is three
+    (sector, aloi.bin, LSHTC1, Dmoz, imageNet) come too. If the first line is three
     integers, the numbers of samples, features and labels, as in the Extreme
     Classification Repository [2]_, they are checked and features count from 0.
 
@@ -40,7 +40,7 @@ def load_sparse_classes(
         Files, plain or ``.gz`` or ``.bz2``. All get the same number of columns.
 
     n_features : int, default=None
-        Number of columns, >= 1. None: what the first lines say, else the largest
+        Number of columns, >= 1. None: the number in the first lines, else the largest
         feature in any of the files.
 
     zero_based : bool or "auto", default="auto"
@@ -152,7 +152,7 @@ def load_pd_sparse(
 
     The sets with one label a sample are sector (105 classes), aloi.bin and imageNet
     (1 000 each), Dmoz (11 947) and LSHTC1 (12 294). The files are not part of this
-    package: see the program's README for where they are.
+    package; the README of the program says how to get them.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def load_pd_sparse(
     Raises
     ------
     FileNotFoundError
-        If the training part is not there; the message says where it was looked for.
+        If the training part is missing; the message lists the places tried.
 
     ValueError
         As `load_sparse_classes`.

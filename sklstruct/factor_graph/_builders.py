@@ -124,7 +124,7 @@ def chain_graph(
     Parameters
     ----------
     values : sequence of n_values values
-        What each variable may be, such as all tags. Pass the same object for
+        Values that each variable may have, such as all tags. Pass the same object for
         all chains: it is then read once.
 
     features : array-like or sparse matrix of shape (n_variables, n_features)
@@ -174,7 +174,7 @@ def skip_chain_graph(
     Parameters
     ----------
     values : sequence of n_values values
-        What each variable may be. Pass the same object for all chains.
+        Values that each variable may have. Pass the same object for all chains.
 
     features : array-like or sparse matrix of shape (n_variables, n_features)
         Features of the variables.
@@ -237,7 +237,7 @@ def grid_graph(
     Parameters
     ----------
     values : sequence of n_values values
-        What each cell may be.
+        Values that each cell may have.
 
     features : array-like of shape (n_rows, n_columns, n_features)
         Features of the cells.

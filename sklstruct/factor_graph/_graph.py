@@ -577,7 +577,7 @@ class FactorGraph:
 
 
 class _Structure:
-    """What `Potentials` reads, for one instance."""
+    """Arrays of one instance that `Potentials` reads."""
 
     def __init__(self, graph: FactorGraph, var_ptr: Any, n_pairs: Any) -> None:
         self.var_ptr = var_ptr

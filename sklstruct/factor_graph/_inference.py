@@ -199,7 +199,7 @@ class BlockInference:
         cold = np.zeros((_MOST_SWEEPS, self.block.n_instances))
         self.sweeps(
             active,
-            # the last sweep of a slice tells who moved, so slices stay short
+            # the last sweep of a slice says which variables moved, so slices stay short
             (cold[a : a + 2] for a in range(0, _MOST_SWEEPS, 2)),
             seed,
             state,

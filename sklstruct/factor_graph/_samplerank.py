@@ -115,8 +115,8 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         compares each variable as often as it has other values.
 
     proposal : {"gibbs", "uniform"} or callable, default="gibbs"
-        What is compared. "gibbs": all values of a variable, of which the best by loss
-        is ranked against the one that breaks the ranking most; the next state is
+        The states to compare. "gibbs": all values of a variable; the best by loss is
+        ranked against the one that breaks the ranking most, and the next state is
         drawn from the conditional distribution of the model. "uniform": the present
         value and one other at random, a Metropolis step. A callable
         ``proposal(graph, state, rng)`` gets positions in the candidates (int32) and a
@@ -542,8 +542,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
     ) -> np.ndarray:
         """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.
 
-        Differences between states of one instance are what was learned; instances
-        cannot be compared with each other.
+        Only scores of states of the same instance can be compared.
 
         Parameters
         ----------

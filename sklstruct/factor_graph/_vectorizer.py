@@ -22,7 +22,7 @@ _INSTANCE_KEYS = {"variables", "edges", "forbidden", "name"}
 class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     """Turns instances written with dictionaries into `FactorGraph` objects.
 
-    What `sklearn.feature_extraction.DictVectorizer` is for flat samples: a feature is a
+    The counterpart of `sklearn.feature_extraction.DictVectorizer`: a feature is a
     name and a number, or a name and a string (then ``name=string`` is a feature that
     is 1), or a name and an iterable of strings. Names that `fit` did not see are
     ignored.
@@ -40,8 +40,8 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     - ``"name"`` (optional): named in error messages.
 
     Edges of a type that had no features in `fit` have the constant feature of
-    `FactorGraph`, so a weight for each pair of kinds; where there are features, they
-    take its place, so add one that is always 1 if the type should have both.
+    `FactorGraph`, hence a weight for each pair of kinds. Features of a type replace it:
+    add one that is always 1 if the type should have both.
 
     Attributes
     ----------

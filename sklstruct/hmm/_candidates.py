@@ -13,7 +13,7 @@ from .._checks import as_floats, as_ids, check_ids, check_length
 class Candidates(NamedTuple):
     """Classes that each position may have, with their observation factors.
 
-    Where the model has an end mark, the last position holds it alone.
+    If the model has an end mark, it is the only candidate of the last position.
     """
 
     ptr: np.ndarray  # (n_positions + 1,) int64
@@ -144,7 +144,7 @@ def make_candidates(positions: Iterable, end_class: int) -> Candidates:
 
 
 class Decoded(NamedTuple):
-    """The best path of a sentence and what is known about it."""
+    """The best path of a sentence, its score, gap and effort."""
 
     path: np.ndarray  # (length,) class ids; empty where the sentence is impossible
     log_proba: float  # joint log-probability of path and observations, -inf: none

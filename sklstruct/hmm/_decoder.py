@@ -44,8 +44,8 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
 
     n_candidates : int or None, default=None
         Candidates kept for an observation, the most likely under the channel, at
-        least 1. Nothing bounds what is dropped, so results are then reported as
-        approximate. None: all.
+        least 1. If any are dropped, results are reported as approximate, as nothing
+        bounds the loss. None: all.
 
     transition_weight, solver, tol, max_iter, max_states, n_jobs
         As in `HighOrderHMM`.
@@ -68,7 +68,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
     Notes
     -----
     An observation without candidates becomes the model's unknown word and is
-    returned as it is; where the model has none, the sentence has no possible
+    returned as it is; if the model has no unknown word, the sentence has no possible
     decoding. A missing observation (None) allows every word, which makes a lattice
     of the whole vocabulary: exact, but slow.
 

@@ -347,9 +347,9 @@ class ClassifierEmission(Emission):
         or feature vectors.
 
     weight : float, default=1
-        a, above 0: what the observations weigh against the transitions. Above 1 where
-        the classifier looks at neighbouring observations, so that it knows much of
-        what the transitions say. To be chosen on data that were not learnt from.
+        a, above 0: the weight of the observations against the transitions. Choose it
+        on data that were not used in `fit`. Above 1 suits classifiers with features of
+        neighbouring observations, which repeat the evidence of the transitions.
 
     prior_weight : float, default=1
         b, in 0..1.
@@ -430,7 +430,7 @@ class ClassifierEmission(Emission):
         return self.batch_candidates([sequence])[0]
 
     def batch_candidates(self, X: Sequence) -> list:
-        """The same for many sequences: the classifier is asked once."""
+        """The same for many sequences, with one call of the classifier."""
         flat = [o for sequence in X for o in sequence if not is_missing(o)]
         rows = iter(())
         if flat:
@@ -446,7 +446,7 @@ class ClassifierEmission(Emission):
 
     def _log_proba(self, samples):
         """(n_samples, n_classes) as the classifier gives them, checked."""
-        # A probability of 0 is no accident: the label is ruled out.
+        # A probability of 0 rules the label out.
         with np.errstate(divide="ignore", invalid="ignore"):
             if hasattr(self.estimator_, "predict_log_proba"):
                 found = self.estimator_.predict_log_proba(samples)

@@ -38,9 +38,9 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         \prod_{i=1}^{L} p(o_i \mid y_i), \qquad
         y_0 = \langle s\rangle,\ y_{L+1} = \langle /s\rangle
 
-    where n is the order. The transitions are a smoothed back-off model, so that only
-    the histories which it tells apart are states: decoding, sums, marginals and
-    samples are exact, and cost little more than those of a bigram model.
+    where n is the order. The transitions are a smoothed back-off model, and the states
+    are the contexts that it stores, not all strings of n - 1 labels: decoding, sums,
+    marginals and samples are exact at any order.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         n, from 2 to 2^24: labels are predicted from the n - 1 before them.
 
     smoothing : estimator or BackoffModel, default=None
-        What learns the transitions: any estimator of this package over context windows
+        Learns the transitions: any estimator of this package over context windows
         (`KneserNeyLM`, `StructuredLogLinearLM`, ...). None is
         ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for
         example one read from a file, is taken as it is, and `order` is its own.
@@ -103,8 +103,8 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
 
     Notes
     -----
-    A label sequence of a corpus of some hundred thousand tokens supports an order of
-    three to five; beyond it accuracy is flat. See the user guide.
+    Labels of a corpus of some hundred thousand tokens support an order of three or
+    four; accuracy is flat or falls beyond it. See the user guide.
 
     References
     ----------

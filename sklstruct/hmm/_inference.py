@@ -1,4 +1,4 @@
-"""What both estimators answer: paths, marginals, samples, scores."""
+"""Answers of both estimators: paths, marginals, samples, scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MANY_REFINEMENTS = 1000
 
 
 class Decoding(NamedTuple):
-    """Best paths of sequences, and what they cost.
+    """Best paths of sequences, with scores and effort.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Decoding(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """How the solvers see one sequence.
+    """States and bounds of one sequence in both solvers.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class SequenceInference:
             return solvers.refinement.decode(c)
 
     def decode(self, X: Sequence) -> Decoding:
-        """Most probable labels with their scores and what is certain about them.
+        """Most probable labels with their scores and certified gaps.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class SequenceInference:
         )
 
     def inspect(self, sequence: Sequence) -> Inspection:
-        """States and bounds of one sequence, for `LatticeDisplay` and the curious.
+        """States and bounds of one sequence, as `LatticeDisplay` draws them.
 
         Parameters
         ----------

@@ -127,7 +127,7 @@ class LatticeSolver:
         return self._forward(c, _fast.MAX, bound, threshold)
 
     def beam(self, c: Candidates, bound: np.ndarray) -> tuple[Lattice, float]:
-        """The lattice of a narrow beam, and what the best path cannot be below."""
+        """The lattice of a narrow beam, and a lower bound of the best path's score."""
         lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
         _, found = lattice.best()
         return lattice, found - 1e-9 * (1.0 + abs(found)) if found > -np.inf else found

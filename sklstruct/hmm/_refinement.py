@@ -20,7 +20,7 @@ _NOTHING = np.empty(0)
 
 
 class RejectionDraws(NamedTuple):
-    """Draws by rejection and what they cost."""
+    """Draws by rejection, and the trials and refinements behind them."""
 
     paths: np.ndarray  # (n_accepted, length) class ids
     n_trials: int
@@ -157,9 +157,9 @@ class RefinementSolver:
 
     Notes
     -----
-    Where `max_iter` or `max_states` ends the decoding, `gap` of the result bounds
-    how much better any path can be: log q of the bound's best path - log p of the
-    best path found.
+    If `max_iter` or `max_states` ends the decoding, no path is better than the one
+    found by more than `gap`: log q of the bound's best path - log p of the best path
+    found.
 
     References
     ----------

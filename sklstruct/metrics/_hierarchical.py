@@ -250,8 +250,8 @@ def _score(
     np.divide(right, total, out=ratio, where=total > 0)
     if warn and not total.all():
         warnings.warn(
-            f"hierarchical {which} is 0 / 0, of paths of the root alone, and set to 0; "
-            "zero_division says what it is",
+            f"hierarchical {which} is 0 / 0, as all paths are the root alone, and set "
+            "to 0; choose another value by zero_division",
             UndefinedMetricWarning,
             stacklevel=3,
         )

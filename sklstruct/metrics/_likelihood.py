@@ -2,7 +2,7 @@ r"""Likelihood of targets: mean log-likelihood, perplexity, code length, scorers
 
 scikit-learn's ``neg_log_loss`` builds the (n, V) matrix and is wrong, or NaN,
 where the classes of a fold are not those of the whole: here targets are aligned
-by ``classes_``, and what an unknown target costs is a parameter.
+by ``classes_``, and a parameter says how unknown targets count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..symbols._encoding import plain
 
 
 class TargetCounts(NamedTuple):
-    """What a likelihood was taken over.
+    """Numbers of targets behind a likelihood.
 
     Attributes
     ----------
@@ -135,8 +135,8 @@ sample_weight : array-like of shape (n_samples,), default=None
     Non-negative weights, one a target (with y=None: one a sentence).
 
 unknown : {"exclude", "error"} or float, default="exclude"
-    What a target that is not in ``classes_`` costs. ``"exclude"``: nothing,
-    it is not counted (compare `return_counts` before you compare
+    Treatment of a target that is not in ``classes_``. ``"exclude"``: left out
+    and not counted (compare `return_counts` before you compare
     models). ``"error"``: an error that names it. A float m in (0, 1):
     unknown targets have the probability m together, and every known one
     1 - m times its own.
@@ -387,7 +387,7 @@ class LikelihoodScorer(BaseEstimator):
         The value returned.
 
     unknown : {"exclude", "error"} or float, default="exclude"
-        What a target outside ``classes_`` costs, as in `log_likelihood`.
+        Treatment of a target outside ``classes_``, as in `log_likelihood`.
     """
 
     def __init__(self, metric: Any = "log_likelihood", *, unknown: Any = "exclude"):
@@ -435,7 +435,7 @@ def make_log_likelihood_scorer(unknown: str | float = "exclude") -> LikelihoodSc
     Parameters
     ----------
     unknown : {"exclude", "error"} or float, default="exclude"
-        What a target outside ``classes_`` costs, as in `log_likelihood`.
+        Treatment of a target outside ``classes_``, as in `log_likelihood`.
 
     Returns
     -------
@@ -452,7 +452,7 @@ def make_perplexity_scorer(unknown: str | float = "exclude") -> LikelihoodScorer
     Parameters
     ----------
     unknown : {"exclude", "error"} or float, default="exclude"
-        What a target outside ``classes_`` costs, as in `perplexity`.
+        Treatment of a target outside ``classes_``, as in `perplexity`.
 
     Returns
     -------
@@ -480,7 +480,7 @@ def make_code_length_scorer(unknown: str | float = "exclude") -> LikelihoodScore
     Parameters
     ----------
     unknown : {"exclude", "error"} or float, default="exclude"
-        What a target outside ``classes_`` costs, as in `code_length`.
+        Treatment of a target outside ``classes_``, as in `code_length`.
 
     Returns
     -------

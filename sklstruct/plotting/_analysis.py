@@ -1,4 +1,4 @@
-"""Where one language model is better than another: by depth, word and frequency."""
+"""Displays that compare language models by depth, word and frequency."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class DepthLossDisplay(Display):
         :math:`\Delta_k` of each model, in nats a token; NaN where there is none.
 
     baseline : str, default="baseline"
-        Name of what the models are compared with.
+        Name of the model of comparison.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What classifiers achieve and what they cost, as a picture."""
+"""CostDisplay: accuracy of classifiers against time or size."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class LatticeDisplay(Display):
         The same after pruning.
 
     labels : sequence of length n_positions
-        What to write below the positions: the best path.
+        Labels below the positions: the best path.
 
     trace : list of (log_q, log_p, n_states), default=()
         One entry an iteration of the refinement.

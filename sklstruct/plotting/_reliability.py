@@ -142,8 +142,8 @@ class ReliabilityDisplay(Display):
         Parameters
         ----------
         estimator : classifier
-            With `predict_top_k`, which is asked where there is one because it does
-            without the matrix of all classes, or with `predict_proba`.
+            With `predict_top_k`, which is preferred as it needs no matrix of all
+            classes, or with `predict_proba`.
 
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Test samples.

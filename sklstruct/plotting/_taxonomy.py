@@ -1,4 +1,4 @@
-"""Taxonomies of classes, and what their depth costs and gains, as pictures."""
+"""Displays of taxonomies, and of accuracy and cost by their depth."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class TaxonomyDisplay(Display):
             Fitted; the last step of a pipeline is a `HierarchicalClassifier`.
 
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Test samples, or what the first step of the pipeline takes.
+            Test samples, in the form that the first step of the pipeline takes.
 
         y : array-like of shape (n_samples,)
             Their labels; those the estimator does not know are left out.
@@ -551,7 +551,7 @@ class DepthTradeoffDisplay(Display):
         name: str | None = None,
         ax: Any = None,
     ) -> DepthTradeoffDisplay:
-        """Fit a classifier at several depths and plot what they cost and gain.
+        """Fit a classifier at several depths and plot accuracy and cost.
 
         The taxonomies are built once for each split of `cv` and cut at each depth.
 
@@ -563,7 +563,7 @@ class DepthTradeoffDisplay(Display):
             for every split and depth.
 
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples, or what the first step of the pipeline takes.
+            Samples, in the form that the first step of the pipeline takes.
 
         y : array-like of shape (n_samples,)
             Labels; in each split those of the test samples are among those of the

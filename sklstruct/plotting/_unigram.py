@@ -1,4 +1,4 @@
-"""Probability against count: the picture that explains smoothing."""
+"""UnigramDiffusionDisplay: probability against count, for smoothers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class UnigramDiffusionDisplay(Display):
     r"""Probability of a class against its count, for one or several smoothers.
 
     For each smoother a curve of the mean probability of the classes that occurred j
-    times, j = 0, 1, 2, ..., next to the empirical line :math:`j / n`. What lies below
-    the line was taken from seen classes; what the point at 0 has was given to each
-    unseen one.
+    times, j = 0, 1, 2, ..., next to the empirical line :math:`j / n`. Below the
+    line, probability was taken from seen classes; the point at 0 is the probability of
+    each unseen class.
 
     Use `from_estimator` or `from_predictions` to make one.
 

@@ -1,4 +1,4 @@
-"""What the operators accept: vectors, one number an entry, flags, powers."""
+"""Checks of the arguments of operators: vectors, numbers, flags, powers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._docs import shared_docs
 
 T = TypeVar("T", bound=Callable)
 
-# What the docstrings of the operators share; see `shared_docs`.
+# Parameters that the docstrings of the operators share; see `shared_docs`.
 _PARAMETERS = {
     "v": """
         v : array-like of shape (n,)
@@ -54,7 +54,7 @@ def shared_parameters(operator: T) -> T:
 
 
 def _all_finite(x: NDArray) -> bool:
-    # The sum is four times as fast as isfinite on every entry; it may overflow.
+    # The sum is faster than isfinite on every entry; it may overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
 

@@ -1,7 +1,7 @@
 """Operators and norms of groups: a partition, nested groups, any groups at all.
 
 A partition separates into blocks. Nested groups are a forest, for which the kernels of
-`_tree_prox` are exact. Where groups overlap otherwise there is no closed form, and the
+`_tree_prox` are exact. Other overlapping groups have no closed form, and the
 dual problem is solved by ascent over its blocks, one a group.
 """
 
@@ -246,7 +246,7 @@ class _Nested(NamedTuple):
         if n + empty.size > INT32_MAX:
             raise ValueError(f"groups has {members.n_groups} groups, too many")
         parents = np.full(n + empty.size, -1, dtype=np.int64)
-        above = np.append(node, -1)  # the parent of what is in no group
+        above = np.append(node, -1)  # the parent of entries in no group
         parents[:n] = above[owner]
         parents[node] = above[parent_group]
         return cls(parents, node)
@@ -470,7 +470,7 @@ def prox_overlapping_groups(
         \min_\xi\; \tfrac12 \Bigl\|v - \sum_g \xi_g\Bigr\|^2
         \quad\text{subject to } \|\xi_g\|_q \le \kappa_g .
 
-    A round projects what is left of v on the ball of one group after the other. Any
+    A round projects the residual of v on the ball of one group after the other. Any
     :math:`\xi` bounds the error: the objective is strongly convex, so the squared
     distance to the minimiser is at most twice the gap between primal and dual
     objective. With groups that are nested and met from the smallest to the largest, as

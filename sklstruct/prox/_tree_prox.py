@@ -91,7 +91,7 @@ class _NodeOrder:
         return out
 
     def up(self, kernel, *arrays) -> float:
-        """Run an upward kernel on all nodes; the sum of what the calls return."""
+        """Run an upward kernel on all nodes; the sum of the results of the calls."""
         total = 0.0
         for hi in range(self.n, 0, -_STRIDE):
             total += kernel(self.parent, *arrays, max(hi - _STRIDE, 0), hi) or 0.0
@@ -302,8 +302,8 @@ def prox_tree_linf(
     At each node, children first: if :math:`\sum D_i |v_i|` of the subtree is at most
     kappa, all become 0, else the largest are lowered to the common r with
     :math:`\sum D_i (|v_i| - r)_+ = \kappa`. A step only clips a subtree from above
-    to one level: what was largest in an inner group stays largest in it through all
-    outer steps, whatever D, so the subgradient of the inner group stays valid and the
+    to one level, for any D: the largest entries of an inner group stay the largest
+    through all outer steps, so the subgradient of the inner group stays valid and the
     composition of the steps is the proximal operator.
 
     Cost: O(n log n) time at worst, 28 bytes per node besides input and result. Equal

@@ -12,7 +12,7 @@ deepest to the root, then back.
 Threads. An up call writes only at the nodes of its range and, if ``push`` is
 true, at their parents; a down call reads at the parents and writes only at its
 range. Calls on ranges which share no node and no parent are therefore safe at
-the same time. Where the children of one node are spread over threads, run the
+the same time. If the children of one node are spread over threads, run the
 up calls on the level of these children with ``push=False`` and then, in one
 thread, the *push* kernel on that level; it hands the results to the parents in
 the order in which a single up call would have done. The down kernels need no
@@ -48,9 +48,8 @@ small:
 * Pairing heap without decrease-key: the heaps of the children of a node are only
   listed, and merged in two passes when the largest is needed; of a long list those
   that the step cannot reach stay listed. Skew and leftist
-  heaps in its place were measured at 1.0 to 1.5 and 1.1 to 1.7 times its time on
-  random recursive trees, chains and language-like forests of 1e5 to 2e6 nodes, and
-  at 2 to 6 times on a star, where a list is O(1) per child.
+  heaps are no faster on random trees and chains, and slower on a star, where a list
+  is O(1) per child.
 
 ``slots`` comes from ``tree_linf_slots`` (or ``tree_linf_reset``); the downward
 sweep leaves it ready for the next upward one.
@@ -129,9 +128,9 @@ def topological_order(const int[::1] parent, int[::1] n_children, int[::1] order
 cdef inline double _shrunk_square(double s, double kappa) noexcept nogil:
     """(s - kappa)_+ ** 2, the difference carried to twice the working precision.
 
-    Where s stays within one binade along a path, s - kappa is rounded by the same
-    amount at every node: on a chain of 2000 the plain square was 25 times less
-    accurate. s - t is exact or nearly so, hence `low` is what t lacks.
+    While s stays within one binade along a path, s - kappa is rounded by the same
+    amount at every node, so that the errors of the plain square add up. s - t is exact
+    or nearly so, hence `low` is the rounding error of t.
     """
     cdef double t = s - kappa, low
     if t <= 0:
@@ -170,7 +169,7 @@ def tree_l2_push(
     Py_ssize_t lo,
     Py_ssize_t hi,
 ):
-    """What ``tree_l2_up(..., push=False)`` on this range left to do."""
+    """The step from this range to its parents that ``tree_l2_up(..., push=False)`` omits."""
     cdef Py_ssize_t q
     cdef Py_ssize_t ks = 0 if kappa.shape[0] == 1 else 1
     with nogil:
@@ -238,7 +237,7 @@ def tree_l2_norm_up(
 def tree_l2_norm_push(
     const int[::1] parent, double[::1] state, Py_ssize_t lo, Py_ssize_t hi
 ):
-    """What ``tree_l2_norm_up(..., push=False)`` on this range left to do."""
+    """The step to the parents that ``tree_l2_norm_up(..., push=False)`` omits."""
     cdef Py_ssize_t q
     with nogil:
         for q in range(hi - 1, lo - 1, -1):
@@ -314,8 +313,8 @@ cdef inline int _candidates(
     """The heaps of a list that a step of kappa can reach; the others to `low`.
 
     A cluster loses no more than kappa in all: the level is at least its value less
-    kappa over its mass. What is below that bound of the largest cluster so far need
-    not be merged, which on a node with many children is nearly all.
+    kappa over its mass. Heaps below that bound of the largest cluster so far need not
+    be merged; at a node with many children these are nearly all.
     """
     cdef int b = a, rest, k = 0, first = -1, others = -1
     cdef double largest = -1, bound = -1
@@ -440,7 +439,7 @@ def tree_linf_up(
 def tree_linf_push(
     const int[::1] parent, Cluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi
 ):
-    """What ``tree_linf_up(..., push=False)`` on this range left to do."""
+    """The step to the parents that ``tree_linf_up(..., push=False)`` omits."""
     cdef Py_ssize_t q
     if lo >= hi:
         return
@@ -507,7 +506,7 @@ def tree_linf_norm_up(
 def tree_linf_norm_push(
     const int[::1] parent, double[::1] state, Py_ssize_t lo, Py_ssize_t hi
 ):
-    """What ``tree_linf_norm_up(..., push=False)`` on this range left to do."""
+    """The step to the parents that ``tree_linf_norm_up(..., push=False)`` omits."""
     cdef Py_ssize_t q
     cdef int p
     with nogil:

@@ -417,8 +417,8 @@ def prox_lp(
         \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
         + \kappa \Bigl(\sum_i |w_i|^p\Bigr)^{1/p}
 
-    For D = 1 it is what remains of v after the projection on the ball of radius
-    :math:`\kappa` of the dual norm, :math:`1/p + 1/q = 1`.
+    For D = 1 it is v less its projection on the ball of radius :math:`\kappa` of the
+    dual norm, :math:`1/p + 1/q = 1`.
 
     Parameters
     ----------

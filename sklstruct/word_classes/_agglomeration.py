@@ -53,7 +53,7 @@ def class_taxonomy(
         the tree is binary.
 
     offsets : iterable of int, default=None
-        Where the neighbours are. None: as in the clustering.
+        Places of the neighbours. None: as in the clustering.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def _tree_of(merges, n, levels):
     """(parents, number of nodes); node c < n is the class c."""
     parent = np.full(2 * n, -1, dtype=np.int64)
     top = np.arange(n)  # the highest node above each class so far
-    group = np.arange(n)  # what it was merged into
+    group = np.arange(n)  # the group that each was merged into
     # A level of all classes, or of one, is there anyway.
     wanted = None if levels is None else {1, *levels}
     size = free = n

@@ -1,4 +1,4 @@
-"""WordClustering: what every map from words to classes shares."""
+"""WordClustering: base of the maps from words to classes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Learn which symbols there are and the class of each."""
+        """Learn the symbols and the class of each."""
 
     def classes_of(self, symbols: ArrayLike) -> np.ndarray:
         """The class of each symbol.

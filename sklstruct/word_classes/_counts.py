@@ -21,7 +21,7 @@ from ..symbols._sentences import token_stream
 
 
 def is_windows(X: Any) -> bool:
-    """Whether X is a 2-D array; what is not, is sentences."""
+    """Whether X holds windows (a 2-D array) rather than sentences."""
     return getattr(X, "ndim", 1) == 2 or hasattr(X, "columns")
 
 
@@ -48,7 +48,7 @@ def read_neighbours(
     *,
     reset: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Windows and what follows them, as ids.
+    """Windows and the symbols after them, as ids.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def read_neighbours(
         Windows, if y is given or X has two dimensions.
 
     y : array-like of shape (n_samples,) or None
-        What follows each window. None: the last column of X, or the words of the
+        The symbol after each window. None: the last column of X, or the words of the
         sentences and their ends.
 
     offsets : tuple of int
@@ -173,8 +173,8 @@ def _symbols_of(symbols):
 def history_column(windows: np.ndarray, position: int) -> np.ndarray:
     """The symbol at a position counted back from the newest, -1 where there is none.
 
-    What stands before missing history does not belong to it: in a sliding view it is
-    the sentence before.
+    Symbols before missing history are those of the sentence before, in a sliding view,
+    and count as missing.
     """
     column = windows[:, -position].copy()
     for nearer in range(1, position):
@@ -197,8 +197,8 @@ def count_features(
         As `read_neighbours` gives them.
 
     offsets : tuple of int
-        k > 0: the feature of a word is what comes k places after it; k < 0: what
-        comes before it. Missing history, and the end of a sentence, are features.
+        k > 0: the feature of a word is the symbol k places after it; k < 0: before it.
+        Missing history, and the end of a sentence, are features.
 
     n_words, n_targets : int
         Numbers of ids.

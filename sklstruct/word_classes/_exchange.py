@@ -50,8 +50,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         Number of classes, at least 1 and at most the number of distinct words.
 
     offsets : tuple of int, default=(1, 2)
-        Where the neighbours are: k > 0 is the word k places after, k < 0 before, 0 is
-        not allowed. The default, what a word foretells, is for classes in contexts;
+        Places of the neighbours: k > 0 is the word k places after, k < 0 before; 0 is
+        not allowed. The default, the words that follow, is for classes in contexts;
         ``(-1, 1)`` for classes that are predicted.
 
     max_iter : int, default=12
@@ -59,11 +59,10 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         is no warning when it ends the search: the last passes change little.
 
     init : {"frequent", "random"}, default="frequent"
-        The order in which words are visited, which is all that there is to start
-        from: the first `n_clusters` words get a class each, the others are put where
-        they fit best at that time. From the most frequent to the least, or drawn with
-        probabilities in proportion to the counts: different clusterings of about the
-        same quality.
+        The order in which words are visited: from the most frequent to the least, or
+        drawn with probabilities in proportion to the counts, which gives different
+        clusterings of about the same quality. At the start the first `n_clusters`
+        words get a class each, every other word the class that fits best at its turn.
 
     padding : object, default=None
         The symbol that marks missing history in windows; see

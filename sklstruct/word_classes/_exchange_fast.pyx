@@ -142,7 +142,7 @@ def merge_losses(const int32_t[:, ::1] table, int32_t a, const int32_t[::1] othe
             b = others[i]
             loss = 0
             for f in range(table.shape[1]):
-                # Where one of them is 0 nothing is lost.
+                # If one of them is 0, nothing is lost.
                 if table[a, f] > 0 and table[b, f] > 0:
                     loss += (h[table[a, f]] + h[table[b, f]]
                              - h[table[a, f] + table[b, f]])

@@ -34,7 +34,7 @@ PATHS = {
     "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
     "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
 }
-# What refiners of the same samples have fitted, while they are told to share it.
+# Clusterings that refiners of the same samples share, inside `share_clusterings`.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
 
@@ -97,12 +97,12 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
     --------
     ExchangeClustering : The clustering of the short names.
 
-    sklstruct.StructuredLogLinearLM : The model that gains most from refined contexts.
+    sklstruct.StructuredLogLinearLM : Gains most from refined contexts.
 
     Notes
     -----
-    Missing history is -1 in the output, whatever it was in X: what follows needs
-    ``padding=-1`` (a :class:`~sklstruct.language_model.LanguageModel` sees to it). A
+    Missing history is -1 in the output, for any `padding`: the next step of a pipeline
+    needs ``padding=-1`` (a :class:`~sklstruct.language_model.LanguageModel` sets it). A
     word that `fit` did not see is -1 where the path asks for the word, and a class
     of its own where it asks for its class. A path ends at the first -1.
 
@@ -152,7 +152,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             Windows of symbols, the last column the most recent.
 
         y : array-like of shape (n_samples,), default=None
-            What followed each window, for the clusterings.
+            The symbol after each window, for the clusterings.
 
         Returns
         -------
@@ -324,8 +324,8 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         n, width = ids.shape
         refined = np.empty((n, len(self.path_)), dtype=np.int32)
-        # What stands before missing history does not belong to it: in a sliding view
-        # it is the sentence before.
+        # Symbols before missing history are those of the sentence before, in a sliding
+        # view, and count as missing.
         ended, gone = np.zeros(n, dtype=bool), {}
         for position in range(1, max(p for _, p in self.path_) + 1):
             ended = gone[position] = ended | self._missing[ids[:, width - position]]
@@ -411,7 +411,7 @@ def share_clusterings(fitted: dict) -> Iterator[None]:
     Parameters
     ----------
     fitted : dict
-        Where they are kept: empty at first, for as many contexts as are to share.
+        The clusterings, by key. Empty at first; several contexts may share one.
     """
     token = _shared.set(fitted)
     try:
@@ -465,7 +465,7 @@ class _NamedClustering(BaseEstimator):
 
 
 def _told(what, labels):
-    """A clustering that knows what ids mean."""
+    """The clustering with its parameters for ids set."""
     if isinstance(what, FrozenEstimator):
         return _NamedClustering(what, labels.symbols)
     if not hasattr(what, "__sklstruct_ids__") or isinstance(what, type):

@@ -41,7 +41,7 @@ class TaxonomyClustering(WordClustering):
         Level of the cut, at least 1.
 
     offsets : tuple of int, default=(-1, 1)
-        Where the neighbours are that a builder looks at; as in `ExchangeClustering`.
+        Places of the neighbours that a builder looks at; as in `ExchangeClustering`.
 
     padding : object, default=None
         The symbol that marks missing history in windows. It has no class.
