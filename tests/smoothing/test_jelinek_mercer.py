@@ -185,7 +185,10 @@ def test_weights_that_still_change_are_told():
         ({"weight": []}, "shape"),
         ({"weight": [0.5, np.nan]}, "strictly between"),
         ({"weight": ["x"]}, "must be numbers"),
-        ({"weight": "held_out", "validation_fraction": 0.99}, "none be left to learn from"),
+        (
+            {"weight": "held_out", "validation_fraction": 0.99},
+            "none be left to learn from",
+        ),
     ],
 )
 def test_bad_parameters(params, match):
