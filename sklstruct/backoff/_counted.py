@@ -27,7 +27,7 @@ from ..symbols._sentences import sort_symbols
 from ._readers import PathReader, PathTree, WindowReader
 from ._slots import HeldOut
 
-# Pairs of less than so many samples are forgotten.
+# Pairs of fewer samples than this are forgotten.
 SMALLEST = 1e-9
 
 # Ids of classes and of symbols in another numbering, which keeps their order, and the
@@ -414,11 +414,9 @@ class Counted:
         n_held = last_share(
             samples.target.size, share, f"validation_fraction={share!r}"
         )
-        first, last = (
-            samples.select(slice(-n_held)),
-            samples.select(slice(-n_held, None)),
-        )
-        return replace(count(first)._with_held_out(last), whole=count(samples))
+        last = samples.select(slice(-n_held, None))
+        tuned = count(samples.select(slice(-n_held)))._with_held_out(last)
+        return replace(tuned, whole=count(samples))
 
     @classmethod
     def _unigrams(cls, samples, labels, max_depth, depth):
@@ -658,7 +656,9 @@ class Counted:
     def freeze(self) -> Self:
         """The same; its arrays cannot be written from now on."""
         tree = self.pairs.tree
-        arrays = [self.pairs.ptr, self.pairs.target, self.pairs.parent, self.count]
+        arrays = [self.pairs.ptr, self.pairs.target, self.count]
+        if self.pairs.has_parents:
+            arrays.append(self.pairs.parent)
         for array in (*arrays, tree.parent, tree.symbol, tree.level_ptr):
             array.flags.writeable = False
         if self.whole is not None:
@@ -740,10 +740,10 @@ class Counted:
 
     def __repr__(self):
         weight = float(self.count[: self.pairs.n_classes].sum())
-        tree = self.pairs.tree
+        n_symbols = self.pairs.tree.n_symbols
         return (
             f"<Counted: {weight:g} samples, {self.pairs.n_pairs} (context, class) "
-            f"pairs, contexts of up to {tree.max_depth} of {tree.n_symbols} symbols>"
+            f"pairs, contexts of up to {self.longest} of {n_symbols} symbols>"
         )
 
 

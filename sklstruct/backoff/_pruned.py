@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,9 +147,19 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         return self.estimator.keeps_positions and not counts
 
     # Where the estimator learns from counts alone.
-    partial_fit = available_if(lambda self: hasattr(self.estimator, "partial_fit"))(
-        BackoffClassifier.partial_fit
-    )
+    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        decay: float | None = None,
+        window: int | None = None,
+    ) -> Self:
+        """Learn from more samples; see `BackoffClassifier.partial_fit`."""
+        return self._partial_fit(X, y, classes, sample_weight, decay, window)
 
     def _chosen(self, counted: Counted) -> Counted:
         # The estimator is fitted anew, and chooses its numbers then.

@@ -295,18 +295,14 @@ class LanguageModel(
         """Fit a model over contexts, to counts."""
         if X_val is not None and estimator.held_out_share is None:
             self._refuse_held_out(estimator)
-        given = isinstance(X, Counted)
-        if given:
-            self._check_counted(X, estimator, sample_weight, X_val)
-            counted = replace(X.cut(self.max_depth), max_depth=self.max_depth)
-        else:
-            counted = self._count(estimator, X, sample_weight, X_val)
+        counted = self._count(estimator, X, sample_weight, X_val)
         labels = counted.labels
         prepare_for_ids(estimator, labels)
         with self._fitting(estimator, X, y) as inner:
             inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
             # Counts that were made here are of no more use.
-            estimator.fit_counted(_in_ids(counted), overwrite=not given)
+            own = not isinstance(X, Counted)
+            estimator.fit_counted(_in_ids(counted), overwrite=own)
             inner.call_on_fit_task_end(estimator=self, X=None, y=None)
         self._set_fitted(estimator, labels)
         return self
@@ -404,6 +400,9 @@ class LanguageModel(
 
     def _count(self, estimator, X, sample_weight, X_val=None):
         """The sentences, as a model over contexts learns from them."""
+        if isinstance(X, Counted):
+            self._check_counted(X, estimator, sample_weight, X_val)
+            return replace(X.cut(self.max_depth), max_depth=self.max_depth)
         text = X
         if isinstance(X, TextFile):
             text = X.number_or_count(self._bytes_per_token())
@@ -498,7 +497,7 @@ class LanguageModel(
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
         self,
-        X: Iterable,
+        X: Iterable | Counted,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -514,7 +513,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        X : TextFile or iterable of sentences
+        X : TextFile, iterable of sentences, or Counted
             As in `fit`.
 
         y : None

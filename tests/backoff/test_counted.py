@@ -123,6 +123,18 @@ def test_merged_parts_are_the_whole(n_parts):
     assert again.digest == whole.digest
 
 
+def test_batches_that_were_counted():
+    text = random_text(10)
+    whole = LanguageModel(WittenBellLM(), max_depth=2).fit(text)
+    parts = LanguageModel(WittenBellLM(), max_depth=2)
+    for batch in np.array_split(text, 3):
+        counted = LanguageModel(max_depth=3).count(list(batch))
+        digest = counted.digest
+        parts.partial_fit(counted)
+        assert counted.digest == digest
+    same_bits(parts.backoff_model_, whole.backoff_model_)
+
+
 def test_the_digest_tells_content_apart(tmp_path):
     text = [line for line in random_text(3) if line]
     lm = LanguageModel(WittenBellLM(), max_depth=3)

@@ -36,7 +36,7 @@ Where the estimates do not exist (small, character and closed-vocabulary
 data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
 """
-INTERPOLATE = rf"""
+INTERPOLATE: str = rf"""
 {_engine.INTERPOLATE.strip()} Discounts must
     then be below the count they apply to.
 """
@@ -160,8 +160,8 @@ class DiscountingSmoother(HeldOutSmoother):
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
         own, held = own[kept], held[index >= 0]
-        numbers = self._hand_down(smaller, own, held, root, base, first)
-        return Fitted(smaller, *numbers, index)
+        log_prob, log_backoff = self._hand_down(smaller, own, held, root, base, first)
+        return Fitted(smaller, log_prob, log_backoff, index)
 
     def _use_counts(self, pairs, count):
         """`_used_counts`, in their place where that can be."""
