@@ -284,7 +284,7 @@ class Keeper(FitKeeper):
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where and how often.
+        The place and the interval.
 
     identity : dict of str to str or number
         Data and settings of the fit; a file with others is refused.
@@ -506,7 +506,7 @@ def _dumps(value):
 
 
 def _plain_of(identity):
-    """As it is read from a file."""
+    """The identity as it is read from a file."""
     return json.loads(_dumps(identity))
 
 

@@ -1,16 +1,16 @@
 """The active-set algorithm: a tree that grows from the root where weights can enter.
 
-Weights that are not built are zero. At an optimum of those that are built, with v =
-what pulls on a weight (see `_screening`), an unbuilt subtree at the pair r is rightly
-zero if R_r <= t_r. Of r itself everything is known once the samples that reach it are
-counted: its count, and its expected count, as all classes have their scores at the
+Weights that are not built are zero. At an optimum of those that are built, with v the
+negative gradient (see `_screening`), an unbuilt subtree at the pair r is zero at the
+optimum of the whole problem if R_r <= t_r. The count of r and its expected count are
+known once the samples that reach r are counted, as all classes have their scores at the
 deepest node that is built. Below r nothing is counted; with p a lower bound of the
 probability of the class there,
 
     count - expected count <= (1 - p) count,
 
-and the counts of what stands below r sum to at most its own: `subtree_bound` is an
-upper bound of what the subtree can hand up. So
+and the counts of the pairs below r sum to at most its own. `subtree_bound` is an upper
+bound of the excess that the subtree passes up. The algorithm:
 
     1. solve on the pairs that are built, from where the last round ended;
     2. count the children of the pairs whose samples are enough for one to enter;
@@ -95,13 +95,13 @@ def grow(
     Parameters
     ----------
     settings : Settings
-        What is minimised; see `check_active_set`.
+        The objective; see `check_active_set`.
 
     solver : Solver
         Of the last rounds; those before have a larger tolerance.
 
     checkpoint : Checkpoint or None
-        Where the state is kept.
+        The place of the state, or None.
 
     samples : Positions
         Histories no longer than the deepest context.
@@ -190,7 +190,7 @@ def _counted_on(report, before):
 
 
 class _Growth:
-    """The part of the tree that is built, and where the samples are in it.
+    """The part of the tree that is built, and the place of each sample in it.
 
     Pairs and nodes are in the order of `ContextTree` and `Pairs`: level by level.
     """
@@ -223,11 +223,11 @@ class _Growth:
         self.rest = self.count.copy()
 
     def state(self) -> State:
-        """What `go_on` takes."""
+        """The state of later rounds, for `go_on`."""
         return {name: getattr(self, name) for name in self._STATE}
 
     def go_on(self, state: State, keeper: FitKeeper) -> None:
-        """From where `state` was asked, with the same samples."""
+        """Set the state that `state` gave, for the same samples."""
         for name in self._STATE:
             value = getattr(self, name)
             own = name in ("slot", "node")  # one entry a sample
@@ -261,7 +261,7 @@ class _Growth:
     # ----------------------------------------------------------------- problem
 
     def problem(self, settings: Settings, parallel: ThreadMap) -> Problem:
-        """That of the pairs that are built."""
+        """The problem of the pairs that are built."""
         n_nodes = self.parent.size
         tree = tree_of_arrays(self.parent, self.symbol, self.level_ptr, self.n_symbols)
         ptr = np.zeros(n_nodes + 1, dtype=np.int32)
@@ -275,7 +275,10 @@ class _Growth:
     # ------------------------------------------------------------------ growth
 
     def extend(self, loss, bound, w):
-        """Build what may enter; (w with what it could be, w with zeros), or None."""
+        """Build the pairs that may have a weight; two starts, or None if none may.
+
+        The new weights are a guess in the first start and zero in the second.
+        """
         problem = loss.problem
         gradient = np.empty_like(w)
         loss.value_and_gradient(w, gradient)
@@ -389,7 +392,7 @@ class _Growth:
         return inside, zs
 
     def _absorb(self, problem, coupling, threshold, w, v, found):
-        """Drop what groups that are zero as a whole still bear."""
+        """Drop the pairs in groups that stay zero as a whole."""
         R, some = v.copy(), w != 0.0
         by_depth = {k: i for i, (k, *_) in enumerate(found)}
         for k in range(problem.n_levels - 1, -1, -1):

@@ -37,7 +37,8 @@ from ._fit import Fit, Settings, held_out_loss, penalty_of, solver_of
 from ._penalties import Penalty
 from ._solvers import Solver
 
-# A number that acts by its power at each depth moves by a power of the factor.
+# The power of the factor by which a number moves: alpha and depth_weight act by their
+# powers at each depth.
 POWERS = {"lam": 1.0, "gamma": 1.0, "alpha": 0.25, "depth_weight": 0.5}
 
 # The settings that a search may change, as `search_results_` has them.
@@ -90,15 +91,15 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     by a coordinate search: each number of :math:`\theta` in turn is multiplied or
     divided by `factor`, and again as long as that helps; when no number helps, the
-    factor becomes its root, once. Fits start from the weights of the best fit so
-    far, so that one costs a part of a first fit. The samples are held out once (their
-    last part, or X_val): a text is no bag of independent samples, whose folds could
-    take turns.
+    factor becomes its root, once. Each fit starts from the weights of the best fit so
+    far, and takes a part of the iterations of a first fit. One part of the samples is
+    held out (the last, or X_val), as the parts of a text are not independent samples,
+    which folds need.
 
-    The values of the parameters are where the search begins. A parameter that is an
-    array (`depth_weight`, `alpha`, or the `gamma` of an `ElasticNet`) is searched depth
-    by depth. With `alpha` moves the weight of the features, and the weights that a fit
-    starts from keep their scores.
+    The search begins at the values of the parameters. A parameter that is an array
+    (`depth_weight`, `alpha`, or the `gamma` of an `ElasticNet`) is searched depth by
+    depth. When `alpha` changes, the weights that a fit starts from are rescaled so that
+    the scores stay.
 
     Parameters
     ----------
@@ -308,8 +309,8 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         self._record = search.record
 
     def _keeper(self, fit):
-        """That of the last fit, whose checkpoints hold the search as well, unless they
-        are in a folder."""
+        """The keeper of the last fit; its file holds the search as well, if it is no
+        folder."""
         record = vars(self).pop("_record", None)
         if record is None or record.keeper is None:
             return None
@@ -319,10 +320,10 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
 
 class _Record(FitKeeper):
-    """What a search has found so far, and where its running fit is.
+    """The checkpoint of a search: losses, the best weights, the running fit.
 
-    It stands in the place of that fit's keeper. A search that goes on makes the same
-    moves again: from the losses that are here, as far as they go.
+    It is the keeper of the running fit. On resume the search is replayed; fits whose
+    loss is stored are not repeated.
 
     Parameters
     ----------
@@ -364,7 +365,7 @@ class _Record(FitKeeper):
             self.keeper.finish(fits=self.fits)
 
     def last(self, identity: dict[str, Any]) -> _Record:
-        """The keeper of the last fit, which belongs to something else."""
+        """The keeper of the last fit, which is on other samples."""
         if self.of_last is None:
             self.of_last, self.best, self.running = identity, {}, {}
         elif self.keeper is not None:

@@ -68,7 +68,7 @@ def solver_of(model: Parameters) -> Solver:
 
 
 class Settings(NamedTuple):
-    """What a fit minimises, beside the data."""
+    """The settings that say what a fit minimises on its data."""
 
     penalty: Penalty
     lam: float
@@ -79,7 +79,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, model: Parameters) -> Settings:
-        """Those of the parameters of a model."""
+        """The settings of a model's parameters."""
         penalty = penalty_of(model)
         numbers = {
             name: default if getattr(model, name) is None else getattr(model, name)
@@ -159,10 +159,10 @@ class Fit:
     Parameters
     ----------
     settings : Settings
-        What is minimised.
+        The objective.
 
     solver : Solver
-        By what.
+        The solver.
 
     problem : Problem
         The data, under these settings.

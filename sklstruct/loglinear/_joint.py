@@ -84,7 +84,7 @@ class JointTrees(Distribution):
             n_pairs = np.diff(here.ptr).astype(np.int64)
             kept = here.target
             if t:
-                # Nobody comes to the other roots: paths end below them.
+                # No path leads to the other roots.
                 up[up == self.first[t]] = -1
                 kept, n_pairs[0] = kept[here.ptr[1] :], 0
             parent.append(up)
@@ -160,10 +160,10 @@ class _Objective:
         The trees; its weights change.
 
     nodes : int32 ndarray of shape (n_samples, n_trees)
-        Where each sample ends; see `JointTrees.locate`.
+        The deepest node of each sample; see `JointTrees.locate`.
 
     outcome, weight : ndarray of shape (n_samples,)
-        What followed, and the weight of the sample.
+        The class of the sample, and its weight.
 
     own : list of slice
         The pairs of each tree that the joint model has.
@@ -541,7 +541,7 @@ class JointLogLinear(
         Parameters
         ----------
         windows : tuple of int32 ndarrays of shape (n_samples, n_columns)
-            What each path reads; -1 ends a history.
+            The windows of each path; -1 ends a history.
 
         outcome : int ndarray of shape (n_samples,)
             Class ids.

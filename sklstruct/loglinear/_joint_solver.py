@@ -9,8 +9,8 @@ that bound holds sample by sample:
 
 e_p the expected count of the samples whose deepest pair of its class is p. So a step of
 one tree is one elimination on its pairs, with expected counts that are sums of rows of
-the softmax. The scores of all samples for all outcomes are kept, so that a step changes
-them by what it changed.
+the softmax. The scores of all samples for all outcomes are kept; a step adds its change
+of the weights to them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLACK = 1e-9
 # How often one step is made shorter before it is taken back.
 SHORTER = 20
 
-# What `JointBlock.state` has.
+# The entries of `JointBlock.state`.
 OF_BLOCK = ("y", "w", "numbers")
 
 # Arrays of the pairs that last for a step only: the metric's three, the gradient.
@@ -72,7 +72,7 @@ class JointResult(NamedTuple):
     status: str
 
     def state(self) -> State:
-        """What `of_state` takes: arrays and plain values by name."""
+        """The result as arrays and plain values by name, for `of_state`."""
         weights = {f"w{t}": w for t, w in enumerate(self.w)}
         state = self._asdict()
         del state["w"]
@@ -106,7 +106,7 @@ class JointBlock:
         Node at which each sample ends.
 
     outcome : int32 ndarray of shape (n_samples,)
-        What followed.
+        The class of each sample.
 
     weight : ndarray of shape (n_samples,)
         Positive.
@@ -231,18 +231,18 @@ class JointBlock:
         return part * change
 
     def penalty(self) -> float:
-        """That of the weights of this tree."""
+        """The penalty of the weights of this tree."""
         lam = float(self.problem.strength_by_depth[0])
         first = 0 if self.root else self.problem.n_classes
         return 0.5 * lam * dot(self.y[first:], self.y[first:])
 
     def state(self) -> dict[str, np.ndarray]:
-        """What the steps to come depend on, beside the scores."""
+        """The state of later steps, without the scores."""
         numbers = np.array([self.t, self.kappa, self.levenberg, self.slope])
         return {"y": self.y, "w": self.w, "numbers": numbers}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """As it was when `state` was asked."""
+        """Set the state that `state` gave."""
         self.y[:], self.w[:] = state["y"], state["w"]
         self.t, self.kappa, self.levenberg, self.slope = state["numbers"].tolist()
 
@@ -285,7 +285,7 @@ def solve_joint(
         Of each path: the pairs of its tree, their counts, the node of each sample.
 
     outcome : int32 ndarray of shape (n_samples,)
-        What followed.
+        The class of each sample.
 
     weight : ndarray of shape (n_samples,)
         Positive.
@@ -310,7 +310,7 @@ def solve_joint(
         Results do not depend on it.
 
     report : callable
-        Told of (pass, objective, residual); a true answer stops.
+        Called with (pass, objective, residual); True stops the fit.
 
     keeper : FitKeeper, default=None
         Of checkpoints. The scores are part of the state, as they were summed: from the
@@ -412,14 +412,14 @@ class _Passes:
         The trees, at weights of 0.
 
     scores : float32 ndarray of shape (n_samples, n_outcomes)
-        Those that the blocks share.
+        The scores that the blocks share.
     """
 
     def __init__(self, blocks: list[JointBlock], scores: np.ndarray) -> None:
         self.blocks, self.scores = blocks, scores
         self.objective = np.inf
         self.history: list[float] = []  # the objective before each pass
-        # Whose `before` is the last step, which may have led upward.
+        # The block of the last step, which may have led upward.
         self.moved: JointBlock | None = None
 
     def move_to(self, weights: list[np.ndarray]) -> None:
@@ -463,7 +463,7 @@ class _Passes:
         return block.gradient() + sum(each.penalty() for each in self.blocks)
 
     def state(self) -> State:
-        """What the passes to come depend on."""
+        """The state of later passes."""
         state: State = {
             "scores": self.scores, "objective": self.objective, "history": self.history,
         }  # fmt: skip
@@ -474,7 +474,7 @@ class _Passes:
         return state
 
     def restore(self, state: State) -> None:
-        """As it was when `state` was asked, whose scores are those of the blocks."""
+        """Set the state that `state` gave; the blocks have its scores."""
         self.objective, self.history = state["objective"], state["history"]
         for t, block in enumerate(self.blocks):
             block.restore({name: state[f"{name}{t}"] for name in OF_BLOCK})

@@ -60,12 +60,12 @@ class LogLinearLoss:
         return es, z_root
 
     def _root_value(self, w):
-        """What is not a sum over the branches."""
+        """The part of the loss that is not a sum over the branches."""
         value = self.problem.node_weight[0] * np.log(self._z[0])
         return value - self._linear(w, 0, 0, self.problem.n_classes)
 
     def _inner_value(self):
-        """Of the branches, what is not a sum over the blocks."""
+        """The part of the branches' loss that is not a sum over the blocks."""
         t = self.problem.node_weight[self._ends]
         return _fast.dot(t, np.log(self._z[self._ends]))
 

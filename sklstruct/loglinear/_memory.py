@@ -1,4 +1,4 @@
-"""What fits of the same samples share: counted trees."""
+"""FitMemory: counted trees that fits of the same samples share."""
 
 from __future__ import annotations
 

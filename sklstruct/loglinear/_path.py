@@ -79,7 +79,7 @@ class LamPath:
         Of each pair.
 
     labels : Labels
-        What the ids mean.
+        The classes and symbols of the ids.
     """
 
     def __init__(

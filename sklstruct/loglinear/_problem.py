@@ -316,8 +316,7 @@ class Problem:
         return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
 
     def share_root(self, of_pairs: np.ndarray, largest: bool = False) -> None:
-        """What the branches have added to the root's entries (or the largest of them),
-        over the whole tree."""
+        """Sum the root's entries over the shards of a tree, or take the largest."""
         root = of_pairs[: self.n_classes]
         root[:] = self.pairs.largest(root) if largest else self.pairs.total(root)
 

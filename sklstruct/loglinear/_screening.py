@@ -1,14 +1,14 @@
 """Which weights are zero: the optimality condition of groups that vanish.
 
-With the groups subtree(q), a part of the weights that is zero stays there if what pulls
-on it, v = -(gradient), lies in the dual ball of the penalty. Nested groups hand what
-they do not bear to the group around them:
+With the groups subtree(q), weights that are zero stay zero if the negative gradient v
+lies in the dual ball of the penalty. Nested groups pass their excess up to the group
+around them:
 
     R_q = norm of (v_q, the excesses (R_r - t_r)_+ of the child pairs r),
 
 with the norm dual to that of the group (Euclidean for Euclidean norms, the sum for
 maxima) and t the strengths; the subtree of q is zero iff R_q <= t_q. Where penalties
-are separable there is nothing to hand on, and R_q = v_q.
+are separable no excess is passed up, and R_q = v_q.
 
 `RootProblem` is the model without any context: all other weights are zero.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._penalties import BoundPenalty, Penalty
     from ._problem import Problem
 
-# What a bound penalty must have to say which weights are zero.
+# The methods of a bound penalty that say which weights are zero.
 NEEDS = ("alone", "coupling")
 
 # Newton's steps for one weight; from above they come down monotonically.
@@ -43,8 +43,8 @@ def check_screening(penalty: Penalty, what: str) -> None:
 
 
 def pull(problem: Problem, gradient: np.ndarray) -> np.ndarray:
-    """What pulls on each weight that is zero: where weights are not negative, upward
-    only."""
+    """The size of the negative gradient; where weights are not negative, its positive
+    part."""
     if problem.positive:
         return np.maximum(-gradient, 0.0)
     return np.abs(gradient)
@@ -53,7 +53,7 @@ def pull(problem: Problem, gradient: np.ndarray) -> np.ndarray:
 def pass_on(
     coupling: float, own: np.ndarray, excess: np.ndarray, at: np.ndarray
 ) -> np.ndarray:
-    """R of some pairs from what pulls on them and the excesses of their children.
+    """R of some pairs from their v and the excesses of their children.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def residuals(
         t of the pairs of each level, or one number.
 
     v : ndarray of shape (n_pairs,)
-        What pulls on each pair.
+        The size of the negative gradient of each pair.
     """
     R = v.copy()
     if coupling:
@@ -108,12 +108,12 @@ def residuals(
 def subtree_bound(
     coupling: float, beta: np.ndarray, threshold: np.ndarray, k: int, c: np.ndarray
 ) -> np.ndarray:
-    """The largest R that a pair of depth k and count c can have, whatever is below it.
+    """The largest R that a pair of depth k and count c can have with any subtree.
 
-    The counts of the child pairs sum to at most c, and what a subtree hands up is a
-    convex function of its count that is 0 at 0: most is handed up by one chain that has
-    all of it. Separable penalties hand nothing up; their R is raised by what a pair
-    below exceeds its own threshold.
+    The counts of the child pairs sum to at most c, and the excess of a subtree is a
+    convex function of its count that is 0 at 0: a chain of pairs that all have the
+    count c passes the most up. Separable penalties pass nothing up; their R is raised
+    by the excess of a pair below over its own threshold.
 
     Parameters
     ----------

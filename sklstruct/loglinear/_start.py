@@ -81,7 +81,7 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
 def ridge_weights(
     problem: Problem, w: np.ndarray, l2: Callable[[int], np.ndarray]
 ) -> np.ndarray:
-    r"""What a squared penalty would leave of each weight, were it the only one:
+    r"""The weights shrunk by a squared penalty, each as if it were the only one:
 
     .. math::
         w_p\, \frac{\beta_p^2 c_p}{\beta_p^2 c_p + \lambda_p} .

@@ -1,8 +1,8 @@
-"""What a penalty is: an object with parameters, bound to a problem by a solver's fit.
+"""The base of the penalties: objects with parameters, which a fit binds to a problem.
 
-A `Penalty` is what users hold: its own parameters, nothing of the data. Bound to a
-`Problem` it becomes a `BoundPenalty`, which has the strengths, the sign of the
-weights and the working arrays, and offers some of
+A `Penalty` has parameters and no data. Bound to a `Problem` it gives a `BoundPenalty`,
+which has the strengths, the sign of the weights and working arrays, and some of the
+methods
 
 ``value(w)``
     strength times Omega(w).
@@ -10,10 +10,10 @@ weights and the working arrays, and offers some of
     The proximal step from y in the diagonal metric D = kappa * scale * count, exact
     or (``smoothed``, epsilon > 0) that of a majoriser tangent at y.
 ``quadratic(epsilon)``
-    After `step` where it is ``smoothed``: what is left of the penalty for a solver with
-    a metric of its own, (l1(level), l2(level), rho): weights of the absolute and of the
+    The penalty for a solver with a metric of its own, after `step` if it is
+    ``smoothed``: (l1(level), l2(level), rho), the weights of the absolute and of the
     squared values, of one entry or one a pair, and a further quadratic weight a pair
-    (or empty), -1 where the pair is to go where the step has put it.
+    (or empty), -1 where the pair has to move as in the step.
 ``prox(v, metric, out)``
     The exact proximal operator in a metric that suits it.
 ``alone(lo, hi, level)``, ``coupling``
@@ -69,7 +69,7 @@ class BoundPenalty(metaclass=ABCMeta):
     l1_ratio = 1.0  # slope at 0 along a single weight, over its strength
 
     if TYPE_CHECKING:
-        # What a kind may have beside `value`; a solver's `needs` are checked first.
+        # Methods that a kind may have beside `value`; see `Solver.needs`.
         step: Callable[..., tuple[float, float]]
         prox: Callable[..., np.ndarray]
         quadratic: Callable[..., tuple[Any, Any, np.ndarray]]
@@ -108,7 +108,7 @@ class ProximalPenalty(BoundPenalty):
     def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
         """out = argmin over u of sum metric (u - v)^2 / 2 + value(u); v may be out.
 
-        Where weights are non-negative, v is.
+        If weights are non-negative, v must be as well.
         """
 
     def step(
@@ -173,7 +173,7 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         bound : BoundPenalty
-            What a solver calls.
+            The methods that solvers call.
         """
         return self.bound(self, problem)
 

@@ -93,8 +93,8 @@ class BoundTreeLinf(ProximalPenalty):
         strength = float(problem.strength.at(0)[0])
         if strength == 0.0:
             return out
-        # Where r were if no other pair were above it: at most r, from where on the
-        # steps do not fall.
+        # The level that the root's pair alone would have: Newton's steps start there,
+        # at most at the solution, and rise to it.
         level = np.maximum(np.abs(out[:V]) - strength / metric[:V], 0.0)
 
         def above(chunks):

@@ -1,4 +1,4 @@
-"""What a solver is, and what solvers share."""
+"""The base of the solvers, and their common parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DIAGONAL = 0.6
 
 
 class Result(NamedTuple):
-    """What a solver found; objective and optimality are those of `w`."""
+    """The result of a solver; objective and optimality are those of `w`."""
 
     w: np.ndarray
     history: list[float]  # best objective so far, at each evaluation
@@ -88,15 +88,16 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Whether weights may be negative.
 
     incremental : bool
-        Whether it has ``learn(loss, penalty, w, report, share)``: what `partial_fit`
-        does for new samples that have this share in the weight of all of them.
+        Whether it has ``learn(loss, penalty, w, report, share)``, which `partial_fit`
+        calls instead of `solve`; `share` is that of the new samples in the weight of
+        all samples.
 
     resumable : bool
         Whether `solve` takes a fifth argument, a keeper of checkpoints.
 
     sharded : bool
-        Whether it can run on the shards of a tree in lockstep: every number that it
-        decides on comes from the loss, the penalty and the sums of the problem.
+        Whether it can run on the shards of a tree in lockstep: all its decisions follow
+        from the loss, the penalty and sums over the problem.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -175,16 +176,16 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         return [name for name in self.needs if not hasattr(penalty.bound, name)]
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
-        """Why it cannot fit a penalty whose bound form has what it needs, or None."""
+        """Why it cannot fit a penalty that has all methods of `needs`, or None."""
         return None if positive or self.signed else "it needs positive=True"
 
 
 class Best:
     """The best of the points that a solver has evaluated.
 
-    Momentum and smoothing make the objective rise now and then, and an iteration that
-    is stopped there should not return it. The point is copied only when the next one
-    is worse, so that a descent costs nothing.
+    Momentum and smoothing make the objective rise at some iterations; a fit that ends
+    there returns an earlier point. A point is copied only when the next one is worse,
+    so that a descent costs nothing.
     """
 
     def __init__(self) -> None:
@@ -193,7 +194,7 @@ class Best:
         self.history: list[float] = []
 
     def state(self) -> State:
-        """What `Best.of_state` takes."""
+        """The points as a state, for `Best.of_state`."""
         numbers = [self.start, self.objective, self.optimality]
         return {"best": numbers, "history": self.history, "best_w": self._w}
 
@@ -204,7 +205,7 @@ class Best:
 
     @classmethod
     def of_state(cls, state: State) -> Best:
-        """As it was when `state` was asked."""
+        """The points of a state."""
         best = cls()
         best.start, best.objective, best.optimality = state["best"]
         best.history, best._w = state["history"], state["best_w"]
@@ -229,7 +230,7 @@ class Best:
         return last if self._w is None else self._w
 
     def converged(self, w: np.ndarray, objective: float, optimality: float) -> Result:
-        """The last point, w, which meets tol: the answer even where one was lower."""
+        """The last point, w, which meets tol, even if an earlier one was lower."""
         self.history[-1] = objective
         return Result(w, self.history, objective, optimality, "converged")
 

@@ -31,8 +31,8 @@ class _CoordinateSolver(DescentSolver):
 class _Columns(Moves):
     """The pairs of each class in the order of a depth-first walk over the contexts.
 
-    In this order the contexts at or below a node that samples end in are a range, and
-    the only contexts whose normaliser a pair of the node is part of.
+    In this order the contexts at or below a node are a range. A pair of the node is
+    part of the normalisers of these contexts alone.
 
     A move updates every weight once, class by class.
     """
@@ -77,10 +77,10 @@ class _Columns(Moves):
         self.slices = list(zip(cuts[:-1].tolist(), cuts[1:].tolist()))
 
     def look(self, g: np.ndarray) -> None:
-        """A sweep makes the expected counts itself."""
+        """Nothing: a sweep computes the expected counts itself."""
 
     def move(self, w: np.ndarray) -> None:
-        # Anew in every sweep: Z and scores that are only ever updated drift.
+        # Computed again in every sweep: updates alone would let rounding add up.
         _, es, z = self.loss.value_and_scores(w)
         es, z, own = es[self.order], z[self.ends], w[self.order]
         for first, last in self.slices:
@@ -92,8 +92,8 @@ class _Columns(Moves):
 
 
 def _walk(problem):
-    """For each node: how many contexts that samples end in a depth-first walk has met
-    before, and how many are at or below it."""
+    """Of the contexts at which samples end, for each node: the number before it in a
+    depth-first walk, and the number at or below it."""
     tree = problem.tree
     ends = (problem.node_weight > 0.0).astype(np.int64)
     size, first = ends.copy(), np.zeros(tree.n_nodes, dtype=np.int64)

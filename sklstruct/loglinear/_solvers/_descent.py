@@ -1,4 +1,4 @@
-"""The loop of the methods that descend at every iteration: evaluate, then move."""
+"""The loop of the methods whose objective falls at every iteration."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Moves(metaclass=ABCMeta):
-    """How one fit changes its weights in an iteration."""
+    """The step of an iteration."""
 
     @abstractmethod
     def look(self, g: np.ndarray) -> None:
-        """Told of the gradient at the weights, which does not last."""
+        """Read the gradient at the weights; the array changes afterwards."""
 
     @abstractmethod
     def move(self, w: np.ndarray) -> None:
@@ -36,9 +36,9 @@ class Moves(metaclass=ABCMeta):
 
 
 class DescentSolver(Solver):
-    """Base of the solvers whose moves lower the objective, whatever the point.
+    """Base of the solvers whose steps lower the objective from any point.
 
-    There is nothing to search for, to restart or to choose.
+    They need no line search and no restarts.
     """
 
     needs = ("step", "separable")
@@ -46,7 +46,7 @@ class DescentSolver(Solver):
 
     @abstractmethod
     def moves(self, loss: LogLinearLoss, penalty: BoundPenalty) -> Moves:
-        """Those of one fit."""
+        """The moves of one fit."""
 
     def solve(
         self,
@@ -69,7 +69,7 @@ class DescentSolver(Solver):
                 keeper.save(iteration=iteration, w=w, before=before, **best.state())
             f = loss.value_and_gradient(w, g)
             moves.look(g)
-            # For the residual alone: its step takes the place of the gradient.
+            # For the residual; the step overwrites the gradient and is not used.
             squared, value = penalty.step(DIAGONAL, w, g, g)
             objective, optimality = f + value, relative_residual(squared, problem)
             best.update(objective, optimality, before)

@@ -75,11 +75,11 @@ class _Evaluations:
         return objective
 
     def state(self) -> State:
-        """What `go_on` takes, after an evaluation."""
+        """The state after an evaluation, for `go_on`."""
         return {"w": self.w, **self.best.state()}
 
     def go_on(self, state: State) -> None:
-        """From where `state` was asked."""
+        """Set the state that `state` gave."""
         self.w[:], self._before[:] = state["w"], state["w"]
         self.best = Best.of_state(state)
 
@@ -307,7 +307,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
 
 
 def _state_of_steps(memory):
-    """What `_steps_of_state` takes."""
+    """The past steps as a state, for `_steps_of_state`."""
     state: State = {"curvatures": [curvature for *_, curvature in memory]}
     for i, (step, change, _) in enumerate(memory):
         state |= {f"step{i}": step, f"change{i}": change}

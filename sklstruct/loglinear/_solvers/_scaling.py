@@ -23,8 +23,7 @@ class _ScalingSolver(DescentSolver):
 
     @abstractmethod
     def _rates(self, problem: Problem) -> np.ndarray:
-        """What active features sum to at most, at each of the levels that E is split
-        by."""
+        """The largest sum of active features at each level that E is split by."""
 
     def moves(self, loss: LogLinearLoss, penalty: BoundPenalty) -> Moves:
         return _Scaling(loss.problem, penalty, self._rates(loss.problem))
@@ -41,7 +40,7 @@ class _Scaling(Moves):
         self.shares = np.empty((problem.n_pairs, rates.size))
 
     def look(self, g: np.ndarray) -> None:
-        """Splits E, which the gradient tells, by the levels of the deepest pairs."""
+        """Split E, which follows from the gradient, by the levels of deepest pairs."""
         problem, by_level = self.problem, self.rates.size > 1
 
         def split(k, lo, hi, pushes=False):
@@ -124,7 +123,7 @@ class GISSolver(_ScalingSolver):
 class IISSolver(_ScalingSolver):
     r"""Improved iterative scaling, with penalties.
 
-    As `GISSolver`, but each sample is bounded by what its own features sum to,
+    As `GISSolver`, but the bound of a sample uses the sum of its own features,
     :math:`I_j = \sum_{k \le j} \beta_k` where its deepest pair of the class is at depth
     j:
 

@@ -39,8 +39,8 @@ DECAY = 0.02
 # batches did is the last of them.
 WORTH = 0.5
 
-# Steps that a batch of `partial_fit` is worth: at least, on mini-batches; and in the
-# tree metric.
+# Steps for a batch of `partial_fit`: the least number on mini-batches, and the number
+# in the tree metric.
 LEAST, TREE_STEPS = 4, 3
 
 
@@ -61,9 +61,9 @@ class StochasticSolver(Solver):
     for convex losses as in [1]_. A pass over the samples is K steps, in another random
     order and grouping each time. D is the metric of `DiagonalSolver` with :math:`c(p)
     + K - 1` instead of the count: a pair that occurs once is in one batch, where it
-    curves K times as much. Where a pass gains little, the noise of the batches is
-    what is left: K is halved and t begins anew, and when one batch holds all samples
-    `DiagonalSolver` ends the fit, so that the minimum is that of all solvers.
+    curves K times as much. When a pass gains little, because the noise of the batches
+    dominates, K is halved and t begins at 0 again. When one batch holds all samples
+    `DiagonalSolver` ends the fit, at the minimum that all solvers have.
 
     A step costs about one evaluation of loss and gradient of all samples, since both
     walk the whole context tree: few large batches suit it. 100 bytes a pair beside the
@@ -196,7 +196,7 @@ class StochasticSolver(Solver):
         report: Report,
         share: float,
     ) -> Result:
-        """The steps that new samples are worth, on all of them or on batches.
+        """A few steps for new samples, with the gradient of all samples or of batches.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class _Steps:
         self._begin()
 
     def state(self) -> State:
-        """What `go_on` takes."""
+        """The state of later steps, for `go_on`."""
         drawn = self.drawn if self.done else self.rng.get_state(legacy=False)
         return {
             "n_batches": self.n_batches, "t": self.t, "z": self.z,
@@ -301,7 +301,7 @@ class _Steps:
         return {"n_batches": 0, "t": 0, "z": (None, self.x), "done": 0, "generator": {}}
 
     def go_on(self, state: State, keeper: FitKeeper) -> None:
-        """From where `state` was asked."""
+        """Set the state that `state` gave."""
         if not 0 <= state["done"] < state["n_batches"] <= self.n_batches:
             raise keeper.damaged("its numbers of batches and steps do not fit")
         self.n_batches = state["n_batches"]

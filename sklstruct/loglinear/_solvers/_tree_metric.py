@@ -36,9 +36,9 @@ SLACK, SLACK_SMOOTHED = 1e-12, 1e-4
 # A step that led upward is taken again, shorter and in a metric stiffer by STIFFER.
 STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
 
-# And softer again by these factors at every step that does not, to the power of 1 /
-# failures. A step along which the loss curved more than the metric, but fell, is a part
-# of a failure.
+# A step that led downward makes the metric softer by these factors, to the power of 1
+# / failures. A descent along which the loss curved more than the metric counts as this
+# part of a failure.
 SOFTER, LEVENBERG_DECAY, TOO_SOFT = 0.9, 0.5, 0.25
 
 
@@ -125,7 +125,7 @@ class TreeMetricSolver(Solver):
         problem = loss.problem
         metric = TreeMetric(problem, penalty)
         y, y_prev, g = w.copy(), w.copy(), np.empty_like(w)
-        # Where the pairs go that the exact operator moves.
+        # The new weights of the pairs that the exact operator moves.
         moves = np.empty(w.size if penalty.smoothed else 0)
         slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
         stiffness, t = _Stiffness(), 1.0
@@ -184,11 +184,11 @@ class TreeMetricSolver(Solver):
                     if last:
                         break
                     if carried is not None and np.isfinite(f):
-                        # The momentum's fault, not the metric's.
+                        # The momentum led upward: the same step without it.
                         y[:], previous, carried, t = w, carried, None, 1.0
                         continue
                     if before > 0.0:
-                        # The start is too near the minimum to be smoothed.
+                        # Smoothing leads away from a start near the minimum.
                         y[:] = w[:] = y_prev
                         exact, previous, carried, t = iteration, None, None, 1.0
                         continue
@@ -226,7 +226,7 @@ class _Stiffness:
 
     @classmethod
     def of_state(cls, state: State) -> _Stiffness:
-        """As it was when its attributes were put into the state."""
+        """The stiffness whose attributes are in a state."""
         stiffness = cls()
         for name in vars(stiffness):
             setattr(stiffness, name, state[name])
@@ -247,9 +247,8 @@ class _Stiffness:
             self.failures += TOO_SOFT
             self._raise_levenberg()
             return
-        # The slower, the more steps have failed, and not to the bottom: or a metric
-        # that is known to be too soft comes back after the same few iterations, and
-        # ends the momentum every time.
+        # Relax more slowly after each failure and keep a floor; otherwise the same
+        # too-soft metric returns after a few iterations and resets the momentum.
         root = 1.0 / self.failures
         self.kappa = max(SOFTER**root * self.kappa, 1.0)
         self.levenberg *= LEVENBERG_DECAY**root
@@ -261,7 +260,7 @@ class _Stiffness:
 
 
 class TreeMetric:
-    """The passes over all pairs, in cache blocks and threads, and their memory.
+    """The elimination and the substitution over all pairs, in blocks and threads.
 
     Parameters
     ----------
@@ -357,7 +356,7 @@ class TreeMetric:
         """
         work, n = self.work, self.problem.n_classes
         before = work[:, :n].copy(), g[:n].copy()
-        # Where nothing is penalised the number is free; what is left is rounding.
+        # Without a penalty the number is free: below this, curvature is rounding.
         flat = 1e-12 * self.problem.total_weight
         for _ in range(COMMON_STEPS):
             work[:, :n], g[:n] = before
@@ -402,7 +401,7 @@ class TreeMetric:
 
 
 def shorter(rise: float, slope: float) -> float:
-    """Where the parabola through both values and the slope is least, in [0.1, 0.5]."""
+    """The minimum of the parabola through both values and the slope, in [0.1, 0.5]."""
     if not np.isfinite(rise):
         return 0.25
     curvature = 2.0 * (rise - slope)
