@@ -114,3 +114,17 @@ def test_vectorizers_with_collapsed_trees_come_back():
     vectorizer = SuffixTreeVectorizer(max_depth=5, collapse=True).fit(X)
     again = pickle.loads(pickle.dumps(vectorizer))
     assert (again.transform(X) != vectorizer.transform(X)).nnz == 0
+
+
+def test_the_longest_edge_of_a_collapsed_tree():
+    tree = collapsed_tree()
+    state, longest = tree.__getstate__(), int(np.argmin(tree.edge_pos[1:])) + 1
+    for more, fits in ((1, True), (2, False)):
+        span = tree.span.copy()
+        span[longest] = tree.edge_pos[longest] + more  # begins at, or before, the text
+        loaded = object.__new__(type(tree))
+        if fits:
+            loaded.__setstate__({**state, "span": span})
+        else:
+            with pytest.raises(ValueError, match="place before it"):
+                loaded.__setstate__({**state, "span": span})
