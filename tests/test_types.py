@@ -13,15 +13,19 @@ CLIENT = Path(__file__).with_name("_typed_client.py")
 TREE = ast.parse(CLIENT.read_text(encoding="utf-8"))
 
 
-def mypy(file):
-    """The errors in a file, as lines, with the settings of pyproject.toml."""
+def mypy(*files):
+    """The errors in files, by default the package; settings of pyproject.toml."""
     pytest.importorskip("mypy", reason='mypy is missing: pip install ".[test]"')
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty"]
     done = subprocess.run(
-        [*command, str(file)], capture_output=True, text=True, cwd=ROOT
+        [*command, *map(str, files)], capture_output=True, text=True, cwd=ROOT
     )
     assert not done.stderr, done.stderr
     return [line for line in done.stdout.splitlines() if ": error:" in line]
+
+
+def test_package_has_no_errors():
+    assert not mypy()
 
 
 def test_client_has_no_errors():

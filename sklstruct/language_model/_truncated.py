@@ -92,5 +92,9 @@ def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:
         raise ValueError(
             f"top_k must be None or an integer of at least 1, got {top_k!r}"
         )
-    if not isinstance(top_p, Real) or isinstance(top_p, bool) or not 0.0 < top_p <= 1.0:
+    if (
+        not isinstance(top_p, Real)
+        or isinstance(top_p, bool)
+        or not 0 < float(top_p) <= 1
+    ):
         raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r}")

@@ -79,8 +79,8 @@ def find_discounts(
     """
     if not isinstance(discount, str):
         given = np.atleast_2d(np.asarray(discount, dtype=np.float64))
-        depth = first_depth + np.arange(len(levels))
-        return given[np.minimum(depth, len(given) - 1)]
+        depths = first_depth + np.arange(len(levels))
+        return given[np.minimum(depths, len(given) - 1)]
     rows, problems = [], []
     for depth, adjusted in enumerate(levels, start=first_depth):
         row, problem = estimate_discounts(

@@ -74,7 +74,7 @@ class Mixtures(NamedTuple):
         weight = weight.copy()
         needed = share > 0  # false for NaN
         position = np.zeros(pairs.n_pairs, dtype=np.int64)
-        kept = [None] * n_levels
+        kept = [np.empty(0, dtype=np.int64)] * n_levels
         for k in range(n_levels - 1, first - 1, -1):
             here = pairs.level(k)
             if k == 0:

@@ -158,15 +158,15 @@ def neighbors_graph(
            [0., 0., 1., 0.]])
     """
     check_sparse(features, "features")
-    features = check_array(features, accept_sparse="csr", ensure_min_samples=2)
-    n = features.shape[0]
+    data = check_array(features, accept_sparse="csr", ensure_min_samples=2)
+    n = data.shape[0]
     if not 1 <= n_neighbors < n:
         raise ValueError(
             f"n_neighbors must be between 1 and {n - 1}, the number of other words; "
             f"got {n_neighbors}"
         )
     near = kneighbors_graph(
-        features, n_neighbors, mode="distance", metric=metric, n_jobs=n_jobs
+        data, n_neighbors, mode="distance", metric=metric, n_jobs=n_jobs
     ).tocoo()
     distance = near.data
     if metric == "cosine":
@@ -223,8 +223,8 @@ def group_graph(groups: Iterable[Hashable | None]) -> sp.csr_array:
             i, j = np.triu_indices(len(member), 1)
             rows.append(np.take(member, i))
             columns.append(np.take(member, j))
-    rows, columns = np.concatenate(rows), np.concatenate(columns)
-    return _symmetric(rows, columns, np.ones(rows.size), n)
+    row = np.concatenate(rows)
+    return _symmetric(row, np.concatenate(columns), np.ones(row.size), n)
 
 
 def wordnet_graph(
@@ -286,7 +286,7 @@ def wordnet_graph(
     pointers = {p for r in relations for p in _RELATIONS[r]}
 
     synsets = {}  # (part of speech, offset) -> ids of its words
-    joined = []  # pairs of such keys
+    joined: list[tuple] = []  # pairs of such keys
     for name in _WORDNET_FILES:
         file = Path(path, f"data.{name}")
         if not file.is_file():
@@ -321,8 +321,8 @@ def wordnet_graph(
                 rows.append(i)
                 columns.append(j)
                 values.append(relation_weight)
-    rows, columns = np.asarray(rows, dtype=int), np.asarray(columns, dtype=int)
-    return _symmetric(rows, columns, values, len(words))
+    row, column = np.asarray(rows, dtype=int), np.asarray(columns, dtype=int)
+    return _symmetric(row, column, values, len(words))
 
 
 def _read_synset(line, pointers):
