@@ -737,19 +737,22 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             As :meth:`LanguageModel.advance` of the base.
         """
         log_prob, _ = self.base_.advance(cursor.state, word)
+        y = self.base_.predictor.encoder.labels.encode_targets([word])
         if not np.isnan(log_prob):
-            y = self.base_.predictor.encoder.labels.encode_targets([word])
             log_prob = float(self.distribution_.target(_one(cursor), y)[0])
-        return log_prob, self._read(cursor._replace(cache=cursor.cache.copy()), word)
+        after = cursor._replace(cache=cursor.cache.copy())
+        return log_prob, self._read(after, int(y[0]))
 
-    def _read(self, cursor, word):
-        """The cursor after a word, which is read into its cache."""
-        state = self.base_.advance(cursor.state, word)[1]
-        labels = self.base_.predictor.encoder.labels
-        y = labels.encode_targets([word]).astype(np.int32)
-        cursor.cache.read(y, np.array([cursor.begins]))
-        ended = labels.end is not None and word == labels.end
-        return CacheCursor(state, cursor.cache, ended)
+    def _read(self, cursor, y):
+        """The cursor after a class, -1 for none, which is read into its cache."""
+        predictor = self.base_.predictor
+        labels = predictor.encoder.labels
+        cursor.cache.read(np.array([y], dtype=np.int32), np.array([cursor.begins]))
+        if y >= 0 and y == labels.end_id:
+            return self.begin(cursor.cache)
+        token = predictor.encoder.lost if y < 0 else labels.token_of_class[y]
+        state = predictor.follow(np.asarray(cursor.state)[None], np.array([token]))[0]
+        return CacheCursor(state, cursor.cache, False)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.
@@ -879,11 +882,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             for _ in range(max_length):
                 uniform = rng.random_sample(1)
                 drawn = self.distribution_.draw(_one(cursor), uniform, skip)[0]
-                word = self.vocabulary_[drawn]
-                cursor = self._read(cursor, word)
+                cursor = self._read(cursor, int(drawn))
                 if drawn == labels.end_id:
                     break
-                sentence.append(word)
+                sentence.append(self.vocabulary_[drawn])
             else:
                 cursor = self.begin(cursor.cache)
             text.append(sentence)
