@@ -168,42 +168,14 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             differ; a `sample_weight` for an estimator that takes none; a `partial` that
             the estimator cannot have.
         """
-        if y is None:
-            raise ValueError(
-                "This PathClassifier estimator requires y to be passed, but the target "
-                "y is None"
-            )
-        check_sparse(X)
-        samples = _as_samples(X)
-        paths, one_level = _read_paths(y)
-        if (paths[:, 0] == "").any():
-            i = int(np.argmax(paths[:, 0] == ""))
-            raise ValueError(f"y[{i}] is an empty path: every sample needs a node")
-        n_samples = samples.shape[0] if hasattr(samples, "shape") else len(samples)
-        if n_samples != len(paths):
-            raise ValueError(
-                "X and y have inconsistent numbers of samples: "
-                f"{n_samples} and {len(paths)}"
-            )
         estimator = (
             HierarchicalClassifier() if self.estimator is None else self.estimator
         )
-        params: dict[str, Any] = {}
         if self.partial == "unknown":
             self._check_partial(estimator)
-        if sample_weight is not None:
-            if not has_fit_parameter(estimator, "sample_weight"):
-                name = type(estimator).__name__
-                raise ValueError(f"sample_weight: the estimator {name} takes none")
-            weight = _check_sample_weight(
-                sample_weight,
-                np.empty((n_samples, 1)),
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
-            used = np.flatnonzero(weight > 0)
-            samples, paths = _rows(samples, used), paths[used]
-            params["sample_weight"] = weight[used]
+        samples, paths, one_level, params = _read_training(
+            X, y, sample_weight, estimator
+        )
         tree, code = LabelTree.of(paths)
         if self.partial == "unknown":
             tree, code, params["known_levels"] = tree.leaves_only(code)
@@ -406,6 +378,43 @@ def _as_samples(X: Any) -> Any:
     if hasattr(X, "__array__") and not hasattr(X, "shape"):
         return np.asarray(X)
     return X
+
+
+def _read_training(
+    X: Any, y: Any, sample_weight: ArrayLike | None, estimator: BaseEstimator
+) -> tuple[Any, NDArray, bool, dict[str, Any]]:
+    """(samples of positive weight, their paths, whether of one level, fit params)."""
+    if y is None:
+        raise ValueError(
+            "This PathClassifier estimator requires y to be passed, but the target "
+            "y is None"
+        )
+    check_sparse(X)
+    samples = _as_samples(X)
+    paths, one_level = _read_paths(y)
+    if (paths[:, 0] == "").any():
+        i = int(np.argmax(paths[:, 0] == ""))
+        raise ValueError(f"y[{i}] is an empty path: every sample needs a node")
+    n_samples = samples.shape[0] if hasattr(samples, "shape") else len(samples)
+    if n_samples != len(paths):
+        raise ValueError(
+            "X and y have inconsistent numbers of samples: "
+            f"{n_samples} and {len(paths)}"
+        )
+    if sample_weight is None:
+        return samples, paths, one_level, {}
+    if not has_fit_parameter(estimator, "sample_weight"):
+        name = type(estimator).__name__
+        raise ValueError(f"sample_weight: the estimator {name} takes none")
+    weight = _check_sample_weight(
+        sample_weight,
+        np.empty((n_samples, 1)),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    used = np.flatnonzero(weight > 0)
+    params = {"sample_weight": weight[used]}
+    return _rows(samples, used), paths[used], one_level, params
 
 
 def _read_paths(y: Any) -> tuple[NDArray, bool]:

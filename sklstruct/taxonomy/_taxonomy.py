@@ -816,6 +816,58 @@ def _int_vector(values: ArrayLike, name: str) -> NDArray:
 def _breadth_first(parent, leaf, names):
     """Checked, collapsed and renumbered (parent, leaf_of_class, names), int32."""
     n = parent.size
+    only = _check_tree(parent, leaf)
+    if not (
+        only.any()
+        or (parent[:1] >= 0).any()
+        or (np.diff(parent) < 0).any()
+        or (parent >= np.arange(n)).any()
+    ):
+        return parent.astype(np.int32), leaf.astype(np.int32), names
+
+    # `first` and `following` list the children of every node without Python lists
+    # of lists; siblings keep the order of their numbers.
+    above, only = parent.tolist(), only.tolist()
+    first, following = [-1] * n, [-1] * n
+    for v in range(n - 1, -1, -1):
+        if above[v] >= 0:
+            following[v] = first[above[v]]
+            first[above[v]] = v
+
+    def bottom(v):
+        while only[v]:
+            v = first[v]
+        return v
+
+    number = [-1] * n
+    order = [bottom(above.index(-1))]
+    new_parent = [-1]
+    for i, v in enumerate(order):  # grows while it is read
+        number[v] = i
+        child = first[v]
+        while child >= 0:
+            order.append(bottom(child))
+            new_parent.append(i)
+            child = following[child]
+    if names is not None:
+        names = tuple(_name_of_chain(v, names, above, only) for v in order)
+    return (
+        np.array(new_parent, dtype=np.int32),
+        np.array(number, dtype=np.int32)[leaf],
+        names,
+    )
+
+
+def _name_of_chain(v, names, above, only):
+    """Name of a node with the nodes above it that have no other child: the lowest."""
+    while names[v] is None and above[v] >= 0 and only[above[v]]:
+        v = above[v]
+    return names[v]
+
+
+def _check_tree(parent, leaf):
+    """Refuse what is no tree; (n_nodes,) bool: whether a node has a single child."""
+    n = parent.size
     if n == 0:
         raise ValueError("parent is empty; a taxonomy has at least a root")
     if (parent >= n).any() or (parent < -1).any():
@@ -850,51 +902,4 @@ def _breadth_first(parent, leaf, names):
             f"empty node: leaf {bad[0]} of parent holds no class"
             f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}"
         )
-    single = n_children == 1
-    if not (
-        single.any()
-        or (parent[:1] >= 0).any()
-        or (np.diff(parent) < 0).any()
-        or (parent >= np.arange(n)).any()
-    ):
-        return parent.astype(np.int32), leaf.astype(np.int32), names
-
-    # `first` and `following` list the children of every node without Python lists
-    # of lists; siblings keep the order of their numbers.
-    above = parent.tolist()
-    only = single.tolist()
-    first, following = [-1] * n, [-1] * n
-    for v in range(n - 1, -1, -1):
-        if above[v] >= 0:
-            following[v] = first[above[v]]
-            first[above[v]] = v
-
-    def bottom(v):
-        while only[v]:
-            v = first[v]
-        return v
-
-    number = [-1] * n
-    order = [bottom(int(roots[0]))]
-    new_parent = [-1]
-    for i, v in enumerate(order):  # grows while it is read
-        number[v] = i
-        child = first[v]
-        while child >= 0:
-            order.append(bottom(child))
-            new_parent.append(i)
-            child = following[child]
-    if names is not None:
-        kept = []
-        for v in order:
-            # A collapsed chain has the name of its lowest named node.
-            u = v
-            while names[u] is None and above[u] >= 0 and only[above[u]]:
-                u = above[u]
-            kept.append(names[u])
-        names = tuple(kept)
-    return (
-        np.array(new_parent, dtype=np.int32),
-        np.array(number, dtype=np.int32)[leaf],
-        names,
-    )
+    return n_children == 1
