@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes
+from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes, _tree_fold
 from sklstruct.hierarchical import _evidence as numbers
 from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.linear import DualLinearClassifier
@@ -362,6 +362,20 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     np.testing.assert_allclose(
         fold.own_inside[at], evidence(z[at], "squared_hinge"), atol=0.02
     )
+
+
+def test_nodes_that_the_fold_expands():
+    """The largest of those reached, as many as asked for; ties to the first."""
+    rng = np.random.default_rng(0)
+    route = rng.integers(0, 5, size=(200, 9)).astype(float)
+    route[rng.random(route.shape) < 0.4] = -np.inf
+    for most in (1, 3, 8, 9, 20):
+        expanded = _tree_fold._best(route, most)
+        for row, found in zip(route, expanded):
+            order = sorted(range(9), key=lambda k: (-row[k], k))
+            assert set(np.flatnonzero(found)) == {
+                k for k in order[:most] if row[k] > -np.inf
+            }
 
 
 def test_calibrated_probabilities_are_good(data, new):

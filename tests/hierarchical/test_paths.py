@@ -14,6 +14,7 @@ from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PathClassifier, SenseClassifier
+from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.metrics import hierarchical_f1_score
 from sklstruct.taxonomy import CutSplit, LabelTree, Taxonomy, as_paths
 
@@ -254,23 +255,29 @@ def test_partial_labels_train_the_nodes_above_only(sparse):
 def test_partial_labels_and_folds(regularization):
     """No fold holds out the only known sample of a class."""
     X, paths, known = partial_digits()
-    few = np.flatnonzero(paths[:, 1] == "3")[1:]
+    few = np.flatnonzero(paths[:, 1] == "2")[1:]  # the first class of its group
     keep = np.delete(np.arange(len(paths)), few)
     inner = HierarchicalClassifier(regularization=regularization, random_state=0)
     model = PathClassifier(inner, partial="unknown").fit(X[keep], paths[keep])
     assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-def test_partial_labels_are_not_in_the_fold():
-    """Sparse nodes calibrate on samples whose class is known, and stay the same below.
+def test_partial_labels_are_not_in_the_fold(monkeypatch):
+    """Sparse nodes calibrate on samples whose class is known."""
+    held = []
+    real = DualNodes._choose_leaves
 
-    A single known class a group leaves no fold; the leaves hear nothing of the rest.
-    """
+    def choose(self, fold):
+        held.append(self._fold[0])
+        return real(self, fold)
+
+    monkeypatch.setattr(DualNodes, "_choose_leaves", choose)
     X, paths, known = partial_digits()
     X = normalize(sp.csr_matrix(X))
     inner = HierarchicalClassifier(random_state=0)
     model = PathClassifier(inner, partial="unknown").fit(X, paths)
     assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert len(held) == 1 and held[0].size > 50 and known[held[0]].all()
     whole = PathClassifier(inner).fit(X[known], paths[known])
     right = (model.predict(X)[known] == paths[known]).all(axis=1).mean()
     assert right > (whole.predict(X)[known] == paths[known]).all(axis=1).mean() - 0.03
