@@ -112,37 +112,54 @@ def load_sparse_classes(
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}")
     read = [_read(os.fspath(path), dtype) for path in paths]
-    plain = [X for X, _, sizes in read if sizes is None]
+    _count_from_zero([X for X, _, sizes in read if sizes is None], zero_based)
+    width = _n_columns(read, n_features)
+    labels = [y for _, y, _ in read]
+    _check_labels(paths, labels)
+    integers = all((y == np.rint(y)).all() for y in labels)
+    return [
+        (
+            sp.csr_matrix((X.data, X.indices, X.indptr), (y.size, width)),
+            y.astype(np.int64) if integers else y,
+        )
+        for X, y, _ in read
+    ]
+
+
+def _count_from_zero(matrices: list[sp.csr_matrix], zero_based: bool | str) -> None:
+    """Number the features of files without a line of sizes from 0, in place."""
+    least = [int(X.indices.min()) for X in matrices if X.nnz]
     if zero_based == "auto":
-        least = [int(X.indices.min()) for X in plain if X.nnz]
         zero_based = not least or min(least) == 0
-    shift = 0 if zero_based else 1
-    for X in plain:
-        if shift and X.nnz and X.indices.min() == 0:
-            raise ValueError("zero_based is False, but there is a feature 0")
-        X.indices -= shift
-    said = [sizes[1] for _, _, sizes in read if sizes is not None]
+    if zero_based:
+        return
+    if 0 in least:
+        raise ValueError("zero_based is False, but there is a feature 0")
+    for X in matrices:
+        X.indices -= 1
+
+
+def _n_columns(read: list, n_features: int | None) -> int:
+    """Columns of all matrices: as given, else as the first lines say, else as found."""
     found = 1 + max((int(X.indices.max()) for X, _, _ in read if X.nnz), default=0)
     if n_features is None:
-        n_features = max([*said, found])
+        n_features = max([found, *(s[1] for _, _, s in read if s is not None)])
     if n_features < found:
         raise ValueError(
             f"n_features={n_features}, but the files have {found} features"
         )
-    integers = all((y == np.rint(y)).all() for _, y, _ in read)
-    for path, (_, y, _) in zip(paths, read):
-        # They are read as float64, which merges larger integers.
+    return int(n_features)
+
+
+def _check_labels(paths: tuple, labels: list[NDArray]) -> None:
+    """They are read as float64, which merges large integers."""
+    for path, y in zip(paths, labels):
         large = np.flatnonzero(np.abs(y) >= 2.0**53)
         if large.size:
             raise ValueError(
                 f"{path} has a label beyond 2^53 - 1, first in sample {large[0] + 1}, "
                 "and such labels may be merged; number the classes"
             )
-    parts = []
-    for X, y, _ in read:
-        X = sp.csr_matrix((X.data, X.indices, X.indptr), (y.size, int(n_features)))
-        parts.append((X, y.astype(np.int64) if integers else y))
-    return parts
 
 
 def load_pd_sparse(

@@ -180,24 +180,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             If X or y is no list of sequences.
         """
         X, y = check_pairs(X, y)
-        code: dict[Any, Any] = {}
-        for i, labels in enumerate(y):
-            for one in labels:
-                try:
-                    code.setdefault(one)
-                except TypeError as exc:
-                    raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
-        if not code:
-            raise ValueError("y holds no label to learn from")
-        try:
-            names = sorted(code)
-        except TypeError as exc:
-            raise TypeError(f"y: the labels must all be of one kind: {exc}") from exc
-        if names[0] is None or names[-1] != names[-1]:
-            raise ValueError("y holds a missing label (None or NaN)")
-        self.classes_ = np.asarray(names)
-        if self.classes_.ndim != 1 or self.classes_.tolist() != names:
-            self.classes_ = object_array(names)
+        self.classes_ = _distinct_labels(y)
         code = {name: i for i, name in enumerate(self.classes_.tolist())}
         ids = [
             np.array([code[one] for one in _items(labels)], dtype=np.int32)
@@ -356,6 +339,29 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _distinct_labels(y: list) -> np.ndarray:
+    """The labels of all sequences, sorted."""
+    code: dict[Any, Any] = {}
+    for i, labels in enumerate(y):
+        for one in labels:
+            try:
+                code.setdefault(one)
+            except TypeError as exc:
+                raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
+    if not code:
+        raise ValueError("y holds no label to learn from")
+    try:
+        names = sorted(code)
+    except TypeError as exc:
+        raise TypeError(f"y: the labels must all be of one kind: {exc}") from exc
+    if names[0] is None or names[-1] != names[-1]:
+        raise ValueError("y holds a missing label (None or NaN)")
+    classes = np.asarray(names)
+    if classes.ndim != 1 or classes.tolist() != names:
+        return object_array(names)
+    return classes
 
 
 def _items(sequence):

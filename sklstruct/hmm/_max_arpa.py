@@ -191,22 +191,15 @@ def read_max_arpa(
             plain.append(f"\\{order}-grams:")
         rows = []
         for i, line in enumerate(lines, first + 1):
-            if not order or not line.strip():
+            if order and line.strip():
+                columns, bounds = _split(i, line)
+                gram = columns[1].split()
+                if len(gram) != order:
+                    raise ValueError(f"line {i}: {len(gram)} words in section {order}")
+                rows.append((i, gram, bounds))
+                plain.append("\t".join(columns))
+            else:
                 plain.append(line)
-                continue
-            fields = line.rstrip("\r").split("\t")
-            try:
-                bounds = [float(x) for x in fields[3:]]
-            except ValueError:
-                bounds = []
-            if len(fields) != 5 or len(bounds) != 2:
-                raise ValueError(
-                    f"line {i}: a line of a MAX-ARPA file has five fields separated by "
-                    f"tabs, three of them and the first numbers, got {line!r:.80}"
-                )
-            grams = fields[1].split()
-            rows.append((i, grams, *bounds))
-            plain.append("\t".join(fields[:3]))
         if rows:
             sections.append((order, rows))
     # The highest order has no back-off weights in an ARPA file.
@@ -216,23 +209,40 @@ def read_max_arpa(
         line.rsplit("\t", 1)[0] if "\t" in line else line for line in plain[at:]
     ]
     plain += ["\\end\\", ""]
-    # Histories may hold the unknown word, whatever its probability.
+    # Histories may hold the unknown word, even if its probability is 0.
     model = read(
         io.BytesIO("\n".join(plain).encode("utf-8")),
         format="arpa",
         drop_zero_unknown=False,
     )
     automaton = ContextAutomaton(model)
-    for order, rows in sections:
-        for i, gram, *_ in rows:
-            if len(gram) != order:
-                raise ValueError(f"line {i}: {len(gram)} words in section {order}")
-        found = _columns(model, automaton, [gram for _, gram, *_ in rows])
-        for (i, _, *given), *true in zip(rows, *found):
-            for name, a, b in zip(("mf", "mbow"), given, true):
-                if not np.isnan(b) and not abs(a - b) <= tol:
-                    raise ValueError(
-                        f"line {i}: {name} is {a:g} in log10, but the file's own model "
-                        f"makes it {b:g}"
-                    )
+    for _, rows in sections:
+        _check_bounds(model, automaton, rows, tol)
     return model
+
+
+def _split(number, line):
+    """(the three columns of an ARPA file, (log10 mf, log10 mbow)) of a line."""
+    fields = line.rstrip("\r").split("\t")
+    try:
+        bounds = [float(x) for x in fields[3:]]
+    except ValueError:
+        bounds = []
+    if len(fields) != 5 or len(bounds) != 2:
+        raise ValueError(
+            f"line {number}: a line of a MAX-ARPA file has five fields separated by "
+            f"tabs, three of them and the first numbers, got {line!r:.80}"
+        )
+    return fields[:3], bounds
+
+
+def _check_bounds(model, automaton, rows, tol):
+    """A ValueError if the bounds of a section are not those of its model."""
+    found = _columns(model, automaton, [gram for _, gram, _ in rows])
+    for (i, _, given), *true in zip(rows, *found):
+        for name, a, b in zip(("mf", "mbow"), given, true):
+            if not np.isnan(b) and not abs(a - b) <= tol:
+                raise ValueError(
+                    f"line {i}: {name} is {a:g} in log10, but the file's own model "
+                    f"makes it {b:g}"
+                )
