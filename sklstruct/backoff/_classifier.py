@@ -33,7 +33,7 @@ class DistributionClassifier(ClassifierMixin):
 
     @abstractmethod
     def locate(self, X: Any) -> Any:
-        """What ``distribution_`` looks up for each row of X.
+        """The places where ``distribution_`` looks each row of X up.
 
         Parameters
         ----------

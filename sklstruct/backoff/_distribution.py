@@ -69,14 +69,14 @@ class Distribution(ABC):
         Classes are 0 ... n_classes - 1.
 
     fact_depths : tuple of int
-        The depth of each tree of contexts that `facts` tells about.
+        The depth of each tree of contexts that `facts` has columns for.
     """
 
     n_classes: int
     fact_depths: tuple[int, ...] = ()
 
     def locate(self, contexts: Any) -> Any:
-        """What the other methods look up.
+        """The places, such as nodes of a tree, that the other methods look up.
 
         Parameters
         ----------

@@ -115,7 +115,7 @@ def _back_off(pairs, proba, log_prob):
             minlength=here.stop - here.start,
         )
         free = 1.0 - taken
-        # Where the parent has no mass for the rest, neither has the mixture.
+        # A parent without mass for the other classes: the mixture has none either.
         some = (left[here] > 0) & (free > 0)
         ratio = np.zeros(free.size)
         ratio[some] = left[here][some] / free[some]

@@ -75,7 +75,7 @@ class BackoffModel(Distribution):
 
     node_weight : ndarray of shape (n_nodes,) or None
         Weight of the training samples at each node, for the gates of mixtures. None,
-        as long as nobody sets it: not known.
+        until it is set: not known.
 
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the
@@ -595,7 +595,7 @@ class BackoffModel(Distribution):
         if skip >= 0:
             skipped = np.full(len(nodes), skip, dtype=np.int32)
             mass = mass - np.exp(self._target(nodes, skipped)[0])
-            # What rounding leaves of a row that has nothing else is not drawn from.
+            # A rest of this size is rounding, and not drawn from.
             mass[mass < 1e-12] = 0.0
         empty = np.flatnonzero(~(mass > 0) | ~(mass < np.inf))
         if empty.size:
@@ -756,7 +756,7 @@ class BackoffModel(Distribution):
 
     @property
     def has_states(self) -> bool:
-        """Whether the node of a history tells the node of its continuations."""
+        """True if the node of a history determines that of each continuation."""
         return self._cached("gap", self._gap) < 0
 
     def _gap(self):

@@ -31,7 +31,7 @@ METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
 # A parent's mass on the classes that a context has no pair for is one minus a sum;
 # below this it is summed itself.
 _SMALL = 1e-2
-# Rows that miss 1 by more are no distributions, and nobody's pruned model is one.
+# Rows that miss 1 by more are no distributions, and are not pruned.
 _TOLERANCE = 1e-3
 
 
@@ -198,7 +198,7 @@ class _Masses:
         self.free = free_mass(
             model, self.low, np.arange(1, model.n_nodes, dtype=np.int32)
         )
-        # What each context gives to the classes it has no pair for.
+        # The mass of each context for the classes that it has no pair for.
         self.left = np.exp(model.log_backoff) * self.free
 
 
@@ -241,7 +241,7 @@ def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.nda
 
 
 def _costs(model, method, counts):
-    """What each pair is worth; the unigrams are beyond price."""
+    """The cost of removing each pair; infinite for the unigrams."""
     n_classes = model.n_classes
     cost = np.full(model.n_pairs, np.inf)
     if method == "count":
@@ -524,7 +524,7 @@ def renormalize(
         left = log_left[nodes]
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = left - np.log(free)
-        # Nothing to hand on, or nobody to hand it to: then the pairs share all.
+        # No mass is left, or no other class is there: the pairs share all.
         stuck = free <= 0
         weight[stuck] = 0.0
         lost = stuck & (left > -np.inf)

@@ -108,10 +108,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         {\sum_{v \in g(y)} a_\tau(v) + \theta} ,
 
     :math:`x_{(k)}` the last k words of the sentence. A cache whose context does not
-    occur in H has nothing to say, and weight 0. The weights look at how often each
+    occur in H has weight 0. The weights look at how often each
     :math:`x_{(k)}` occurred in H, and before how many different words.
 
-    **The order of sentences matters**: each is scored with all before it in mind.
+    **The order of sentences matters**: each is scored given all before it.
     Shuffled text, or text in parallel, has other and worse probabilities; perplexities
     are those of another task than without a cache and are to be reported apart.
 
@@ -156,8 +156,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
           on sentences that the base was not fitted to.
         - "em": constants for each longest order whose context occurs in H, likewise.
         - array-like: constants in the order of ``part_names_``, non-negative, that of
-          the base positive; caches that have nothing to say leave theirs to the others
-          in proportion.
+          the base positive. The weights of caches whose context does not occur go to
+          the other parts in proportion.
 
     validation_fraction : float, default=0.1
         The share of the sentences, the last ones, that the weights are fitted on, where
@@ -390,7 +390,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         weights = as_shares("weights", self.weights, len(parts), what)
         if weights[0] == 0:
             raise ValueError(
-                "weights must be positive for the base, which alone speaks after an "
+                "weights must be positive for the base, the only part after an "
                 "empty history"
             )
         return weights
@@ -465,7 +465,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                     self.weights_[m] = em_weights(proba[here], weight[here], prior)
 
     def _log_weights(self, facts):
-        """(n, n_parts) logarithms, -inf where a part has nothing to say."""
+        """(n, n_parts) logarithms, -inf for a part whose context does not occur."""
         matched = matched_order(facts)
         with np.errstate(divide="ignore"):
             if self.gate_coef_ is None:
@@ -515,7 +515,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : TextFile or iterable of sentences
-            The text in its order: each word is scored with all before it in mind.
+            The text in its order: each word is scored given all before it.
 
         state : CacheState, default=None
             What was read before; it is changed, so that the next call continues. None:
@@ -587,7 +587,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return self._log_parts(scored.log_prob, of_class, recalled), recalled
 
     def _log_parts(self, log_base, of_class, recalled):
-        """(n, n_parts) ln P of each word; -inf where a part has nothing to say."""
+        """(n, n_parts) ln P of each word; -inf in a part that does not hold it."""
         n = log_base.size
         columns = [log_base]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -838,7 +838,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         allow_unknown: bool = False,
         random_state: Any = None,
     ) -> list[list]:
-        """Draw a text, every word with all before it in mind.
+        """Draw a text, every word given all before it.
 
         Parameters
         ----------
@@ -935,7 +935,7 @@ def _one(cursor):
 
 
 def _melted(estimator):
-    """What is inside of frozen estimators."""
+    """The estimator inside frozen ones."""
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     return estimator
@@ -951,7 +951,7 @@ def _gate_facts(facts):
 
 
 def _first_of(n):
-    """Where a sentence of n words begins."""
+    """A mask of n words: the first begins a sentence."""
     first = np.zeros(n, dtype=bool)
     first[:1] = True
     return first

@@ -15,7 +15,7 @@ _CALL = 1 << 16
 
 
 class Recalled(NamedTuple):
-    """What the counts gave for each word of a text, before it was counted.
+    """Counts of each word of a text, just before it was counted.
 
     Counts of words come with the sum over all words, or over those of its class; both
     have a column for each half-life.
@@ -206,7 +206,7 @@ class CacheState:
         return _NGrams(self.n_classes, self.max_order, self.ngram_half_life)
 
     def fits(self, other: CacheState) -> bool:
-        """Whether the other state counts the same words in the same way."""
+        """True where the other state counts the same words in the same way."""
         mine, its = (
             (
                 s.n_classes,
@@ -287,7 +287,7 @@ class CacheState:
         self._ngrams.read(self._words, self._first, 0, length)
 
     def rows(self, begins: bool) -> tuple:
-        """What the counts give for every word that may come next.
+        """Counts of every word that may come next.
 
         Parameters
         ----------

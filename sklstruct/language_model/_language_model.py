@@ -58,9 +58,8 @@ from ._predictors import TextPredictor, TreePredictor
 from ._quality import QUALITIES, quality_estimator
 from ._truncated import Truncated, check_truncation
 
-# What counting takes, at most, where nearly every context is new: for a token, its
-# numbers and what sorting needs, and at each depth a node and a pair; for a distinct
-# word, its entries in tables and dictionaries.
+# Upper bounds, in bytes, of the memory of counting: per token, per token and depth (a
+# node and a pair of it), per distinct word (its entries in tables and dictionaries).
 _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
 _BYTES_PER_WORD = 300
 
@@ -86,7 +85,7 @@ class LanguageModel(
         w_0 = \langle s\rangle,\ w_{L+1} = \langle /s\rangle .
 
     Turns sentences into context windows of integer ids and next symbols, fits a
-    clone of `estimator` on them, and speaks in symbols again. Nothing crosses a
+    clone of `estimator` on them, and answers in symbols. Nothing crosses a
     sentence start; the start mark is a context and never predicted; the end mark
     is predicted like a word.
 
@@ -779,14 +778,14 @@ class LanguageModel(
         self._labels = labels
         self._read_model, self._from_file = model, model is not None
         if estimator is not None:
-            # What its ids mean, for mixtures of fitted models.
+            # The meaning of its ids, for mixtures of fitted models.
             estimator.sentence_labels_ = labels
         self._so_far = None
         vars(self).pop("_predictor_cache", None)
 
     @property
     def predictor(self) -> TextPredictor:
-        """What answers in ids: the estimator's distribution, and a cursor over it.
+        """The estimator's distribution and a cursor over it, in ids.
 
         For other models over sentences that are built on this one.
         """
@@ -840,7 +839,7 @@ class LanguageModel(
 
     @property
     def from_file(self) -> bool:
-        """Whether this model, or the one it is a clone of, was read from a file.
+        """True if this model, or the one it was cloned from, was read from a file.
 
         Such a file does not say how the model was trained: `fit` replaces the model by
         that of `estimator`. Inside other estimators it is given as

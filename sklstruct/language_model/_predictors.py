@@ -1,4 +1,4 @@
-"""What a fitted language model asks of its estimator, in tokens.
+"""Predictors: a fitted distribution, asked in tokens of sentences.
 
 A `TextPredictor` turns sentences and histories into the contexts of a `Distribution`,
 and is a cursor over it: a *state* is what is left of a history. A `TreePredictor` does
@@ -83,7 +83,7 @@ class TextPredictor:
         return states
 
     def locate(self, states: NDArray) -> Any:
-        """What the distribution looks up after each state."""
+        """The places that the distribution looks up, one for each state."""
         windows = self._known(states)
         if not self._has_own:
             return self.distribution.locate(windows)

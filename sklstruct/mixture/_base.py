@@ -53,7 +53,7 @@ class ModelClassifier(
         """The part that this estimator, not fitted, is."""
 
     def _fitted(self):
-        """Set attributes that tell of `distribution_`, at the end of a fit."""
+        """Set the attributes that describe `distribution_`, at the end of a fit."""
 
     @with_callbacks
     def fit(
@@ -156,7 +156,7 @@ class ModelClassifier(
     # ----------------------------------------------------------- prediction
 
     def locate(self, X: Any) -> Any:
-        """What ``distribution_`` looks up for each row of X.
+        """The places where ``distribution_`` looks each row of X up.
 
         Parameters
         ----------

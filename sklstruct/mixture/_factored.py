@@ -338,7 +338,7 @@ def _clusterers(taxonomy):
 
 
 def _of_labels(taxonomy):
-    """Whether the parameter names words."""
+    """True where the parameter names words."""
     if taxonomy is None or _clusterers(taxonomy):
         return False
     if isinstance(taxonomy, Taxonomy | Mapping):

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 
 from .._parallel import single_blas_thread
 
-# What is known of every history in two columns for each tree of contexts.
+# Facts about a history: two columns for each tree of contexts.
 DEPTH, LOG_WEIGHT = 0, 1
 
 # Held-out samples that the overall weights count as, in the weights of a bucket.
@@ -140,7 +140,7 @@ def softmax_coef(
         Weights of the samples.
 
     closed : bool ndarray of shape (n, n_models), default=None
-        Where a model has nothing to say: its weight is 0 there. None: nowhere.
+        The samples at which the weight of a model is 0. None: none.
 
     Returns
     -------

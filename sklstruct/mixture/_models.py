@@ -338,7 +338,7 @@ class FactoredModel(ComposedModel):
 
 
 def _same_partition(a, b):
-    """Whether two numberings put the same classes together."""
+    """True where two numberings put the same classes together."""
     pairs = np.unique(np.column_stack([a, b]), axis=0)
     return len(pairs) == np.unique(pairs[:, 0]).size == np.unique(pairs[:, 1]).size
 

@@ -12,7 +12,7 @@ all samples in one group. ``fit`` takes
 - like : models of an earlier fit, whose weights are taken over, None for none.
 
 An estimator that is a part of its own kind (mixtures, factored models) has a method
-``__sklstruct_part__(facts)`` which makes it.
+``__sklstruct_part__(classes, facts)`` that makes it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Samples(NamedTuple):
 
 
 class Reader:
-    """What turns X into the contexts of models: transformers, then ids of symbols.
+    """Turns X into the contexts of models: by transformers, then to ids of symbols.
 
     Parameters
     ----------
