@@ -54,7 +54,7 @@ cdef extern from "_evidence.h" nogil:
         Py_ssize_t n, const double* a, double total, double* out) noexcept
 
 cdef enum:
-    # What nodes are.
+    # Roles of nodes.
     ROUTE = 0
     LEAF = 1    # of several classes
     SINGLE = 2  # leaf of one class

@@ -13,7 +13,7 @@ root down, in the same order in every function, so that two routes to one number
 to the rounding of the scores.
 
 Costs for a sample, d features: `full_rows` all rows of coef (by one matrix product
-outside) and an exponential a node. `_search_fast` and `_walks_fast` look into fewer.
+outside) and an exponential a node. `_search_fast` and `_walks_fast` need fewer.
 
 A score that is not a number (a sum of infinities of both signs) makes the kernels
 return False: their caller refuses the samples.

@@ -145,7 +145,7 @@ cdef inline Py_ssize_t least(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
 
 
 cdef inline Py_ssize_t slice_of(Py_ssize_t n, Py_ssize_t cost) noexcept nogil:
-    """How many of n equal pieces of work to do between two looks for signals."""
+    """Number of equal pieces of work to do between two checks for signals."""
     cdef Py_ssize_t step = BREATH // (cost + 1) + 1
     return step if step < n else n
 

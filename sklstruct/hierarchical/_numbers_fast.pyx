@@ -23,7 +23,7 @@ cdef extern from "_vector.h" nogil:
         Py_ssize_t n, const double* u, double top, double* e) noexcept
 
 cdef enum:
-    # How a leaf or pending node gets its mass.
+    # Kinds of leaves and pending nodes, by their evidence.
     ABSENT = 0
     CLOSED = 1   # by c
     OPEN = 2     # by its evidence

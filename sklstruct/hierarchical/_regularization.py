@@ -1,4 +1,4 @@
-"""How the strengths of the penalties of all nodes are chosen.
+"""Choice of the strengths of the penalties of all nodes.
 
 Node v minimises its total loss plus :math:`\\lambda_v \\|w_v\\|^2`, which in
 scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A regularisation is an object

@@ -223,7 +223,7 @@ cdef Py_ssize_t best_first(
 
 
 cdef class Workspace:
-    """What one thread needs to search one sample after the other."""
+    """Arrays of one thread for the search of one sample after the other."""
     cdef Memory memory
     cdef object keep
     cdef int64_t* seen

@@ -22,10 +22,10 @@ from ..taxonomy import (
 )
 from ._nodes import TrainingSet, seeded
 
-# Leaves that one routing node decides between.
+# Largest number of leaves below one routing node.
 _ONE_LEVEL = 256
-# What builders are by name where nodes of many outcomes are cheap: with many classes of
-# sparse samples, from few directions or from sparse means.
+# Parameters of builders by name, for sparse samples of many classes and nodes of many
+# outcomes.
 _WIDE_OPTIONS: dict[str, dict[str, Any]] = {
     "cut": {"form": "class_means", "rank": 64},
     "kmeans": {"balanced": True, "spherical": True},
@@ -33,7 +33,7 @@ _WIDE_OPTIONS: dict[str, dict[str, Any]] = {
 
 
 class Bounds(NamedTuple):
-    """What a tree may not exceed; None is no bound."""
+    """Bounds of a tree; None is no bound."""
 
     max_depth: int | None
     max_leaf: int | None
@@ -68,7 +68,7 @@ class TreeSource(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What the user said of all trees, and the shape that pays, if there is one."""
+    """The bounds that the user gave, and the shape of the least cost, if any."""
 
     max_depth: int | None
     max_leaf: int | None
@@ -168,8 +168,8 @@ def another_view(
 ) -> tuple[NDArray | sp.csr_matrix, NDArray, NDArray]:
     """A bootstrap sample, within classes so that none is lost, and half the columns.
 
-    What a builder that comes again sees. Rows alone change a tree too little for a
-    mean of several to gain much. Node models are fitted to all of X.
+    The view of a builder that is used again. Rows alone change a tree too little for a
+    mean of several trees to gain much. Node models are fitted to all of X.
     """
     order = np.argsort(code, kind="stable")
     counts = np.bincount(code)

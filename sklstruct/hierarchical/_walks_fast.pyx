@@ -163,7 +163,7 @@ ctypedef float* float_pointer
 
 
 cdef class Reach:
-    """How much of a node's probability one class below can have, at most.
+    """Upper bound of the part of a node's probability that one class below has.
 
     reach(v) = max over the two children u of max P(u | v) reach(u), where by
     Cauchy and Schwarz the logit of v is within |w_v| |x| of the intercept: small

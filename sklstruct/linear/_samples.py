@@ -1,4 +1,4 @@
-"""What a fit reads: single precision, positive weights, costs."""
+"""Training samples in single precision, their weights and costs."""
 
 from __future__ import annotations
 

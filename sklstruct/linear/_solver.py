@@ -191,7 +191,7 @@ def _zeros(n, M):
 def peak_bytes(
     n_samples: int, n_columns: int, n_outcomes: int, loss: str, n_threads: int = 1
 ) -> float:
-    """What `Node.fit` needs at a time: weights and duals of the blocks under way."""
+    """Peak memory of `Node.fit`: weights and duals of the blocks fitted at once."""
     n_rows = 1 if n_outcomes == 2 else n_outcomes
     width = n_rows if loss == "log_loss" else min(n_rows, BLOCK)
     at_once = min(n_threads, -(-n_rows // width))

@@ -247,7 +247,7 @@ class NodeWeights:
         )
 
     def kernel(self) -> kernels.Nodes:
-        """What the kernels read."""
+        """The arrays as the kernels read them."""
         return kernels.Nodes(
             self.words,
             self.rank,

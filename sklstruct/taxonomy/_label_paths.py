@@ -27,7 +27,7 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
         reached. One-dimensional labels are paths of one level.
 
     name : str, default="y"
-        What messages call them.
+        Name of the paths in error messages.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""What one pass over the samples keeps, for the proximity of any subset of classes.
+"""Statistics of one pass over the samples: class weights, class sums, a Gram matrix.
 
-Data come in once (class weights, class sums, one Gram matrix), and every node of a
-taxonomy takes its `ClassProximity` from these statistics.
+The `ClassProximity` of any subset of the classes, as the nodes of a taxonomy need it,
+is computed from them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DIRECTIONS = 64
 
 
 class ClassStatistics:
-    r"""What one pass over the data keeps: class weights, class sums and a Gram matrix.
+    r"""Statistics of one pass over the data: class weights, class sums, a Gram matrix.
 
     Parameters
     ----------
@@ -298,11 +298,11 @@ class ClassStatistics:
             times weight).
 
         gram : {"pooled", "exact", "root"}, default="pooled"
-            Where :math:`X_v^\top X_v` of the subset comes from: the within-class
+            Source of :math:`X_v^\top X_v` of the subset. "pooled": the within-class
             scatter of **all** classes, scaled, plus the exact scatter of the members'
-            means ("pooled": no look at the data; equal to "exact" for all classes);
-            the members' own rows ("exact", needs ``keep_rows=True``); or that of all
-            classes unchanged ("root": the submatrix of Q, centred again).
+            means; needs no data and equals "exact" for all classes. "exact": the
+            members' own rows; needs ``keep_rows=True``. "root": the matrix of all
+            classes, so that Q is the submatrix, centred again.
 
         scatter : ndarray of shape (n_columns, n_columns), default=None
             ``subset_scatter(members)`` for "exact" where the caller has it already.

@@ -564,7 +564,7 @@ class Taxonomy:
     def widen(self, max_children: int) -> Taxonomy:
         r"""The tree with fewer levels: nodes take the children of their children.
 
-        From the root down, the child with the most classes that is no leaf is replaced
+        From the root down, the inner child with the most classes is replaced
         by its own children while there are at most `max_children` in all. Leaves and
         what they hold stay: of m leaves at most `max_children`, all hang at the root.
 

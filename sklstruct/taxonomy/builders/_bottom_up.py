@@ -1,4 +1,4 @@
-"""What builders from the leaves share: rounds of merges, and their tree."""
+"""Rounds of merges and their tree, for the builders from the leaves up."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def parents_of_merges(
 ) -> tuple[NDArray, NDArray]:
     """`merges` lists the clusters joined, one entry per new cluster, from K on.
 
-    What is left without a parent stands below a root; with no round at all the root
-    is one leaf.
+    Clusters without a parent become the children of a root; with ``n_rounds=0`` the
+    root is one leaf.
     """
     if n_rounds == 0:
         return np.array([-1]), np.zeros(n_classes, dtype=np.int64)

@@ -232,7 +232,7 @@ def two_means(
 
 
 def _nearer(points: NDArray, a: NDArray, b: NDArray) -> NDArray:
-    """How much nearer to a than to b, in halves of squared distances."""
+    """Half the difference of the squared distances to b and to a."""
     return points @ (a - b) - 0.5 * (a @ a - b @ b)
 
 

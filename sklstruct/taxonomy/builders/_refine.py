@@ -186,7 +186,7 @@ class RefinedTaxonomy(TaxonomyBuilder):
         The tree to start from, in any form that `GivenTaxonomy` takes.
 
     builder : str, TaxonomyBuilder or None, default="cut"
-        What decides, a name in `TAXONOMY_BUILDERS` or a builder with its own
+        The builder, a name in `TAXONOMY_BUILDERS` or a builder with its own
         parameters (``builder__delta`` in a grid); None is "cut".
 
     max_leaf_size : int, default=1

@@ -32,7 +32,7 @@ class SpectralSplit(TopDownBuilder):
     Parameters
     ----------
     threshold : {"zero", "median"}, default="zero"
-        Where to cut the eigenvector; the median gives balanced trees. The largest entry
+        Cut of the eigenvector; the median gives balanced trees. The largest entry
         of the eigenvector is made positive, and an odd class goes with the larger half.
 
     max_depth : int, default=None
@@ -117,9 +117,8 @@ def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
 def oriented(score: NDArray) -> NDArray:
     """The eigenvector with its largest entry positive, whatever sign LAPACK chose.
 
-    Where z and -z have the same largest entries, the first difference between their
-    sorted entries decides, so that the names of the classes do not. They decide only
-    where z and -z have the same entries throughout.
+    If z and -z have the same largest entries, the first difference between their sorted
+    entries decides. The order of the classes decides only if all entries are the same.
     """
     up, down = np.sort(score)[::-1], np.sort(-score)[::-1]
     differ = np.flatnonzero(np.abs(up - down) > _TIE * max(up[0], down[0]))

@@ -97,8 +97,8 @@ def split_top_down(
 ) -> tuple[NDArray, NDArray]:
     """Bisect until `max_leaf` classes (None: one), depth first.
 
-    ``split(members, state)`` gives both sides and the state of each. Of two sides the
-    smaller is taken up first, so that at most log2(K) states wait.
+    ``split(members, state)`` gives both sides and the state of each. The smaller
+    side is split first, so that at most log2(K) states are kept.
     """
     few = max_leaf or 1
     parent, leaf = [-1], np.zeros(n_classes, dtype=np.int64)
