@@ -218,7 +218,7 @@ def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp
         nodes = np.arange(min(model.n_nodes, 200))
         rows = np.exp(model.rows(nodes))
         np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
-        model.start()  # would tell of a context that no reading leads to
+        model.begin()  # would tell of a context that no reading leads to
         path = tmp_path / "pruned.arpa"
         lm.to_arpa(path, precision=12)
         test = random_text(5, n_sentences=20)

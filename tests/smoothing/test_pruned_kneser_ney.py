@@ -106,7 +106,7 @@ def test_smaller_as_the_threshold_rises():
     for threshold in (0.0, 0.1, 0.5, 2.0, 8.0):
         lm = LanguageModel(PrunedKneserNeyLM(threshold=threshold), max_depth=2)
         lm.fit(text)
-        lm.backoff_model_.start()  # every context can be reached by reading
+        lm.backoff_model_.begin()  # every context can be reached by reading
         sizes.append(lm.backoff_model_.n_pairs)
     assert sizes == sorted(set(sizes), reverse=True)
     whole = LanguageModel(KneserNeyLM(), max_depth=2).fit(text)
