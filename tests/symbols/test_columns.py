@@ -108,5 +108,5 @@ def test_words_in_the_place_of_sentences_are_not_seen_where_there_are_none():
 def test_sentences_in_the_place_of_words():
     n_best = [["the cat sat", "the cad sat"], ["he ran home"]]
     model = LanguageModel(WittenBellLM()).fit(["the cat sat", "he ran home"])
-    with pytest.warns(UserWarning, match=r"'the cat sat': a list is one sentence"):
+    with pytest.raises(ValueError, match="a list inside of X is one sentence"):
         model.score_samples(n_best)

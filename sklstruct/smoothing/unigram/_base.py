@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
@@ -190,7 +189,6 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self.classes_ = classes
         self.counts_ = counts
         self.depth_ = 0
-        vars(self).pop("backoff_model_", None)
         proba = self._smooth(counts)
         # Not a number where a smoother left the range of float64.
         if not abs(proba.sum() - 1.0) < 1e-6:
@@ -204,10 +202,11 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ----------------------------------------------------------- fitted state
 
-    @cached_property
+    @property
     def backoff_model_(self) -> BackoffModel:
         """The distribution as a back-off model without contexts."""
-        # Made when it is asked for: its labels cost more than the fit.
+        # Made when it is asked for, as its labels cost more than the fit, and not kept:
+        # to predict changes nothing in an estimator.
         check_is_fitted(self, "proba_")
         n_classes = self.proba_.size
         tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
