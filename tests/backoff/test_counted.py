@@ -264,6 +264,17 @@ def test_batches_of_a_pruned_model(estimator):
     )
 
 
+def test_pairs_are_pruned_by_their_counts():
+    text = random_text(11)
+    counted = LanguageModel(max_depth=1).count(text)
+    for least in (0, 1, 2, 5):
+        pruned = PrunedLM(WittenBellLM(), least, method="count")
+        model = LanguageModel(pruned, max_depth=1).fit(counted).backoff_model_
+        below = counted.pairs.level(1)
+        expected = np.count_nonzero(counted.count[below] > least)
+        assert model.n_pairs - model.n_classes == expected > 0
+
+
 @quiet
 def test_pruned_models_of_smaller_models_and_of_tuned_ones():
     text = random_text(9)
