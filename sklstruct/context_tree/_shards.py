@@ -24,7 +24,10 @@ from ._tree import check_size, tree_of_arrays
 
 
 class Exchange(Protocol):
-    """How the shards of a tree meet: all call the same methods in the same order."""
+    """Sums and maxima over the shards of a tree.
+
+    All shards call the same methods in the same order.
+    """
 
     def total(self, x: np.ndarray) -> np.ndarray:
         """The sum of the arrays of all shards, in the order of the shards."""

@@ -1,4 +1,4 @@
-"""The suffix tree: contexts that always go on in one way, merged and apart again."""
+"""The suffix tree: contexts that have only one continuation are merged; and back."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,72 +256,6 @@ def stream_windows(tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarr
         return np.empty((0, width), tokens.dtype), tokens[:0]
     windows = np.lib.stride_tricks.sliding_window_view(tokens, width)
     return windows[:-1], tokens[width:]
-
-
-def digest_sentences(X: Any) -> str | None:
-    """A text that tells sentences apart: equal ones, or none at all, are read alike.
-
-    None where that is not known, or not cheap to say: not a list of strings, nor one of
-    lists of strings.
-    """
-    if isinstance(X, np.ndarray) and X.ndim == 1:
-        X = X.tolist()
-    if not isinstance(X, list | tuple):
-        return None
-    kinds, lengths, lines = set(map(type, X)), None, X
-    if kinds <= {list, tuple}:
-        lengths = np.fromiter(map(len, X), np.int64, len(X))
-        try:
-            lines = list(map("\1".join, X))
-        except TypeError:
-            return None
-    elif kinds != {str}:
-        return None
-    text = "\0".join(lines).encode("utf-8", "surrogatepass")
-    # With the lengths it says where each symbol ends, unless a mark is in a symbol.
-    characters = np.frombuffer(text, np.uint8)
-    if np.count_nonzero(characters == 0) != max(len(X) - 1, 0):
-        return None
-    if lengths is None:
-        found = sha256(b"strings")
-    else:
-        found = sha256(lengths.tobytes())
-        inner = int(np.maximum(lengths - 1, 0).sum())
-        if np.count_nonzero(characters == 1) != inner:
-            return None
-    found.update(text)
-    return f"{len(X)} {found.hexdigest()}"
-
-
-class Numbered(NamedTuple):
-    """A text as tokens of labels: what a `LanguageModel` counts.
-
-    Parameters
-    ----------
-    labels : Labels
-        What the tokens are.
-
-    tokens : int32 ndarray
-        -1 before each sentence.
-
-    sample_weight : ndarray of the same length, or None
-        Weight of each token.
-    """
-
-    labels: Labels
-    tokens: np.ndarray
-    sample_weight: np.ndarray | None
-
-    def freeze(self) -> None:
-        """Let nobody write into its arrays."""
-        for array in (self.labels.classes, self.labels.symbols, *self[1:]):
-            if array is not None:
-                array.flags.writeable = False
-
-    def size(self) -> int:
-        """Bytes, about: a label is some hundred."""
-        arrays = [a for a in self[1:] if a is not None]
-        return sum(a.nbytes for a in arrays) + 100 * self.labels.classes.size
 
 
 class SentenceEncoder:

@@ -17,7 +17,7 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AdditiveLM
 from sklstruct.symbols import TextFile, context_windows
 from sklstruct.symbols import _text as text_module
-from sklstruct.symbols._sentences import digest_sentences, number_sentences
+from sklstruct.symbols._sentences import number_sentences
 from sklstruct.symbols._text import number_strings, number_symbols
 
 SPACES = [chr(i) for i in range(sys.maxunicode + 1) if chr(i).isspace()]
@@ -395,37 +395,6 @@ def test_errors_in_parts_say_from_where_lines_count(tmp_path):
     part = TextFile(path).split(20)[-1]
     with pytest.raises(ValueError, match="bad.txt, line 2 after byte 40: invalid UTF"):
         part.number()
-
-
-def test_a_digest_tells_sentences_apart():
-    texts = [
-        [], [""], ["", ""], ["a"], ["a b"], ["a  b"], ["a", "b"], ["é"], ["\ud800"],
-        [[]], [[""]], [["", ""]], [[""], [""]], [[], []], [["a"]], [["a b"]],
-        [["a", "b"]], [["a"], ["b"]], [["a", "b"], []], [[], ["a", "b"]],
-        [["ab"]], [["a", "", "b"]],
-    ]  # fmt: skip
-    found = [digest_sentences(text) for text in texts]
-    assert None not in found and len(set(found)) == len(texts)
-
-
-@pytest.mark.parametrize("kind", [tuple, np.array, lambda x: np.array(x, dtype=object)])
-def test_a_digest_of_equal_sentences_is_equal(kind):
-    sentences = ["a b", "c", ""]
-    assert digest_sentences(kind(sentences)) == digest_sentences(sentences)
-    words = [("a", "b"), ["c"], []]
-    assert digest_sentences(words) == digest_sentences([list(w) for w in words])
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a b", [1, 2], [["a", 1]], [b"a"], ["a", ["b"]], ["a\0b", "c"], [["a\1b"]],
-        [["a\0", "b"]], iter(["a"]), {"a"}, None, [None], 7, np.zeros((2, 2)),
-        [["a", None]],
-    ],
-)  # fmt: skip
-def test_what_has_no_digest(text):
-    assert digest_sentences(text) is None
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="a file of Linux")
