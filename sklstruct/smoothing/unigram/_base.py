@@ -189,6 +189,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self.classes_ = classes
         self.counts_ = counts
         self.depth_ = 0
+        self._model = []
         proba = self._smooth(counts)
         # Not a number where a smoother left the range of float64.
         if not abs(proba.sum() - 1.0) < 1e-6:
@@ -205,9 +206,13 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     @property
     def backoff_model_(self) -> BackoffModel:
         """The distribution as a back-off model without contexts."""
-        # Made when it is asked for, as its labels cost more than the fit, and not kept:
-        # to predict changes nothing in an estimator.
         check_is_fitted(self, "proba_")
+        # Made when it is asked for: its labels cost more than the fit.
+        if not self._model:
+            self._model.append(self._make_model())
+        return self._model[0]
+
+    def _make_model(self):
         n_classes = self.proba_.size
         tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
