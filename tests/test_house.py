@@ -391,7 +391,8 @@ def one_largest_id():
     """The largest id is written in one place, `_checks.INT32_MAX`."""
     texts = {
         name_of(path): path.read_text(encoding="utf-8").splitlines()
-        for path in sorted(PACKAGE.rglob("*.p[yx]*"))
+        for pattern in ("*.py", "*.p[yx][xd]")
+        for path in sorted(PACKAGE.rglob(pattern))
     }
     for name, lines in texts.items():
         for number, line in enumerate(lines, 1):

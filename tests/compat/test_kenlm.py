@@ -164,12 +164,13 @@ def test_wrong_arguments(model, tmp_path):
             ours.Model(path)
 
 
-def test_install():
+def test_install(tmp_path):
+    """In other processes, away from the source tree, which may hold no kernels."""
     program = (
         "from sklstruct.compat import kenlm as ours; ours.install(); ours.install();"
         "import kenlm; assert kenlm.Model is ours.Model and kenlm.__spec__.name"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
     loaded = (
         "import sys, types; sys.modules['kenlm'] = types.ModuleType('kenlm');"
         "from sklstruct.compat import kenlm as ours\n"
@@ -177,4 +178,4 @@ def test_install():
         "except RuntimeError as exc: assert 'loaded already' in str(exc)\n"
         "else: raise SystemExit('installed')"
     )
-    subprocess.run([sys.executable, "-c", loaded], check=True)
+    subprocess.run([sys.executable, "-c", loaded], check=True, cwd=tmp_path)

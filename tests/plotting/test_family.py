@@ -111,6 +111,7 @@ def test_without_matplotlib(display, monkeypatch, pyplot):
         made.plot()
 
 
-def test_matplotlib_is_imported_to_draw():
+def test_matplotlib_is_imported_to_draw(tmp_path):
     code = "import sys, sklstruct.plotting; assert 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    # Away from the source tree, which may hold no kernels.
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
