@@ -331,6 +331,36 @@ def test_interrupt_of_a_decomposition(interrupt, function, monkeypatch):
     thread.join(timeout=100)
 
 
+def test_overlapping_groups_at_any_strength():
+    # All of one size: the dual norm of a group is as large as it can be.
+    v = np.ones(30)
+    groups = [range(30), [3, 4]]
+    w = prox.prox_overlapping_groups(v, groups, 1e6, p=np.inf)
+    assert_allclose(w, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("p", [2, np.inf])
+def test_one_round_is_exact_where_groups_are_nested(p):
+    rng = np.random.default_rng(0)
+    v, groups = rng.normal(size=12), [range(12), range(6), range(3), [7, 8], [1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        w = prox.prox_overlapping_groups(v, groups, 0.3, p=p, max_iter=1, tol=1e-9)
+    assert_allclose(w, prox.prox_tree_groups(v, groups, 0.3, p=p), atol=1e-9)
+
+
+def test_rounds_are_counted():
+    v, groups = np.arange(1.0, 9.0), [range(5), range(3, 8)]
+
+    def after(n):
+        with pytest.warns(ConvergenceWarning, match=f"max_iter={n} rounds"):
+            return prox.prox_overlapping_groups(v, groups, 0.9, max_iter=n, tol=1e-12)
+
+    exact = prox.prox_overlapping_groups(v, groups, 0.9, tol=1e-12, max_iter=10**5)
+    error = [np.linalg.norm(after(n) - exact) for n in (1, 2, 3, 4)]
+    assert (np.diff(error) < 0).all()
+
+
 def test_trace_of_a_large_matrix():
     # Large enough for a thread of its own.
     v = np.random.default_rng(0).normal(size=(700, 600))
