@@ -169,7 +169,7 @@ def tree_l2_push(
     Py_ssize_t lo,
     Py_ssize_t hi,
 ):
-    """The step from this range to its parents that ``tree_l2_up(..., push=False)`` omits."""
+    """The step from this range to its parents, which ``push=False`` leaves out."""
     cdef Py_ssize_t q
     cdef Py_ssize_t ks = 0 if kappa.shape[0] == 1 else 1
     with nogil:
