@@ -97,14 +97,14 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
 
 def _print_sentences(lm: LanguageModel, text: Any, as_json: bool) -> None:
-    unknown = set(lm.vocabulary_.tolist()) - {lm.unknown}
+    known = set(lm.vocabulary_.tolist()) - {lm.unknown}
     for sentence, log_prob in zip(text, lm.token_log_proba(text)):
         counted = log_prob[~np.isnan(log_prob)]
         words = sentence.split()
         row = {
             "log10_prob": float(counted.sum() / np.log(10)),
             "n_tokens": int(counted.size),
-            "n_unknown": sum(word not in unknown for word in words),
+            "n_unknown": sum(word not in known for word in words),
             "perplexity": float(np.exp(-counted.mean())) if counted.size else None,
             "sentence": " ".join(words),
         }

@@ -188,8 +188,8 @@ class _Ngrams(NamedTuple):
         """The bits of probability and weight, with what their signs say."""
         prob = self.log_prob.astype(np.float32).view(np.uint32)
         prob = np.where(self.ends, prob & ~_SIGN, prob | _SIGN)
-        weight = (self.weight + 0.0).astype(np.float32)  # + 0: no -0
-        weight[weight == 0.0] = 0.0
+        weight = self.weight.astype(np.float32)
+        weight[weight == 0.0] = 0.0  # -0 has a meaning of its own
         bits = weight.view(np.uint32)
         return prob, np.where(~self.begins & (weight == 0.0), _NO_LONGER, bits)
 
