@@ -1,9 +1,9 @@
 """Structured sequence models with the scikit-learn interface."""
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
+
+from ._lazy import lazy_face
 
 try:
     import_module("._cyutility", __name__)  # what all kernels need
@@ -17,17 +17,9 @@ except ImportError as exc:
         "editable install see docs/development.rst"
     ) from exc
 
-try:
-    __version__ = _version("sklstruct")
-except PackageNotFoundError as exc:  # a copied folder without its metadata
-    raise ImportError(
-        "sklstruct's compiled kernels are here but its package metadata is not: "
-        "install it with `pip install .`"
-    ) from exc
-
-# Imported on first use, so that `import sklstruct` stays cheap. Type checkers read the
-# imports; `_PUBLIC` says the same to Python.
+# Imported on first use, so that `import sklstruct` stays cheap.
 if TYPE_CHECKING:
+    from ._version import __version__
     from .backoff import BackoffModel
     from .context_tree import SuffixTreeVectorizer
     from .factor_graph import SampleRankClassifier
@@ -37,21 +29,6 @@ if TYPE_CHECKING:
     from .linear import DualLinearClassifier
     from .loglinear import StructuredLogLinearLM
     from .smoothing import AdditiveLM, GraphDiffusionUnigram, KneserNeyLM
-
-_PUBLIC = {
-    "AdditiveLM": "smoothing",
-    "BackoffModel": "backoff",
-    "DualLinearClassifier": "linear",
-    "GraphDiffusionUnigram": "smoothing",
-    "HierarchicalClassifier": "hierarchical",
-    "HighOrderHMM": "hmm",
-    "KneserNeyLM": "smoothing",
-    "LanguageModel": "language_model",
-    "NoisyChannelDecoder": "hmm",
-    "SampleRankClassifier": "factor_graph",
-    "StructuredLogLinearLM": "loglinear",
-    "SuffixTreeVectorizer": "context_tree",
-}
 
 __all__ = [
     "AdditiveLM",
@@ -70,12 +47,18 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
-
-    def __getattr__(name: str) -> object:
-        if name in _PUBLIC:
-            return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
-        raise AttributeError(f"module 'sklstruct' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            ".backoff": ["BackoffModel"],
+            ".context_tree": ["SuffixTreeVectorizer"],
+            ".factor_graph": ["SampleRankClassifier"],
+            ".hierarchical": ["HierarchicalClassifier"],
+            ".hmm": ["HighOrderHMM", "NoisyChannelDecoder"],
+            ".language_model": ["LanguageModel"],
+            ".linear": ["DualLinearClassifier"],
+            ".loglinear": ["StructuredLogLinearLM"],
+            ".smoothing": ["AdditiveLM", "GraphDiffusionUnigram", "KneserNeyLM"],
+            "._version": ["__version__"],
+        },
+    )

@@ -483,18 +483,6 @@ def _is_like(value, like):
     return isinstance(value, (int, float))
 
 
-def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
-    """A short text, of so many bytes, that tells arrays apart."""
-    found = blake2b(digest_size=size)
-    for array in arrays:
-        if array is None:
-            found.update(b"None")
-        else:
-            found.update(f"{array.dtype.str}{array.shape}".encode())
-            found.update(np.ascontiguousarray(array).data.cast("B"))
-    return found.hexdigest()
-
-
 def digest_generator(rng: np.random.RandomState) -> str:
     """A short text that tells the states of generators apart."""
     text = _dumps(rng.get_state(legacy=False)).encode()

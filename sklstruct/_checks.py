@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 # What a 32-bit id can be.
 INT32_MAX = int(np.iinfo(np.int32).max)
@@ -22,6 +21,8 @@ def check_sparse(X: Any, name: str = "X") -> None:
     formats, but may change X. One pass over the indices; call it before anything
     else reads X. What is not sparse passes.
     """
+    import scipy.sparse as sp
+
     if not sp.issparse(X):
         return
     try:
@@ -146,6 +147,8 @@ def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
 
     dtype: of the sums; None is that of X.
     """
+    import scipy.sparse as sp
+
     dtype = np.dtype(X.dtype if dtype is None else dtype)
     data = X.data if sp.issparse(X) else X
     # a Python float: NumPy would compare a float32 with the limit in float32

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import cache
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-# A requirement of scikit-learn's own, with a version that suits it: none declared here.
-from threadpoolctl import ThreadpoolController
+if TYPE_CHECKING:
+    # A requirement of scikit-learn's own, with a version that suits it: none declared.
+    from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
@@ -76,6 +76,8 @@ class ThreadMap:
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
+        from joblib import effective_n_jobs
+
         self.n_threads = effective_n_jobs(n_jobs)
         self._pool: ThreadPoolExecutor | None = None
 
@@ -180,6 +182,8 @@ def interruptible(function: Callable[..., T], *arguments: Any) -> T:
 
 @cache
 def _controller() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
     # Listing the loaded libraries takes milliseconds: once per process.
     return ThreadpoolController()
 

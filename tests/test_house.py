@@ -22,12 +22,15 @@ LAYERS = [
     [
         "_compat",
         "_checks",
+        "_digest",
         "_docs",
         "_files",
+        "_lazy",
         "_parallel",
         "_progress",
         "_warnings",
         "_watch",
+        "_version",
         "_checkpoint",
     ],
     ["symbols"],
@@ -415,6 +418,35 @@ def public_lists():
             yield name, 1, "has no __all__"
 
 
+def lazy_faces():
+    """A face imports the same names for type checkers as it finds for Python."""
+    for name, tree in sources().items():
+        if not name.endswith("/__init__.py") or name.startswith("_cli/"):
+            continue
+        checked, found = set(), None
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.level:
+                given = {alias.name for alias in node.names}
+                if given != {"lazy_face"} and name.count("/") == 1:
+                    yield name, node.lineno, f"imports {', '.join(given)} at once"
+            elif isinstance(node, ast.If) and isinstance(node.test, ast.Name):
+                for line in node.body:
+                    module = "." * line.level + (line.module or "")
+                    checked |= {
+                        (module, alias.asname or alias.name) for alias in line.names
+                    }
+            elif isinstance(node, ast.If):
+                table = ast.literal_eval(node.body[0].value.args[1])
+                found = {
+                    (home, each) for home, names in table.items() for each in names
+                }
+        if found is None and name.count("/") > 1:
+            continue
+        for home, each in sorted(checked ^ (found or set())):
+            where = "the table" if (home, each) in checked else "the imports"
+            yield name, 1, f"{each} of {home} is not in {where}"
+
+
 RULES = [
     layers,
     circles,
@@ -428,6 +460,7 @@ RULES = [
     api_page,
     one_largest_id,
     public_lists,
+    lazy_faces,
 ]
 
 

@@ -14,17 +14,30 @@ import numpy as np
 from .. import exchange
 from .._checks import physical_memory
 from .._files import open_read
+from ..backoff import BackoffModel
 from ..compat import kenlm
-from ..language_model import LanguageModel
-from ..smoothing import KneserNeyLM
-from ..symbols import TextFile
-from ._models import write_model
+from ..context_tree import Pairs
+from ..language_model._counting import SentenceCounter
+from ..smoothing._shares import (
+    discount_levels,
+    discounts_by_level,
+    hand_down,
+    leave_out,
+    reached,
+)
+from ..symbols import (
+    NumberedText,
+    TextFile,
+)
+from ..symbols._text import LargeText, number_symbols
+from ._write import write_model
 
 # White space to str.split and a part of a word to KenLM.
 _WIDE_SPACES = re.compile(
     rb"[\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|"
     rb"\xe2\x81\x9f|\xe3\x80\x80"
 )
+_MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -55,58 +68,88 @@ def lmplz(arguments: argparse.Namespace) -> None:
         prune = prune + [prune[-1]] * (order - len(prune))
         min_count = [count + 1 for count in prune]
     depth = order - 1
-    text = _sentences(arguments.text, arguments.memory, arguments.skip_symbols)
     vocabulary = arguments.limit_vocab_file
-    lm = LanguageModel(
-        KneserNeyLM(max_depth=depth, min_count=min_count),
-        max_depth=max(1, depth),
-        vocabulary=None if vocabulary is None else TextFile(vocabulary),
+    counter = SentenceCounter(
+        max(1, depth), vocabulary=None if vocabulary is None else TextFile(vocabulary)
     )
+    text = _number(arguments, counter.bytes_per_token)
+    if isinstance(text, LargeText):
+        counted = counter.count_parts(text, depth)
+    else:
+        counted = counter.count(text, depth)
+    del text
+    labels, pairs, count = counted.labels, counted.pairs, counted.count
+    del counted
+    words = np.delete(count[: pairs.n_classes], labels.end_id)
+    keep = reached(pairs, count, min_count)
+    used = pairs.adjust_counts(count)
+    discounts = _discounts(pairs, used, arguments.discount_fallback)
+    if not arguments.quiet:
+        _print_statistics(
+            pairs if keep is None else pairs.select(keep)[0],
+            discounts,
+            int(words.sum()),
+        )
+    base = np.full(pairs.n_classes, 1.0 / pairs.n_classes)
+    root = used[: pairs.n_classes].copy()
+    own, held = discount_levels(pairs, used, discounts, 0, overwrite=True)
+    if keep is not None:
+        pairs, own, held, _ = leave_out(pairs, own, held, keep)
+    numbers = hand_down(pairs, own, held, root, base, 0)
+    write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa)
+
+
+def _discounts(pairs: Pairs, count: np.ndarray, fallback: list[float] | None) -> Any:
+    """Modified Kneser-Ney discounts; a ValueError where only the fallback has them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        counted = lm.count(text)
-        words = np.delete(
-            counted.count[: counted.pairs.n_classes], counted.labels.end_id
+        found = discounts_by_level(
+            "modified", pairs, count, 0, strict=False, owner="lmplz"
         )
-        lm.fit(counted)
-    failed = [str(w.message) for w in caught if "counts of counts" in str(w.message)]
-    fallback = arguments.discount_fallback
-    if failed and fallback is None:
-        raise ValueError(f"{failed[0]}. --discount_fallback uses it as KenLM does")
-    if failed and fallback not in ([], [0.5, 1.0, 1.5]):
+    if caught and fallback is None:
+        raise ValueError(
+            f"{caught[0].message}. --discount_fallback uses it as KenLM does"
+        )
+    if caught and fallback not in ([], [0.5, 1.0, 1.5]):
         raise ValueError("--discount_fallback: only 0.5 1 1.5 is supported")
-    if not arguments.quiet:
-        _print_statistics(lm, int(words.sum()))
-    write_model(lm.backoff_model_, arguments.arpa)
+    return found
 
 
-def _print_statistics(lm: Any, n_tokens: int) -> None:
+def _print_statistics(pairs: Pairs, discounts: np.ndarray, n_tokens: int) -> None:
     """Counts and discounts, spelt as lmplz does: programs read them."""
-    model = lm.backoff_model_
-    tree, ptr = model.tree, model.pairs.ptr
-    discounts = lm.estimator_.discounts_
-    n_types = len(lm.vocabulary_) + 1  # and <s>
+    n_types = pairs.n_classes + 1  # and <s>
     print(f"Unigram tokens {n_tokens} types {n_types}", file=sys.stderr)
     print("Statistics:", file=sys.stderr)
-    for k in range(tree.n_levels):
-        n = int(ptr[tree.level(k).stop] - ptr[tree.level(k).start]) + (k == 0)
-        d = discounts[min(k, len(discounts) - 1)]
+    for k in range(pairs.tree.n_levels):
+        here = pairs.level(k)
+        n = here.stop - here.start + (k == 0)
+        d = discounts[k]
         print(
             f"{k + 1} {n} D1={d[0]:.6g} D2={d[1]:.6g} D3+={d[2]:.6g}", file=sys.stderr
         )
 
 
-def _sentences(path: str, memory: str, skip: bool) -> Any:
+def _number(
+    arguments: argparse.Namespace, bytes_per_token: int
+) -> NumberedText | LargeText:
     """The text as KenLM splits it: words end at ASCII white space."""
-    if path != "-" and not skip:
-        with open_read(path) as (file, _):
-            plain = not any(_WIDE_SPACES.search(block) for block in _blocks(file))
-        if plain:
-            return TextFile(path, skip_blank_lines=False, memory=_bytes(memory))
+    path, skip = arguments.text, arguments.skip_symbols
     if path == "-":
-        return list(_split(sys.stdin.buffer, "standard input", skip))
+        return number_symbols(list(_split(sys.stdin.buffer, "standard input", skip)))
     with open_read(path) as (file, label):
-        return list(_split(file, label, skip))
+        plain = not any(_WIDE_SPACES.search(block) for block in _blocks(file))
+    if plain:
+        memory = _bytes(arguments.memory)
+        lines = TextFile(path, skip_blank_lines=False, memory=memory)
+        text = lines.number_or_count(bytes_per_token)
+        if _MARKS.isdisjoint(text.symbols):
+            return text
+        if skip and isinstance(text, NumberedText):
+            return text.without(
+                [i for i, word in enumerate(text.symbols) if word in _MARKS]
+            )
+    with open_read(path) as (file, label):
+        return number_symbols(list(_split(file, label, skip)))
 
 
 def _blocks(file: Any) -> Iterator[bytes]:
@@ -118,16 +161,15 @@ def _blocks(file: Any) -> Iterator[bytes]:
 
 
 def _split(file: BinaryIO, label: str, skip: bool) -> Iterator[list[str]]:
-    marks = {"<s>", "</s>", "<unk>"}
     for number, line in enumerate(file, 1):
         try:
             words = [word.decode("utf-8") for word in line.split()]
         except UnicodeDecodeError as exc:
             raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
         if skip:
-            words = [word for word in words if word not in marks]
-        elif not marks.isdisjoint(words):
-            mark = next(word for word in words if word in marks)
+            words = [word for word in words if word not in _MARKS]
+        elif not _MARKS.isdisjoint(words):
+            mark = next(word for word in words if word in _MARKS)
             raise ValueError(
                 f"{label}, line {number}: {mark} is a mark and no word; "
                 "--skip_symbols takes it for white space"

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from .. import exchange
-from ..backoff import BackoffModel
 from ..backoff import prune as prune_model
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import TextFile
+from ._write import BINARY, write_model
 
 _ESTIMATORS = {
     "kneser-ney": KneserNeyLM,
@@ -25,7 +25,6 @@ _ESTIMATORS = {
     "katz": KatzLM,
     "log-linear": StructuredLogLinearLM,
 }
-_BINARY = (".bin", ".binary", ".klm", ".kenlm")
 
 
 def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
@@ -39,15 +38,6 @@ def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
     except UnicodeDecodeError as exc:
         raise ValueError(f"standard input is not UTF-8: {exc}") from exc
     return [line for line in lines if line.strip() or not options]
-
-
-def write_model(model: BackoffModel, path: str, **options: Any) -> None:
-    """Write a model in the format that the name of the file says."""
-    if path == "-":
-        exchange.write(model, sys.stdout.buffer, **options)
-        return
-    binary = path.endswith(_BINARY)
-    exchange.write(model, path, format="kenlm" if binary else "arpa", **options)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -140,7 +130,7 @@ def convert(arguments: argparse.Namespace) -> None:
     """``sklstruct convert``."""
     options = {}
     if arguments.precision is not None:
-        if arguments.output.endswith(_BINARY):
+        if arguments.output.endswith(BINARY):
             raise ValueError("--precision is of ARPA files, and OUTPUT is a binary")
         options["precision"] = arguments.precision
     write_model(exchange.read(arguments.model), arguments.output, **options)

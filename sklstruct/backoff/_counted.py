@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._checkpoint import digest
 from .._checks import INT32_MAX, check_count, last_share
+from .._digest import digest
 from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, encode, learn_symbols

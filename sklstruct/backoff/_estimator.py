@@ -27,7 +27,7 @@ from ..context_tree import (
 from ..symbols import Labels, encode, is_nan
 from ..symbols._encoding import plain
 from ._counted import Counted, check_forgetting
-from ._model import BackoffModel
+from ._model import BackoffModel, Fitted
 from ._readers import WindowReader, read_paths
 from ._targets import (
     BackoffMixin,
@@ -88,17 +88,6 @@ class HeldOutData(NamedTuple):
     X: Any
     y: Any
     sample_weight: Any = None
-
-
-class Fitted(NamedTuple):
-    """What an estimator makes of counts."""
-
-    pairs: Pairs  # over a trie
-    log_prob: np.ndarray  # (n_pairs,)
-    log_backoff: np.ndarray  # (n_nodes,)
-    # (n_nodes counted,) int32: the node of the model for each that was counted, -1 for
-    # those that are gone; None: they are the same.
-    place: np.ndarray | None = None
 
 
 class BackoffClassifier(BackoffMixin, BaseEstimator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,17 @@ from ._distribution import Distribution
 _MAX_LOG_PROB = 1e-6
 # Samples in one call of a kernel: signals are looked at between calls.
 _SLICE = 1 << 18
+
+
+class Fitted(NamedTuple):
+    """What an estimator makes of counts."""
+
+    pairs: Pairs  # over a trie
+    log_prob: np.ndarray  # (n_pairs,)
+    log_backoff: np.ndarray  # (n_nodes,)
+    # (n_nodes counted,) int32: the node of the model for each that was counted, -1 for
+    # those that are gone; None: they are the same.
+    place: np.ndarray | None = None
 
 
 class BackoffModel(Distribution):

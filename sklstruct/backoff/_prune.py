@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import rel_entr
 
 from .._checks import as_floats, check_length
 from .._parallel import row_blocks, rows_per_block
@@ -269,6 +268,8 @@ def _costs(model, method, counts):
             divergence = -(
                 np.where(m.prob > 0, own, 0.0) + np.where(left > 0, rest, 0.0)
             )
+            from scipy.special import rel_entr
+
             # Where every class has a pair, any one of them can be told from the others
             # and costs nothing, but not two: then as if the back-off weight were 1.
             two = rel_entr(m.prob, m.low) + rel_entr(1 - m.prob, 1 - m.low)

@@ -13,7 +13,8 @@ from .._compat import Interval, MetaEstimatorMixin, StrOptions, available_if
 from ..context_tree import ContextTree
 from ..symbols import Labels
 from ._counted import Counted
-from ._estimator import BackoffClassifier, Fitted
+from ._estimator import BackoffClassifier
+from ._model import Fitted
 from ._prune import METHODS, check_threshold, choose, selected_nodes, without_pairs
 
 

@@ -11,15 +11,17 @@ Two kinds of X say the same: windows of symbols, and the path matrices that
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from .._checks import check_sparse
-from .._compat import BaseEstimator
-from ..context_tree import ContextTree, expand_tree, read_windows
+from ..context_tree import ContextTree, expand_tree
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from .._compat import BaseEstimator
 
 
 class PathTree(NamedTuple):
@@ -50,6 +52,10 @@ class WindowReader:
 
     def nodes(self, estimator: BaseEstimator, tree: ContextTree, X: Any) -> np.ndarray:
         """The deepest known node of each window."""
+        import scipy.sparse as sp
+
+        from ..context_tree import read_windows
+
         if sp.issparse(X):
             raise ValueError(
                 f"X: this {type(estimator).__name__} was fitted on dense context "
@@ -87,6 +93,8 @@ class PathReader:
 
     def nodes(self, estimator: BaseEstimator, tree: ContextTree, X: Any) -> np.ndarray:
         """The deepest known node of each path."""
+        import scipy.sparse as sp
+
         if not sp.issparse(X):
             raise ValueError(
                 f"X: this {type(estimator).__name__} was fitted on a sparse path "
@@ -154,6 +162,8 @@ def read_paths(
     estimator: BaseEstimator, X: Any, *, reset: bool
 ) -> sp.csr_array | sp.csr_matrix:
     """A path matrix, validated."""
+    from sklearn.utils.validation import validate_data
+
     check_sparse(X)
     return validate_data(
         estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset

@@ -1,10 +1,15 @@
 """Texts that every machine has, generators, and readers of files that people have."""
 
-from ._clustered import make_clustered_classes
-from ._grec import grec_instances, load_grec
-from ._python_topics import load_python_topics
-from ._sparse_classes import make_sparse_classes
-from ._svmlight import load_pd_sparse, load_sparse_classes
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
+
+if TYPE_CHECKING:
+    from ._clustered import make_clustered_classes
+    from ._grec import grec_instances, load_grec
+    from ._python_topics import load_python_topics
+    from ._sparse_classes import make_sparse_classes
+    from ._svmlight import load_pd_sparse, load_sparse_classes
 
 __all__ = [
     "grec_instances",
@@ -15,3 +20,15 @@ __all__ = [
     "make_clustered_classes",
     "make_sparse_classes",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would find every name here
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            "._clustered": ["make_clustered_classes"],
+            "._grec": ["grec_instances", "load_grec"],
+            "._python_topics": ["load_python_topics"],
+            "._sparse_classes": ["make_sparse_classes"],
+            "._svmlight": ["load_pd_sparse", "load_sparse_classes"],
+        },
+    )

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..symbols import TextFile, number_sentences
-from ..symbols._text import NumberedText
+from ..symbols import (
+    NumberedText,
+    TextFile,
+    number_sentences,
+)
 
 # A part of a text file: small enough for many to be in the memory of a worker with
 # their counts, large enough for the counts to be fewer than the tokens.

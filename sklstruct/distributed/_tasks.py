@@ -23,8 +23,13 @@ from ..backoff import BackoffClassifier, Counted
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
-from ..symbols import Labels, SentenceEncoder, check_symbols, number_sentences
-from ..symbols._text import NumberedText
+from ..symbols import (
+    Labels,
+    NumberedText,
+    SentenceEncoder,
+    check_symbols,
+    number_sentences,
+)
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import ShardModel, fit_shard
 

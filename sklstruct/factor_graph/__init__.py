@@ -1,16 +1,21 @@
 """Structured prediction over factor graphs, learned by SampleRank."""
 
-from ._builders import (
-    chain_edges,
-    chain_graph,
-    grid_edges,
-    grid_graph,
-    skip_chain_graph,
-    skip_edges,
-)
-from ._graph import FactorGraph
-from ._samplerank import SampleRankClassifier
-from ._vectorizer import FactorGraphVectorizer
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
+
+if TYPE_CHECKING:
+    from ._builders import (
+        chain_edges,
+        chain_graph,
+        grid_edges,
+        grid_graph,
+        skip_chain_graph,
+        skip_edges,
+    )
+    from ._graph import FactorGraph
+    from ._samplerank import SampleRankClassifier
+    from ._vectorizer import FactorGraphVectorizer
 
 __all__ = [
     "FactorGraph",
@@ -23,3 +28,21 @@ __all__ = [
     "skip_chain_graph",
     "skip_edges",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would find every name here
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            "._builders": [
+                "chain_edges",
+                "chain_graph",
+                "grid_edges",
+                "grid_graph",
+                "skip_chain_graph",
+                "skip_edges",
+            ],
+            "._graph": ["FactorGraph"],
+            "._samplerank": ["SampleRankClassifier"],
+            "._vectorizer": ["FactorGraphVectorizer"],
+        },
+    )

@@ -1,9 +1,14 @@
 """Language models over sentences."""
 
-from ._cache import CacheCursor, CacheLM
-from ._cache_state import CacheState
-from ._language_model import LanguageModel
-from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
+
+if TYPE_CHECKING:
+    from ._cache import CacheCursor, CacheLM
+    from ._cache_state import CacheState
+    from ._language_model import LanguageModel
+    from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
 __all__ = [
     "CacheCursor",
@@ -13,3 +18,14 @@ __all__ = [
     "LanguageModel",
     "WeightedAutomaton",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would find every name here
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            "._cache": ["CacheCursor", "CacheLM"],
+            "._cache_state": ["CacheState"],
+            "._language_model": ["LanguageModel"],
+            "._weighted_automaton": ["ExpectedWindows", "WeightedAutomaton"],
+        },
+    )

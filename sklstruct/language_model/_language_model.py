@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint
-from .._checks import check_count, check_rows, physical_memory
+from .._checks import check_count, check_rows
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -38,30 +38,24 @@ from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._counted import check_forgetting
 from ..backoff._estimator import vectorized_model
 from ..context_tree import SuffixTreeVectorizer, pairs_of_arrays
-from ..context_tree._runs import CountRuns
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
 from ..symbols import (
     Labels,
     SentenceEncoder,
     TextFile,
-    check_symbols,
     number_sentences,
     prepare_for_ids,
     stream_windows,
 )
 from ..symbols._encoding import object_array
 from ..symbols._ids import unfitted_params
-from ..symbols._sentences import DEEPEST, check_marks, sort_symbols
+from ..symbols._sentences import DEEPEST, check_marks
 from ..symbols._text import LargeText
+from ._counting import SentenceCounter
 from ._predictors import TextPredictor, TreePredictor
 from ._quality import QUALITIES, quality_estimator
 from ._truncated import Truncated, check_truncation
-
-# Upper bounds, in bytes, of the memory of counting: per token, per token and depth (a
-# node and a pair of it), per distinct word (its entries in tables and dictionaries).
-_BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
-_BYTES_PER_WORD = 300
 
 
 class Scored(NamedTuple):
@@ -316,14 +310,15 @@ class LanguageModel(
         if X_val is not None and not isinstance(estimator, ModelClassifier):
             self._refuse_held_out(estimator)
         text, sample_weight = self._read(X, sample_weight, X)
-        labels = self._find_labels(text, sample_weight)
-        tokens, weight, encoder = self._encode(text, labels, sample_weight)
+        counter = self.counter()
+        labels = counter.find_labels(text, sample_weight)
+        tokens, weight, encoder = counter.encode(text, labels, sample_weight)
         windows, targets = stream_windows(tokens, self.max_depth)
         scored = encoder.is_target(targets)
         windows, targets = windows[scored], targets[scored]
         options = {}
         if X_val is not None:
-            held_out = self._encode_held_out(encoder, X_val)
+            held_out = counter.encode_held_out(encoder, X_val)
             windows_val, targets_val = stream_windows(held_out, self.max_depth)
             scored_val = encoder.is_target(targets_val)
             options["X_val"] = windows_val[scored_val]
@@ -343,6 +338,18 @@ class LanguageModel(
             inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
         self._set_fitted(estimator, labels)
         return self
+
+    def counter(self) -> SentenceCounter:
+        """What numbers and counts sentences, with the parameters of the model."""
+        return SentenceCounter(
+            self.max_depth,
+            min_count=self.min_count,
+            max_vocabulary=self.max_vocabulary,
+            unknown=self.unknown,
+            start=self.start,
+            end=self.end,
+            vocabulary=self.vocabulary,
+        )
 
     @contextmanager
     def _fitting(self, estimator, X, y):
@@ -402,18 +409,19 @@ class LanguageModel(
         if isinstance(X, Counted):
             self._check_counted(X, estimator, sample_weight, X_val)
             return replace(X.cut(self.max_depth), max_depth=self.max_depth)
-        text = X
+        text, counter = X, self.counter()
         if isinstance(X, TextFile):
-            text = X.number_or_count(self._bytes_per_token())
+            text = X.number_or_count(counter.bytes_per_token)
             if isinstance(text, LargeText):
-                return self._count_parts(estimator, text, sample_weight, X_val)
+                self._check_parts(estimator, text, sample_weight, X_val)
+                return counter.count_parts(text, estimator.max_depth)
         text, sample_weight = self._read(text, sample_weight, X)
-        labels = self._find_labels(text, sample_weight)
-        tokens, weight, encoder = self._encode(text, labels, sample_weight)
+        labels = counter.find_labels(text, sample_weight)
+        tokens, weight, encoder = counter.encode(text, labels, sample_weight)
         options = {"depth": estimator.max_depth, "skip": encoder.start}
         options |= {"sample_weight": weight}
         if X_val is not None:
-            options["validation"] = self._encode_held_out(encoder, X_val)
+            options["validation"] = counter.encode_held_out(encoder, X_val)
         else:
             options["share"] = estimator.held_out_share
         options["keep_positions"] = estimator.keeps_positions
@@ -431,8 +439,9 @@ class LanguageModel(
         found = memory.counted((tokens, *sizes, *options.values()), count)
         return replace(found, labels=labels)
 
-    def _count_parts(self, estimator, text, sample_weight, X_val):
-        """The counts of a text that is larger than its memory, part by part."""
+    @staticmethod
+    def _check_parts(estimator, text, sample_weight, X_val):
+        """Errors about a text that is larger than its memory."""
         online = hasattr(estimator, "partial_fit") and not estimator.keeps_positions
         if not online or sample_weight is not None or X_val is not None:
             raise ValueError(
@@ -441,28 +450,6 @@ class LanguageModel(
                 "parts of a text; raise memory of TextFile, or fit a model of counts "
                 "without sample_weight and X_val"
             )
-        memory = text.file.memory or physical_memory() / 2
-        needed = _BYTES_PER_WORD * len(text.symbols)
-        if needed > memory / 2:
-            raise MemoryError(
-                f"X: the {len(text.symbols)} distinct words of {text.file!r} need "
-                f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
-                "memory"
-            )
-        labels = self._find_labels(text, None)
-        encoder = SentenceEncoder(labels)
-        with CountRuns(text.file.folder) as runs:
-            for part in text.parts(int(memory / 2) // self._bytes_per_token()):
-                tokens = encoder.encode(part, front=self.max_depth - 1)
-                self._check_lost(tokens, encoder, part)
-                counted = Counted.of_tokens(
-                    tokens, labels, self.max_depth, depth=estimator.max_depth,
-                    skip=encoder.start,
-                )  # fmt: skip
-                runs.add(counted.pairs, counted.count)
-                depth = counted.depth
-                del part, tokens, counted
-            return Counted(*runs.finish(), labels, self.max_depth, depth)
 
     def _check_counted(self, counted, estimator, sample_weight, X_val):
         """Errors about counts that are given in the place of sentences."""
@@ -582,20 +569,6 @@ class LanguageModel(
         self._so_far = counted.compact()
         return self
 
-    def _encode_held_out(self, encoder, X_val):
-        """The tokens of held-out sentences."""
-        text = number_sentences(X_val, "X_val")
-        if not text.n_sentences:
-            raise ValueError("X_val is empty: there is no sentence to choose on")
-        tokens = encoder.encode(text, front=self.max_depth - 1)
-        if (tokens == encoder.lost).any():
-            where, word = encoder.first_lost(text)
-            raise ValueError(
-                f"X_val: the word {word!r} of {where} is not in the vocabulary, "
-                "and unknown=None: add it, or name an unknown symbol"
-            )
-        return tokens
-
     def _check_parameters(self):
         """Errors that can be told before any work; the estimator's clone."""
         check_marks(self.start, self.end, self.unknown)
@@ -667,9 +640,6 @@ class LanguageModel(
             return estimator
         return previous.set_params(**estimator.get_params(deep=False))
 
-    def _bytes_per_token(self):
-        return _BYTES_PER_TOKEN + _BYTES_PER_DEPTH * self.max_depth
-
     def _read(self, text, sample_weight, X):
         """The sentences of positive weight, and their weights; X is their name."""
         text = number_sentences(text)
@@ -686,91 +656,6 @@ class LanguageModel(
             if not keep.all():
                 text, sample_weight = text.select(keep), sample_weight[keep]
         return text, sample_weight
-
-    def _find_labels(self, text, sample_weight):
-        """Labels of the text."""
-        classes = self._find_vocabulary(text, sample_weight)
-        symbols = classes
-        if self.start is not None:
-            symbols = object_array([*classes, self.start])
-        return Labels(
-            classes, symbols, start=self.start, end=self.end, unknown=self.unknown
-        )
-
-    def _encode(self, text, labels, sample_weight):
-        """(tokens, their weights or None, the encoder)."""
-        encoder = SentenceEncoder(labels)
-        tokens = encoder.encode(text, front=self.max_depth - 1)
-        scored = encoder.is_target(tokens)
-        if not scored.any():
-            raise ValueError(
-                "X: every sentence is empty and end=None: there is nothing to predict"
-            )
-        self._check_lost(tokens, encoder, text)
-        weight = None
-        if sample_weight is not None:
-            weight = np.zeros(tokens.size)
-            weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
-        return tokens, weight, encoder
-
-    @staticmethod
-    def _check_lost(tokens, encoder, text):
-        if (tokens == encoder.lost).any():
-            where, word = encoder.first_lost(text)
-            raise ValueError(
-                f"X: the word {word!r} of {where} is not in vocabulary, and "
-                "unknown=None: add it, or name an unknown symbol"
-            )
-
-    def _find_vocabulary(self, text, sample_weight):
-        """Predicted symbols: words, unknown, end."""
-        marks = [m for m in (self.unknown, self.end) if m is not None]
-        known = {*marks, self.start}
-        counts = text.counts() if sample_weight is None else text.counts(sample_weight)
-        check_symbols(text, counts)
-        if self.vocabulary is None:
-            # Sums of weights miss whole numbers by rounding, and a weight below 1 is
-            # still a word that occurs.
-            least = 0.0 if self.min_count == 1 else self.min_count * (1.0 - 1e-9)
-            frequent = (counts > 0.0) & (counts >= least)
-            pool = zip(text.symbols, frequent.tolist())
-            words = [w for w, kept in pool if kept]
-            words = sort_symbols(words)
-            if self.max_vocabulary is not None:
-                words = self._most_frequent(words, known, text, counts)
-        else:
-            words = self._given_vocabulary()
-        classes = object_array([w for w in words if w not in known] + marks)
-        if classes.size == 0:
-            raise ValueError(
-                "there is nothing to predict: no word, unknown=None and end=None"
-            )
-        return classes
-
-    def _most_frequent(self, words, known, text, counts):
-        """The max_vocabulary most frequent words; of equal ones the first sorted."""
-        words = [w for w in words if w not in known]
-        if len(words) <= self.max_vocabulary:
-            return words
-        count = dict(zip(text.symbols, counts.tolist()))
-        rank = np.argsort([-count[w] for w in words], kind="stable")
-        return [words[i] for i in np.sort(rank[: self.max_vocabulary]).tolist()]
-
-    def _given_vocabulary(self):
-        vocabulary = self.vocabulary
-        if isinstance(vocabulary, TextFile):
-            return sort_symbols(vocabulary.number().symbols)
-        if isinstance(vocabulary, str | bytes):
-            raise TypeError(
-                "vocabulary must be an array of symbols, not a string; a file of words "
-                "is given as TextFile(path)"
-            )
-        try:
-            return sort_symbols(dict.fromkeys(_tolist(vocabulary)))
-        except TypeError as exc:
-            raise TypeError(
-                f"vocabulary must be an array of hashable symbols: {exc}"
-            ) from exc
 
     def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator
@@ -1567,10 +1452,6 @@ def _check_lists(text, labels):
 
 def _of(X):
     return f" in {X!r}" if isinstance(X, TextFile) else ""
-
-
-def _tolist(values):
-    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _mean(log_prob, weight):

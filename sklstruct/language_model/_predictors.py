@@ -20,8 +20,11 @@ from .._likelihood import innermost, last_step
 from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier
 from ..backoff._classifier import ClassifierModel
-from ..symbols import SentenceEncoder, stream_windows
-from ..symbols._text import NumberedText
+from ..symbols import (
+    NumberedText,
+    SentenceEncoder,
+    stream_windows,
+)
 
 # Windows that are located at a time.
 _BLOCK = 1 << 18

@@ -34,10 +34,10 @@ from .._checkpoint import (
     FitKeeper,
     PartKeeper,
     State,
-    digest,
     join_part,
     split_part,
 )
+from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff._counted import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays

@@ -17,11 +17,11 @@ from .._checkpoint import (
     FitKeeper,
     Keeper,
     State,
-    digest,
     join_part,
     split_part,
 )
 from .._compat import Interval, with_callbacks
+from .._digest import digest
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff._estimator import SAMPLES

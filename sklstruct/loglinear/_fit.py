@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import Checkpoint, FitKeeper, Keeper, digest
+from .._checkpoint import Checkpoint, FitKeeper, Keeper
+from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..context_tree import Pairs

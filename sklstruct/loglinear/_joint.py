@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._checkpoint import Checkpoint, Keeper, digest
+from .._checkpoint import Checkpoint, Keeper
 from .._checks import check_memory
 from .._compat import (
     BaseEstimator,
@@ -26,6 +26,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
+from .._digest import digest
 from .._parallel import ThreadMap, row_blocks, single_blas_thread
 from .._progress import Progress
 from ..backoff import (

@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .._checkpoint import digest
 from .._checks import check_count, physical_memory
+from .._digest import digest
 from ..backoff import Counted
 
 # Memories that other processes sent here; nobody else holds them between two tasks.

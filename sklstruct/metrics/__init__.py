@@ -2,24 +2,29 @@
 of the path to a class was predicted.
 """
 
-from ._hierarchical import (
-    hierarchical_f1_score,
-    hierarchical_precision_score,
-    hierarchical_recall_score,
-)
-from ._likelihood import (
-    LikelihoodScorer,
-    TargetCounts,
-    code_length,
-    log_likelihood,
-    log_likelihood_scorer,
-    make_code_length_scorer,
-    make_log_likelihood_scorer,
-    make_perplexity_scorer,
-    neg_code_length_scorer,
-    neg_perplexity_scorer,
-    perplexity,
-)
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
+
+if TYPE_CHECKING:
+    from ._hierarchical import (
+        hierarchical_f1_score,
+        hierarchical_precision_score,
+        hierarchical_recall_score,
+    )
+    from ._likelihood import (
+        LikelihoodScorer,
+        TargetCounts,
+        code_length,
+        log_likelihood,
+        log_likelihood_scorer,
+        make_code_length_scorer,
+        make_log_likelihood_scorer,
+        make_perplexity_scorer,
+        neg_code_length_scorer,
+        neg_perplexity_scorer,
+        perplexity,
+    )
 
 __all__ = [
     "LikelihoodScorer",
@@ -37,3 +42,28 @@ __all__ = [
     "neg_perplexity_scorer",
     "perplexity",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would find every name here
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            "._hierarchical": [
+                "hierarchical_f1_score",
+                "hierarchical_precision_score",
+                "hierarchical_recall_score",
+            ],
+            "._likelihood": [
+                "LikelihoodScorer",
+                "TargetCounts",
+                "code_length",
+                "log_likelihood",
+                "log_likelihood_scorer",
+                "make_code_length_scorer",
+                "make_log_likelihood_scorer",
+                "make_perplexity_scorer",
+                "neg_code_length_scorer",
+                "neg_perplexity_scorer",
+                "perplexity",
+            ],
+        },
+    )

@@ -7,13 +7,19 @@ distribution in its attribute ``proba_``. That is the whole protocol.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from .._compat import HasMethods, StrOptions
+from .._compat import HasMethods, Interval, StrOptions
 
+DISCOUNT_CONSTRAINT = [
+    StrOptions({"modified", "single"}),
+    Interval(Real, 0, 1, closed="right"),
+    "array-like",
+]
 BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 
 

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from .._compat import Interval, StrOptions
 from .._warnings import warn
 from ..backoff._discounts import FALLBACK, discount_problem, estimate_discounts
 from . import _smoothing_fast as _fast
-
-DISCOUNT_CONSTRAINT = [
-    StrOptions({"modified", "single"}),
-    Interval(Real, 0, 1, closed="right"),
-    "array-like",
-]
 
 
 def check_discount(discount: Any, strict: bool, by_depth: bool = False) -> None:

@@ -1,9 +1,4 @@
-"""The engine of the n-gram smoothers: what is kept, what is held back, one sweep.
-
-A smoother is two numbers (NLTK's view of smoothing): what a context keeps for the
-classes that followed it, and what it holds back for its parent's distribution. The
-rest is the same for all of them.
-"""
+"""What the n-gram smoothers share as estimators: parameters, and counts to a model."""
 
 from __future__ import annotations
 
@@ -16,8 +11,8 @@ import numpy as np
 from .._compat import Interval
 from ..backoff import BackoffClassifier
 from ..context_tree import Pairs
-from . import _smoothing_fast as _fast
 from ._base import BASE_CONSTRAINT, base_distribution
+from ._shares import hand_down
 
 # Blocks of the docstrings of all n-gram smoothers; see `shared_docs`.
 PARAMETERS = """
@@ -103,45 +98,6 @@ class NGramSmoother(BackoffClassifier):
         # hand the unseen classes only a share of the mass it means for them.
         first = 0 if isinstance(self.base, str) else 1
         proba, held = self._shares(pairs, count, first, **options)
-        return self._hand_down(pairs, proba, held, root, base, first)
-
-    def _hand_down(self, pairs, proba, held, root, base, first):
-        """(log_prob, log_backoff) from the shares, in their place; root: its counts."""
-        n_classes = pairs.n_classes
-        if first:
-            proba[:n_classes] = base
-        if self.interpolate:
-            _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, proba)
-        else:
-            _fast.back_off(
-                pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
-                root, np.zeros(pairs.tree.n_nodes), held, proba,
-            )  # fmt: skip
-        return logarithms(proba, held)
-
-
-def logarithms(proba: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(log_prob, log_backoff), in place of the probabilities and what is held back."""
-    held[0] = 1.0  # every class has a pair at the root
-    # Weights of 1e-160 and the like underflow when they are squared.
-    np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
-    return np.log(proba, out=proba), np.log(held, out=held)
-
-
-def discount_levels(
-    pairs: Pairs,
-    count: np.ndarray,
-    discounts: np.ndarray,
-    first_level: int,
-    overwrite: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(own, held) of absolute discounting with one row of discounts a level.
-
-    overwrite: whether `own` may take the place of the counts.
-    """
-    own = count if overwrite else np.empty(pairs.n_pairs)
-    held = np.empty(pairs.tree.n_nodes)
-    for k in range(first_level, pairs.tree.n_levels):
-        here = pairs.tree.level(k)
-        _fast.discount(pairs.ptr, here.start, here.stop, count, discounts[k], own, held)
-    return own, held
+        return hand_down(
+            pairs, proba, held, root, base, first, interpolate=self.interpolate
+        )

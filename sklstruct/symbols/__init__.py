@@ -1,17 +1,42 @@
 """What ids mean: labels, sentences and windows of symbols."""
 
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
+
 # Names imported `as` themselves are for the packages above, not on the API page.
-from ._encoding import encode as encode
-from ._encoding import encode_labels as encode_labels
-from ._encoding import is_nan as is_nan
-from ._encoding import learn_symbols as learn_symbols
-from ._ids import prepare_for_ids as prepare_for_ids
-from ._labels import Labels
-from ._sentences import ContextWindows, context_windows
-from ._sentences import SentenceEncoder as SentenceEncoder
-from ._sentences import check_symbols as check_symbols
-from ._sentences import number_sentences as number_sentences
-from ._sentences import stream_windows as stream_windows
-from ._text import TextFile
+if TYPE_CHECKING:
+    from ._encoding import encode as encode
+    from ._encoding import encode_labels as encode_labels
+    from ._encoding import is_nan as is_nan
+    from ._encoding import learn_symbols as learn_symbols
+    from ._ids import prepare_for_ids as prepare_for_ids
+    from ._labels import Labels
+    from ._sentences import ContextWindows, context_windows
+    from ._sentences import SentenceEncoder as SentenceEncoder
+    from ._sentences import check_symbols as check_symbols
+    from ._sentences import number_sentences as number_sentences
+    from ._sentences import stream_windows as stream_windows
+    from ._text import NumberedText as NumberedText
+    from ._text import TextFile
 
 __all__ = ["ContextWindows", "Labels", "TextFile", "context_windows"]
+
+if not TYPE_CHECKING:  # or a type checker would find every name here
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            "._encoding": ["encode", "encode_labels", "is_nan", "learn_symbols"],
+            "._ids": ["prepare_for_ids"],
+            "._labels": ["Labels"],
+            "._sentences": [
+                "ContextWindows",
+                "context_windows",
+                "SentenceEncoder",
+                "check_symbols",
+                "number_sentences",
+                "stream_windows",
+            ],
+            "._text": ["NumberedText", "TextFile"],
+        },
+    )

@@ -86,6 +86,11 @@ class NumberedText:
         at = int(np.argmax(self.tokens == number))
         return self.where(int(np.searchsorted(self.starts, at)) - 1)
 
+    def without(self, numbers: list[int]) -> NumberedText:
+        """The text without some of its symbols, which occur no more."""
+        mask = ~np.isin(self.tokens, numbers)
+        return NumberedText(self.tokens[mask], self.symbols, self.where)
+
     def select(self, keep: np.ndarray) -> NumberedText:
         """Some of the sentences; symbols keep their numbers."""
         kept = np.flatnonzero(keep)

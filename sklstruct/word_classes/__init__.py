@@ -1,10 +1,15 @@
 """Word classes: clusterings of words, and contexts that are made of them."""
 
-from ._agglomeration import class_taxonomy
-from ._clustering import WordClustering
-from ._exchange import ExchangeClustering
-from ._refiner import ContextRefiner
-from ._taxonomy import TaxonomyClustering
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
+
+if TYPE_CHECKING:
+    from ._agglomeration import class_taxonomy
+    from ._clustering import WordClustering
+    from ._exchange import ExchangeClustering
+    from ._refiner import ContextRefiner
+    from ._taxonomy import TaxonomyClustering
 
 __all__ = [
     "ContextRefiner",
@@ -13,3 +18,15 @@ __all__ = [
     "WordClustering",
     "class_taxonomy",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would find every name here
+    __getattr__, __dir__ = lazy_face(
+        __name__,
+        {
+            "._agglomeration": ["class_taxonomy"],
+            "._clustering": ["WordClustering"],
+            "._exchange": ["ExchangeClustering"],
+            "._refiner": ["ContextRefiner"],
+            "._taxonomy": ["TaxonomyClustering"],
+        },
+    )

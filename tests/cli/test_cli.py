@@ -56,6 +56,56 @@ def same_scores(path, model):
     return True
 
 
+# What costs a second and more at each start.
+HEAVY = {"sklearn", "scipy", "pandas", "joblib", "threadpoolctl"}
+
+
+def imported(*arguments, stdin=b"", cwd):
+    """The packages that a command of its own process imports."""
+    code = (
+        "import sys\n"
+        "try:\n    from sklstruct._cli import main\n"
+        "    code = main(sys.argv[1:])\n"
+        "except SystemExit as exc:\n    code = exc.code\n"
+        "print('MODULES', *{m.split('.')[0] for m in sys.modules}, file=sys.stderr)\n"
+        "sys.exit(code)"
+    )
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(words, input=stdin, cwd=cwd, capture_output=True, check=True)
+    return set(done.stderr.decode().splitlines()[-1].split()[1:])
+
+
+def test_imports(folder):
+    """Help starts without numpy, KenLM's commands without scikit-learn."""
+    for name in ([], ["lmplz"], ["train"], ["query"], ["build_binary"]):
+        modules = imported(*name, "--help", cwd=folder)
+        assert modules.isdisjoint(HEAVY | {"numpy"})
+    given = "lmplz", "-o", 3, "--discount_fallback", "--text", "train.txt"
+    for more in ([], ["--prune", 0, 0, 1], ["--skip_symbols"], ["-S", "100M"]):
+        modules = imported(*given, "--arpa", "m.arpa", *more, cwd=folder)
+        assert modules.isdisjoint(HEAVY) and "numpy" in modules
+    assert imported("build_binary", "m.arpa", "m.bin", cwd=folder).isdisjoint(HEAVY)
+    text = Path("test.txt").read_bytes()
+    for model in ("m.arpa", "m.bin"):
+        assert imported("query", model, stdin=text, cwd=folder).isdisjoint(HEAVY)
+
+
+def test_lazy_packages(tmp_path):
+    """The import of a package imports nothing that is not used."""
+    packages = sorted(
+        path.parent.name
+        for path in Path(_cli.__file__).parents[1].glob("*/__init__.py")
+        if not path.parent.name.startswith("_")
+    )
+    code = "import sys, sklstruct\n"
+    code += "".join(f"import sklstruct.{package}\n" for package in packages)
+    code += "print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert HEAVY.isdisjoint(done.stdout.decode().split())
+
+
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz", "m.bin"])
 def test_train(folder, name, capsys):
     assert run("train", "train.txt", "-o", name, "-n", 3) == 0

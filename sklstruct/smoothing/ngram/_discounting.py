@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, Fitted
 from ...backoff._held_out import VALIDATION_CONSTRAINT
-from ...backoff._prune import selected_nodes
-from .. import _engine
-from .._base import base_distribution
-from .._discounts import DISCOUNT_CONSTRAINT, check_discount, find_discounts
+from .. import _engine, _shares
+from .._base import DISCOUNT_CONSTRAINT, base_distribution
+from .._discounts import check_discount
 from .._held_out import HeldOutSmoother
 from .._tuned_discounts import DiscountLikelihood
 
@@ -102,18 +101,10 @@ class DiscountingSmoother(HeldOutSmoother):
 
     def _find(self, discount, pairs, count, first_level):
         """Discounts of all depths, NaN above `first_level`."""
-        n_levels = pairs.tree.n_levels
-        found = find_discounts(
-            discount,
-            [count[pairs.level(k)] for k in range(first_level, n_levels)],
-            strict=not self.interpolate,
-            owner=type(self).__name__,
-            first_depth=first_level,
-            total=pairs.total,
-        )
-        rows = np.full((n_levels, found.shape[1]), np.nan)
-        rows[first_level:] = found
-        return rows
+        return _shares.discounts_by_level(
+            discount, pairs, count, first_level,
+            strict=not self.interpolate, owner=type(self).__name__,
+        )  # fmt: skip
 
     def _tune(self, pairs, count, held_out):
         count = self._used_counts(pairs, count)
@@ -130,38 +121,26 @@ class DiscountingSmoother(HeldOutSmoother):
         rows[first:] = likelihood.minimize(rows[first:])
         self.discounts_ = rows
 
-    def _least_counts(self, n_levels):
-        """The least count of the pairs of each level that stay."""
-        least = np.atleast_1d(np.asarray(self.min_count, dtype=np.float64))
-        least = least[np.minimum(np.arange(n_levels), least.size - 1)]
-        least[0] = 0.0
-        return least
-
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         if np.max(self.min_count) <= 1 and not overwrite:
             return super()._fit_counted(counted, overwrite)
         pairs, count = counted.trie()
-        if np.max(self.min_count) <= 1:
-            # One array is the counts, those that are used, shares and the result.
-            used = self._use_counts(pairs, count)
-            return Fitted(pairs, *self._smooth(pairs, used, overwrite=True))
-        keep = np.empty(pairs.n_pairs, dtype=bool)
-        for k, smallest in enumerate(self._least_counts(pairs.tree.n_levels)):
-            here = pairs.level(k)
-            np.greater_equal(count[here], smallest, out=keep[here])
+        keep = _shares.reached(pairs, count, self.min_count)
         # Discounts and shares are those of all pairs; what is left out is held back.
         used = (self._use_counts if overwrite else self._used_counts)(pairs, count)
+        # One array is the counts, those that are used, shares and the result.
+        overwrite = overwrite or used is not count
+        if keep is None:
+            return Fitted(pairs, *self._smooth(pairs, used, overwrite=overwrite))
         root = used[: pairs.n_classes].copy()
         base = base_distribution(self.base, root, self.classes_)
         first = 0 if isinstance(self.base, str) else 1
-        overwrite = overwrite or used is not count
         own, held = self._shares(pairs, used, first, overwrite=overwrite)
-        held += pairs.node_sums(np.where(keep, 0.0, own))
-        smaller, kept = pairs.select(keep)
-        index = selected_nodes(pairs, keep)
-        own, held = own[kept], held[index >= 0]
-        log_prob, log_backoff = self._hand_down(smaller, own, held, root, base, first)
-        return Fitted(smaller, log_prob, log_backoff, index)
+        pairs, own, held, place = _shares.leave_out(pairs, own, held, keep)
+        log_prob, log_backoff = _shares.hand_down(
+            pairs, own, held, root, base, first, interpolate=self.interpolate
+        )
+        return Fitted(pairs, log_prob, log_backoff, place)
 
     def _use_counts(self, pairs, count):
         """`_used_counts`, in their place where that can be."""
@@ -170,7 +149,7 @@ class DiscountingSmoother(HeldOutSmoother):
     def _shares(self, pairs, count, first_level, overwrite=False):
         discount = self.discounts_ if self._uses_held_out() else self.discount
         self.discounts_ = self._find(discount, pairs, count, first_level)
-        return _engine.discount_levels(
+        return _shares.discount_levels(
             pairs, count, self.discounts_, first_level, overwrite
         )
 

@@ -12,7 +12,7 @@ from ..._compat import Interval
 from ..._docs import shared_docs
 from ..._warnings import warn
 from ...backoff._backoff_fast import counts_of_counts
-from .. import _engine
+from .. import _engine, _shares
 
 # The table of counts of counts has this many entries; nobody discounts so many.
 _MAX_COUNT = 1_000
@@ -191,7 +191,7 @@ class KatzLM(_engine.NGramSmoother):
                 UserWarning,
                 stacklevel=2,
             )
-        own, held = _engine.discount_levels(pairs, count, discounts, first_level)
+        own, held = _shares.discount_levels(pairs, count, discounts, first_level)
         first_node = int(pairs.tree.level_ptr[first_level])
         self._hold_back_one(pairs, count, own, held, first_node)
         return own, held

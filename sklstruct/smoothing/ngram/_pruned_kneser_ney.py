@@ -15,7 +15,7 @@ from ..._docs import shared_docs
 from ...backoff import Counted, Fitted
 from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
-from .. import _engine
+from .. import _engine, _shares
 from .. import _smoothing_fast as _fast
 from .._base import base_distribution
 from ._discounting import DISCOUNT_VALUES, DISCOUNTS_ATTRIBUTE
@@ -155,7 +155,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         if first:
             proba[:n_classes] = base
         _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, proba)
-        log_prob, log_backoff = _engine.logarithms(proba, held)
+        log_prob, log_backoff = _shares.logarithms(proba, held)
         # What was removed is now what backing off gives, and need not be said.
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)

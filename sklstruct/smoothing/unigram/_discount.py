@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base import BASE_CONSTRAINT, base_distribution
-from .._discounts import (
-    DISCOUNT_CONSTRAINT,
-    check_discount,
-    discount_vector,
-    find_discounts,
-)
+from .._base import BASE_CONSTRAINT, DISCOUNT_CONSTRAINT, base_distribution
+from .._discounts import check_discount, discount_vector, find_discounts
 from ._base import UnigramSmoother
 
 

@@ -1,0 +1,53 @@
+"""Faces of packages: names that are imported when they are first used.
+
+A face lists its names twice: as imports below ``if TYPE_CHECKING`` for type checkers,
+and as a table for Python. A rule of the house compares the two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+__all__ = ["lazy_face"]
+
+
+def lazy_face(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package.
+
+    Parameters
+    ----------
+    package : str
+        The ``__name__`` of the package.
+
+    homes : mapping from str to sequence of str
+        The names that each module of the package gives to it; the module's name is
+        relative to the package. Of ``"."``: modules.
+
+    Returns
+    -------
+    get : callable
+        Imports the module of a name, and keeps the object as an attribute of the
+        package.
+
+    names : callable
+        What ``dir`` lists: the public names.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def get(name: str) -> object:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if home_of[name] == ".":
+            return import_module(f".{name}", package)
+        found = getattr(import_module(home_of[name], package), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def names() -> list[str]:
+        return sorted(sys.modules[package].__all__)
+
+    return get, names

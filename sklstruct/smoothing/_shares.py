@@ -1,0 +1,157 @@
+"""Counts to probabilities: what is kept, what is held back, one sweep.
+
+A smoother is two numbers (NLTK's view of smoothing): what a context keeps for the
+classes that followed it, and what it holds back for its parent's distribution. The
+rest is the same for all of them. These are functions on arrays, for the estimators and
+for the command, which starts without scikit-learn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backoff._prune import selected_nodes
+from ..context_tree import Pairs
+from . import _smoothing_fast as _fast
+from ._discounts import find_discounts
+
+
+def discounts_by_level(
+    discount: Any, pairs: Pairs, count: np.ndarray, first_level: int, **options: Any
+) -> np.ndarray:
+    """Discounts of all depths, NaN above `first_level`.
+
+    options: `strict` and `owner` of `find_discounts`.
+    """
+    n_levels = pairs.tree.n_levels
+    found = find_discounts(
+        discount,
+        [count[pairs.level(k)] for k in range(first_level, n_levels)],
+        first_depth=first_level,
+        total=pairs.total,
+        **options,
+    )
+    rows = np.full((n_levels, found.shape[1]), np.nan)
+    rows[first_level:] = found
+    return rows
+
+
+def discount_levels(
+    pairs: Pairs,
+    count: np.ndarray,
+    discounts: np.ndarray,
+    first_level: int,
+    overwrite: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(own, held) of absolute discounting with one row of discounts a level.
+
+    overwrite: whether `own` may take the place of the counts.
+    """
+    own = count if overwrite else np.empty(pairs.n_pairs)
+    held = np.empty(pairs.tree.n_nodes)
+    for k in range(first_level, pairs.tree.n_levels):
+        here = pairs.tree.level(k)
+        _fast.discount(pairs.ptr, here.start, here.stop, count, discounts[k], own, held)
+    return own, held
+
+
+def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | None:
+    """Which pairs occur often enough; None: all.
+
+    Parameters
+    ----------
+    pairs : Pairs
+
+    count : ndarray of shape (n_pairs,)
+        How often they occur.
+
+    min_count : int or array-like of shape (n_depths,)
+        The least count of each depth, the last also for deeper ones; the unigrams stay.
+
+    Returns
+    -------
+    keep : bool ndarray of shape (n_pairs,) or None
+    """
+    least = np.atleast_1d(np.asarray(min_count, dtype=np.float64))
+    if least.max() <= 1.0:
+        return None
+    keep = np.ones(pairs.n_pairs, dtype=bool)
+    for k in range(1, pairs.tree.n_levels):
+        here = pairs.level(k)
+        smallest = least[min(k, least.size - 1)]
+        np.greater_equal(count[here], smallest, out=keep[here])
+    return keep
+
+
+def leave_out(
+    pairs: Pairs, own: np.ndarray, held: np.ndarray, keep: np.ndarray
+) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
+    """(pairs, own, held, place) of some pairs; the share of the others is held back.
+
+    place: the node of the new pairs for each node, -1 for those that are gone.
+    """
+    held = held + pairs.node_sums(np.where(keep, 0.0, own))
+    smaller, kept = pairs.select(keep)
+    place = selected_nodes(pairs, keep)
+    return smaller, own[kept], held[place >= 0], place
+
+
+def hand_down(
+    pairs: Pairs,
+    own: np.ndarray,
+    held: np.ndarray,
+    root: np.ndarray,
+    base: np.ndarray,
+    first: int,
+    *,
+    interpolate: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""(log_prob, log_backoff) from the shares, in their place.
+
+    .. math::
+        P(y \mid n) = \mathrm{own}(n, y) + \mathrm{held}(n)\, P(y \mid
+        \mathrm{parent}(n))
+
+    Parameters
+    ----------
+    pairs : Pairs
+        Over a trie.
+
+    own : float64 ndarray of shape (n_pairs,)
+        What each context keeps for its own classes.
+
+    held : float64 ndarray of shape (n_nodes,)
+        What it holds back.
+
+    root : float64 ndarray of shape (n_classes,)
+        Counts of the root, of which only the zeros matter.
+
+    base : float64 ndarray of shape (n_classes,)
+        The distribution above the root, or, if `first` is 1, of the root.
+
+    first : {0, 1}
+        The first level with shares.
+
+    interpolate : bool, default=True
+        False: back off; see `_smoothing_fast`.
+    """
+    if first:
+        own[: pairs.n_classes] = base
+    if interpolate:
+        _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, own)
+    else:
+        _fast.back_off(
+            pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
+            root, np.zeros(pairs.tree.n_nodes), held, own,
+        )  # fmt: skip
+    return logarithms(own, held)
+
+
+def logarithms(proba: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(log_prob, log_backoff), in place of the probabilities and what is held back."""
+    held[0] = 1.0  # every class has a pair at the root
+    # Weights of 1e-160 and the like underflow when they are squared.
+    np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
+    return np.log(proba, out=proba), np.log(held, out=held)
