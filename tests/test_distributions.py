@@ -15,15 +15,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import sklstruct
-from sklstruct.backoff import Distribution
+from sklstruct.backoff import BackoffModel, Distribution
 from sklstruct.backoff._classifier import ClassifierModel
+from sklstruct.context_tree import ContextTree, Pairs, SuffixTreeVectorizer
 from sklstruct.language_model import CacheLM, LanguageModel
 from sklstruct.language_model._truncated import Truncated
 from sklstruct.loglinear import JointLogLinear, StructuredLogLinearLM
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._models import UniformModel
 from sklstruct.smoothing import AdditiveLM, KneserNeyLM
-from sklstruct.word_classes import ContextRefiner
+from sklstruct.symbols import Labels
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 N_WORDS = 7
 GROUPS = np.array([0, 1, 1, 2, 0, 2, 2])
@@ -41,8 +43,7 @@ def kneser_ney(**params):
     return KneserNeyLM(discount=0.6, padding=-1, classes=np.arange(N_WORDS), **params)
 
 
-def refined():
-    path = "w(1) c2(1) w(2)"
+def refined(path="w(1) c2(1) w(2)"):
     model = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.85)
     return make_pipeline(ContextRefiner(path, padding=-1), model)
 
@@ -241,8 +242,24 @@ def take(at, rows):
 ESTIMATORS = {
     "back-off": kneser_ney,
     "refined": refined,
+    # Begins with an older word, which the missing newer ones hide.
+    "older": lambda: refined("w(2) c2(1) w(1)"),
+    "vectorized": lambda: make_pipeline(
+        SuffixTreeVectorizer(), StructuredLogLinearLM(penalty="l2", lam=0.3)
+    ),
+    "frozen": lambda: MixtureLM(
+        [
+            ("a", FrozenEstimator(of_text(kneser_ney()).estimator_)),
+            ("uniform", AdditiveLM()),
+        ],
+        weights=[0.7, 0.3],
+    ),
+    "gated": lambda: MixtureLM(
+        [("kn", kneser_ney()), ("joint", joint()), ("factored", clustered())],
+        weights="logistic",
+    ),
     "joint": joint,
-    "factored": lambda: FactoredLM([clustering() for _ in range(1)], kneser_ney()),
+    "factored": lambda: clustered(),
     "mixture": lambda: MixtureLM(
         [("kn", kneser_ney()), ("refined", refined())], weights="by_depth"
     ),
@@ -251,21 +268,25 @@ ESTIMATORS = {
 TEXT = ["the cat sat on the mat", "the dog sat", "a cat ran", "a dog ran on"] * 5
 
 
-def clustering():
-    from sklstruct.word_classes import ExchangeClustering
+def clustered():
+    clustering = ExchangeClustering(3, offsets=(-1, 1))
+    return FactoredLM(clustering, kneser_ney(), refined())
 
-    return ExchangeClustering(3, offsets=(-1, 1))
+
+def of_text(estimator):
+    """A model of TEXT, which numbers the classes itself."""
+    parts = {"": estimator, **estimator.get_params()}
+    for name, part in parts.items():
+        frozen = isinstance(parts[name.partition("__")[0]], FrozenEstimator)
+        if hasattr(part, "classes") and not frozen:
+            prefix = f"{name}__" if name else ""
+            estimator.set_params(**{f"{prefix}classes": None})
+    return LanguageModel(estimator, max_depth=2).fit(TEXT)
 
 
 @pytest.fixture(scope="module", params=ESTIMATORS)
 def language_model(request):
-    estimator = ESTIMATORS[request.param]()
-    if "classes" in estimator.get_params():
-        estimator.set_params(classes=None)
-    for name, part in estimator.get_params().items():
-        if hasattr(part, "classes"):
-            estimator.set_params(**{f"{name}__classes": None})
-    return LanguageModel(estimator, max_depth=2).fit(TEXT)
+    return of_text(ESTIMATORS[request.param]())
 
 
 def test_cursor_is_the_score_of_the_whole_history(language_model):
@@ -294,8 +315,26 @@ def test_cursor_is_the_score_of_the_whole_history(language_model):
     )
 
 
+def test_one_word_is_read_without_arrays(language_model, monkeypatch):
+    """Every estimator but that of rows has a way of its own for single states."""
+    step = language_model.predictor.step
+    found = step(language_model.begin(), "the")
+    if isinstance(language_model.estimator_, LogisticRegression):
+        assert found is None
+        return
+    assert found[0] == language_model.advance(language_model.begin(), "the")[0]
+    batch = language_model.advance(language_model.begin(1), ["the"])
+    assert found[0] == pytest.approx(batch[0][0], rel=1e-12)
+    # Equal histories are equal keys.
+    assert len({found[1], language_model.advance(language_model.begin(), "the")[1]}) < 2
+    assert step(language_model.begin(1), "the") is None
+
+
 def test_cursor_refuses(language_model):
     state = language_model.begin()
+    for wrong in (-1, 10**6, (), (0,), (0, 10**6), (10**6, 0), (-2, 0), "the", None):
+        with pytest.raises((ValueError, TypeError)):
+            language_model.advance(wrong, "the")
     with pytest.raises(ValueError, match="start mark"):
         language_model.advance(state, "<s>")
     with pytest.raises(ValueError, match="word must have 2 entries"):
@@ -318,6 +357,36 @@ def test_cursor_over_words_without_class():
         expected = model.token_log_proba(["the zebra ran"])[0]
         assert np.isnan(log_prob) and np.isnan(expected[1])
         assert model.advance(state, "ran")[0] == pytest.approx(expected[2])
+
+
+def test_cursor_over_a_tree_whose_nodes_are_no_states():
+    """The context "a b" is in the tree and "a" is not: states are windows."""
+    labels = Labels(["a", "b", "<unk>"], ["a", "b"], unknown="<unk>")
+    pairs = Pairs(ContextTree([-1, 0, 1], [-1, 1, 0], 2), [0, 3, 4, 5], [0, 1, 2, 0, 0])
+    log_prob = np.log([0.5, 0.3, 0.2, 0.6, 0.8])
+    log_backoff = np.log([1.0, 0.4 / 0.5, 0.2 / 0.4])
+    model = LanguageModel(max_depth=2, start=None, end=None)
+    model._set_fitted(None, labels, BackoffModel(pairs, log_prob, log_backoff, labels))
+    assert not model.backoff_model_.has_states
+    text = ["a b a b b a zebra a b a"]
+    state, found = model.begin(), []
+    for word in text[0].split():
+        log_prob, state = model.advance(state, word)
+        found.append(log_prob)
+    np.testing.assert_allclose(found, model.token_log_proba(text)[0], rtol=1e-12)
+    assert model.predictor.step(state, "a") is not None
+
+
+def test_contexts_beyond_the_kernel_are_read_by_arrays():
+    """More than 64 symbols of history, a part of which the kernel would lose."""
+    text = ["a " * 100]
+    model = LanguageModel(AdditiveLM(), max_depth=80, start=None).fit(text)
+    state, found = model.begin(), []
+    for word in [*text[0].split(), "</s>"]:
+        log_prob, state = model.advance(state, word)
+        found.append(log_prob)
+    assert model.predictor.step(state, "a") is not None
+    np.testing.assert_allclose(found, model.token_log_proba(text)[0], rtol=1e-12)
 
 
 def test_cursor_of_a_cache_is_its_stream():

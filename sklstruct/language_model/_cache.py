@@ -33,6 +33,7 @@ from ..symbols import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, matched_order
 from ._language_model import LanguageModel
+from ._predictors import single_state
 
 # Held-out positions that the overall weights count as, in the weights of an order.
 _PRIOR_POSITIONS = 20.0
@@ -50,7 +51,7 @@ class CacheCursor(NamedTuple):
 
     Attributes
     ----------
-    state : int32 scalar or ndarray
+    state : int or tuple of int
         State of the base, see :meth:`LanguageModel.begin`.
 
     cache : CacheState
@@ -60,7 +61,7 @@ class CacheCursor(NamedTuple):
         Whether a sentence begins with the next word.
     """
 
-    state: NDArray
+    state: Any
     cache: CacheState
     begins: bool
 
@@ -751,8 +752,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if y >= 0 and y == labels.end_id:
             return self.begin(cursor.cache)
         token = predictor.encoder.lost if y < 0 else labels.token_of_class[y]
-        state = predictor.follow(np.asarray(cursor.state)[None], np.array([token]))[0]
-        return CacheCursor(state, cursor.cache, False)
+        states = predictor.follow(np.asarray(cursor.state)[None], np.array([token]))
+        return CacheCursor(single_state(states), cursor.cache, False)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.
@@ -803,7 +804,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if words.size:
             cache = cache.copy()
             cache.read(words, _first_of(words.size))
-        return CacheCursor(predictor.read(history[None])[0], cache, not words.size)
+        state = single_state(predictor.read(history[None]))
+        return CacheCursor(state, cache, not words.size)
 
     def _row(self, cursor):
         """P of every word after a cursor."""

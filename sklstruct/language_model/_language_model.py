@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint
-from .._checks import check_count, check_rows
+from .._checks import INT32_MAX, check_count, check_rows
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -53,7 +54,7 @@ from ..symbols._ids import unfitted_params
 from ..symbols._sentences import DEEPEST, check_marks
 from ..symbols._text import LargeText
 from ._counting import SentenceCounter
-from ._predictors import TextPredictor, TreePredictor
+from ._predictors import TextPredictor, TreePredictor, single_state
 from ._quality import QUALITIES, quality_estimator
 from ._truncated import Truncated, check_truncation
 
@@ -666,28 +667,24 @@ class LanguageModel(
             # The meaning of its ids, for mixtures of fitted models.
             estimator.sentence_labels_ = labels
         self._so_far = None
-        vars(self).pop("_predictor_cache", None)
+        vars(self).pop("predictor", None)
 
-    @property
+    # Not pickled: its model shares arrays with that of the estimator, which would be
+    # written twice.
+    @cached_property
     def predictor(self) -> TextPredictor:
         """The estimator's distribution and a cursor over it, in ids.
 
         For other models over sentences that are built on this one.
         """
-        # Not pickled: its model shares arrays with that of the estimator, which would
-        # be written twice.
-        predictor = self.__dict__.get("_predictor_cache")
-        if predictor is None:
-            encoder = SentenceEncoder(self._labels)
-            model = self._read_model
-            if model is None:
-                model = _tree_model(self.estimator_, self._labels)
-            if model is None:
-                predictor = TextPredictor(self.estimator_, encoder, self.max_depth)
-            else:
-                predictor = TreePredictor(model, encoder)
-            self._predictor_cache = predictor
-        return predictor
+        check_is_fitted(self)
+        encoder = SentenceEncoder(self._labels)
+        model = self._read_model
+        if model is None:
+            model = _tree_model(self.estimator_, self._labels)
+        if model is None:
+            return TextPredictor(self.estimator_, encoder, self.max_depth)
+        return TreePredictor(model, encoder)
 
     @property
     def backoff_model_(self) -> BackoffModel:
@@ -717,7 +714,7 @@ class LanguageModel(
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "_predictor_cache"}
+        return {k: v for k, v in state.items() if k != "predictor"}
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "vocabulary_")
@@ -987,7 +984,7 @@ class LanguageModel(
 
     # --------------------------------------------------------------- cursor
 
-    def begin(self, n: int | None = None) -> NDArray:
+    def begin(self, n: int | None = None) -> Any:
         """The state at the beginning of a sentence.
 
         A state is what is left of a history. States can be stored, and advanced in
@@ -1001,8 +998,9 @@ class LanguageModel(
 
         Returns
         -------
-        state : int32 scalar or ndarray
+        state : int, tuple of int or int32 ndarray
             A node of ``backoff_model_``, or the last words in ids where there is none.
+            A single state is hashable, and n states are an array with n rows.
 
         Examples
         --------
@@ -1018,14 +1016,14 @@ class LanguageModel(
         """
         check_is_fitted(self)
         states = self.predictor.begin(1 if n is None else check_count("n", n, 0))
-        return states[0] if n is None else states
+        return single_state(states) if n is None else states
 
-    def advance(self, state: NDArray, word: Any) -> tuple[Any, NDArray]:
+    def advance(self, state: Any, word: Any) -> tuple[Any, Any]:
         """Read one word after a state, or one after each of many.
 
         Parameters
         ----------
-        state : int32 scalar or ndarray
+        state : int, tuple of int or int32 ndarray
             From `begin` or an earlier step; any rows of many states are states.
 
         word : symbol, or sequence of symbols where there are many states
@@ -1037,7 +1035,7 @@ class LanguageModel(
             Natural log-probability of the word; NaN for one that has no class, if
             `out_of_vocabulary` is ``"exclude"``.
 
-        state : int32 scalar or ndarray
+        state : int, tuple of int or int32 ndarray
             After the end mark that of a new sentence.
 
         Raises
@@ -1046,8 +1044,11 @@ class LanguageModel(
             If the word is the start mark, or has no class and `out_of_vocabulary` is
             ``"error"``.
         """
-        check_is_fitted(self)
         predictor = self.predictor
+        if type(state) is int or type(state) is tuple:
+            found = predictor.step(state, word)
+            if found is not None:
+                return found
         states, single = self._states(state)
         words = [word] if single else list(word)
         if len(words) != len(states):
@@ -1062,14 +1063,16 @@ class LanguageModel(
         )
         states = predictor.follow(states, token)
         states[token == predictor.encoder.end] = predictor.begin(1)
-        return (float(log_prob[0]), states[0]) if single else (log_prob, states)
+        return (
+            (float(log_prob[0]), single_state(states)) if single else (log_prob, states)
+        )
 
-    def rows(self, state: NDArray) -> NDArray:
+    def rows(self, state: Any) -> NDArray:
         """Natural log-probabilities of all words after a state, or each of many.
 
         Parameters
         ----------
-        state : int32 scalar or ndarray
+        state : int, tuple of int or int32 ndarray
             From `begin` or `advance`.
 
         Returns
@@ -1089,7 +1092,12 @@ class LanguageModel(
         states = np.asarray(state)
         single = states.ndim == len(shape) - 1
         states = states[None] if single else states
-        if states.dtype.kind not in "iu" or states.shape[1:] != shape[1:]:
+        largest = self.predictor.encoder.lost if states.ndim > 1 else INT32_MAX
+        if (
+            states.dtype.kind not in "iu"
+            or states.shape[1:] != shape[1:]
+            or not ((states >= -1) & (states <= largest)).all()
+        ):
             raise ValueError(
                 f"state must be a state of this model, from begin or advance, got "
                 f"{state!r}"

@@ -10,6 +10,8 @@ A history is a row of tokens, the last one the most recent, -1 where there is no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,14 +22,18 @@ from .._likelihood import innermost, last_step
 from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier
 from ..backoff._classifier import ClassifierModel
-from ..symbols import (
-    NumberedText,
-    SentenceEncoder,
-    stream_windows,
-)
+from ..symbols import NumberedText, SentenceEncoder, stream_windows
+from ._one import One, one_of, one_of_tree
+from ._step_fast import Stepper
 
 # Windows that are located at a time.
 _BLOCK = 1 << 18
+
+
+def single_state(states: NDArray) -> int | tuple[int, ...]:
+    """The state of one row: a node, or a window as a tuple."""
+    state = states[0].tolist()
+    return state if states.ndim == 1 else tuple(state)
 
 
 class TextPredictor:
@@ -77,6 +83,40 @@ class TextPredictor:
     def follow(self, states: NDArray, tokens: NDArray) -> NDArray:
         """States after one more token each."""
         return np.column_stack([states[:, 1:], tokens]).astype(np.int32)
+
+    @cached_property
+    def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
+        """(state, word) -> (ln P, next state), of a single state, which is a tuple of
+        tokens; None where `locate` and `follow` are to be asked."""
+        encoder, labels = self.encoder, self.encoder.labels
+        model = self._one()
+        if model is None:
+            return lambda state, word: None
+        code, unknown, end = labels.token_code, encoder.unknown, encoder.end
+        class_of_token = labels.class_of_token.tolist()
+        begin, width = tuple(self.begin()[0].tolist()), self.max_depth
+        lost = encoder.lost
+
+        def step(state, word):
+            token = code.get(word, unknown)
+            y = class_of_token[token]
+            if y < 0 or type(state) is not tuple or len(state) != width:
+                return None
+            if type(state[0]) is not int or not (
+                -1 <= min(state) <= max(state) <= lost
+            ):
+                return None
+            after = begin if token == end else (*state[1:], token)
+            return model.target(state, y), after
+
+        return step
+
+    def _one(self) -> One | None:
+        """The model, asked about one window."""
+        if not self._has_own:
+            return None
+        lost = self.encoder.lost
+        return one_of(self.estimator, self.distribution, self.max_depth, lost)
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""
@@ -158,6 +198,23 @@ class TreePredictor(TextPredictor):
     def __init__(self, model: BackoffModel, encoder: SentenceEncoder) -> None:
         self.distribution, self.encoder = model, encoder
         self.max_depth = max(1, model.max_depth)
+
+    @cached_property
+    def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
+        """As of `TextPredictor`, in compiled code."""
+        model, encoder = self.distribution, self.encoder
+        if not model.has_states:
+            return super().step
+        labels, tree, pairs = encoder.labels, model.tree, model.pairs
+        return Stepper(
+            tree.parent, tree.symbol, tree.child_ptr, tree.root_child, pairs.ptr,
+            pairs.target, model.log_prob, model.log_backoff, labels.class_of_token,
+            labels.token_code, encoder.unknown, encoder.end, int(model.begin()[0]),
+            model.n_symbols,
+        ).step  # fmt: skip
+
+    def _one(self) -> One:
+        return one_of_tree(self.distribution, self.max_depth, self.encoder.lost)
 
     # States are nodes, or windows where a node does not tell its continuations.
 

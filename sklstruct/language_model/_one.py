@@ -1,0 +1,222 @@
+"""Models asked about one window at a time, without arrays.
+
+`one_of` makes of a fitted model an object with ``target(window, y)``, ln P of one class
+after a tuple of tokens, and ``facts(window)``, what a gate reads. Mixtures and factored
+models ask the models that they are made of; at the ends are back-off models, which are
+asked in compiled code, and others, which are asked with arrays of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, inf, log
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from ..backoff import BackoffClassifier, BackoffModel, Distribution
+from ..backoff._readers import WindowReader
+from ..mixture._gates import ConstantGate, Gate
+from ..mixture._models import FactoredModel, MixtureModel
+from ..mixture._parts import EstimatorPart, FrozenPart, Reading
+from ..symbols import encode
+from ..word_classes import ContextRefiner
+from ._step_fast import Leaf, Path
+
+Window = tuple[int, ...]
+
+
+class One(Protocol):
+    """See the module."""
+
+    def target(self, window: Window, y: int) -> float: ...
+
+    def facts(self, window: Window) -> list[float]: ...
+
+
+def one_of(estimator: Any, model: Distribution, width: int, lost: int) -> One:
+    """A fitted classifier of windows, asked about one at a time.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted on windows of class ids, alone or at the end of a pipeline.
+
+    model : Distribution
+        Its distribution.
+
+    width : int
+        Length of the windows.
+
+    lost : int
+        The largest token: a word without class, which is missing history as -1 is.
+    """
+    return _Maker(width, lost).of_estimator(estimator, model)
+
+
+def one_of_tree(model: BackoffModel, width: int, lost: int) -> One:
+    """A back-off model whose symbols are the first tokens."""
+    maker = _Maker(width, lost)
+    return _Tree(maker.path(model, [], np.arange(model.n_symbols)), model)
+
+
+class _Maker:
+    def __init__(self, width: int, lost: int) -> None:
+        self.tokens = np.arange(-1, lost + 1, dtype=np.int32)
+        self.tokens[lost + 1] = -1
+        self.width, self.lost = width, lost
+        self._paths: dict[int, Path] = {}
+
+    def of_estimator(self, estimator, model) -> One:
+        *steps, last = _steps_of(estimator)
+        if hasattr(last, "part_") and not steps:
+            return self.of_part(last.part_, model)
+        if isinstance(last, BackoffClassifier):
+            reader = last._reader
+            if _is_path(steps) and isinstance(reader, WindowReader):
+                path = self.path(estimator, steps, reader.symbols)
+                return _Tree(path, last.backoff_model_)
+
+        def locate(windows):
+            if steps:
+                windows = estimator[:-1].transform(windows)
+            return last.locate(windows)
+
+        return _Rows(model, locate, self.lost)
+
+    def of_part(self, part: Any, model: Distribution) -> One:
+        if isinstance(model, MixtureModel):
+            parts = zip(part.parts, model.models)
+            return _Mixture([self.of_part(p, m) for p, m in parts], model.gate)
+        if isinstance(model, FactoredModel):
+            models = [
+                None if m is None else self.of_part(part.parts[of_words], m)
+                for m, of_words in zip(model.models, model.of_words.astype(int))
+            ]
+            return _Factored(models, model)
+        if isinstance(part, FrozenPart) and part.same:
+            return self.of_estimator(part.estimator, model)
+        if isinstance(part, EstimatorPart) and isinstance(model, BackoffModel):
+            reader = part.reader
+            if reader.symbols is not None and _is_path(reader.steps):
+                return _Tree(self.path(reader, reader.steps, reader.symbols), model)
+
+        def locate(windows):
+            return model.locate(part.read(Reading(windows)))
+
+        return _Rows(model, locate, self.lost)
+
+    def path(self, key, steps, symbols) -> Path:
+        """The path that windows are read along; the same one for the same key."""
+        found = self._paths.get(id(key))
+        if found is None:
+            # A window of equal tokens tells what each step makes of the token.
+            windows = np.repeat(self.tokens[:, None], self.width, axis=1)
+            position = np.arange(1, self.width + 1, dtype=np.int32)
+            missing = self.tokens < 0
+            if steps:
+                refiner = steps[0]
+                ids = refiner._encoder.ids(self.tokens, unknown=refiner._known.size)
+                missing = refiner._missing[ids]
+                position = np.array([p for _, p in refiner.path_], dtype=np.int32)
+                windows = refiner.transform(windows)
+            ids = encode(windows, symbols)[:, ::-1].T
+            found = self._paths[id(key)] = Path(
+                np.ascontiguousarray(ids, dtype=np.int32), position,
+                missing.astype(np.uint8), self.width,
+            )  # fmt: skip
+        return found
+
+
+def _steps_of(estimator):
+    while isinstance(estimator, Pipeline) and len(estimator.steps) == 1:
+        estimator = estimator.steps[0][1]
+    if isinstance(estimator, Pipeline):
+        return [step for _, step in estimator.steps]
+    return [estimator]
+
+
+def _is_path(steps):
+    return not steps or (len(steps) == 1 and type(steps[0]) is ContextRefiner)
+
+
+class _Tree:
+    """A back-off model after a path."""
+
+    def __init__(self, path: Path, model: BackoffModel) -> None:
+        tree, pairs = model.tree, model.pairs
+        self.model, self.read = model, path.read
+        leaf = Leaf(
+            tree.parent, tree.symbol, tree.child_ptr, tree.root_child, pairs.ptr,
+            pairs.target, model.log_prob, model.log_backoff,
+        )  # fmt: skip
+        self.locate, self.score = leaf.locate, leaf.score
+
+    def target(self, window: Window, y: int) -> float:
+        return self.score(self.locate(self.read(window)), y)
+
+    def facts(self, window: Window) -> list[float]:
+        node = np.array([self.locate(self.read(window))], dtype=np.int32)
+        return self.model.facts(node)[0].tolist()
+
+
+class _Rows:
+    """Any distribution, asked with arrays of one row."""
+
+    def __init__(
+        self, model: Distribution, locate: Callable[[NDArray], Any], lost: int
+    ) -> None:
+        self.model, self.locate, self.lost = model, locate, lost
+
+    def _at(self, window):
+        known = [-1 if t == self.lost else t for t in window]
+        return self.locate(np.array([known], dtype=np.int32))
+
+    def target(self, window: Window, y: int) -> float:
+        return float(self.model.target(self._at(window), np.array([y]))[0])
+
+    def facts(self, window: Window) -> list[float]:
+        return self.model.facts(self._at(window))[0].tolist()
+
+
+class _Mixture:
+    def __init__(self, models: list[One], gate: Gate) -> None:
+        self.models, self.gate = models, gate
+        self.constant = None
+        if isinstance(gate, ConstantGate):
+            self.constant = gate.log_weights(np.empty((1, 0)))[0].tolist()
+
+    def target(self, window: Window, y: int) -> float:
+        weights = self.constant
+        if weights is None:
+            facts = np.array([self.facts(window)])
+            weights = self.gate.log_weights(facts)[0].tolist()
+        parts = [m.target(window, y) + w for m, w in zip(self.models, weights)]
+        top = max(parts)
+        if top == -inf:
+            return top
+        return log(sum(exp(part - top) for part in parts)) + top
+
+    def facts(self, window: Window) -> list[float]:
+        return [fact for model in self.models for fact in model.facts(window)]
+
+
+class _Factored:
+    def __init__(self, models: list[One | None], model: FactoredModel) -> None:
+        self.models = models
+        self.nodes = model.path_node.T.tolist()
+        self.children = model.path_child.T.tolist()
+
+    def target(self, window: Window, y: int) -> float:
+        total = 0.0
+        for node, child in zip(self.nodes[y], self.children[y]):
+            model = self.models[node] if node >= 0 else None
+            if model is not None:
+                total += model.target(window, child)
+        return total
+
+    def facts(self, window: Window) -> list[float]:
+        root = self.models[0]
+        return [] if root is None else root.facts(window)
