@@ -1,4 +1,4 @@
-"""What the benchmarks share: one main, timing, data, and the JSON of the results.
+"""Shared by the benchmarks: one main, timing, data, and the JSON of the results.
 
 A program is two functions and one line::
 
@@ -51,7 +51,7 @@ from typing import Any, NamedTuple
 Case = dict[str, Any]
 Figures = dict[str, Any]
 
-# What the command line chose, for `run` to read; `main` fills it.
+# Choices of the command line, for `run` to read; `main` fills it.
 options = argparse.Namespace(repeats=5, quick=False, peers=())
 
 DISTRIBUTIONS = ("sklstruct", "scikit-learn", "numpy", "scipy")
@@ -185,7 +185,7 @@ def environment(distributions: Sequence[str] = DISTRIBUTIONS) -> dict[str, Any]:
 
 
 def read_results(path: Path | None) -> dict[str, Any]:
-    """What `main` wrote: environments and results; empty without a file."""
+    """Environments and results that `main` wrote; empty without a file."""
     if path is None or not path.exists():
         return {"program": "", "environments": [], "results": []}
     return json.loads(path.read_text(encoding="utf-8"))

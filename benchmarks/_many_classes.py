@@ -1,4 +1,4 @@
-"""What the benchmarks of taxonomies share: sets with many classes, and measuring.
+"""Shared by the benchmarks of taxonomies: sets with many classes, and measuring.
 
 SECTIONS maps a name to a function of the split's number that returns (training,
 validation, test), each a pair (X, y). Dense features are standardised by the training

@@ -40,7 +40,7 @@ from sklstruct.factor_graph import (
 
 SEEDS = range(5)
 EDGES = {"unary": (), "chain": ("next",), "pairwise": ("next", "entity")}
-# What is tried on the development data.
+# Settings tried on the development data.
 GRID = [
     {"step": step, rate: size, "epochs": epochs}
     for step, rate, sizes in (

@@ -77,7 +77,7 @@ from sklstruct.symbols import TextFile
 
 DEPTH = 4
 N_BATCHES = 20
-# What cases "paper" suppose of a worker.
+# Worker that the cases "paper" suppose.
 WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
 # Context, class, count of a pair that is sent from where it was counted to its shard.
 SENT_BYTES = 16

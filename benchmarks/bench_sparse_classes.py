@@ -70,7 +70,7 @@ PEERS = ("omikuji", "napkinxc", "libpecos")
 
 # Classes, features and training samples of the made text.
 TEXT = {"text1000": (1000, 100_000, 40_000), "text10000": (10_000, 200_000, 100_000)}
-# Where its words come from.
+# Sources of its words.
 SOURCES = {"class_share": 0.12, "group_share": 0.18, "exponent": 3.0}
 
 
@@ -241,9 +241,9 @@ EVERY = {
     ("next2000", "SGD"): 5,
     **{("next10000", name): 5 for name in MODELS},
 }
-# What another set chose, where even that takes long: next2000.
+# The setting of another set, next2000, where even that takes long.
 CHOSEN = {("next10000", "flat multinomial"): [3.0]}
-# What takes hours, or more memory than the machine has.
+# Cases that take hours, or more memory than the machine has.
 LEFT_OUT = {
     "text1000": ("LogisticRegression",),
     "text10000": (
@@ -520,7 +520,7 @@ def bayes(section, split):
 
 
 def averaged(section, split):
-    """What a mean of three trees gains over one of them."""
+    """Gain of a mean of three trees over one of them."""
     (X, y), _, (Z, target) = parts_of(section, split)
     setting = AVERAGED[section]
     mean = MODELS["tree, 3 averaged"](setting).fit(X, y)

@@ -64,7 +64,7 @@ LOGLINEAR = (
 )
 ORDERS = range(2, 7)
 
-# What `tune` tries: weights by depth and tol, at lam 0.1 and alpha 0.7; then lam and
+# Grid of `tune`: weights by depth and tol, at lam 0.1 and alpha 0.7; then lam and
 # alpha at the best of them.
 DEPTH_WEIGHTS = [
     ("1, 1, 1, 1, 1", 4e-3),
@@ -81,7 +81,7 @@ DEPTH_WEIGHTS = [
 ]
 
 
-# What `search` begins with beside the defaults, and how many fits it may take.
+# Starts of `search` beside the defaults, and the number of its fits.
 SEARCHES = {
     "elastic_net": ({}, 16),
     "l1": ({"penalty": "l1"}, 16),

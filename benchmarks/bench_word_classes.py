@@ -148,7 +148,7 @@ CACHES = {
     ),
     "best static + caches with classes": (BEST, {"word_classes": "base"}),
 }
-# What `tune` tries on the validation file: lam, alpha, path.
+# Grid of `tune` on the validation file: lam, alpha, path.
 TUNED = [
     *[
         (lam, alpha, "short")

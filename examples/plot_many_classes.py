@@ -5,7 +5,7 @@ Flat or a tree: topics of Python's help
 Which help text is a paragraph from? The texts that come with Python have some dozens of
 topics, a few paragraphs each: a small case of many classes on sparse text. A flat
 model with all classes at once, a tree over them, and scikit-learn's models are fitted
-to the same tf-idf vectors. What they achieve is drawn against what they cost, and their
+to the same tf-idf vectors. Their accuracy is drawn against their cost, and their
 probabilities against how often they are right.
 """
 

@@ -91,7 +91,7 @@ print(f"{len(train)} texts to learn from, {len(test)} to predict")
 
 # %%
 # A text becomes a graph: neighbouring mentions are joined, and each mention with
-# the last ones of the same person. What the candidates have in common is their kind.
+# the last ones of the same person. The candidates share their kind.
 X, y = grec_instances(train)
 vectorizer = FactorGraphVectorizer()
 graphs = vectorizer.fit_transform(X)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-# What a 32-bit id can be.
+# The largest 32-bit id.
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
@@ -19,7 +19,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
     `check_array` does not look at the indices, and neither do the loops of SciPy, which
     turn one format into another, and ours. `check_format` of SciPy does, for some
     formats, but may change X. One pass over the indices; call it before anything
-    else reads X. What is not sparse passes.
+    else reads X. Any other X passes.
     """
     import scipy.sparse as sp
 
@@ -41,7 +41,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
 
 def _outside(index: np.ndarray, low: int, high: int, what: str = "indices") -> str:
-    """What is wrong with an index array that must stay in low ... high."""
+    """Say why an index array does not stay in low ... high; "" if it does."""
     if index.dtype.kind not in "iu":
         return f"{what} must be integers, got {index.dtype}"
     if index.size and not low <= index.min() <= index.max() <= high:

@@ -43,7 +43,7 @@ COMPRESSIONS = (
     Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma", "LZMAFile"),
     Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd", "ZstdFile"),
 )
-# What no module of Python's library reads as a stream of bytes. A file of such a name
+# Formats that no module of Python's library reads as a stream of bytes. A file so named
 # that holds plain text misleads whoever opens it next.
 _REFUSED = {
     b"PK\x03\x04": "zip",
@@ -282,7 +282,7 @@ def _write_aside(path: str) -> Iterator[Any]:
     except BaseException as exc:
         with suppress(OSError):
             os.unlink(aside)
-        # What a full disk says knows only the handle.
+        # The error of a full disk names no file.
         if isinstance(exc, OSError) and exc.errno in _NO_ROOM and not exc.filename:
             exc.filename = path
         raise

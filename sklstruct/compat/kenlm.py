@@ -8,7 +8,7 @@ weight of the last k words of the history h. All numbers are float32, log10, and
 added in KenLM's order: the scores of a file equal those of KenLM to the last bit.
 
 A program that says ``import kenlm`` runs with ``from sklstruct.compat import kenlm``.
-Where it cannot be changed, call ``sklstruct.compat.kenlm.install()`` before.
+If it cannot be changed, call ``sklstruct.compat.kenlm.install()`` first.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
         offset.append(ends)
         length.append(np.full(nodes.size, depth, dtype=np.int32))
     n_own = tree.n_nodes - 1
-    # What is missing without its newest symbols; the tree adds what these end in.
+    # Contexts to add, without their newest symbols; the tree adds their suffixes.
     for depth in range(2, tree.n_levels):
         level = slice(int(tree.level_ptr[depth]), int(tree.level_ptr[depth + 1]))
         ends = offset[depth - 1][missing[level]]

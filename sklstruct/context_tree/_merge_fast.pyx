@@ -80,8 +80,8 @@ def merge_pairs(const int32_t[::1] ptr_a, const int32_t[::1] target_a,
 
     index_a, index_b : the merged node of each node, rising.
     ptr : of the merged tree; target and count have room for all pairs of both and all
-        classes at the root, which is dense. What 31 bits cannot number is counted all
-        the same.
+        classes at the root, which is dense. Pairs beyond 31 bits are
+        counted, too.
     """
     cdef Py_ssize_t x, a = 0, b = 0, n_nodes = ptr.shape[0] - 1
     cdef Py_ssize_t n_a = index_a.shape[0], n_b = index_b.shape[0]

@@ -25,8 +25,8 @@ class Pairs:
     r"""Slots (context, class) over a tree, in the order of its nodes.
 
     A pair (n, y) says that class y may follow context n; its parent pair is
-    (parent(n), y). The root has a pair for every class. What is known of the pairs
-    (counts, probabilities, weights) is in plain arrays beside them; with T(n, y) the
+    (parent(n), y). The root has a pair for every class. Counts, probabilities
+    and weights of the pairs are plain arrays beside them; with T(n, y) the
     weight of the samples whose longest context is n, the counts are
 
     .. math::
@@ -459,8 +459,7 @@ class Pairs:
         """A sum over the branches below the root, taken over the whole tree.
 
         That is `x` itself; in a shard, which has some of the branches, the sum of what
-        all shards give. What the root's pairs add is not part of it: every shard has
-        them.
+        all shards give. The root's pairs are left out: every shard has them.
 
         Parameters
         ----------
@@ -503,7 +502,7 @@ class Pairs:
         self.__dict__.update(state)
 
     def __sizeof__(self):
-        # What a cluster plans with.
+        # The scheduler of a cluster reads it to plan memory.
         size = object.__sizeof__(self) + self.tree.__sizeof__()
         size += self.ptr.nbytes + self.target.nbytes
         return size + (self.parent.nbytes if self.has_parents else 0)

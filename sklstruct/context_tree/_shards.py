@@ -71,7 +71,7 @@ class PairShard(Pairs):
     def terminal_counts(self, count: np.ndarray) -> np.ndarray:
         terminal = super().terminal_counts(count)
         root = slice(0, self.n_classes)
-        # What was taken off the root's counts here are the counts one level below.
+        # The root's counts lost the counts one level below.
         below = self.total(count[root] - terminal[root])
         terminal[root] = count[root] - below
         # Sums of fractional weights cancel only up to rounding.
@@ -94,7 +94,7 @@ class PairShard(Pairs):
         root = slice(0, self.n_classes)
         before = count[root].copy()
         _fast.adjust_whole(self.parent, count)
-        # What the branches here have changed at the root, all branches have.
+        # Every shard adds the changes of all shards to the root's counts.
         count[root] = before + self.total(count[root] - before)
         return count
 
@@ -218,7 +218,7 @@ class Joined:
         while n_levels > 1 and not sizes[n_levels - 1].any():
             n_levels -= 1
         sizes, pair_sizes = sizes[:n_levels], pair_sizes[:n_levels]
-        # Where the part of each shard begins, level by level.
+        # First node and first pair of each shard, level by level.
         start = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
         pair_start = (np.cumsum(pair_sizes) - pair_sizes.ravel()).reshape(sizes.shape)
         n_nodes = check_size(sizes.sum(), "contexts")

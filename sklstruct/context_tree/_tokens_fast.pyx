@@ -194,7 +194,7 @@ def count_pairs(const int32_t[::1] order, const short_t[::1] shared,
                 Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] parent,
                 const int32_t[::1] node_at, int32_t first_node,
                 int32_t first_pair, int32_t[::1] ptr, int32_t[::1] node):
-    """Where the pairs of each context of one level below the root begin.
+    """Write the first pair of each context of one level below the root into `ptr`.
 
     ptr : of the nodes of the level. node : of each pair of the level, in the order of
     (class, context), for `emit_pairs`; empty where that shall find them again.

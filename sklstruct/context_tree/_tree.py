@@ -638,7 +638,7 @@ class ContextTree:
         self.__dict__.update(state)
 
     def __sizeof__(self):
-        # What a cluster plans with.
+        # The scheduler of a cluster reads it to plan memory.
         arrays = [x for x in vars(self).values() if isinstance(x, np.ndarray)]
         return object.__sizeof__(self) + sum(x.nbytes for x in arrays)
 

@@ -76,7 +76,7 @@ class _Source:
         return True
 
     def _line_end(self) -> int:
-        """Where the next line ends in the buffer, -1 at the end of the file."""
+        """Index of the end of the next line in the buffer, -1 at the end of the file."""
         while (end := self._rest.find(b"\n", self._at)) < 0:
             self._check_line()
             if not self._more():
@@ -84,7 +84,7 @@ class _Source:
         return end
 
     def _check_line(self) -> None:
-        """What is left in the buffer holds no end of a line: may it grow?"""
+        """Raise if the line that the buffer holds a part of is too long."""
         if len(self._rest) - self._at > _LONGEST_LINE:
             raise self.fail(f"the line is longer than {_LONGEST_LINE >> 20} MiB")
 
@@ -326,7 +326,7 @@ def read_arpa(
 
 
 def names_of_marks(start: str, end: str, unknown: str) -> dict[str, str]:
-    """What the marks are called; ValueError if these are not distinct strings."""
+    """Names of the marks by parameter; ValueError unless distinct strings."""
     names = {"start": start, "end": end, "unknown": unknown}
     for parameter, value in names.items():
         if not isinstance(value, str):

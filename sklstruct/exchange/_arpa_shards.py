@@ -38,7 +38,7 @@ Weights = tuple[np.ndarray, np.ndarray]
 
 
 class ArpaPlan:
-    """What all shards of a model must know of the file.
+    """Facts of the file that all shards of a model need.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ class ArpaShard:
             return []
         first = np.arange(*tree.level_ptr[1:3], dtype=np.int32)
         first = first[self._class[tree.symbol[first]] >= 0]
-        # What is left of a context of one symbol is the root, whose lines the first
-        # shard has; of a longer one it is what ends in its second newest symbol.
+        # A context of one symbol shortens to the root, whose lines the first shard
+        # has; a longer one to a context that ends in its second newest symbol.
         levels = [first if shard == 0 else first[:0]]
         here = self._children(first)
         a, b = self._plan.bounds[shard]

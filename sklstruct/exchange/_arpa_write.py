@@ -187,13 +187,13 @@ END = b"\\end\\\n"
 
 
 def header(counts: list[int]) -> bytes:
-    """What a file begins with: the number of n-grams of each order."""
+    """First lines of a file: the number of n-grams of each order."""
     lines = ["\\data\\", *(f"ngram {k}={c}" for k, c in enumerate(counts, 1)), "", ""]
     return "\n".join(lines).encode()
 
 
 def section_header(order: int) -> bytes:
-    """What the n-grams of an order begin with; they end with an empty line."""
+    """Line before the n-grams of an order; an empty line follows them."""
     return f"\\{order}-grams:\n".encode()
 
 

@@ -1,4 +1,4 @@
-"""What a file holds of a model: the one place that takes models apart and makes them.
+"""Parts of a model that files hold: models are taken apart and made here alone.
 
 Readers give `Parts` to `assemble`, writers get them from `take_apart`; neither knows
 how a `BackoffModel` keeps its arrays.

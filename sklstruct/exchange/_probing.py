@@ -68,7 +68,7 @@ def n_buckets(count: int, multiplier: float) -> int:
 
 
 def layout_of(counts: list[int], n_words: int, multiplier: float) -> Layout:
-    """Where everything goes in a file of so many n-grams."""
+    """Offsets and sizes of the tables in a file of so many n-grams."""
     order = len(counts)
     buckets = [
         n_buckets(counts[0], multiplier),
@@ -85,7 +85,7 @@ def layout_of(counts: list[int], n_words: int, multiplier: float) -> Layout:
 
 
 def header_of(layout: Layout) -> bytes:
-    """What a file begins with, up to the table of words."""
+    """Bytes of a file before the table of words."""
     fixed = struct.pack(
         "<B3xfIB3xI", layout.order, layout.multiplier, 0, 1, 0
     ) + struct.pack(f"<{layout.order}Q", *layout.counts)
@@ -441,7 +441,7 @@ def _longer(
     max_candidates: float,
 ) -> _Known:
     """The n-grams of a table, all of which must be found."""
-    # What begins no longer n-gram, or ends none, is no candidate.
+    # Candidates begin a longer n-gram and end one.
     a = np.flatnonzero(known.weight != _NO_LONGER)
     b = np.flatnonzero((known.prob & _SIGN) == 0)
     a = a[np.argsort(known.suffix[a], kind="stable")]

@@ -165,7 +165,7 @@ def mark_suffixes(
 cdef inline int64_t free_bucket(
     const uint8_t* table, int64_t width, uint64_t n, uint64_t key
 ) noexcept nogil:
-    """Where a key goes, -1 if it is there already."""
+    """Index of the free bucket for a key, -1 if the table holds the key."""
     cdef uint64_t at = key % n, found
     while True:
         found = read64(table + at * width)
@@ -428,7 +428,7 @@ cdef float score_text(
 
 
 cdef class State:
-    """What a query needs to know of the words before it.
+    """Words before a query, as far as its score depends on them.
 
     Up to order - 1 word ids, the newest first, and their back-off weights. Empty until
     a model writes it. Equal states have equal scores for every word that follows; two

@@ -10,7 +10,7 @@ import numpy as np
 from ..symbols import Labels
 from ._parts import Parts
 
-# What separates fields in the programs that read such files (and NUL).
+# Separators of fields in the programs that read such files, and NUL.
 _SEPARATORS = re.compile("[\0\t\n\v\f\r \x1c-\x1f]")
 
 
@@ -54,7 +54,7 @@ class Words:
                 )
         if len(set(self.special.values())) < len(self.special):
             raise ValueError("start, end and unknown must be different symbols")
-        # What a special word is called in the model does not matter.
+        # Special words are written as the marks, whatever the model calls them.
         spelt_as = {i: marks[p][1] for p, i in self.special.items()}
         spelt = [
             spelt_as[i] if i in spelt_as else _spell(label)

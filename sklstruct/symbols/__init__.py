@@ -1,4 +1,4 @@
-"""What ids mean: labels, sentences and windows of symbols."""
+"""Symbols and their ids: labels, sentences, windows, text files."""
 
 from typing import TYPE_CHECKING
 

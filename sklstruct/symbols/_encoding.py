@@ -57,7 +57,7 @@ def plain_list(values: Any) -> Any:
     """The values of a list, an array or a column as Python objects, in a list.
 
     Scalars of NumPy and Arrow hash and compare slowly or not at all, and would come
-    back from `sample`. What is not iterable is returned as it is.
+    back from `sample`. Values that cannot be iterated are returned unchanged.
     """
     if isinstance(values, Mapping) or not isinstance(values, Iterable):
         # A scalar of Arrow may hold a list.

@@ -42,7 +42,7 @@ def _check_labels(name, labels):
 
 
 class Labels:
-    r"""What ids mean: classes, context symbols, start, end, unknown.
+    r"""Ids of a model: its classes, context symbols, start, end and unknown.
 
     A *class* is what a model predicts, a *symbol* what its contexts hold; most words
     are both. A *token* is either: tokens number the symbols first and then the

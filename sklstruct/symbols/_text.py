@@ -56,7 +56,7 @@ class NumberedText:
         self.tokens, self.symbols, self.where = tokens, symbols, where
 
     def __sizeof__(self) -> int:
-        # What a cluster plans with; a symbol is some 60 bytes.
+        # The scheduler of a cluster reads it to plan memory; a symbol is some 60 bytes.
         return object.__sizeof__(self) + self.tokens.nbytes + 60 * len(self.symbols)
 
     @cached_property
@@ -82,7 +82,7 @@ class NumberedText:
         return np.bincount(words, sample_weight, minlength=len(self.symbols))
 
     def where_is(self, number: int) -> str:
-        """What messages call the first sentence that holds a symbol."""
+        """Name, for messages, of the first sentence that holds a symbol."""
         at = int(np.argmax(self.tokens == number))
         return self.where(int(np.searchsorted(self.starts, at)) - 1)
 
@@ -577,11 +577,11 @@ class TextFile:
         return LargeText(self, words, count, n_sentences)
 
     def state(self) -> list[tuple]:
-        """What tells whether the files have changed."""
+        """Sizes and dates of the files; equal as long as these do not change."""
         return [_stat(path) for path in self.paths]
 
     def where(self, i: int) -> str:
-        """What messages call a sentence."""
+        """Name of a sentence for messages."""
         for j, (path, number, _) in enumerate(self._lines()):
             if j == i:
                 return f"line {number} of {path}"

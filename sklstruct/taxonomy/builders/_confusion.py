@@ -35,7 +35,7 @@ class ConfusionSplit(TaxonomyBuilder):
         L = I - D^{-1/2} W D^{-1/2},
 
     D the row sums of W at the node; the signs of the eigenvector of the second smallest
-    eigenvalue of L split the classes. Where that eigenvector is not unique, as among
+    eigenvalue of L split the classes. If that eigenvector is not unique, as among
     classes that are never confused, the split is random and balanced.
 
     Parameters

@@ -28,7 +28,7 @@ def objective(factor: NDArray, z: NDArray) -> float:
 def flip(factor: NDArray, z: NDArray) -> NDArray:
     """Flip one sign after another, the best first, while ‖Fᵀz‖² grows.
 
-    Flipping i changes it by 4 (‖f_i‖² - z_i f_iᵀFᵀz). Where no single flip helps and
+    Flipping i changes it by 4 (‖f_i‖² - z_i f_iᵀFᵀz). If no single flip helps and
     the node is small, the best pair is flipped, and so on until none helps either.
     """
     k = factor.shape[0]
