@@ -76,7 +76,7 @@ class _Source:
         return True
 
     def _line_end(self) -> int:
-        """Index of the end of the next line in the buffer, -1 at the end of the file."""
+        """Index of the end of the next line in the buffer; -1: the end of the file."""
         while (end := self._rest.find(b"\n", self._at)) < 0:
             self._check_line()
             if not self._more():
