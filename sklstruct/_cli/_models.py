@@ -87,16 +87,15 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
 
 def _print_sentences(lm: LanguageModel, text: Any, as_json: bool) -> None:
-    known = set(lm.vocabulary_.tolist()) - {lm.unknown}
-    for sentence, log_prob in zip(text, lm.token_log_proba(text)):
-        counted = log_prob[~np.isnan(log_prob)]
-        words = sentence.split()
+    table = lm.perplexity_by_sentence(text)
+    for i, sentence in enumerate(text):
+        n = int(table.n_tokens[i])
         row = {
-            "log10_prob": float(counted.sum() / np.log(10)),
-            "n_tokens": int(counted.size),
-            "n_unknown": sum(word not in known for word in words),
-            "perplexity": float(np.exp(-counted.mean())) if counted.size else None,
-            "sentence": " ".join(words),
+            "log10_prob": float(table.log_likelihood[i] / np.log(10)),
+            "n_tokens": n,
+            "n_unknown": int(table.n_unknown[i]),
+            "perplexity": float(table.perplexity[i]) if n else None,
+            "sentence": " ".join(sentence.split()),
         }
         if as_json:
             print(json.dumps(row, ensure_ascii=False))

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ._cache import CacheCursor, CacheLM
     from ._cache_state import CacheState
     from ._language_model import LanguageModel
+    from ._reports import compare
     from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ExpectedWindows",
     "LanguageModel",
     "WeightedAutomaton",
+    "compare",
 ]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
@@ -26,6 +28,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._cache": ["CacheCursor", "CacheLM"],
             "._cache_state": ["CacheState"],
             "._language_model": ["LanguageModel"],
+            "._reports": ["compare"],
             "._weighted_automaton": ["ExpectedWindows", "WeightedAutomaton"],
         },
     )

@@ -968,7 +968,12 @@ class LanguageModel(
         check_is_fitted(self)
         model = self.predictor.distribution
         if not isinstance(model, BackoffModel):
-            model = self._tree("perplexity_by_depth")
+            raise AttributeError(
+                "perplexity_by_depth needs one tree of contexts, and a "
+                f"{type(innermost(self.estimator_)).__name__} has none, or several: "
+                "there is no one depth at which the n-gram was found. Ask the models "
+                "that it is made of"
+            )
         scored = self.evaluate(X)
         counted, _, _ = self._counted(scored, include_end, include_unknown)
         n = model.max_depth + 1
@@ -981,6 +986,71 @@ class LanguageModel(
             log_likelihood=total,
             perplexity=perplexity,
         )
+
+    def perplexity_by_sentence(
+        self,
+        X: Iterable,
+        *,
+        include_end: bool = True,
+        include_unknown: bool = True,
+    ) -> Bunch:
+        """Perplexity of each sentence, and its unknown words.
+
+        Parameters
+        ----------
+        X : TextFile or iterable of sentences
+
+        include_end, include_unknown : bool, default=True
+            As in `perplexity`.
+
+        Returns
+        -------
+        table : Bunch
+            ``n_tokens``, ``log_likelihood`` (sums of natural log-probabilities) and
+            ``perplexity`` of the tokens that count, ``n_unknown``: ndarrays of shape
+            (n_sentences,). ``unknown_words``: a list of the unknown words of each
+            sentence. The perplexity of a sentence without a token is NaN.
+        """
+        from ._reports import by_sentence
+
+        return by_sentence(self, X, include_end, include_unknown)
+
+    def heaviest_ngrams(
+        self, k: int = 20, *, depth: int | None = None
+    ) -> list[tuple[tuple, Any, float]]:
+        """The n-grams with the largest weights of a log-linear model.
+
+        Parameters
+        ----------
+        k : int, default=20
+            How many, at least 1.
+
+        depth : int, default=None
+            Length of the context. None: all lengths.
+
+        Returns
+        -------
+        ngrams : list of (context, word, weight)
+            By the absolute value of the weight, an entry of ``coef_``. The context is a
+            tuple, the oldest word first. After a `ContextRefiner` it names steps of
+            the path, such as ``"c50(1)=7"``, the first step last.
+
+        Raises
+        ------
+        AttributeError
+            If the estimator has no such weights.
+
+        Examples
+        --------
+        >>> from sklstruct.language_model import LanguageModel
+        >>> model = LanguageModel(max_depth=1).fit(["a b", "a b", "c d"])
+        >>> sorted((*context, word) for context, word, _ in model.heaviest_ngrams(3))
+        [('<s>', 'a'), ('a', 'b'), ('b', '</s>')]
+        """
+        from ._reports import heaviest
+
+        check_is_fitted(self)
+        return heaviest(self, k, depth)
 
     # --------------------------------------------------------------- cursor
 

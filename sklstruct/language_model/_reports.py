@@ -1,0 +1,285 @@
+"""Reports about fitted language models: a comparison, sentences, n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Bunch, check_random_state
+
+from .._checks import check_count
+from .._likelihood import innermost
+from ..backoff import BackoffModel
+from ..loglinear import StructuredLogLinearLM
+from ..symbols import NumberedText, number_sentences
+from ..word_classes import ContextRefiner
+from ._cache import CacheLM
+from ._language_model import LanguageModel
+
+
+class _Positions(NamedTuple):
+    log_prob: NDArray
+    unknown: NDArray
+    is_end: NDArray
+    length: NDArray  # of each sentence
+
+
+def compare(
+    a: LanguageModel | CacheLM,
+    b: LanguageModel | CacheLM,
+    X: Iterable,
+    *,
+    include_end: bool = True,
+    include_unknown: bool = True,
+    n_resamples: int = 1000,
+    random_state: Any = None,
+) -> Bunch:
+    r"""How much lower the perplexity of one model is than that of another, on one text.
+
+    .. math::
+        \text{gain} = 100 \Big(1 - \frac{\mathrm{ppl}_b}{\mathrm{ppl}_a}\Big)
+        = 100\, (1 - e^{-d}), \qquad
+        d = \frac{\sum_s D_s}{\sum_s N_s} ,
+
+    with :math:`N_s` the tokens of sentence s and :math:`D_s` the difference of its
+    natural log-probabilities, b minus a. Both models score the same sentences, so the
+    hard and easy ones cancel in the difference.
+
+    Parameters
+    ----------
+    a, b : LanguageModel or CacheLM
+        Fitted. A `CacheLM` reads X in its order.
+
+    X : TextFile or iterable of sentences
+        The text to score.
+
+    include_end, include_unknown : bool, default=True
+        As in :meth:`LanguageModel.perplexity`. Without unknown words, those are left
+        out that are unknown to either model.
+
+    n_resamples : int, default=1000
+        Resamples of the sentences for the interval, at least 2.
+
+    random_state : int, RandomState instance or None, default=None
+        Where the resamples come from.
+
+    Returns
+    -------
+    comparison : Bunch
+        ``gain``, in percent, positive where b is better; ``standard_error`` of it, over
+        sentences (ratio estimator, delta method); ``interval``, the 2.5 and 97.5
+        percentiles of the gain over the resamples (paired bootstrap); ``p_worse``, the
+        share of the resamples in which b is not better; ``perplexity``, of a and of b;
+        ``n_tokens``, ``n_sentences``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two sentences with a token, one model has an end mark
+        and the other none, a word is unknown to one model only and `include_unknown`,
+        or a token has probability 0.
+
+    Notes
+    -----
+    Sentences are taken for independent. Those of one document are not quite, and those
+    that a `CacheLM` reads are less so: intervals are then too short.
+
+    References
+    ----------
+    .. [1] P. Koehn, "Statistical significance tests for machine translation
+       evaluation", EMNLP 2004 (paired bootstrap resampling).
+    .. [2] W. G. Cochran, "Sampling Techniques", 3rd ed., 1977, section 6.3 (variance of
+       a ratio).
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel, compare
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran"]
+    >>> a, b = (LanguageModel(AdditiveLM(delta=d)).fit(text) for d in (1.0, 0.1))
+    >>> found = compare(a, b, ["the cat sat", "the dog ran"], random_state=0)
+    >>> bool(found.gain > 0), found.n_tokens
+    (True, 8)
+    """
+    n_resamples = check_count("n_resamples", n_resamples, 2)
+    text = number_sentences(X)
+    first, second = _positions(a, text), _positions(b, text)
+    if not np.array_equal(first.length, second.length):
+        raise ValueError(
+            "a and b count other tokens: one of them has end=None. Fit both with the "
+            "same marks"
+        )
+    either = first.unknown | second.unknown
+    counted = np.ones(either.size, dtype=bool)
+    if not include_unknown:
+        counted &= ~either
+    elif (first.unknown != second.unknown).any():
+        i = int(np.argmax(first.unknown != second.unknown))
+        raise ValueError(
+            f"X: the word {_words(text, first)[i]!r} is unknown to one model and known "
+            "to the other, so that their perplexities cannot be compared. Fit both "
+            "with one vocabulary, or set include_unknown=False"
+        )
+    else:
+        counted &= ~(np.isnan(first.log_prob) | np.isnan(second.log_prob))
+    if not include_end:
+        counted &= ~first.is_end
+    both = np.column_stack([first.log_prob, second.log_prob])[counted]
+    if not np.isfinite(both).all():
+        raise ValueError(
+            "X: a token has probability 0, which no mean of logarithms survives; "
+            "smooth the models"
+        )
+    sentence = np.repeat(np.arange(first.length.size), first.length)[counted]
+    size = np.bincount(sentence, minlength=first.length.size).astype(np.float64)
+    total = np.bincount(sentence, both[:, 1] - both[:, 0], minlength=size.size)
+    used = size > 0
+    size, total = size[used], total[used]
+    n = size.size
+    if n < 2:
+        raise ValueError(
+            f"X has {n} sentence(s) with a token that counts, and a standard error "
+            "needs two"
+        )
+    d = total.sum() / size.sum()
+    residual = total - d * size
+    error = np.sqrt(n / (n - 1) * (residual**2).sum()) / size.sum()
+    rng = check_random_state(random_state)
+    gains = np.empty(n_resamples)
+    for i in range(n_resamples):
+        drawn = rng.randint(n, size=n)
+        gains[i] = _gain(total[drawn].sum() / size[drawn].sum())
+    low, high = np.percentile(gains, [2.5, 97.5])
+    return Bunch(
+        gain=_gain(d),
+        standard_error=float(100.0 * np.exp(-d) * error),
+        interval=(float(low), float(high)),
+        p_worse=float((gains <= 0).mean()),
+        perplexity=tuple(np.exp(-both.mean(axis=0)).tolist()),
+        n_tokens=int(size.sum()),
+        n_sentences=n,
+    )
+
+
+def _gain(d):
+    return float(-100.0 * np.expm1(-d))
+
+
+def _positions(model, text):
+    base = model.base_ if isinstance(model, CacheLM) else model
+    scored = base.evaluate(text)
+    log_prob = scored.log_prob
+    if isinstance(model, CacheLM):
+        log_prob = np.concatenate(model.score_stream(text))
+    encoder = base.predictor.encoder
+    unknown = ~scored.known | (scored.token == encoder.unknown)
+    return _Positions(log_prob, unknown, scored.token == encoder.end, scored.length)
+
+
+def _words(text: NumberedText, positions: _Positions) -> NDArray:
+    """The word at every position, None at end marks."""
+    words = np.full(positions.is_end.size, None, dtype=object)
+    numbers = text.tokens[text.tokens >= 0]
+    symbols = np.empty(len(text.symbols), dtype=object)
+    symbols[:] = text.symbols
+    words[~positions.is_end] = symbols[numbers]
+    return words
+
+
+def by_sentence(
+    model: LanguageModel, X: Iterable, include_end: bool, include_unknown: bool
+) -> Bunch:
+    """See :meth:`LanguageModel.perplexity_by_sentence`."""
+    text = number_sentences(X)
+    at = _positions(model, text)
+    counted = ~np.isnan(at.log_prob)
+    if not include_end:
+        counted &= ~at.is_end
+    if not include_unknown:
+        counted &= ~at.unknown
+    n = at.length.size
+    sentence = np.repeat(np.arange(n), at.length)
+    n_tokens = np.bincount(sentence[counted], minlength=n)
+    total = np.bincount(sentence[counted], at.log_prob[counted], minlength=n)
+    with np.errstate(invalid="ignore"):
+        perplexity = np.exp(-total / n_tokens)
+    unknown_words: list[list] = [[] for _ in range(n)]
+    where = np.flatnonzero(at.unknown)
+    for s, word in zip(sentence[where].tolist(), _words(text, at)[where].tolist()):
+        unknown_words[s].append(word)
+    return Bunch(
+        n_tokens=n_tokens,
+        log_likelihood=total,
+        perplexity=perplexity,
+        n_unknown=np.array([len(words) for words in unknown_words]),
+        unknown_words=unknown_words,
+    )
+
+
+def heaviest(model: LanguageModel, k: int, depth: int | None) -> list[tuple]:
+    """See :meth:`LanguageModel.heaviest_ngrams`."""
+    k = check_count("k", k, 1)
+    found = model.predictor.distribution
+    fitted = None if model.estimator_ is None else innermost(model.estimator_)
+    if not isinstance(fitted, StructuredLogLinearLM) or not isinstance(
+        found, BackoffModel
+    ):
+        raise AttributeError(
+            "heaviest_ngrams needs the weights of a StructuredLogLinearLM, alone or at "
+            f"the end of a pipeline, and the estimator is a {type(fitted).__name__}"
+        )
+    if fitted.coef_.size != found.n_pairs:
+        raise AttributeError(
+            "heaviest_ngrams: the weights are those of a collapsed tree, which belong "
+            "to several n-grams; use SuffixTreeVectorizer(collapse=False)"
+        )
+    tree, pairs, size = found.tree, found.pairs, np.abs(fitted.coef_)
+    first, last = 0, found.n_pairs
+    if depth is not None:
+        depth = check_count("depth", depth, 0)
+        if depth > found.max_depth:
+            raise ValueError(f"depth must be at most {found.max_depth}, got {depth}")
+        level = tree.level(depth)
+        first, last = int(pairs.ptr[level.start]), int(pairs.ptr[level.stop])
+    order = np.argsort(-size[first:last], kind="stable")[:k] + first
+    order = order[size[order] > 0]
+    names, node_of = _names_of(model, found), pairs.nodes()
+    out = []
+    for pair in order.tolist():
+        node, context = int(node_of[pair]), []
+        while node:
+            context.append(int(tree.symbol[node]))
+            node = int(tree.parent[node])
+        # The first symbol below the root is step 1 of the path.
+        steps = range(len(context), 0, -1)
+        named = tuple(names(s, step) for s, step in zip(context, steps))
+        word = model.vocabulary_[pairs.target[pair]]
+        out.append((named, word, float(fitted.coef_[pair])))
+    return out
+
+
+def _names_of(model, found):
+    """(symbol, step) -> what a context symbol is called."""
+    labels = model.predictor.encoder.labels
+    estimator = model.estimator_
+    while hasattr(estimator, "best_estimator_"):
+        estimator = estimator.best_estimator_
+    refiner = estimator.steps[0][1] if isinstance(estimator, Pipeline) else None
+    if not isinstance(refiner, ContextRefiner):
+        return lambda symbol, step: labels.symbols[symbol]
+    n_words = refiner.symbols_.size
+    sizes = [int(c.n_clusters_) + 1 for c in refiner.clusterings_]
+    starts = n_words + np.cumsum([0, *sizes])
+
+    def name(symbol, step):
+        number, position = refiner.path_[step - 1]
+        symbol = int(found.labels.symbols[symbol])
+        if number < 0:
+            token = int(refiner.symbols_[symbol])
+            return f"w({position})={labels.symbols[token]}"
+        return f"{refiner.get_feature_names_out()[-step]}={symbol - starts[number]}"
+
+    return name
