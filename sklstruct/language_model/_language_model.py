@@ -56,6 +56,7 @@ from ..symbols._text import LargeText
 from ._counting import SentenceCounter
 from ._predictors import TextPredictor, TreePredictor, single_state
 from ._quality import QUALITIES, quality_estimator
+from ._reports import by_sentence, heaviest
 from ._truncated import Truncated, check_truncation
 
 
@@ -1011,8 +1012,6 @@ class LanguageModel(
             (n_sentences,). ``unknown_words``: a list of the unknown words of each
             sentence. The perplexity of a sentence without a token is NaN.
         """
-        from ._reports import by_sentence
-
         return by_sentence(self, X, include_end, include_unknown)
 
     def heaviest_ngrams(
@@ -1047,8 +1046,6 @@ class LanguageModel(
         >>> sorted((*context, word) for context, word, _ in model.heaviest_ngrams(3))
         [('<s>', 'a'), ('a', 'b'), ('b', '</s>')]
         """
-        from ._reports import heaviest
-
         check_is_fitted(self)
         return heaviest(self, k, depth)
 

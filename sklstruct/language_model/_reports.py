@@ -16,8 +16,6 @@ from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import NumberedText, number_sentences
 from ..word_classes import ContextRefiner
-from ._cache import CacheLM
-from ._language_model import LanguageModel
 
 
 class _Positions(NamedTuple):
@@ -28,8 +26,8 @@ class _Positions(NamedTuple):
 
 
 def compare(
-    a: LanguageModel | CacheLM,
-    b: LanguageModel | CacheLM,
+    a: Any,
+    b: Any,
     X: Iterable,
     *,
     include_end: bool = True,
@@ -169,10 +167,10 @@ def _gain(d):
 
 
 def _positions(model, text):
-    base = model.base_ if isinstance(model, CacheLM) else model
+    base = getattr(model, "base_", model)
     scored = base.evaluate(text)
     log_prob = scored.log_prob
-    if isinstance(model, CacheLM):
+    if base is not model:
         log_prob = np.concatenate(model.score_stream(text))
     encoder = base.predictor.encoder
     unknown = ~scored.known | (scored.token == encoder.unknown)
@@ -190,7 +188,7 @@ def _words(text: NumberedText, positions: _Positions) -> NDArray:
 
 
 def by_sentence(
-    model: LanguageModel, X: Iterable, include_end: bool, include_unknown: bool
+    model: Any, X: Iterable, include_end: bool, include_unknown: bool
 ) -> Bunch:
     """See :meth:`LanguageModel.perplexity_by_sentence`."""
     text = number_sentences(X)
@@ -219,7 +217,7 @@ def by_sentence(
     )
 
 
-def heaviest(model: LanguageModel, k: int, depth: int | None) -> list[tuple]:
+def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:
     """See :meth:`LanguageModel.heaviest_ngrams`."""
     k = check_count("k", k, 1)
     found = model.predictor.distribution
