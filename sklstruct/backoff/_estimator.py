@@ -342,6 +342,14 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     def _check_params(self):
         """Errors about parameters that scikit-learn's declarations cannot express."""
 
+    def log_prior(self) -> float:
+        """Logarithm of the prior density at the fitted model, up to a constant.
+
+        What the fit maximises is the log-likelihood plus this. It is 0 where the
+        smoothing is no maximum a posteriori estimate.
+        """
+        return 0.0
+
     def __sklstruct_ids__(self, labels: Labels) -> dict:
         """Parameters with which the estimator learns from windows of class ids."""
         return {**super().__sklstruct_ids__(labels), "padding": -1}

@@ -87,7 +87,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
     >>> model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2)
     >>> decoder = NoisyChannelDecoder(model, channel).fit(text)
     >>> keys = [[channel.encode(word) for word in "the dog ran home".split()]]
-    >>> decoder.predict(keys)[0].tolist()
+    >>> decoder.predict(keys)[0]
     ['the', 'dog', 'ran', 'home']
     """
 
@@ -229,12 +229,20 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
             labels = np.where(ids == unknown, observed, labels)
         return labels
 
-    def predict_proba(self, X: Sequence) -> list:
+    def _class_ids(self):
+        return dict(zip(self.classes_.tolist(), self._ids.tolist()))
+
+    def predict_proba(self, X: Sequence, given: Sequence | None = None) -> list:
         """Exact marginal probabilities of the candidates of each observation.
 
         Parameters
         ----------
         X : list of sequences of observations
+
+        given : list of sequences, default=None
+            What is known of the words: for each observation None (nothing), a word, or
+            a set or list of words, of which one is right. The answer is exact under
+            this condition.
 
         Returns
         -------
@@ -246,9 +254,10 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         ------
         ValueError
             If a sentence needs more than `max_states` states.
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        X, sentences, _ = self._sentences(X)
-        found = self._map(lambda s, i, c: s.lattice.sums(c).marginals(), sentences)
+        X, sentences, _ = self._sentences(X, given)
+        found = self._marginals(sentences, given)
         out = []
         for x, c, marginals in zip(X, sentences, found):
             rows = []

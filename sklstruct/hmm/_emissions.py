@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from .._checks import as_floats
 from .._compat import BaseEstimator, HasMethods, Interval
@@ -25,7 +27,9 @@ class Emission(BaseEstimator):
     # Whether candidates may be left out that a bound did not rule out.
     approximate_ = False
 
-    def fit(self, X: list, ids: list, n_labels: int) -> Emission:
+    def fit(
+        self, X: list, ids: list, n_labels: int, weight: list | None = None
+    ) -> Emission:
         """Learn from sequences of observations and their label ids.
 
         Parameters
@@ -33,20 +37,25 @@ class Emission(BaseEstimator):
         X : list of sequences
 
         ids : list of ndarray
-            Label ids 0..n_labels-1, one an observation.
+            Label ids 0..n_labels-1, one an observation; -1 where it is unknown, which
+            is as if the observation were missing.
 
         n_labels : int
             At least 1.
+
+        weight : list of ndarray, default=None
+            How often each observation with its label counts, at least 0, fractional or
+            not. None: once.
 
         Returns
         -------
         self : object
         """
         self._validate_params()
-        self._fit(X, ids, n_labels)
+        self._fit(X, ids, n_labels, weight)
         return self
 
-    def _fit(self, X, ids, n_labels):
+    def _fit(self, X, ids, n_labels, weight):
         raise NotImplementedError
 
     def candidates(self, sequence: Sequence) -> list:
@@ -65,18 +74,27 @@ def _key(observation):
     return observation
 
 
-def _count(X, ids, n_labels):
-    """symbol -> counts of labels; missing observations are not counted."""
-    code, at, label = {}, [], []
-    for sequence, some in zip(X, ids):
-        for observation, y in zip(sequence, some.tolist()):
-            if not is_missing(observation):
-                at.append(code.setdefault(_key(observation), len(code)))
-                label.append(y)
-    if not code:
+def _labelled(X, ids, weight):
+    """(observations, label ids, weights or None) of what is not missing or unknown."""
+    label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
+    flat = [o for sequence in X for o in sequence]
+    keep = np.array([not is_missing(o) for o in flat], dtype=bool) & (label >= 0)
+    if weight is not None:
+        weight = np.concatenate(weight)
+        keep &= weight > 0
+        weight = weight[keep]
+    if not keep.any():
         raise ValueError("X holds no observation to learn emissions from")
-    flat = np.array(at, dtype=np.int64) * n_labels + np.array(label, dtype=np.int64)
-    table = np.bincount(flat, minlength=len(code) * n_labels)
+    return [o for o, kept in zip(flat, keep.tolist()) if kept], label[keep], weight
+
+
+def _count(X, ids, n_labels, weight):
+    """symbol -> counts of labels; missing observations are not counted."""
+    observations, label, weight = _labelled(X, ids, weight)
+    code: dict = {}
+    at = [code.setdefault(_key(o), len(code)) for o in observations]
+    flat = np.array(at, dtype=np.int64) * n_labels + label
+    table = np.bincount(flat, weight, minlength=len(code) * n_labels)
     return code, table.reshape(len(code), n_labels).astype(np.float64)
 
 
@@ -118,8 +136,8 @@ class FrequencyEmission(Emission):
     def __init__(self, floor: float = 0.0):
         self.floor = floor
 
-    def _fit(self, X, ids, n_labels):
-        code, table = _count(X, ids, n_labels)
+    def _fit(self, X, ids, n_labels, weight):
+        code, table = _count(X, ids, n_labels, weight)
         self.label_counts_ = table.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.nan_to_num(table / self.label_counts_)
@@ -232,8 +250,11 @@ class SuffixEmission(Emission):
         self.shrinkage = shrinkage
         self.min_proba = min_proba
 
-    def _fit(self, X, ids, n_labels):
-        code, table = _count(X, ids, n_labels)
+    def _fit(self, X, ids, n_labels, weight):
+        code, table = _count(X, ids, n_labels, weight)
+        # Expected counts are positive for every label: most of them say nothing.
+        share = table / table.sum(axis=1, keepdims=True)
+        table[(table < 0.5) & (share < self.min_proba)] = 0.0
         total = self.label_counts_ = table.sum(axis=0)
         prior = total / total.sum()
         with np.errstate(divide="ignore"):
@@ -268,7 +289,7 @@ class SuffixEmission(Emission):
             for ending in self._endings(word):
                 at = code.setdefault(ending, len(code))
                 if at == len(length):
-                    length.append(len(ending[1]))
+                    length.append(len(ending) - 1)
                     shorter.append(before)
                 row.append(at)
                 column.append(i)
@@ -300,7 +321,7 @@ class SuffixEmission(Emission):
         if not any(c.isalnum() for c in word):
             shape = 8
         for k in range(min(self.max_suffix, len(word)) + 1):
-            yield shape, word[len(word) - k :]
+            yield f"{shape}{word[len(word) - k :]}"
 
     def _guess(self, word):
         proba = self._prior
@@ -410,18 +431,13 @@ class ClassifierEmission(Emission):
         self.prior_weight = prior_weight
         self.min_proba = min_proba
 
-    def _fit(self, X, ids, n_labels):
-        observations, labels = [], []
-        for sequence, some in zip(X, ids):
-            for o, y in zip(sequence, some.tolist()):
-                if not is_missing(o):
-                    observations.append(o)
-                    labels.append(y)
-        if not observations:
-            raise ValueError("X holds no observation to learn emissions from")
-        self.estimator_ = clone(self.estimator).fit(_stack(observations), labels)
+    def _fit(self, X, ids, n_labels, weight):
+        observations, labels, weight = _labelled(X, ids, weight)
+        self.estimator_ = clone(self.estimator)
+        options = {} if weight is None else _weight_option(self.estimator_, weight)
+        self.estimator_.fit(_stack(observations), labels.tolist(), **options)
         self._ids = np.asarray(self.estimator_.classes_, dtype=np.int32)
-        counts = np.bincount(labels, minlength=n_labels)[self._ids]
+        counts = np.bincount(labels, weight, minlength=n_labels)[self._ids]
         self._log_prior = np.log(counts / counts.sum())
         self.approximate_ = self.min_proba > 0
 
@@ -468,6 +484,20 @@ class ClassifierEmission(Emission):
                 f"{samples[wrong[0]]!r:.60} probabilities that are NaN or infinite"
             )
         return log_proba
+
+
+def _weight_option(estimator, weight):
+    """The argument of `fit` that holds the weights of samples."""
+    name, last = "sample_weight", estimator
+    while isinstance(last, Pipeline):
+        name = f"{last.steps[-1][0]}__{name}"
+        last = last.steps[-1][1]
+    if not has_fit_parameter(last, "sample_weight"):
+        raise TypeError(
+            f"emission: {type(last).__name__} takes no sample_weight, which weighted "
+            "sequences and unknown labels need; use a classifier that does"
+        )
+    return {name: weight}
 
 
 def _stack(observations):

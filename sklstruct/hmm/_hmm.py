@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_context
-from ..backoff import BackoffModel
+from ..backoff import BackoffClassifier, BackoffModel
 from ..smoothing import KneserNeyLM
 from ..symbols import Labels, context_windows, prepare_for_ids
 from ..symbols._sentences import DEEPEST
+from ._automaton import ContextAutomaton
 from ._candidates import check_rows, make_candidates
+from ._em import (
+    Observed,
+    expect,
+    histories,
+    name_symbols,
+    random_counts,
+    table_of,
+    with_histories,
+)
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
 from ._inference import SequenceInference
-from ._sequences import check_pairs, object_array
+from ._sequences import (
+    check_pairs,
+    check_sequences,
+    check_weights,
+    label_ids,
+    object_array,
+)
+from ._sequences import items as _items
 
 SOLVER_CONSTRAINTS = {
     "transition_weight": [Interval(Real, 0, None, closed="neither")],
@@ -57,11 +78,34 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         "suffix" is ``SuffixEmission()``, "mle" is ``FrequencyEmission()``; a
         classifier is wrapped in a `ClassifierEmission`.
 
+    classes : int or array-like of shape (n_classes,), default=None
+        The labels that there can be; a number n stands for 0..n-1. None: those of y.
+
+    unlabelled_weight : float, default=1
+        How often a sequence with unknown labels counts, above 0, where one without
+        counts once. Below 1 where a few labels are to be trusted more than what
+        expectation-maximisation makes of many sequences.
+
+    em_max_iter : int, default=100
+        Most iterations of expectation-maximisation, at least 1. Only sequences with
+        unknown labels need any.
+
+    em_tol : float, default=1e-5
+        Stop when an iteration gains no more than this share of the objective, at
+        least 0.
+
+    n_init : int, default=1
+        Random starts where no label is known, at least 1; the best objective wins.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random starts.
+
     transition_weight : float, default=1
         Power of the transition probabilities, above 0: the language model scale of
         speech recognition. Below 1 where emissions and transitions count the same
         evidence twice. All answers are then about
-        :math:`P(y)^{\tau} p(o \mid y)`, whose sum is no probability of o.
+        :math:`P(y)^{\tau} p(o \mid y)`, whose sum is no probability of o. `fit` does
+        without it.
 
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
@@ -96,6 +140,12 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     order_ : int
         Order of the transition model.
 
+    objective_ : ndarray of shape (n_iter_,)
+        The objective (see Notes) after each iteration, in nats; never falling.
+
+    n_iter_ : int
+        Iterations of expectation-maximisation; 0 where every label is known.
+
     See Also
     --------
     NoisyChannelDecoder : Candidates from a channel instead of learnt emissions.
@@ -103,6 +153,20 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
 
     Notes
     -----
+    Unknown labels are learnt by expectation-maximisation of
+
+    .. math::
+        F = \sum_s w_s \log \sum_{y \in Y_s} P(y, o_s) + R ,
+
+    :math:`Y_s` the labellings that agree with the known labels of sequence s and
+    :math:`w_s` its weight. Expected n-grams and emissions are sums over the exact
+    lattice, whose states are all histories of n - 1 labels; `smoothing` and `emission`
+    learn from them as they learn from counts. With ``AdditiveLM`` R is the logarithm of
+    its Dirichlet prior and every iteration with ``FrequencyEmission()`` raises F. Other
+    smoothers maximise no such objective; R is 0, and an iteration that would lower F is
+    dropped and ends the fit. The factors of `SuffixEmission` and `ClassifierEmission`
+    are :math:`p(o \mid y)` up to a number that depends on o alone.
+
     Labels of a corpus of some hundred thousand tokens support an order of three or
     four; accuracy is flat or falls beyond it. See the user guide.
 
@@ -118,7 +182,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     >>> X = [["the", "cat", "ran"], ["the", "dog", "sat"], ["dogs", "ran"]]
     >>> y = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]]
     >>> tagger = HighOrderHMM(order=3).fit(X, y)
-    >>> tagger.predict([["the", "dogs", "sat"]])[0].tolist()
+    >>> tagger.predict([["the", "dogs", "sat"]])[0]
     ['D', 'N', 'V']
     >>> tagger.predict_proba([["the", None]])[0].shape
     (2, 3)
@@ -128,6 +192,12 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         "order": [Interval(Integral, 2, DEEPEST + 1, closed="both")],
         "smoothing": [None, HasMethods(["fit"]), BackoffModel],
         "emission": [StrOptions({"suffix", "mle"}), HasMethods(["fit"])],
+        "classes": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        "unlabelled_weight": [Interval(Real, 0, None, closed="neither")],
+        "em_max_iter": [Interval(Integral, 1, None, closed="left")],
+        "em_tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
         **SOLVER_CONSTRAINTS,
     }
 
@@ -137,6 +207,12 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         *,
         smoothing: Any = None,
         emission: Any = "suffix",
+        classes: ArrayLike | int | None = None,
+        unlabelled_weight: float = 1.0,
+        em_max_iter: int = 100,
+        em_tol: float = 1e-5,
+        n_init: int = 1,
+        random_state: int | np.random.RandomState | None = None,
         transition_weight: float = 1.0,
         solver: str = "auto",
         tol: float = 1e-9,
@@ -147,6 +223,12 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         self.order = order
         self.smoothing = smoothing
         self.emission = emission
+        self.classes = classes
+        self.unlabelled_weight = unlabelled_weight
+        self.em_max_iter = em_max_iter
+        self.em_tol = em_tol
+        self.n_init = n_init
+        self.random_state = random_state
         self.transition_weight = transition_weight
         self.solver = solver
         self.tol = tol
@@ -155,8 +237,13 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Sequence, y: Sequence) -> HighOrderHMM:
-        """Learn transitions and emissions from labelled sequences.
+    def fit(
+        self,
+        X: Sequence,
+        y: Sequence | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> HighOrderHMM:
+        """Learn transitions and emissions from labelled and unlabelled sequences.
 
         Parameters
         ----------
@@ -164,8 +251,13 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             Of any lengths; what an observation is depends on `emission`. None or NaN
             is a missing one.
 
-        y : list of sequences of labels
-            As long as those of X.
+        y : list of sequences of labels, default=None
+            As long as those of X. None is an unknown label, and so is -1 where labels
+            are integers. y=None: all are unknown, which needs `classes`.
+
+        sample_weight : array-like of shape (n_sequences,), default=None
+            How often each sequence counts: finite, at least 0. An integer is as many
+            repetitions, 0 an absence.
 
         Returns
         -------
@@ -174,105 +266,243 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         Raises
         ------
         ValueError
-            If X and y do not fit, there is no label, or a label is unknown to the
-            transition model.
+            If X and y do not fit, no label is known and `classes` is None, a label is
+            unknown to the transition model or not in `classes`, the known labels of a
+            sequence are impossible, or weights are negative, not finite or all 0.
         TypeError
             If X or y is no list of sequences.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If expectation-maximisation still gains after `em_max_iter` iterations.
         """
-        X, y = check_pairs(X, y)
-        self.classes_ = _distinct_labels(y)
-        code = {name: i for i, name in enumerate(self.classes_.tolist())}
-        ids = [
-            np.array([code[one] for one in _items(labels)], dtype=np.int32)
-            for labels in y
-        ]
+        X = check_sequences(X)
+        if y is None and self.classes is None:
+            raise ValueError(
+                "y is None, but the labels of every sequence are needed; to learn "
+                "without labels, say what there are with classes"
+            )
+        X, y = check_pairs(X, [[None] * len(x) for x in X] if y is None else y)
+        weight = None
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, len(X))
+        if weight is not None and not weight.all():
+            X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
+            weight = weight[weight > 0]
+        self.classes_ = _distinct_labels(y, self.classes)
+        ids = label_ids("y", y, self.classes_)
         vars(self).pop("_automaton_cache", None)
-        self.transition_model_, self._class_of_label = self._fit_transitions(ids)
+        if isinstance(self.smoothing, BackoffModel):
+            self._class_of_label = self._classes_of(self.smoothing)
+        else:
+            self._class_of_label = np.arange(len(self.classes_), dtype=np.int32)
+        if all((some >= 0).all() for some in ids):
+            self.transition_model_, _ = self._learn(*self._windows(ids, weight))
+            self.emission_ = self._fit_emission(X, ids, weight)
+            self.objective_ = np.empty(0)
+        else:
+            self._maximise(X, ids, np.ones(len(X)) if weight is None else weight)
+        self.n_iter_ = len(self.objective_)
         self._label_of_class = np.full(
             self.transition_model_.n_classes, -1, dtype=np.int64
         )
         self._label_of_class[self._class_of_label] = np.arange(len(self.classes_))
         self.order_ = self.transition_model_.order
-        emission = self.emission
-        if isinstance(emission, str):
-            emission = SuffixEmission() if emission == "suffix" else FrequencyEmission()
-        elif not isinstance(emission, Emission):
-            emission = ClassifierEmission(emission)
-        self.emission_ = clone(emission).fit(X, ids, len(self.classes_))
         return self
 
-    def _fit_transitions(self, ids):
-        """A model of the label sequences, and the class id of each label in it."""
-        n = len(self.classes_)
+    def _classes_of(self, model):
+        """The class of each label in a model that is given."""
+        index = {c: i for i, c in enumerate(model.labels.classes.tolist())}
+        for one in self.classes_.tolist():
+            if one not in index or one == model.labels.end:
+                raise ValueError(
+                    f"y holds the label {one!r}, which smoothing, a fitted model, does "
+                    "not predict"
+                )
+        return np.array([index[c] for c in self.classes_.tolist()], dtype=np.int32)
+
+    def _windows(self, ids, weight):
+        """(contexts, targets, weights) of all n-grams of known labels.
+
+        Ids of the windows: the labels, n for the start in contexts and for the end in
+        targets, -1 for what is missing or comes before an unknown label.
+        """
         if isinstance(self.smoothing, BackoffModel):
-            model = self.smoothing
-            index = {c: i for i, c in enumerate(model.labels.classes.tolist())}
-            for one in self.classes_.tolist():
-                if one not in index or one == model.labels.end:
-                    raise ValueError(
-                        f"y holds the label {one!r}, which smoothing, a fitted "
-                        "model, does not predict"
-                    )
-            return model, np.array(
-                [index[c] for c in self.classes_.tolist()], dtype=np.int32
-            )
+            return None, None, None
+        n = len(self.classes_)
+        w = context_windows(
+            [np.where(a < 0, n + 2, a).tolist() for a in ids],
+            self.order - 1, start=n, end=n + 1,
+        )  # fmt: skip
+        name = np.array([*w.vocabulary, -1], dtype=np.int32)
+        contexts, targets, counts = name[w.contexts], name[w.targets], w.sample_weight
+        if weight is not None:
+            # Windows before a start have no weight.
+            counts = np.array(counts, dtype=np.float64)
+            counts[counts > 0] = np.repeat(weight, [len(a) + 1 for a in ids])
+        unknown = contexts == n + 2
+        if unknown.any():
+            lost = np.logical_or.accumulate(unknown[:, ::-1], axis=1)[:, ::-1]
+            contexts[lost] = -1
+            # How often a sentence ends is known after a known label only.
+            counts = np.where((targets == n + 1) & unknown[:, -1], 0, counts)
+        counts = np.where(targets == n + 2, 0, counts)
+        return contexts, np.where(targets > n, n, targets), counts
+
+    def _learn(self, contexts, targets, counts):
+        """A model of the label sequences from windows, and log of its prior."""
+        if isinstance(self.smoothing, BackoffModel):
+            return self.smoothing, 0.0
         names = self.classes_.tolist()
         start, end = _new_mark("<s>", names), _new_mark("</s>", names)
-        classes = object_array([*names, end])
-        labels = Labels(classes, object_array([*names, start]), start=start, end=end)
-        # Ids of the windows: the labels, n for the start, n + 1 for the end.
-        w = context_windows(
-            [a.tolist() for a in ids], self.order - 1, start=n, end=n + 1
-        )
+        labels = Labels(
+            object_array([*names, end]), object_array([*names, start]),
+            start=start, end=end,
+        )  # fmt: skip
         smoothing = self.smoothing
         if smoothing is None:
             smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
         estimator = clone(smoothing)
         prepare_for_ids(estimator, labels)
-        # As a class the end has the id n; windows before a start have no weight.
-        targets = np.where(w.targets > n, n, w.targets)
-        estimator.fit(w.contexts, targets, sample_weight=w.sample_weight)
+        estimator.fit(contexts, targets, sample_weight=counts)
         model = getattr(estimator, "backoff_model_", None)
         if model is None:
             raise TypeError(
                 f"smoothing: {type(estimator).__name__} fits no back-off model; "
                 "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
             )
-        symbols = object_array([*names, start, end])
-        symbols = symbols[model.labels.symbols.astype(np.int64)]
-        model = model.relabel(Labels(classes, symbols, start=start, end=end))
-        return model, np.arange(n, dtype=np.int32)
+        prior = 0.0
+        if isinstance(estimator, BackoffClassifier):
+            prior = estimator.log_prior()
+        return name_symbols(model, labels), prior
+
+    def _fit_emission(self, X, ids, weight, per_label=False):
+        """The fitted emission model; weight: one number a sequence, or a label."""
+        emission = self.emission
+        if isinstance(emission, str):
+            emission = SuffixEmission() if emission == "suffix" else FrequencyEmission()
+        elif not isinstance(emission, Emission):
+            emission = ClassifierEmission(emission)
+        n = len(self.classes_)
+        if weight is None:
+            return clone(emission).fit(X, ids, n)
+        if not per_label:
+            weight = [np.full(len(a), w) for a, w in zip(ids, weight.tolist())]
+        return clone(emission).fit(X, ids, n, weight)
+
+    # ------------------------------------------------ sequences without labels
+
+    def _maximise(self, X, ids, weight):
+        """Expectation-maximisation, from the known labels or from random counts."""
+        n = len(self.classes_)
+        whole = np.array([(some >= 0).all() for some in ids])
+        observed = Observed.of(
+            X, ids, np.where(whole, weight, weight * self.unlabelled_weight)
+        )
+        if not observed.symbols:
+            raise ValueError("X holds no observation to learn emissions from")
+        windows = None
+        if not isinstance(self.smoothing, BackoffModel):
+            windows = histories(n, self.order)
+        known = any((some >= 0).any() for some in ids)
+        rng = check_random_state(self.random_state)
+        best: tuple = ()
+        for _ in range(1 if known else self.n_init):
+            if known:
+                model, _ = self._learn(*self._windows(ids, weight))
+                emission = self._fit_emission(X, ids, weight)
+            else:
+                followed, emitted = random_counts(
+                    0 if windows is None else len(windows), n, observed, rng
+                )
+                model, _ = self._learn(
+                    *(None, None, None)
+                    if windows is None
+                    else _as_windows(windows, followed)
+                )
+                emission = self._fit_emission(*_as_sequence(observed, emitted))
+            found = self._climb(model, emission, windows, observed)
+            if not best or found[2][-1] > best[2][-1]:
+                best = found
+        self.transition_model_, self.emission_, objective, converged = best
+        self.objective_ = np.array(objective)
+        if not converged:
+            warnings.warn(
+                f"expectation-maximisation still gains after em_max_iter="
+                f"{self.em_max_iter} iterations; raise em_max_iter or em_tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _climb(self, model, emission, windows, observed):
+        """(model, emission, objective of each iteration, converged) from a start."""
+
+        def expected():
+            whole = model if windows is None else with_histories(model, windows)
+            automaton = ContextAutomaton(whole)
+            rows = _candidate_rows(emission, [observed.symbols], len(self.classes_))[0]
+            table = table_of(rows, len(self.classes_))
+            return automaton.tree, expect(
+                automaton, observed, table, self._class_of_label, self.max_states,
+                self.n_jobs,
+            )  # fmt: skip
+
+        tree, counts = expected()
+        objective: list[float] = []
+        for _ in range(self.em_max_iter):
+            before = model, emission
+            if windows is None:
+                prior = 0.0
+            else:
+                model, prior = self._learn(
+                    *_as_windows(tree.windows(), counts.followed)
+                )
+            emission = self._fit_emission(*_as_sequence(observed, counts.emitted))
+            tree, counts = expected()
+            value = counts.log_likelihood + prior
+            if objective and not value > objective[-1]:
+                return *before, objective, True
+            objective.append(value)
+            gain = np.diff(objective[-2:])
+            if gain.size and gain[0] <= self.em_tol * abs(value):
+                return model, emission, objective, True
+        return model, emission, objective, False
 
     def _read(self, X):
-        emission = self.emission_
-        if hasattr(emission, "batch_candidates"):
-            rows = emission.batch_candidates(X)
-        else:
-            rows = [emission.candidates(sequence) for sequence in X]
+        rows = _candidate_rows(self.emission_, X, len(self.classes_))
         everything = self._class_of_label, np.zeros(len(self._class_of_label))
         same = np.array_equal(
             self._class_of_label, np.arange(len(self._class_of_label))
         )
         read = []
-        for some in check_rows("emission", X, rows, len(self.classes_)):
+        for some in rows:
             positions = [
                 everything
                 if row is None
                 else (row if same else (self._class_of_label[row[0]], row[1]))
                 for row in some
             ]
-            read.append((positions, emission.approximate_))
+            read.append((positions, self.emission_.approximate_))
         return read
 
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
 
-    def predict_proba(self, X: Sequence) -> np.ndarray:
+    def _class_ids(self):
+        return dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
+
+    def predict_proba(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
         """Exact marginal probabilities of the labels at each position.
 
         Parameters
         ----------
         X : list of sequences of observations
+
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
 
         Returns
         -------
@@ -284,9 +514,10 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         ------
         ValueError
             If a sentence needs more than `max_states` states.
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        X, sentences, _ = self._sentences(X)
-        found = self._map(lambda s, i, c: s.lattice.sums(c).marginals(), sentences)
+        X, sentences, _ = self._sentences(X, given)
+        found = self._marginals(sentences, given)
         return object_array(self._rows(c, m) for c, m in zip(sentences, found))
 
     def _rows(self, c, marginals):
@@ -317,15 +548,19 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         """
         check_is_fitted(self, "transition_model_")
         X, y = check_pairs(X, y)
-        code = {name: i for i, name in enumerate(self.classes_.tolist())}
         end = self._automaton.end_class
         sentences = []
-        for i, (labels, (positions, _)) in enumerate(zip(y, self._read(X))):
+        for i, (some, (positions, _)) in enumerate(
+            zip(label_ids("y", y, self.classes_), self._read(X))
+        ):
+            if (some < 0).any():
+                raise ValueError(
+                    f"y[{i}] holds an unknown label; log_likelihood with given sums "
+                    "over all labels there"
+                )
             chosen = []
-            for one, (ids, factor) in zip(_items(labels), positions):
-                if one not in code:
-                    raise ValueError(f"y[{i}] holds {one!r}, which is not in classes_")
-                at = np.flatnonzero(ids == self._class_of_label[code[one]])
+            for wanted, (ids, factor) in zip(self._class_of_label[some], positions):
+                at = np.flatnonzero(ids == wanted)
                 chosen.append((ids[at], factor[at]))
             sentences.append(make_candidates(chosen, end))
         # One candidate a position: the only path of its lattice.
@@ -336,36 +571,76 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = self.classes is None
         tags.input_tags.two_d_array = False
         return tags
 
 
-def _distinct_labels(y: list) -> np.ndarray:
-    """The labels of all sequences, sorted."""
+def _candidate_rows(emission, X, n_labels):
+    """Checked candidates of all observations of all sequences."""
+    if hasattr(emission, "batch_candidates"):
+        rows = emission.batch_candidates(X)
+    else:
+        rows = [emission.candidates(sequence) for sequence in X]
+    return check_rows("emission", X, rows, n_labels)
+
+
+def _as_windows(windows, followed):
+    """Windows of what follows each history, as an estimator learns from them."""
+    at, target = np.nonzero(followed)
+    return windows[at], target.astype(np.int32), followed[at, target]
+
+
+def _as_sequence(observed, emitted):
+    """Every observation with each of its labels and weights, as one sequence."""
+    at, label = np.nonzero(emitted)
+    X = [[observed.symbols[i] for i in at.tolist()]]
+    return X, [label], [emitted[at, label]], True
+
+
+def _distinct_labels(y: list, classes: Any) -> np.ndarray:
+    """The labels that there can be, sorted: those given, or those of all sequences."""
     code: dict[Any, Any] = {}
     for i, labels in enumerate(y):
-        for one in labels:
+        for one in _items(labels):
             try:
                 code.setdefault(one)
             except TypeError as exc:
                 raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
-    if not code:
-        raise ValueError("y holds no label to learn from")
+    code.pop(None, None)
+    if classes is not None:
+        names = list(range(classes)) if isinstance(classes, Integral) else None
+        names = np.asarray(classes).tolist() if names is None else names
+        if len(set(names)) != len(names) or not names:
+            raise ValueError("classes must hold one label or more, each once")
+        integers = _are_integers(names)
+        for one in code:
+            if one not in names and not (integers and one == -1):
+                raise ValueError(f"y holds the label {one!r}, which is not in classes")
+    else:
+        integers = _are_integers(code)
+        names = [one for one in code if not (integers and one == -1)]
+    if not names:
+        raise ValueError(
+            "y holds no label to learn from; to learn without labels, say what there "
+            "are with classes"
+        )
     try:
-        names = sorted(code)
+        names = sorted(names)
     except TypeError as exc:
         raise TypeError(f"y: the labels must all be of one kind: {exc}") from exc
-    if names[0] is None or names[-1] != names[-1]:
-        raise ValueError("y holds a missing label (None or NaN)")
-    classes = np.asarray(names)
-    if classes.ndim != 1 or classes.tolist() != names:
+    if names[-1] != names[-1]:
+        raise ValueError("y holds NaN; an unknown label is None")
+    if integers and names[0] == -1:
+        raise ValueError("classes holds -1, which marks unknown labels; number from 0")
+    array = np.asarray(names)
+    if array.ndim != 1 or array.tolist() != names:
         return object_array(names)
-    return classes
+    return array
 
 
-def _items(sequence):
-    return sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence)
+def _are_integers(names):
+    return all(isinstance(one, Integral) and one is not True for one in names)
 
 
 def _new_mark(mark, names):

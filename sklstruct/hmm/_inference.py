@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,9 +16,17 @@ from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
+from ._given import check_possible, restrict
 from ._lattice import LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
-from ._sequences import check_pairs, check_sequences, object_array
+from ._sequences import (
+    LabelLists,
+    check_pairs,
+    check_sequences,
+    check_weights,
+    items,
+    object_array,
+)
 
 # Sentences whose best path refinement finds easily need some hundreds.
 _MANY_REFINEMENTS = 1000
@@ -87,6 +96,7 @@ class SequenceInference:
     """
 
     transition_model_: BackoffModel
+    classes_: np.ndarray
     transition_weight: float
     solver: str
     tol: float
@@ -98,6 +108,10 @@ class SequenceInference:
         raise NotImplementedError
 
     def _labels(self, ids: np.ndarray, sequence: Sequence) -> np.ndarray:
+        raise NotImplementedError
+
+    def _class_ids(self) -> dict:
+        """The class of the transition model for each label in `classes_`."""
         raise NotImplementedError
 
     def __getstate__(self):
@@ -115,12 +129,15 @@ class SequenceInference:
             automaton.arcs  # noqa: B018  before threads share it
         return automaton
 
-    def _sentences(self, X):
+    def _sentences(self, X, given=None):
         check_is_fitted(self, "transition_model_")
         X = check_sequences(X)
         end = self._automaton.end_class
         read = self._read(X)
-        return X, [make_candidates(p, end) for p, _ in read], [a for _, a in read]
+        positions = [p for p, _ in read]
+        if given is not None:
+            positions = restrict(X, positions, given, self._class_ids())
+        return X, [make_candidates(p, end) for p in positions], [a for _, a in read]
 
     def _refinement(self):
         return RefinementSolver(
@@ -150,6 +167,17 @@ class SequenceInference:
             done = parallel(lambda block: [work(item) for item in block], blocks)
         return [result for block in done for result in block]
 
+    def _marginals(self, sentences, given):
+        """Posterior probability of each candidate of each sentence."""
+
+        def one(solvers, i, c):
+            lattice = solvers.lattice.sums(c)
+            return lattice.marginals(), lattice.log_z()
+
+        found = self._map(one, sentences)
+        check_possible(given, [log_z for _, log_z in found])
+        return [marginals for marginals, _ in found]
+
     def _decode_one(self, solvers, i, c):
         if self.solver == "refine":
             return solvers.refinement.decode(c)
@@ -160,20 +188,31 @@ class SequenceInference:
                 raise
             return solvers.refinement.decode(c)
 
-    def decode(self, X: Sequence) -> Decoding:
+    def decode(self, X: Sequence, given: Sequence | None = None) -> Decoding:
         """Most probable labels with their scores and certified gaps.
 
         Parameters
         ----------
         X : list of sequences of observations
 
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
+
         Returns
         -------
         decoding : Decoding
             Named tuple (labels, log_proba, gap, n_iterations, n_states, approximate).
+
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        X, sentences, approximate = self._sentences(X)
+        X, sentences, approximate = self._sentences(X, given)
         found = self._map(self._decode_one, sentences)
+        check_possible(given, [d.log_proba for d in found])
         return Decoding(
             object_array(
                 self._labels(d.path, x)
@@ -214,7 +253,9 @@ class SequenceInference:
         labels = self.decode([sequence]).labels[0]
         return Inspection(states, pruned, labels, [entry[:3] for entry in trace])
 
-    def predict(self, X: Sequence) -> np.ndarray:
+    def predict(
+        self, X: Sequence, given: Sequence | None = None
+    ) -> LabelLists | np.ndarray:
         """Most probable labels of every sequence.
 
         Parameters
@@ -223,15 +264,28 @@ class SequenceInference:
             Sequences may be empty and of different lengths; None or NaN is a missing
             observation, which allows every label.
 
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
+
         Returns
         -------
-        labels : object ndarray of shape (n_sequences,)
-            One array of labels a sequence; an array of None where no labelling is
-            possible.
-        """
-        return self.decode(X).labels
+        labels : list of list, or object ndarray of shape (n_sequences,)
+            The labels of every sequence; None for each where no labelling is possible.
+            A list of lists where X is a list, an array of arrays otherwise.
 
-    def predict_k(self, X: Sequence, k: int = 5) -> list:
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves a sequence no possible labelling.
+        """
+        labels = self.decode(X, given).labels
+        if isinstance(X, list | tuple):
+            return LabelLists(row.tolist() for row in labels)
+        return labels
+
+    def predict_k(self, X: Sequence, k: int = 5, given: Sequence | None = None) -> list:
         """The `k` most probable labellings of every sequence.
 
         Parameters
@@ -240,6 +294,11 @@ class SequenceInference:
 
         k : int, default=5
             At least 1.
+
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
 
         Returns
         -------
@@ -251,22 +310,29 @@ class SequenceInference:
         ------
         ValueError
             If a sentence needs more than `max_states` states.
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        X, sentences, _ = self._sentences(X)
+        X, sentences, _ = self._sentences(X, given)
         found = self._map(lambda s, i, c: s.lattice.n_best(c, int(k)), sentences)
+        check_possible(given, [p[0][1] if p else -np.inf for p in found])
         return [
             [(self._labels(path, x), score) for path, score in paths]
             for paths, x in zip(found, X)
         ]
 
-    def log_likelihood(self, X: Sequence) -> np.ndarray:
+    def log_likelihood(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
         """log Z: log of the summed weight of all labellings of each sequence.
 
         Parameters
         ----------
         X : list of sequences of observations
+
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
 
         Returns
         -------
@@ -277,18 +343,19 @@ class SequenceInference:
         ------
         ValueError
             If a sentence needs more than `max_states` states.
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        _, sentences, _ = self._sentences(X)
-        return np.array(
-            self._map(lambda s, i, c: s.lattice.sums(c).log_z(), sentences),
-            dtype=np.float64,
-        )
+        _, sentences, _ = self._sentences(X, given)
+        found = self._map(lambda s, i, c: s.lattice.sums(c).log_z(), sentences)
+        check_possible(given, found)
+        return np.array(found, dtype=np.float64)
 
     def sample_posterior(
         self,
         X: Sequence,
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = None,
+        given: Sequence | None = None,
     ) -> np.ndarray:
         """Independent draws of the labels given the observations.
 
@@ -303,6 +370,11 @@ class SequenceInference:
             Each sequence has a seed of its own from it, so that draws do not depend
             on `n_jobs`.
 
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
+
         Returns
         -------
         samples : object ndarray of shape (n_sequences,)
@@ -312,11 +384,12 @@ class SequenceInference:
         ------
         ValueError
             If a sequence has no possible labelling.
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {n_samples}")
         rng = check_random_state(random_state)
-        X, sentences, _ = self._sentences(X)
+        X, sentences, _ = self._sentences(X, given)
         seeds = rng.randint(INT32_MAX, size=len(sentences))
 
         def draw(solvers, i, c):
@@ -338,7 +411,13 @@ class SequenceInference:
         drawn = self._map(draw, sentences)
         return object_array(self._labels(paths, x) for paths, x in zip(drawn, X))
 
-    def score(self, X: Sequence, y: Sequence) -> float:
+    def score(
+        self,
+        X: Sequence,
+        y: Sequence,
+        sample_weight: ArrayLike | None = None,
+        given: Sequence | None = None,
+    ) -> float:
         """Share of observations whose label is predicted right.
 
         Parameters
@@ -346,17 +425,39 @@ class SequenceInference:
         X : list of sequences of observations
 
         y : list of sequences of labels
+            Those that are unknown (None, or -1 where labels are integers) do not
+            count.
+
+        sample_weight : array-like of shape (n_sequences,), default=None
+            How often each sequence counts, at least 0.
+
+        given : list of sequences, default=None
+            What is known of the labels: for each observation None (nothing; or -1
+            where labels are integers), a label, or a set or list of labels, of which
+            one is right. The answer is exact under this condition.
 
         Returns
         -------
         accuracy : float
             In 0..1, over the observations of all sequences.
+
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        X, y = check_pairs(X, y)
-        right = total = 0
-        for found, true in zip(self.predict(X), y):
-            right += sum(a == b for a, b in zip(found.tolist(), list(true)))
-            total += len(found)
+        rows, y = check_pairs(X, y)
+        weight = check_weights(sample_weight, len(rows))
+        integers = self.classes_.dtype.kind in "iu"
+        right = total = 0.0
+        for found, true, w in zip(self.predict(rows, given), y, weight.tolist()):
+            known = [
+                (a, b)
+                for a, b in zip(found, items(true))
+                if b is not None and not (integers and b == -1)
+            ]
+            right += w * sum(a == b for a, b in known)
+            total += w * len(known)
         if not total:
             raise ValueError("X holds no observation to score")
         return right / total

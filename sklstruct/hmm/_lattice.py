@@ -265,6 +265,44 @@ class Lattice:
         final = self.score[self._slice(self.c.n_positions)]
         return float(np.logaddexp.reduce(final)) if len(final) else -np.inf
 
+    def _after(self):
+        """log of the sum over all continuations, for every state."""
+        c = self.c
+        after = np.empty(len(self.score))
+        _fast.backward(
+            self._solver.automaton.arcs, self._solver._work, c.ptr, c.ids,
+            c.log_factor, self.ptr, self.node, self.candidate, after,
+            np.empty(max(c.width, 1)),
+        )  # fmt: skip
+        return after
+
+    def expect(self, weight: float, followed: np.ndarray) -> np.ndarray:
+        """Add the expected number of times that each class follows each context.
+
+        Parameters
+        ----------
+        weight : float
+            How often the sentence counts.
+
+        followed : ndarray of shape (n_nodes, n_classes)
+            Changed in place.
+
+        Returns
+        -------
+        share : ndarray of shape (n_candidates,)
+            `weight` times the posterior probability of each candidate.
+        """
+        c = self.c
+        share = np.zeros(len(c.ids))
+        log_z = self.log_z()
+        if log_z > -np.inf:
+            _fast.expect(
+                self._solver.automaton.arcs, self._solver._work, c.ptr, c.ids,
+                c.log_factor, self.ptr, self.node, self.candidate, self.score,
+                self._after(), log_z, weight, followed, share,
+            )  # fmt: skip
+        return share
+
     def marginals(self) -> np.ndarray:
         """(n_candidates,) posterior probability of each candidate; 0 if impossible."""
         c = self.c
@@ -272,12 +310,7 @@ class Lattice:
         log_z = self.log_z()
         if log_z == -np.inf:
             return out
-        after = np.empty(len(self.score))
-        _fast.backward(
-            self._solver.automaton.arcs, self._solver._work, c.ptr, c.ids,
-            c.log_factor, self.ptr, self.node, self.candidate, after,
-            np.empty(max(c.width, 1)),
-        )  # fmt: skip
+        after = self._after()
         first = int(self.ptr[1])
         position = np.repeat(np.arange(c.n_positions), self.states_per_position[1:])
         index = c.ptr[position] + self.candidate[first:]

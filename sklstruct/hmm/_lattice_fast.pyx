@@ -29,6 +29,8 @@ cpdef enum:
     SUM = 1
     LOG = 2
 
+cdef double NOTHING = -50.0  # log of a probability that a sum of counts rounds away
+
 cdef enum:
     SCALAR = 0  # the same mass for every class
     HOLED = 1   # the same mass, but none for the classes in the level's list
@@ -785,4 +787,55 @@ def backward(
             for k in range(w.n_candidates):
                 w.slot[w.candidate[k]] = -1
             for s in range(last, end):
+                w.mark[state_node[s]] = -1
+
+
+def expect(
+    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    const int[::1] candidate, const double[::1] observed,
+    const long long[::1] state_ptr, const int[::1] state_node,
+    const int[::1] state_candidate, const double[::1] score,
+    const double[::1] after, double log_z, double weight,
+    double[:, ::1] followed, double[::1] share,
+):
+    """Add what is expected of one sentence to the counts.
+
+    followed: how often each class follows each context, += weight times the posterior
+    probability; share: the same for each candidate of the sentence.
+    """
+    cdef step_t w
+    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef long long s, t, c, arc
+    cdef int k, y, node
+    cdef double lp, mass
+    bind(&w, arcs, work)
+    for i in range(length):
+        PyErr_CheckSignals()
+        with nogil:
+            for c in range(cand_ptr[i], cand_ptr[i + 1]):
+                w.root_state[c - cand_ptr[i]] = -1
+            for s in range(state_ptr[i + 1], state_ptr[i + 2]):
+                if state_node[s]:
+                    w.mark[state_node[s]] = <int>s
+                else:
+                    w.root_state[state_candidate[s]] = <int>s
+            for s in range(state_ptr[i], state_ptr[i + 1]):
+                if score[s] + after[s] - log_z < NOTHING:
+                    continue
+                for c in range(cand_ptr[i], cand_ptr[i + 1]):
+                    y = candidate[c]
+                    k = <int>(c - cand_ptr[i])
+                    arc = walk(&arcs.c, state_node[s], y, &lp)
+                    node = arcs.c.arc_next[arc]
+                    # An arc without mass may lead to no state.
+                    t = w.mark[node] if node else w.root_state[k]
+                    if t < 0:
+                        continue
+                    mass = score[s] + lp + observed[c] + after[t] - log_z
+                    if mass < NOTHING:
+                        continue
+                    mass = weight * exp(mass)
+                    followed[state_node[s], y] += mass
+                    share[c] += mass
+            for s in range(state_ptr[i + 1], state_ptr[i + 2]):
                 w.mark[state_node[s]] = -1

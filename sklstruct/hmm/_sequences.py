@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import as_floats, check_length
+
 
 def check_sequences(X: Any, name: str = "X") -> list:
     """X as a list of sequences; errors name the parameter."""
@@ -46,6 +48,30 @@ def check_pairs(X: Any, y: Any) -> tuple[list, list]:
     return X, y
 
 
+def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
+    """Weights of sequences as floats: finite, at least 0, not all 0; None is 1 each."""
+    if sample_weight is None:
+        return np.ones(n)
+    weight = as_floats("sample_weight", sample_weight, 1)
+    check_length("sample_weight", weight, n, "one per sequence")
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise ValueError("sample_weight must hold finite numbers of at least 0")
+    if not weight.any():
+        raise ValueError("sample_weight is 0 for every sequence: nothing is left")
+    return weight
+
+
+class LabelLists(list):
+    """A list of lists of labels that numpy takes as a one-dimensional object array.
+
+    Lists are what the metrics of sequences want; `cross_val_predict` joins the answers
+    of its folds as arrays.
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return object_array(self)
+
+
 def object_array(values: Iterable) -> np.ndarray:
     """A one-dimensional object array, whatever the values are."""
     values = list(values)
@@ -53,6 +79,33 @@ def object_array(values: Iterable) -> np.ndarray:
     for i, value in enumerate(values):
         array[i] = value
     return array
+
+
+def items(sequence: Any) -> list:
+    """A sequence as a list, with Python's own numbers where it is an array."""
+    return sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence)
+
+
+def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
+    """Positions of labels in `classes`; -1 where a label is unknown.
+
+    Unknown are None and, where labels are integers, -1.
+    """
+    code: dict[Any, int] = {c: i for i, c in enumerate(classes.tolist())}
+    code[None] = -1
+    if classes.dtype.kind in "iu":
+        code.setdefault(-1, -1)
+    found = []
+    for i, labels in enumerate(y):
+        row = items(labels)
+        try:
+            found.append(np.array([code[one] for one in row], dtype=np.int32))
+        except KeyError as exc:
+            wrong = exc.args[0]
+            raise ValueError(
+                f"{name}[{i}] holds {wrong!r}, which is not in classes_"
+            ) from None
+    return found
 
 
 def is_missing(observation: Any) -> bool:

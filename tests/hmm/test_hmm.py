@@ -36,6 +36,7 @@ from sklstruct.hmm import (
     split_sequences,
     write_max_arpa,
 )
+from sklstruct.hmm._sequences import object_array
 from sklstruct.smoothing import WittenBellLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
@@ -83,9 +84,10 @@ def test_solvers_and_threads_agree(solver, labels):
         y = [[int(label) for label in row] for row in y]
     one = HighOrderHMM(4, solver=solver).fit(X, y)
     two = clone(one).set_params(n_jobs=2, solver="lattice").fit(X, y)
-    for a, b in zip(one.predict(X), two.predict(X)):
-        assert a.tolist() == b.tolist()
-        assert a.dtype == one.classes_.dtype
+    assert one.predict(X) == two.predict(X)
+    as_array = one.predict(object_array(X))
+    assert [a.tolist() for a in as_array] == one.predict(X)
+    assert as_array.dtype == object and as_array[0].dtype == one.classes_.dtype
     draws = one.sample_posterior(X[:5], 3, random_state=0)
     again = one.set_params(n_jobs=2).sample_posterior(X[:5], 3, random_state=0)
     assert all((a == b).all() for a, b in zip(draws, again))
@@ -160,7 +162,7 @@ def test_clone_pickle_and_size():
     tagger = HighOrderHMM(3).fit(X, y)
     before = tagger.predict(X)
     again = pickle.loads(pickle.dumps(tagger))
-    assert all((a == b).all() for a, b in zip(before, again.predict(X)))
+    assert before == again.predict(X)
     assert "_automaton_cache" not in tagger.__getstate__()
     assert not hasattr(clone(tagger), "classes_")
     model = tagger.transition_model_
@@ -204,8 +206,7 @@ def test_transitions_from_a_file():
     np.testing.assert_allclose(
         first.log_likelihood(X), second.log_likelihood(X), atol=1e-6
     )
-    for a, b in zip(first.predict(X), second.predict(X)):
-        assert a.tolist() == b.tolist()
+    assert first.predict(X) == second.predict(X)
     with pytest.raises(ValueError, match="the label 'new'"):
         HighOrderHMM(smoothing=model).fit([["a"]], [["new"]])
 
@@ -224,7 +225,7 @@ def test_classifier_as_emission():
     pruned = ClassifierEmission(MultinomialNB(), min_proba=0.2)
     tagger = HighOrderHMM(3, emission=pruned).fit(letters, y)
     assert tagger.decode(letters[:1]).approximate[0]
-    assert tagger.predict([[None, letters[0][0]]])[0].shape == (2,)
+    assert len(tagger.predict([[None, letters[0][0]]])[0]) == 2
 
 
 def test_suffix_emission_sums():
@@ -321,7 +322,7 @@ def test_max_states():
         (["abc"], [["A"]], TypeError, r"X\[0\] is a string"),
         ([1], [["A"]], TypeError, r"X\[0\] is no sequence"),
         ([["a"]], [[["A"]]], TypeError, "unhashable label"),
-        ([["a", "b"]], [["A", None]], TypeError, "of one kind"),
+        ([["a", "b"]], [["A", 1]], TypeError, "of one kind"),
         ([[["a"]]], [["A"]], TypeError, "not hashable"),
         ([[None]], [["A"]], ValueError, "no observation"),
     ],
@@ -390,7 +391,7 @@ def test_order_2_equals_hmmlearn():
     for x in X:
         log_proba, states = peer.decode(np.array([[code[w]] for w in x]))
         assert log_proba == pytest.approx(tagger.decode([x]).log_proba[0], abs=1e-9)
-        assert tagger.classes_[states].tolist() == tagger.predict([x])[0].tolist()
+        assert tagger.classes_[states].tolist() == tagger.predict([x])[0]
         assert peer.score(np.array([[code[w]] for w in x])) == pytest.approx(
             tagger.log_likelihood([x])[0], abs=1e-9
         )
@@ -470,22 +471,20 @@ def test_decoder(solver):
     decoder = NoisyChannelDecoder(model, channel, solver=solver).fit(TEXT)
     clean = [line.split() for line in TEXT[:4]]
     keys = [[channel.encode(w) for w in line] for line in clean]
-    assert [p.tolist() for p in decoder.predict(keys)] == clean
+    assert decoder.predict(keys) == clean
     assert decoder.score(keys, clean) == 1.0
     rows = decoder.predict_proba(keys[:1])[0]
     assert [words[0] for words, _ in rows] == clean[0]
     np.testing.assert_allclose([p.sum() for _, p in rows], 1.0)
     # A word as long as none in the vocabulary stays as it is: the unknown word.
-    assert decoder.predict([["843", "22222222"]])[0].tolist() == ["the", "22222222"]
+    assert decoder.predict([["843", "22222222"]])[0] == ["the", "22222222"]
     few = clone(decoder).set_params(n_candidates=1).fit(TEXT).decode(keys)
     assert few.approximate.all() and not decoder.decode(keys).approximate.any()
     ready = NoisyChannelDecoder(decoder.transition_model_, channel).fit()
-    assert [p.tolist() for p in ready.predict(keys)] == clean
-    assert (
-        ready.predict([[None, "364"]])[0] == decoder.predict([[None, "364"]])[0]
-    ).all()
+    assert ready.predict(keys) == clean
+    assert ready.predict([[None, "364"]]) == decoder.predict([[None, "364"]])
     again = pickle.loads(pickle.dumps(decoder))
-    assert [p.tolist() for p in again.predict(keys)] == clean
+    assert again.predict(keys) == clean
     assert cross_val_score(decoder, keys * 3, clean * 3, cv=3).mean() > 0.5
 
 
@@ -536,7 +535,7 @@ def test_what_an_emission_gets_wrong(answer, message):
             return [answer if o == "b" else (np.arange(2), [0, 0]) for o in sequence]
 
     tagger = HighOrderHMM(2, emission=Own()).fit([["a", "b"]], [["A", "B"]])
-    assert tagger.predict([["a", "a"]])[0].shape == (2,)
+    assert len(tagger.predict([["a", "a"]])[0]) == 2
     if answer is not None:  # None is the row of a missing observation
         with pytest.raises(ValueError, match=f"emission: candidates of 'b': {message}"):
             tagger.predict([["a", "a"], ["a", "b"]])
@@ -552,7 +551,7 @@ def test_candidates_in_any_order():
     )
     X = [["x", "y", None, "x"]]
     np.testing.assert_allclose(one.log_likelihood(X), other.log_likelihood(X))
-    assert one.predict(X)[0].tolist() == other.predict(X)[0].tolist()
+    assert one.predict(X)[0] == other.predict(X)[0]
 
 
 @pytest.mark.parametrize(
@@ -655,7 +654,7 @@ def test_lattice_display():
     display = LatticeDisplay.from_estimator(tagger, x)
     assert len(display.states) == len(x) + 2 == len(display.pruned)
     assert (display.pruned <= display.states).all() and display.states[0] == 1
-    assert list(display.labels) == tagger.predict([x])[0].tolist()
+    assert list(display.labels) == tagger.predict([x])[0]
     drawn = [line.get_ydata() for line in display.ax_.lines]
     np.testing.assert_array_equal(drawn[0], display.states)
     np.testing.assert_array_equal(drawn[1], display.pruned)

@@ -161,3 +161,19 @@ class AdditiveLM(BackoffClassifier):
         log_backoff = np.zeros(pairs.tree.n_nodes)
         log_backoff[1:] = log_total[pairs.tree.parent[1:]] - log_total[1:]
         return np.log(proba, out=proba), log_backoff
+
+    def log_prior(self) -> float:
+        r"""Logarithm of the prior density at the fitted model, up to a constant.
+
+        .. math::
+            \sum_n \sum_y \delta\, \log P(y \mid n)
+
+        over the longest contexts: the rows are maximum a posteriori estimates under
+        Dirichlet distributions of the parameter :math:`\delta + 1`. It is 0 where
+        `base` is an estimator, which depends on the counts.
+        """
+        if not isinstance(self.base, str):
+            return 0.0
+        tree = self.backoff_model_.tree
+        leaves = np.flatnonzero(np.diff(tree.child_ptr) == 0).astype(np.int32)
+        return float(self.delta * self.backoff_model_.rows(leaves).sum())

@@ -1,0 +1,511 @@
+"""Sequences whose labels are partly known: expectation-maximisation, weights, given."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from _hmm_problems import random_model, remake, toy
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklstruct import AdditiveLM, KneserNeyLM, LanguageModel
+from sklstruct.hmm import (
+    ClassifierEmission,
+    FrequencyEmission,
+    HighOrderHMM,
+    KeypadChannel,
+    NoisyChannelDecoder,
+    SuffixEmission,
+)
+from sklstruct.hmm._automaton import ContextAutomaton
+from sklstruct.hmm._em import Observed, expect, histories, with_histories
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*counts of counts"
+)
+
+
+def masked(y, share, seed=0, unknown=None):
+    """Labels of which a share is unknown, some sequences as a whole."""
+    rng = np.random.RandomState(seed)
+    out = [[unknown if rng.rand() < share else a for a in row] for row in y]
+    return [[unknown] * len(row) if i % 4 == 3 else row for i, row in enumerate(out)]
+
+
+def same_model(a, b):
+    """Whether two taggers have the same numbers, to the last bit."""
+    one, two = a.transition_model_, b.transition_model_
+    rows = [t.emission_.candidates(["d0", "n1", "v3", "zz"]) for t in (a, b)]
+    return (
+        np.array_equal(one.log_prob, two.log_prob)
+        and np.array_equal(one.log_backoff, two.log_backoff)
+        and one.tree == two.tree
+        and all(
+            np.array_equal(p[0], q[0]) and np.array_equal(p[1], q[1])
+            for p, q in zip(*rows)
+        )
+    )
+
+
+# ------------------------------------------------------------------ expectations
+
+
+@pytest.mark.parametrize("kind", ["kneser-ney", "katz", "zeros"])
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+def test_expectations_equal_enumeration(kind, order):
+    model = HighOrderHMM(order).fit(*toy(25, labels="012")).transition_model_
+    rng = np.random.RandomState(order)
+    log_prob, log_backoff = model.log_prob.copy(), model.log_backoff.copy()
+    if kind == "katz":
+        log_prob -= rng.uniform(0, 2, len(log_prob))
+        log_backoff[1:] = rng.uniform(-1.0, 1.5, len(log_backoff) - 1)
+    elif kind == "zeros":
+        # Never all of them, so that each sequence has a labelling.
+        some = (model.pairs.target == 0) & (rng.rand(len(log_prob)) < 0.6)
+        log_prob[some] = -np.inf
+    model = remake(model, log_prob, log_backoff)
+    windows = histories(3, order)
+    whole = with_histories(model, windows)
+    symbols = ["p", "q"]
+    table = np.log(rng.dirichlet(np.ones(3), size=3))
+    table[0, 1] = -np.inf
+    table[-1] = 0.0
+    X = [["p", "q", None, "q", "p"], ["q"], [], ["q", "q", "p"]]
+    known = [[-1, 2, -1, -1, -1], [-1], [], [1, -1, 2]]
+    observed = Observed.of(
+        X, [np.array(k, dtype=np.int32) for k in known], np.array([1.0, 2.0, 0.5, 1.5])
+    )
+    assert observed.symbols == symbols
+    automaton = ContextAutomaton(whole)
+    assert automaton.n_nodes == whole.n_nodes
+    found = expect(automaton, observed, table, np.arange(3, dtype=np.int32), 10**6)
+    index = {
+        tuple(k for k in row if k >= 0): i
+        for i, row in enumerate(automaton.tree.windows().tolist())
+    }
+    followed = np.zeros_like(found.followed)
+    emitted = np.zeros((2, 3))
+    total = 0.0
+    for x, some, weight in zip(X, known, observed.weight):
+        codes = [symbols.index(o) if o else -1 for o in x]
+        paths, scores, events = [], [], []
+        for path in itertools.product(range(3), repeat=len(x)):
+            if any(k >= 0 and k != y for k, y in zip(some, path)):
+                continue
+            text, score, seen = [3], 0.0, []
+            for y in [*path, 3]:
+                history = text[-(order - 1) :]
+                window = np.full((1, order - 1), -1, dtype=np.int32)
+                window[0, order - 1 - len(history) :] = history
+                score += model.target(model.locate(window), [y])[0]
+                seen.append((index[tuple(history)], y))
+                text.append(y)
+            score += sum(table[c, y] for c, y in zip(codes, path))
+            paths.append(path)
+            scores.append(score)
+            events.append(seen)
+        log_z = np.logaddexp.reduce(scores)
+        total += weight * log_z
+        for path, score, seen in zip(paths, scores, events):
+            for event in seen:
+                followed[event] += weight * np.exp(score - log_z)
+            for c, y in zip(codes, path):
+                if c >= 0:
+                    emitted[c, y] += weight * np.exp(score - log_z)
+    assert found.log_likelihood == pytest.approx(total, abs=1e-9)
+    np.testing.assert_allclose(found.followed, followed, atol=1e-9)
+    np.testing.assert_allclose(found.emitted, emitted, atol=1e-9)
+
+
+def test_histories_change_no_probability():
+    X, y = toy(40)
+    model = HighOrderHMM(4).fit(X, y).transition_model_
+    windows = histories(4, 4)
+    assert len(windows) == 1 + 4 + 16 + 64
+    whole = with_histories(model, windows)
+    nodes = whole.locate(windows)
+    assert (whole.depth(nodes) == (windows >= 0).sum(axis=1)).all()
+    np.testing.assert_array_equal(whole.rows(nodes), model.rows(model.locate(windows)))
+
+
+# ------------------------------------------------------------------ the objective
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+@pytest.mark.parametrize("unknown", [0.5, 1.0])
+def test_objective_rises(order, unknown):
+    # A maximum a posteriori step: no iteration is refused, none loses.
+    X, y = toy(30, labels="DNV")
+    tagger = HighOrderHMM(
+        order, smoothing=AdditiveLM(delta=0.1), emission="mle", classes=list("DNV"),
+        em_tol=0, em_max_iter=12, random_state=1,
+    ).fit(X, masked(y, unknown))  # fmt: skip
+    assert tagger.n_iter_ == 12
+    gain = np.diff(tagger.objective_)
+    assert (gain >= 0).all() and gain[0] > 1e-3
+    # The last value is that of the model that is kept.
+    known = masked(y, unknown)
+    value = tagger.log_likelihood(X, given=known).sum()
+    model = tagger.transition_model_
+    leaves = np.flatnonzero(np.diff(model.tree.child_ptr) == 0)
+    value += 0.1 * model.rows(leaves).sum()
+    assert tagger.objective_[-1] == pytest.approx(value, rel=1e-9)
+
+
+def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops():
+    X, y = toy(40)
+    some = masked(y, 0.6)
+    tagger = HighOrderHMM(3, em_tol=1e-4, em_max_iter=200).fit(X, some)
+    assert 1 < tagger.n_iter_ < 200
+    assert (np.diff(tagger.objective_) > 0).all()
+    assert tagger.log_likelihood(X, given=some).sum() == pytest.approx(
+        tagger.objective_[-1], rel=1e-9
+    )
+    with pytest.warns(ConvergenceWarning, match="em_max_iter=2"):
+        clone(tagger).set_params(em_max_iter=2, em_tol=0).fit(X, some)
+
+
+def test_weight_of_what_is_unlabelled():
+    X, y = toy(60)
+    some = [row if i < 20 else [None] * len(row) for i, row in enumerate(y)]
+    alone = HighOrderHMM(3).fit(X[:20], y[:20])
+    tagger = HighOrderHMM(3, em_max_iter=3)
+    near = clone(tagger).set_params(unlabelled_weight=1e-9).fit(X, some)
+    nodes = alone.transition_model_.locate(histories(4, 3))
+    rows = alone.transition_model_.rows(nodes)
+    model = near.transition_model_
+    np.testing.assert_allclose(
+        model.rows(model.locate(histories(4, 3))), rows, atol=1e-5
+    )
+    # A weight of 2 is the unlabelled part twice.
+    twice = clone(tagger).set_params(unlabelled_weight=2).fit(X, some)
+    again = clone(tagger).fit([*X, *X[20:]], [*some, *some[20:]])
+    np.testing.assert_allclose(twice.objective_, again.objective_, rtol=1e-9)
+
+
+def test_first_order_without_smoothing_is_hmmlearns():
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    rng = np.random.RandomState(3)
+    K, V = 3, 4
+    X = [rng.randint(V, size=rng.randint(1, 7)).tolist() for _ in range(25)]
+    tagger = HighOrderHMM(
+        2, smoothing=AdditiveLM(delta=1e-13), emission="mle", classes=K, em_tol=0,
+        em_max_iter=1, random_state=0,
+    )  # fmt: skip
+    first = clone(tagger).fit(X)
+    last = clone(tagger).set_params(em_max_iter=6).fit(X)
+
+    def matrices(fitted):
+        model = fitted.transition_model_
+        windows = np.array([[K], *([k] for k in range(K))], dtype=np.int32)
+        rows = np.exp(model.rows(model.locate(windows)))
+        emit = np.zeros((K, V))
+        for v in range(V):
+            ids, factor = fitted.emission_.candidates([v])[0]
+            emit[ids, v] = np.exp(factor)
+        return rows[0], rows[1:], emit
+
+    # The end is one more state, with a symbol of its own.
+    start, step, emit = matrices(first)
+    peer = hmm.CategoricalHMM(
+        K + 1, n_features=V + 1, init_params="", params="ste", n_iter=5, tol=-np.inf
+    )
+    peer.startprob_ = start
+    peer.transmat_ = np.vstack([step, np.eye(K + 1)[-1]])
+    peer.emissionprob_ = np.zeros((K + 1, V + 1))
+    peer.emissionprob_[:K, :V] = emit
+    peer.emissionprob_[K, V] = 1
+    flat = np.concatenate([[*x, V] for x in X])[:, None]
+    peer.fit(flat, [len(x) + 1 for x in X])
+    start, step, emit = matrices(last)
+    np.testing.assert_allclose(peer.startprob_, start, atol=1e-9)
+    np.testing.assert_allclose(peer.transmat_[:K], step, atol=1e-9)
+    np.testing.assert_allclose(peer.emissionprob_[:K, :V], emit, atol=1e-9)
+    np.testing.assert_allclose(
+        list(peer.monitor_.history)[1:], last.objective_[1:5], atol=1e-6
+    )
+
+
+def test_restarts_and_threads():
+    X, y = toy(40, labels="DN")
+    tagger = HighOrderHMM(
+        3, smoothing=AdditiveLM(), emission="mle", classes=2, em_max_iter=6
+    )
+    several = clone(tagger).set_params(n_init=4, random_state=0).fit(X)
+    single = clone(tagger).set_params(random_state=0).fit(X)
+    assert several.objective_[-1] >= single.objective_[-1]
+    again = clone(several).set_params(n_jobs=2).fit(X)
+    assert same_model(several, again)
+    assert not same_model(single, clone(single).set_params(random_state=1).fit(X))
+    # Two clusters of words: their labels are found up to names.
+    X = [[f"{'ab'[i % 2]}{i % 3}" for i in range(a, a + 6)] for a in range(30)]
+    y = [[int(w[0] == "b") for w in row] for row in X]
+    found = clone(tagger).set_params(n_init=8, random_state=0, em_max_iter=50).fit(X)
+    share = found.score(X, y)
+    assert max(share, 1 - share) > 0.99
+
+
+def test_unlabelled_sequences_help():
+    X, y = toy(400, seed=2)
+    some = [row if i < 12 else [None] * len(row) for i, row in enumerate(y)]
+    X_test, y_test = X[300:], y[300:]
+    alone = HighOrderHMM(2).fit(X[:12], y[:12]).score(X_test, y_test)
+    more = HighOrderHMM(2, em_max_iter=5).fit(X[:300], some[:300])
+    assert more.score(X_test, y_test) > alone
+
+
+# ------------------------------------------------------------------ labels, weights
+
+
+def test_everything_labelled_needs_no_iteration():
+    X, y = toy(50)
+    plain = HighOrderHMM(3).fit(X, y)
+    assert plain.n_iter_ == 0 and plain.objective_.size == 0
+    assert same_model(plain, HighOrderHMM(3, classes=list("VNDA")).fit(X, y))
+    assert same_model(plain, HighOrderHMM(3).fit(X, y, np.ones(len(X))))
+
+
+@pytest.mark.parametrize("emission", ["suffix", "mle"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_integer_weights_are_repetitions(emission, share):
+    X, y = toy(30)
+    y = masked(y, share) if share else y
+    weight = np.arange(len(X)) % 3
+    tagger = HighOrderHMM(3, emission=emission, em_max_iter=3)
+    weighted = clone(tagger).fit(X, y, sample_weight=weight)
+    repeated = [i for i, w in enumerate(weight) for _ in range(w)]
+    plain = clone(tagger).fit([X[i] for i in repeated], [y[i] for i in repeated])
+    np.testing.assert_allclose(
+        weighted.log_likelihood(X[:9]), plain.log_likelihood(X[:9]), rtol=1e-9
+    )
+    for a, b in zip(weighted.predict_proba(X[:9]), plain.predict_proba(X[:9])):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    assert weighted.score(X, y, sample_weight=weight) == pytest.approx(
+        weighted.score([X[i] for i in repeated], [y[i] for i in repeated])
+    )
+
+
+def test_integer_labels_have_a_marker_of_their_own():
+    X, y = toy(30, labels="0123")
+    number = [[int(a) for a in row] for row in y]
+    none = HighOrderHMM(3, em_max_iter=2).fit(X, masked(number, 0.4))
+    minus = HighOrderHMM(3, em_max_iter=2).fit(X, masked(number, 0.4, unknown=-1))
+    arrays = [np.array(row) for row in masked(number, 0.4, unknown=-1)]
+    assert same_model(none, minus)
+    assert same_model(none, HighOrderHMM(3, em_max_iter=2).fit(X, arrays))
+    assert none.classes_.tolist() == [0, 1, 2, 3]
+    # Among strings "-1" is a label like another.
+    assert "-1" in HighOrderHMM().fit([["a", "b"]], [["-1", "0"]]).classes_
+
+
+def test_emissions_by_a_classifier_with_weights():
+    rng = np.random.RandomState(0)
+    y = [rng.randint(2, size=5).tolist() for _ in range(40)]
+    X = [[[2.0 * a + rng.randn(), rng.randn()] for a in row] for row in y]
+    some = [row if i < 10 else [-1] * 5 for i, row in enumerate(y)]
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    tagger = HighOrderHMM(2, emission=pipeline, em_max_iter=4).fit(X, some)
+    assert tagger.score(X[10:], y[10:]) > 0.7
+    weight = 1 + np.arange(40) % 2
+    weighted = HighOrderHMM(2, emission=LogisticRegression(tol=1e-10)).fit(X, y, weight)
+    twice = [i for i, w in enumerate(weight) for _ in range(w)]
+    plain = HighOrderHMM(2, emission=LogisticRegression(tol=1e-10)).fit(
+        [X[i] for i in twice], [y[i] for i in twice]
+    )
+    np.testing.assert_allclose(
+        weighted.log_likelihood(X), plain.log_likelihood(X), rtol=1e-4
+    )
+    with pytest.raises(TypeError, match="takes no sample_weight"):
+        HighOrderHMM(2, emission=ClassifierEmission(KNeighborsClassifier())).fit(
+            X, some
+        )
+
+
+def test_transitions_that_are_given():
+    X, y = toy(60)
+    model = HighOrderHMM(3).fit(X, y).transition_model_
+    some = masked(y, 0.7)
+    tagger = HighOrderHMM(smoothing=model, emission="mle", em_tol=0, em_max_iter=8).fit(
+        X, some
+    )
+    assert tagger.transition_model_ is model
+    assert tagger.n_iter_ == 8 and (np.diff(tagger.objective_) > 0).all()
+    free = HighOrderHMM(smoothing=model, emission="mle", classes=list("DNVA"))
+    assert (np.diff(free.fit(X).objective_) > 0).all()
+
+
+# ------------------------------------------------------------------ labels given
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("emission", ["suffix", FrequencyEmission(floor=0.05)])
+def test_given_labels_equal_enumeration(order, emission):
+    X, y = toy()
+    tagger = HighOrderHMM(order, emission=emission).fit(X, y)
+    x = ["d0", "new", None, "n1"]
+    given = [None, {"N", "V"}, "D", ["A", "N", "D"]]
+    allowed = [tagger.classes_.tolist(), ["N", "V"], ["D"], ["A", "N", "D"]]
+    paths = list(itertools.product(*allowed))
+    scores = tagger.joint_log_proba([x] * len(paths), paths)
+    log_z = np.logaddexp.reduce(scores)
+    assert tagger.log_likelihood([x], given=[given])[0] == pytest.approx(log_z)
+    assert tuple(tagger.predict([x], given=[given])[0]) == paths[int(scores.argmax())]
+    expected = np.zeros((4, 4))
+    for path, score in zip(paths, scores):
+        for i, label in enumerate(path):
+            expected[i, tagger.classes_.tolist().index(label)] += np.exp(score - log_z)
+    proba = tagger.predict_proba([x], given=[given])[0]
+    np.testing.assert_allclose(proba, expected, atol=1e-9)
+    ranked = tagger.predict_k([x], 3, given=[given])[0]
+    np.testing.assert_allclose([s for _, s in ranked], np.sort(scores)[:-4:-1])
+    drawn = tagger.sample_posterior([x], 50, random_state=0, given=[given])[0]
+    assert {tuple(row) for row in drawn} <= set(paths)
+    refine = clone(tagger).set_params(solver="refine").fit(X, y)
+    assert refine.predict([x], given=[given]) == tagger.predict([x], given=[given])
+    # What is given counts as it is in the score.
+    assert tagger.score(X, y, given=y) == 1.0
+    free = [[None] * len(row) for row in y]
+    assert tagger.score(X, y, given=free) == tagger.score(X, y)
+
+
+def test_given_words_of_a_decoder():
+    text = [s.split() for s in ["the dog ran home", "the fog came in", "the dog sat"]]
+    decoder = NoisyChannelDecoder(
+        LanguageModel(AdditiveLM(delta=0.1), max_depth=2), KeypadChannel()
+    ).fit(text)
+    keys = [["843", "364", "726"]]
+    assert decoder.predict(keys) == [["the", "dog", "ran"]]
+    assert decoder.predict(keys, given=[[None, "fog", None]]) == [["the", "fog", "ran"]]
+    words, proba = decoder.predict_proba(keys, given=[[None, {"fog"}, None]])[0][1]
+    assert words.tolist() == ["fog"] and proba.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([["D"]], r"given has 1 sequences, but X has 2"),
+        ([["D"], [None]], r"given\[0\] has 1 entries, but X\[0\] has 2"),
+        ([[None, "X"], [None]], r"given\[0\]\[1\] holds 'X'"),
+        ([[None, {"D", "X"}], [None]], r"given\[0\]\[1\] holds 'X'"),
+        ([[None, set()], [None]], r"given\[0\]\[1\] is empty"),
+        ([["V", None], [None]], r"given\[0\]\[0\]: 'V' is no candidate of .* 'the'"),
+        (["DN", "D"], "string"),
+    ],
+)
+def test_malformed_given(given, message):
+    X = [["the", "cat", "ran"], ["the", "dog", "sat"]]
+    y = [["D", "N", "V"], ["D", "N", "V"]]
+    tagger = HighOrderHMM(2, emission="mle").fit(X, y)
+    for method in (tagger.predict, tagger.predict_proba, tagger.log_likelihood):
+        with pytest.raises((ValueError, TypeError), match=message):
+            method([["the", "cat"], ["the"]], given=given)
+
+
+def test_labels_that_make_a_sequence_impossible():
+    # Nothing follows V, so that V at the first of two positions has no path.
+    model = random_model("kneser-ney", 2, 2, seed=0)
+    log_prob = model.log_prob.copy()
+    a = int(model.labels.encode_targets(["a"])[0])
+    log_prob[a] = -np.inf
+    nodes = np.repeat(np.arange(model.n_nodes), np.diff(model.pairs.ptr))
+    log_prob[(model.pairs.target == a) & (nodes > 0)] = -np.inf
+    zero = type(model)(model.pairs, log_prob, model.log_backoff, model.labels)
+    tagger = HighOrderHMM(smoothing=zero, emission=FrequencyEmission(floor=0.1))
+    tagger.fit([["x", "y"]], [["a", "b"]])
+    X, given = [["x", "y"]], [["a", None]]
+    for method in (
+        tagger.predict, tagger.predict_proba, tagger.log_likelihood, tagger.predict_k,
+        tagger.sample_posterior,
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"given\[0\].*impossible|no possible"):
+            method(X, given=given)
+    with pytest.raises(ValueError, match=r"y\[0\]: X\[0\] has no possible labelling"):
+        clone(tagger).fit([["x", "y"]], [["a", None]])
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("params", "y", "weight", "message"),
+    [
+        ({}, None, None, "y is None"),
+        ({}, [[None, None], [None]], None, "no label to learn from; .* classes"),
+        ({}, [[-1, -1], [-1]], None, "no label to learn from; .* classes"),
+        (
+            {"classes": ["a"]},
+            [["a", "b"], [None]],
+            None,
+            "'b', which is not in classes",
+        ),
+        ({"classes": []}, [["a", "b"], [None]], None, "one label or more"),
+        ({"classes": ["a", "a"]}, None, None, "each once"),
+        ({"classes": [-1, 0]}, None, None, "marks unknown"),
+        ({"classes": 0}, None, None, "classes"),
+        ({"classes": 2, "unlabelled_weight": 0}, None, None, "unlabelled_weight"),
+        ({"classes": 2, "n_init": 0}, None, None, "n_init"),
+        ({"classes": 30, "order": 6}, None, None, "order=6 is too high"),
+        ({}, [["a", float("nan")], ["a"]], None, "NaN|one kind"),
+        ({}, [["a"], ["b"]], None, r"y\[0\] has 1 labels"),
+        ({}, [["a", "b"], ["b"]], [1], "sample_weight"),
+        ({}, [["a", "b"], ["b"]], [1, -1], "at least 0"),
+        ({}, [["a", "b"], ["b"]], [1, np.nan], "sample_weight"),
+        ({}, [["a", "b"], ["b"]], [0, 0], "0 for every sequence"),
+        ({}, [["a", "b"], ["b"]], [[1, 1]], "sample_weight"),
+    ],
+)
+def test_malformed_labels_and_weights(params, y, weight, message):
+    X = [["x", "y"], ["z"]]
+    with pytest.raises((ValueError, TypeError), match=message):
+        HighOrderHMM(**params).fit(X, y, sample_weight=weight)
+
+
+def test_observations_are_needed():
+    with pytest.raises(ValueError, match="no observation"):
+        HighOrderHMM(classes=2).fit([[None, None]])
+    fitted = HighOrderHMM(2, emission="mle").fit([["x", "y"]], [["a", "b"]])
+    with pytest.raises(ValueError, match="unknown label"):
+        fitted.joint_log_proba([["x", "y"]], [["a", None]])
+    with pytest.raises(ValueError, match="no observation to score"):
+        fitted.score([["x", "y"]], [[None, None]])
+
+
+def test_what_is_missing_says_nothing():
+    X, y = toy(40)
+    X = [[None if j == 1 else o for j, o in enumerate(row)] for row in X]
+    tagger = HighOrderHMM(3, smoothing=KneserNeyLM(discount="single"), em_max_iter=3)
+    assert np.isfinite(tagger.fit(X, masked(y, 0.5)).objective_).all()
+    assert isinstance(tagger.emission_, SuffixEmission)
+
+
+# ------------------------------------------------------------------ outputs
+
+
+def test_round_trip_of_skops():
+    io = pytest.importorskip("skops.io")
+    X, y = toy(40)
+    tagger = HighOrderHMM(3, em_max_iter=2).fit(X, masked(y, 0.3))
+    data = io.dumps(tagger)
+    again = io.loads(data, trusted=io.get_untrusted_types(data=data))
+    assert again.predict(X) == tagger.predict(X)
+    np.testing.assert_array_equal(again.log_likelihood(X), tagger.log_likelihood(X))
+
+
+def test_metrics_of_other_libraries():
+    X, y = toy(40)
+    tagger = HighOrderHMM(3).fit(X, y)
+    found = tagger.predict(X)
+    assert type(found[0]) is list and type(found[0][0]) is str
+    assert np.asarray(found).shape == (len(X),)
+    metrics = pytest.importorskip("nltk.metrics")
+    flat = [[a for row in rows for a in row] for rows in (y, found)]
+    assert metrics.accuracy(*flat) == tagger.score(X, y)
+    seqeval = pytest.importorskip("seqeval.metrics")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert seqeval.accuracy_score(y, found) == pytest.approx(tagger.score(X, y))
