@@ -11,15 +11,26 @@ if TYPE_CHECKING:
     from ._distribution import Distribution
     from ._estimator import BackoffClassifier as BackoffClassifier
     from ._mix import mix
+    from ._mix import mix_over as mix_over
     from ._model import BackoffModel
     from ._model import Fitted as Fitted
     from ._prune import prune
     from ._pruned import PrunedLM
+    from ._restrict import restrict
     from ._targets import read_targets as read_targets
     from ._targets import require_targets as require_targets
     from ._targets import target_column as target_column
+    from ._wider import WiderModel as WiderModel
 
-__all__ = ["BackoffModel", "Counted", "Distribution", "PrunedLM", "mix", "prune"]
+__all__ = [
+    "BackoffModel",
+    "Counted",
+    "Distribution",
+    "PrunedLM",
+    "mix",
+    "prune",
+    "restrict",
+]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
     __getattr__, __dir__ = lazy_face(
@@ -29,10 +40,12 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._counted": ["Counted"],
             "._distribution": ["Distribution"],
             "._estimator": ["BackoffClassifier"],
-            "._mix": ["mix"],
+            "._mix": ["mix", "mix_over"],
             "._model": ["BackoffModel", "Fitted"],
             "._prune": ["prune"],
             "._pruned": ["PrunedLM"],
+            "._restrict": ["restrict"],
             "._targets": ["read_targets", "require_targets", "target_column"],
+            "._wider": ["WiderModel"],
         },
     )

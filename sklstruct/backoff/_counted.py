@@ -21,9 +21,8 @@ from .._checks import INT32_MAX, check_count, last_share
 from .._digest import digest
 from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
 from ..context_tree._tokens import count_tokens
-from ..symbols import Labels, encode, learn_symbols
+from ..symbols import Labels, encode, learn_symbols, sort_symbols
 from ..symbols._encoding import object_array
-from ..symbols._sentences import sort_symbols
 from ._readers import PathReader, PathTree, WindowReader
 from ._slots import HeldOut
 

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_shares
-from ..context_tree import ContextTree, Pairs
-from . import _backoff_fast
+from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
+from ..symbols import Labels, union_labels
 from ._model import BackoffModel
+from ._prune import renormalize
+from ._wider import WiderModel
 
 
 def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
@@ -22,10 +24,20 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     \mathrm{parent}(n))`, with b(n) such that the row sums to 1: there the exact
     mixture, whose models back off by weights of their own, has no back-off form.
 
+    Models may have different words. A word that a model lacks is its unknown word: in a
+    context it is read as that, and the probability of the unknown word is shared in
+    equal parts by the unknown word and all words of the others that the model lacks,
+
+    .. math::
+        P_k(y \mid n) = \frac{P_k(\langle unk\rangle \mid n)}{1 + m_k}
+
+    with :math:`m_k` the number of these. They have probability 0 in a model without
+    unknown word. So the probabilities of a model sum to 1 over the words of all.
+
     Parameters
     ----------
     models : list of BackoffModel
-        With equal classes, and symbols with equal ids.
+        With the same start, end and unknown marks; a model may lack the unknown word.
 
     weights : array-like of shape (n_models,)
         Non-negative, divided by their sum.
@@ -33,92 +45,119 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     Returns
     -------
     model : BackoffModel
-        Over the union of the contexts, with the labels of the first model.
+        Over the union of the contexts and words. Labels are those of the models, where
+        they have the same ones; else words are sorted.
 
     Raises
     ------
     ValueError
         If there is no model, models and weights differ in number, a weight is negative
-        or all are 0, or classes or symbols differ.
+        or all are 0, or marks differ.
+
+    See Also
+    --------
+    sklstruct.language_model.interpolate : The exact mixture, with weights that are
+        learnt.
 
     Notes
     -----
-    What `ngram` of SRILM and pocolm do. The exact mixture is
-    :class:`sklstruct.mixture.MixtureLM`.
+    What ``ngram -mix-lm`` of SRILM does, but for words that a model lacks: there they
+    have probability 0 in it, and its unknown word keeps its mass.
 
     Examples
     --------
     >>> from sklstruct.backoff import mix
     >>> from sklstruct.language_model import LanguageModel
     >>> from sklstruct.smoothing import AdditiveLM, WittenBellLM
-    >>> text = ["the cat sat", "the dog sat"]
-    >>> a = LanguageModel(AdditiveLM()).fit(text).backoff_model_
-    >>> b = LanguageModel(WittenBellLM()).fit(text).backoff_model_
+    >>> a = LanguageModel(AdditiveLM()).fit(["the cat sat"]).backoff_model_
+    >>> b = LanguageModel(WittenBellLM()).fit(["the dog ran off"]).backoff_model_
     >>> mixed = mix([a, b], [0.3, 0.7])
+    >>> mixed.labels.classes.tolist()
+    ['cat', 'dog', 'off', 'ran', 'sat', 'the', '<unk>', '</s>']
     >>> mixed.check_normalized() < 1e-12
     True
     """
+    models = list(models)
     if not models:
         raise ValueError("models is empty: there is nothing to mix")
+    for k, model in enumerate(models):
+        if not isinstance(model, BackoffModel):
+            raise TypeError(
+                f"models[{k}] must be a BackoffModel, got {type(model).__name__}"
+            )
     what = f"one number for each of the {len(models)} models"
     shares = as_shares("weights", weights, len(models), what)
-    first = models[0]
-    for k, model in enumerate(models):
-        if model.labels != first.labels or model.n_symbols != first.n_symbols:
-            raise ValueError(
-                f"models[{k}] has other labels than models[0]; give them one vocabulary"
-            )
-    shares = shares / shares.sum()
-    tree, index = ContextTree.merge([model.tree for model in models])
-    none = [np.zeros(model.n_pairs) for model in models]
-    pairs, _ = Pairs.merge(
-        tree, list(zip((model.pairs for model in models), none, index))
-    )
-    nodes = pairs.nodes()
+    labels = union_labels([model.labels for model in models])
+    if labels.symbols is None and len({model.n_symbols for model in models}) > 1:
+        raise ValueError("models have different numbers of symbols, without labels")
+    return mix_over(models, shares / shares.sum(), labels)
+
+
+def mix_over(
+    models: list[BackoffModel], weights: np.ndarray, labels: Labels
+) -> BackoffModel:
+    """`mix` in the order of given labels, which hold all classes and symbols.
+
+    Parameters
+    ----------
+    models : list of BackoffModel
+
+    weights : ndarray of shape (n_models,)
+        They sum to 1.
+
+    labels : Labels
+        Without symbols only if the models have these labels.
+
+    Returns
+    -------
+    model : BackoffModel
+    """
+    pairs = _union(models, labels)
+    windows, nodes = pairs.tree.windows(), pairs.nodes()
     proba = np.zeros(pairs.n_pairs)
-    for model, of_own, weight in zip(models, index, shares):
-        own = _own_nodes(tree, of_own)
-        proba += weight * np.exp(model.target(own[nodes], pairs.target))
+    for model, weight in zip(models, weights):
+        own = model.labels
+        at = model.tree.find_windows(_ids(own, labels, model.n_symbols)[windows])
+        wider = WiderModel(model, own, labels)
+        proba += weight * np.exp(wider.target(at[nodes], pairs.target))
+    # Rows of files sum to 1 only up to their decimals: those above 1 are divided by
+    # their sum, as is the root, which has nothing to back off to.
+    total = pairs.node_sums(proba)
+    over = np.maximum(total, 1.0)
+    over[0] = total[0]
+    proba /= over[nodes]
+    with np.errstate(divide="ignore"):
+        log_left = np.log(np.maximum(1.0 - total / over, 0.0))
     # A sum of probabilities may pass 1 by rounding.
     log_prob = np.log(np.clip(proba, np.finfo(np.float64).tiny, 1.0))
-    log_backoff = _back_off(pairs, proba, log_prob)
-    return BackoffModel(pairs, log_prob, log_backoff, first.labels)
+    return renormalize(pairs, log_prob, log_left, labels)
 
 
-def _own_nodes(tree, of_own):
-    """A model's deepest known node for each node of the union."""
-    own = np.full(tree.n_nodes, -1, dtype=np.int32)
-    own[of_own] = np.arange(of_own.size, dtype=np.int32)
-    for k in range(1, tree.n_levels):
-        here = tree.level(k)
-        missing = own[here] < 0
-        own[here][missing] = own[tree.parent[here][missing]]
-    return own
+def _ids(labels: Labels, of: Labels, n_symbols: int) -> np.ndarray:
+    """The symbol id in `labels` of each symbol of `of`, and -1 at the end."""
+    if of.symbols is None:  # the same ones
+        return np.append(np.arange(n_symbols, dtype=np.int32), np.int32(-1))
+    return np.append(labels.encode_contexts(of.symbols), np.int32(-1))
 
 
-def _back_off(pairs, proba, log_prob):
-    """Weights with which all rows sum to 1, level by level from the root."""
-    tree, nodes = pairs.tree, pairs.nodes()
-    log_backoff = np.zeros(tree.n_nodes)
-    left = 1.0 - pairs.node_sums(proba)
-    for k in range(1, tree.n_levels):
-        here, slots = tree.level(k), pairs.level(k)
-        above = np.empty(slots.stop - slots.start)
-        at = np.empty(above.size, dtype=np.int32)
-        _backoff_fast.log_proba(
-            tree.parent, pairs.ptr, pairs.target, log_prob, log_backoff,
-            tree.parent[nodes[slots]], pairs.target[slots], 0.0, above, at,
-        )  # fmt: skip
-        taken = np.bincount(
-            nodes[slots] - here.start,
-            weights=np.exp(above),
-            minlength=here.stop - here.start,
-        )
-        free = 1.0 - taken
-        # A parent without mass for the other classes: the mixture has none either.
-        some = (left[here] > 0) & (free > 0)
-        ratio = np.zeros(free.size)
-        ratio[some] = left[here][some] / free[some]
-        with np.errstate(divide="ignore"):
-            log_backoff[here] = np.log(ratio)
-    return log_backoff
+def _union(models: list[BackoffModel], labels: Labels) -> Pairs:
+    """The pairs of all models, in the ids of labels that hold all theirs."""
+    n_symbols = labels.n_symbols
+    if n_symbols is None:
+        n_symbols = models[0].n_symbols
+    width = max(1, *(model.max_depth for model in models))
+    rows = []
+    for model in models:
+        symbol = _ids(labels, model.labels, model.n_symbols)
+        own = symbol[model.tree.windows()]
+        rows.append(np.full((len(own), width), -1, dtype=np.int32))
+        rows[-1][:, width - own.shape[1] :] = own
+    histories = Histories.from_windows(np.concatenate(rows), width)
+    tree, node = ContextTree.from_histories(histories, n_symbols)
+    size, keys = np.int64(labels.n_classes), []
+    for model in models:
+        class_id = labels.encode_targets(model.labels.classes)
+        of_pair, node = np.split(node, [model.n_nodes])
+        at = of_pair[model.pairs.nodes()]
+        keys.append(at * size + class_id[model.pairs.target])
+    return pairs_of_keys(tree, np.unique(np.concatenate(keys)), labels.n_classes)

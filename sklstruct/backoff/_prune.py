@@ -15,13 +15,14 @@ look-ups, m being the depth.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import as_floats, check_length
+from .._checks import as_floats, check_count, check_length
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import ContextTree, Histories, Pairs, pairs_of_arrays
+from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel
@@ -32,12 +33,14 @@ METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
 _SMALL = 1e-2
 # Rows that miss 1 by more are no distributions, and are not pruned.
 _TOLERANCE = 1e-3
+_UNITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def prune(
     model: BackoffModel,
-    threshold: Any,
+    threshold: Any = None,
     *,
+    to: int | str | None = None,
     method: str = "entropy",
     counts: Any = None,
 ) -> BackoffModel:
@@ -61,7 +64,7 @@ def prune(
     model : BackoffModel
         Its rows must sum to 1 (within 0.001, which is rounded away).
 
-    threshold : float or array-like
+    threshold : float or array-like, default=None
         What is cheaper is removed.
 
         - ``"entropy"``: the relative rise of the perplexity, :math:`\exp D - 1`, as
@@ -70,7 +73,14 @@ def prune(
         - ``"count"``: pairs of a count up to the threshold. One number, or one for each
           depth from 1 on, the last also for what is deeper.
 
-        0 removes nothing that costs anything; infinity leaves the unigrams.
+        0 removes nothing that costs anything; infinity leaves the unigrams. None: `to`
+        says how much.
+
+    to : int or str, default=None
+        In the place of `threshold`: the most that is to be left. A number of n-grams,
+        unigrams included, such as 1_000_000; or a size, such as ``"20MB"`` (``kB``,
+        ``MB``, ``GB``, powers of 1000), of the arrays and words of the model in
+        memory. The dearest n-grams stay.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
         ``"weighted_difference"`` is :math:`p(h, y) [\log p(y \mid h) - \log b(h)
@@ -90,12 +100,14 @@ def prune(
     Raises
     ------
     ValueError
-        If a parameter is out of range, or the rows of the model do not sum to 1.
+        If a parameter is out of range, the rows of the model do not sum to 1, or the
+        unigrams alone are more than `to`.
 
     See Also
     --------
     PrunedLM : The same as an estimator, with counts.
     sklstruct.smoothing.PrunedKneserNeyLM : Returns counts to the lower orders.
+    restrict : Fewer words.
 
     References
     ----------
@@ -113,8 +125,8 @@ def prune(
     >>> text = ["the cat sat", "the dog sat", "the cat ran", "a dog ran"]
     >>> model = LanguageModel(WittenBellLM(), max_depth=2).fit(text).backoff_model_
     >>> smaller = prune(model, 0.05)
-    >>> (model.n_pairs, smaller.n_pairs)
-    (30, 12)
+    >>> (model.n_pairs, smaller.n_pairs, prune(model, to=20).n_pairs)
+    (30, 12, 20)
     >>> smaller.check_normalized() < 1e-12
     True
     """
@@ -122,7 +134,10 @@ def prune(
         raise TypeError(f"model must be a BackoffModel, got {type(model).__name__}")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    least = check_threshold(threshold, method)
+    if (threshold is None) == (to is None):
+        raise ValueError("threshold and to are two ways to say how much: give one")
+    least = None if to is not None else check_threshold(threshold, method)
+    size = None if to is None else check_size(model, to)
     if counts is not None:
         counts = as_floats("counts", counts)
         check_length("counts", counts, model.n_pairs, "one per pair")
@@ -132,11 +147,49 @@ def prune(
             raise ValueError("counts of the empty context are all 0")
     elif method == "count":
         raise ValueError("counts must be given for method='count'")
-    return without_pairs(model, choose(model, least, method, counts))
+    return without_pairs(model, choose(model, least, method, counts, size))
+
+
+class Size(NamedTuple):
+    """The most that a pruned model may hold: so many pairs, or bytes."""
+
+    most: int
+    of_pair: int = 1
+    of_node: int = 0
+
+
+def check_size(model: BackoffModel, to: int | str) -> Size:
+    """The parameter `to`, for a model."""
+    if isinstance(to, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*", to)
+        if not found:
+            raise ValueError(
+                f"to must be a number of n-grams, or a size such as '20MB', got {to!r}"
+            )
+        labels = model.labels
+        words = [*labels.classes.tolist(), *labels.known_symbols("a size")]
+        rest = sum(len(str(word).encode()) + 8 for word in words)
+        pair = model.log_prob.itemsize + model.pairs.target.itemsize
+        node = model.log_backoff.itemsize + model.pairs.ptr.itemsize
+        node += model.tree.parent.itemsize + model.tree.symbol.itemsize
+        most = int(float(found[1]) * _UNITS[found[2]]) - rest
+        size = Size(most, pair, node)
+    else:
+        size = Size(check_count("to", to, 1))
+    if size.of_pair * model.n_classes + size.of_node > size.most:
+        raise ValueError(
+            f"to={to!r} is less than the {model.n_classes} unigrams of the model need; "
+            "restrict it to fewer words"
+        )
+    return size
 
 
 def choose(
-    model: BackoffModel, least: np.ndarray, method: str, counts: np.ndarray | None
+    model: BackoffModel,
+    least: np.ndarray | None,
+    method: str,
+    counts: np.ndarray | None,
+    size: Size | None = None,
 ) -> np.ndarray:
     """Which pairs `prune` keeps.
 
@@ -144,12 +197,15 @@ def choose(
     ----------
     model : BackoffModel
 
-    least : ndarray
+    least : ndarray or None
         From `check_threshold`.
 
     method : str
 
     counts : ndarray of shape (n_pairs,) or None
+
+    size : Size, default=None
+        In the place of `least`.
 
     Returns
     -------
@@ -162,11 +218,35 @@ def choose(
             "distributions can be pruned"
         )
     cost = _costs(model, method, counts)
-    pair_depth = model.tree.levels()[model.pairs.nodes()]
+    pairs = model.pairs
+    ahead = next_contexts(pairs, model.labels)
+    if size is not None:
+        return _dearest(pairs, worth_of_prefixes(pairs, ahead, cost), size)
+    assert least is not None  # one of the two
+    pair_depth = model.tree.levels()[pairs.nodes()]
     cut = least[np.minimum(np.maximum(pair_depth, 1) - 1, least.size - 1)]
     cheap = cost <= cut if method == "count" else cost < cut
-    ahead = next_contexts(model.pairs, model.labels)
-    return keep_prefixes(model.pairs, ahead, cheap)
+    return worth_of_prefixes(pairs, ahead, ~cheap)
+
+
+def _dearest(pairs, worth, size):
+    """The pairs of the largest worth that are within a size."""
+    # Contexts before longer ones where they are worth the same.
+    order = np.argsort(-worth, kind="stable")
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    # A context is there from the first of its pairs on, or of those below it.
+    tree = pairs.tree
+    of_node = np.full(tree.n_nodes, order.size)
+    some = np.flatnonzero(np.diff(pairs.ptr))
+    of_node[some] = np.minimum.reduceat(place, pairs.ptr[some])
+    for k in range(tree.n_levels - 1, 0, -1):
+        here = tree.level(k)
+        np.minimum.at(of_node, tree.parent[here], of_node[here])
+    n_nodes = np.cumsum(np.bincount(of_node, minlength=order.size)[: order.size])
+    n_pairs = np.arange(1, order.size + 1)
+    held = size.of_pair * n_pairs + size.of_node * n_nodes
+    return place < np.searchsorted(held, size.most, side="right")
 
 
 def check_threshold(threshold: Any, method: str) -> np.ndarray:
@@ -341,8 +421,11 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     )
 
 
-def keep_prefixes(pairs: Pairs, ahead: np.ndarray, cheap: np.ndarray) -> np.ndarray:
-    """Which pairs stay: those not cheap, and those that lead to contexts with pairs.
+def worth_of_prefixes(pairs: Pairs, ahead: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """The worth of each pair, or of the best pair of the contexts that it leads to.
+
+    A pair (h, y) has to stay while the context "h y" has pairs: by these numbers those
+    above a threshold are such a set.
 
     Parameters
     ----------
@@ -351,22 +434,28 @@ def keep_prefixes(pairs: Pairs, ahead: np.ndarray, cheap: np.ndarray) -> np.ndar
     ahead : int32 ndarray of shape (n_pairs,)
         From `next_contexts`.
 
-    cheap : ndarray of shape (n_pairs,), bool
+    worth : ndarray of shape (n_pairs,)
+        Numbers, or booleans: which pairs are to stay.
 
     Returns
     -------
-    keep : ndarray of shape (n_pairs,), bool
+    worth : ndarray of shape (n_pairs,)
+        Those of the root are the largest number.
     """
     tree = pairs.tree
-    keep = ~cheap
-    keep[: pairs.n_classes] = True
-    node = pairs.nodes()
-    needed = np.zeros(tree.n_nodes + 1, dtype=bool)  # the last: no such context
+    worth = np.array(worth)
+    none, best = (False, True) if worth.dtype == bool else (-np.inf, np.inf)
+    worth[: pairs.n_classes] = best
+    of_node = np.full(tree.n_nodes + 1, none, dtype=worth.dtype)  # last: no context
+    some = np.flatnonzero(np.diff(pairs.ptr))
     for k in range(tree.n_levels - 1, 0, -1):
-        here = pairs.level(k)
-        keep[here] |= needed[ahead[here]]
-        needed[node[here][keep[here]]] = True
-    return keep
+        here, nodes = pairs.level(k), tree.level(k)
+        worth[here] = np.maximum(worth[here], of_node[ahead[here]])
+        filled = some[slice(*np.searchsorted(some, (nodes.start, nodes.stop)))]
+        if filled.size:
+            starts = pairs.ptr[filled] - here.start
+            of_node[filled] = np.maximum.reduceat(worth[here], starts)
+    return worth
 
 
 def add_prefixes(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
@@ -413,12 +502,10 @@ def add_prefixes(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
             ]
         )
     )
-    at, target = np.divmod(key, size)
-    ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
-    np.cumsum(np.bincount(at, minlength=tree.n_nodes), out=ptr[1:])
-    larger = pairs_of_arrays(tree, ptr, target.astype(np.int32))
+    larger = pairs_of_keys(tree, key, pairs.n_classes)
+    at, target = larger.nodes(), larger.target
     place = larger.find(node[pairs.nodes()], pairs.target)
-    log_prob = model.target(old.find_windows(windows)[at], target.astype(np.int32))
+    log_prob = model.target(old.find_windows(windows)[at], target)
     log_prob[place] = model.log_prob
     log_backoff = np.zeros(tree.n_nodes)
     log_backoff[node] = model.log_backoff

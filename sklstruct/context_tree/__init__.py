@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ._links import find_pairs as find_pairs
     from ._pairs import Pairs
     from ._pairs import pairs_of_arrays as pairs_of_arrays
+    from ._pairs import pairs_of_keys as pairs_of_keys
     from ._suffix_tree import expand_pairs, expand_tree, suffix_tree
     from ._tree import ContextTree
     from ._tree import tree_of_arrays as tree_of_arrays
@@ -32,7 +33,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
         {
             "._histories": ["Histories"],
             "._links": ["find_pairs"],
-            "._pairs": ["Pairs", "pairs_of_arrays"],
+            "._pairs": ["Pairs", "pairs_of_arrays", "pairs_of_keys"],
             "._suffix_tree": ["expand_pairs", "expand_tree", "suffix_tree"],
             "._tree": ["ContextTree", "tree_of_arrays"],
             "._vectorizer": ["SuffixTreeVectorizer", "read_windows"],

@@ -524,3 +524,11 @@ def pairs_of_arrays(
     pairs = Pairs.__new__(Pairs)
     pairs._set(tree, ptr, target, parent)
     return pairs
+
+
+def pairs_of_keys(tree: ContextTree, key: np.ndarray, n_classes: int) -> Pairs:
+    """Pairs of numbers ``node * n_classes + class``, rising and distinct."""
+    node, target = np.divmod(key, np.int64(n_classes))
+    ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
+    np.cumsum(np.bincount(node, minlength=tree.n_nodes), out=ptr[1:])
+    return pairs_of_arrays(tree, ptr, target.astype(np.int32))

@@ -7,6 +7,7 @@ from .._lazy import lazy_face
 if TYPE_CHECKING:
     from ._cache import CacheCursor, CacheLM
     from ._cache_state import CacheState
+    from ._interpolate import interpolate
     from ._language_model import LanguageModel
     from ._reports import compare
     from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
@@ -19,6 +20,7 @@ __all__ = [
     "LanguageModel",
     "WeightedAutomaton",
     "compare",
+    "interpolate",
 ]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
@@ -27,6 +29,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
         {
             "._cache": ["CacheCursor", "CacheLM"],
             "._cache_state": ["CacheState"],
+            "._interpolate": ["interpolate"],
             "._language_model": ["LanguageModel"],
             "._reports": ["compare"],
             "._weighted_automaton": ["ExpectedWindows", "WeightedAutomaton"],

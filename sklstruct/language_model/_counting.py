@@ -17,12 +17,12 @@ from ..symbols import (
     Labels,
     NumberedText,
     SentenceEncoder,
-    TextFile,
     check_symbols,
     number_sentences,
+    read_vocabulary,
+    sort_symbols,
 )
 from ..symbols._encoding import object_array
-from ..symbols._sentences import sort_symbols
 from ..symbols._text import LargeText
 
 # Upper bounds, in bytes, of the memory of counting: per token, per token and depth (a
@@ -105,8 +105,12 @@ class SentenceCounter:
         text: NumberedText,
         labels: Labels,
         sample_weight: np.ndarray | None = None,
+        exclude: bool = False,
     ) -> tuple[np.ndarray, np.ndarray | None, SentenceEncoder]:
-        """(tokens, their weights or None, the encoder)."""
+        """(tokens, their weights or None, the encoder).
+
+        exclude: whether a word without class is no error.
+        """
         encoder = SentenceEncoder(labels)
         tokens = encoder.encode(text, front=self.max_depth - 1)
         scored = encoder.is_target(tokens)
@@ -114,7 +118,8 @@ class SentenceCounter:
             raise ValueError(
                 "X: every sentence is empty and end=None: there is nothing to predict"
             )
-        self._check_lost(tokens, encoder, text)
+        if not exclude:
+            self._check_lost(tokens, encoder, text)
         weight = None
         if sample_weight is not None:
             weight = np.zeros(tokens.size)
@@ -147,7 +152,7 @@ class SentenceCounter:
             if self.max_vocabulary is not None:
                 words = self._most_frequent(words, known, text, counts)
         else:
-            words = self._given_vocabulary()
+            words = read_vocabulary(self.vocabulary)
         classes = object_array([w for w in words if w not in known] + marks)
         if classes.size == 0:
             raise ValueError(
@@ -163,24 +168,6 @@ class SentenceCounter:
         count = dict(zip(text.symbols, counts.tolist()))
         rank = np.argsort([-count[w] for w in words], kind="stable")
         return [words[i] for i in np.sort(rank[: self.max_vocabulary]).tolist()]
-
-    def _given_vocabulary(self):
-        vocabulary = self.vocabulary
-        if isinstance(vocabulary, TextFile):
-            return sort_symbols(vocabulary.number().symbols)
-        if isinstance(vocabulary, str | bytes):
-            raise TypeError(
-                "vocabulary must be an array of symbols, not a string; a file of words "
-                "is given as TextFile(path)"
-            )
-        try:
-            plain = hasattr(vocabulary, "tolist")
-            words = vocabulary.tolist() if plain else list(vocabulary)
-            return sort_symbols(dict.fromkeys(words))
-        except TypeError as exc:
-            raise TypeError(
-                f"vocabulary must be an array of hashable symbols: {exc}"
-            ) from exc
 
     def encode_held_out(self, encoder: SentenceEncoder, X_val: Any) -> np.ndarray:
         """The tokens of held-out sentences."""

@@ -54,7 +54,12 @@ from ..symbols._ids import unfitted_params
 from ..symbols._sentences import DEEPEST, check_marks
 from ..symbols._text import LargeText
 from ._counting import SentenceCounter
-from ._predictors import TextPredictor, TreePredictor, single_state
+from ._predictors import (
+    TextPredictor,
+    TreePredictor,
+    WindowClassifier,
+    single_state,
+)
 from ._quality import QUALITIES, quality_estimator
 from ._reports import by_sentence, heaviest
 from ._truncated import Truncated, check_truncation
@@ -130,8 +135,9 @@ class LanguageModel(
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
         With ``unknown=None``, what a word outside the vocabulary does when a text is
-        scored: an error that names it, or nothing (the position is not
-        counted). It ends the history of what follows.
+        scored, or windows of it are learnt from: an error that names it, or nothing
+        (the position is not counted). It ends the history of what follows. A model
+        of counts learns from no such text.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder, or for an estimator of one fit a file, in which every part of the
@@ -314,7 +320,10 @@ class LanguageModel(
         text, sample_weight = self._read(X, sample_weight, X)
         counter = self.counter()
         labels = counter.find_labels(text, sample_weight)
-        tokens, weight, encoder = counter.encode(text, labels, sample_weight)
+        exclude = self.out_of_vocabulary == "exclude"
+        tokens, weight, encoder = counter.encode(text, labels, sample_weight, exclude)
+        # What has no class is not learnt from, and ends the history of what follows.
+        tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
         windows, targets = stream_windows(tokens, self.max_depth)
         scored = encoder.is_target(targets)
         windows, targets = windows[scored], targets[scored]
@@ -719,6 +728,11 @@ class LanguageModel(
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "vocabulary_")
+
+    def __sklstruct_over_ids__(self, labels: Labels, name: str) -> WindowClassifier:
+        """This fitted model as a classifier of windows of the ids of other labels."""
+        check_is_fitted(self)
+        return WindowClassifier(self, labels, name)
 
     @property
     def from_file(self) -> bool:
@@ -1433,6 +1447,38 @@ class LanguageModel(
         save : The reverse.
         """
         model = exchange.read(path, format=format, **options)
+        return cls.from_backoff(model, out_of_vocabulary=out_of_vocabulary)
+
+    @classmethod
+    def from_backoff(
+        cls, model: BackoffModel, *, out_of_vocabulary: str = "error"
+    ) -> Self:
+        """A language model of a back-off model: pruned, restricted, mixed or read.
+
+        Parameters
+        ----------
+        model : BackoffModel
+            With context symbols; shared.
+
+        out_of_vocabulary : {"error", "exclude"}, default="error"
+            Parameter of the model, where it has no word for unknown ones.
+
+        Returns
+        -------
+        model : LanguageModel
+            Ready to score and sample; ``estimator_`` is None.
+
+        Examples
+        --------
+        >>> from sklstruct.backoff import prune
+        >>> from sklstruct.language_model import LanguageModel
+        >>> lm = LanguageModel("fast", max_depth=2).fit(["a b", "a c", "a b c"])
+        >>> smaller = LanguageModel.from_backoff(prune(lm.backoff_model_, to=6))
+        >>> smaller.backoff_model_.n_pairs
+        6
+        """
+        if not isinstance(model, BackoffModel):
+            raise TypeError(f"model must be a BackoffModel, got {type(model).__name__}")
         labels = model.labels
         out = cls(
             max_depth=max(1, model.max_depth),

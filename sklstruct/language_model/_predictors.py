@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import row_blocks
-from ..backoff import BackoffModel, Distribution, DistributionClassifier
+from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
 from ..backoff._classifier import ClassifierModel
-from ..symbols import NumberedText, SentenceEncoder, stream_windows
+from ..symbols import Labels, NumberedText, SentenceEncoder, stream_windows
 from ._one import One, one_of, one_of_tree
 from ._step_fast import Stepper
 
@@ -256,3 +256,64 @@ class TreePredictor(TextPredictor):
         tokens, log_prob = tokens[scored], log_prob[scored]
         log_prob[tokens == self.encoder.lost] = np.nan
         return log_prob, tokens, depth[scored]
+
+
+class WindowClassifier(DistributionClassifier, BaseEstimator):
+    """A fitted model of sentences as a classifier of windows, over other ids.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Fitted; not changed.
+
+    labels : Labels
+        What the ids of classes and windows mean: all words of the model, and others.
+
+    name : str
+        What messages call the model.
+
+    Raises
+    ------
+    ValueError
+        If `labels` lack a word of the model, or have other marks.
+    """
+
+    distribution_: WiderModel
+
+    def __init__(self, model: Any, labels: Labels, name: str = "model") -> None:
+        self.model, self.labels, self.name = model, labels, name
+        predictor = model.predictor
+        own = predictor.encoder.labels
+        lacking = [word for word in own.classes.tolist() if labels.class_id(word) < 0]
+        if (
+            lacking
+            or (own.start, own.end) != (labels.start, labels.end)
+            or own.unknown not in (None, labels.unknown)
+        ):
+            raise ValueError(
+                f"{name}: the fitted {type(model).__name__} has "
+                + (f"the word {lacking[0]!r}, " if lacking else "other marks ")
+                + "which the model around it lacks; interpolate takes the words of all"
+            )
+        self.classes_ = np.arange(labels.n_classes, dtype=np.int32)
+        symbols = None
+        if isinstance(predictor, TreePredictor):
+            symbols = labels.encode_contexts(own.known_symbols("a mixture"))
+        unknown = None if own.unknown_id < 0 else labels.unknown_id
+        ids = Labels(labels.encode_targets(own.classes), symbols, unknown=unknown)
+        self.distribution_ = WiderModel(
+            predictor.distribution, ids, Labels.of_ids(labels.n_classes)
+        )
+        code, encoder = own.token_code, predictor.encoder
+        token = [
+            code.get(w, encoder.unknown) for w in labels.known_symbols("").tolist()
+        ]
+        self._token = np.array([*token, -1], dtype=np.int32)
+
+    def locate(self, X: NDArray) -> Any:
+        """What the distribution looks up, of windows of symbol ids."""
+        predictor = self.model.predictor
+        return predictor.locate(predictor.read(self._token[X]))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

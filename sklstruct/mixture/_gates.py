@@ -188,6 +188,7 @@ class ConstantGate(Gate):
 
     def __init__(self, weights: NDArray | None = None) -> None:
         self.weights = np.empty(0) if weights is None else weights
+        self.gap: float | None = None
 
     def fit(
         self,
@@ -197,7 +198,10 @@ class ConstantGate(Gate):
         fact_depths: tuple[int, ...],
     ) -> Gate:
         with single_blas_thread():
-            self.weights = em_weights(*relative(log_prob, weight)[:2])
+            proba, weight, _ = relative(log_prob, weight)
+            self.weights = em_weights(proba, weight)
+            ratio = proba.T @ (weight / (proba @ self.weights)) / weight.sum()
+            self.gap = max(float(ratio.max()) - 1.0, 0.0)
         return self
 
     def log_weights(self, facts: NDArray) -> NDArray:

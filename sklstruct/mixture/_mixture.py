@@ -13,10 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import as_shares, last_share
 from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
 from .._likelihood import innermost
-from ..backoff import BackoffModel, Distribution, DistributionClassifier, mix
+from ..backoff import (
+    BackoffModel,
+    Distribution,
+    DistributionClassifier,
+    WiderModel,
+    mix_over,
+)
 from ..backoff._distribution import by_group, count_rows, take
-from ..context_tree import pairs_of_arrays
-from ..symbols import Labels, encode
+from ..symbols import Labels
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
@@ -164,7 +169,9 @@ class MixtureLM(_BaseComposition, ModelClassifier):
     models : list of (str, classifier)
         Names and models. Any classifier with probabilities, or a pipeline that ends in
         one, such as ``make_pipeline(ContextRefiner(), StructuredLogLinearLM())``. A
-        fitted model stays as it is inside a `sklearn.frozen.FrozenEstimator`.
+        fitted model stays as it is inside a `sklearn.frozen.FrozenEstimator`; so does
+        a fitted `LanguageModel`, or one from a file, where this mixture is the
+        estimator of another. That one must know all words of the fitted ones.
 
     weights : {"em", "by_depth", "by_count", "logistic"} or array-like, default="em"
         - ``"em"``: constants, by expectation-maximisation [1]_.
@@ -205,6 +212,15 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         Constant weights; None where they depend on the history, see
         `predict_weights`.
 
+    weight_gap_ : float or None
+        For ``"em"``: no other constants have a mean log-likelihood of a held-out sample
+        that is larger by more than this, in nats,
+
+        .. math::
+            \max_k \frac{1}{n} \sum_i \frac{P_k(y_i \mid x_i)}{P(y_i \mid x_i)} - 1,
+
+        as the likelihood is concave. None for other weights.
+
     n_features_in_ : int
         Number of columns of X.
 
@@ -214,6 +230,7 @@ class MixtureLM(_BaseComposition, ModelClassifier):
     See Also
     --------
     FactoredLM : Models of classes and of words in them; mixtures may be its factors.
+    sklstruct.language_model.interpolate : Mixes fitted models and files.
     sklstruct.backoff.mix : One back-off model that approximates a mixture of several.
 
     Notes
@@ -348,14 +365,16 @@ class MixtureLM(_BaseComposition, ModelClassifier):
                     f"models: {name!r} must be a classifier (an object with fit), got "
                     f"{model!r}"
                 )
-            if not hasattr(model, "predict_proba") and not hasattr(
-                model, "predict_log_proba"
+            of_sentences = hasattr(model, "__sklstruct_over_ids__")
+            if not (of_sentences and isinstance(model, FrozenEstimator)) and not any(
+                hasattr(model, method)
+                for method in ("predict_proba", "predict_log_proba")
             ):
                 hint = ""
-                if hasattr(model, "perplexity"):
+                if of_sentences:
                     hint = (
-                        "; of a model of sentences give its classifier, "
-                        f"FrozenEstimator({name}.estimator_)"
+                        "; a fitted model of sentences is mixed as FrozenEstimator("
+                        f"{name}) inside a LanguageModel, or by interpolate"
                     )
                 raise TypeError(
                     f"models: {name!r} must give probabilities, but "
@@ -392,6 +411,7 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         gate = self.distribution_.gate
         constant = isinstance(gate, ConstantGate)
         self.weights_ = gate.weights if constant else None
+        self.weight_gap_ = gate.gap if constant else None
 
     def predict_weights(self, X: Any) -> np.ndarray:
         r"""The weights :math:`\pi_k(x)` after each context.
@@ -453,31 +473,27 @@ class MixtureLM(_BaseComposition, ModelClassifier):
                 f"weights={self.weights!r} depend on the history, and a back-off model "
                 "has no such weights; use weights='em'"
             )
-        found = []
+        found, ids = [], np.arange(self.classes_.size, dtype=np.int32)
         for name, part, model in zip(
             self.part_.names, self.part_.parts, self.distribution_.models
         ):
+            own = None
+            if isinstance(model, WiderModel):
+                own, model = model.own, model.model
+            elif isinstance(model, BackoffModel):  # numbered like the classes here
+                own = Labels(ids, model.labels.symbols)
             if (
                 not isinstance(model, BackoffModel)
                 or part.transforms
-                or model.labels.symbols is None
+                or own is None
+                or own.symbols is None
             ):
                 raise ValueError(
                     f"models: {name!r} is no back-off model over the words of the "
                     "history, so that the mixture is none; mix smoothers and "
                     "log-linear models of windows, without transformers"
                 )
-            found.append(model)
+            found.append(model.relabel(own))
         symbols = np.unique(np.concatenate([m.labels.symbols for m in found]))
-        labels = Labels(self.classes_, symbols)
-        return mix([_renumbered(m, labels) for m in found], self.weights_)
-
-
-def _renumbered(model, labels):
-    """A back-off model with the symbol ids of other labels, which hold its own."""
-    tree = model.tree
-    symbol = tree.symbol.copy()
-    symbol[1:] = encode(model.labels.symbols, labels.symbols)[symbol[1:]]
-    tree = tree.with_symbols(symbol, labels.n_symbols)
-    pairs = pairs_of_arrays(tree, model.pairs.ptr, model.pairs.target)
-    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
+        mixed = mix_over(found, self.weights_, Labels(ids, symbols))
+        return mixed.relabel(Labels(self.classes_, symbols))

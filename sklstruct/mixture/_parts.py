@@ -35,7 +35,13 @@ from sklearn.utils.validation import has_fit_parameter
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step
 from .._parallel import ThreadMap
-from ..backoff import BackoffClassifier, BackoffModel, Counted, Distribution
+from ..backoff import (
+    BackoffClassifier,
+    BackoffModel,
+    Counted,
+    Distribution,
+    DistributionClassifier,
+)
 from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, take
 from ..context_tree import read_windows
@@ -344,6 +350,12 @@ class FrozenPart(Part):
         self, estimator: FrozenEstimator, classes: NDArray, facts: bool = False
     ) -> None:
         self.estimator = estimator.estimator
+        if hasattr(self.estimator, "__sklstruct_over_ids__"):
+            raise TypeError(
+                f"models: a fitted {type(self.estimator).__name__} is mixed inside "
+                "another, whose sentences it reads; here give its classifier, "
+                "FrozenEstimator(model.estimator_)"
+            )
         self.transforms = isinstance(self.estimator, Pipeline)
         self.classes = classes
         self.facts = facts
@@ -369,6 +381,8 @@ class FrozenPart(Part):
             return estimator.locate(X)
         if hasattr(estimator, "__sklstruct_part__"):
             return estimator.part_.read(Reading(X))
+        if isinstance(estimator, DistributionClassifier):
+            return estimator.locate(X)
         return _indexable(X)
 
     def fit(
@@ -390,7 +404,7 @@ class FrozenPart(Part):
             model = estimator.backoff_model_
             numbers = model.log_prob, model.log_backoff
             return [LocatedModel(model.pairs, *numbers, model.labels)]
-        if hasattr(estimator, "__sklstruct_part__"):
+        if isinstance(estimator, DistributionClassifier):
             return [estimator.distribution_]
         return [ClassifierModel(estimator, self.classes)]
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ._encoding import learn_symbols as learn_symbols
     from ._ids import prepare_for_ids as prepare_for_ids
     from ._labels import Labels
+    from ._labels import read_vocabulary as read_vocabulary
+    from ._labels import sort_symbols as sort_symbols
+    from ._labels import union_labels as union_labels
     from ._sentences import ContextWindows, context_windows
     from ._sentences import SentenceEncoder as SentenceEncoder
     from ._sentences import check_symbols as check_symbols
@@ -28,7 +31,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
         {
             "._encoding": ["encode", "encode_labels", "is_nan", "learn_symbols"],
             "._ids": ["prepare_for_ids"],
-            "._labels": ["Labels"],
+            "._labels": ["Labels", "read_vocabulary", "sort_symbols", "union_labels"],
             "._sentences": [
                 "ContextWindows",
                 "context_windows",

@@ -14,7 +14,9 @@ def prepare_for_ids(estimator: Any, labels: Labels) -> None:
 
     A part, the estimator itself or one of its parameters, says them by a method
     ``__sklstruct_ids__(labels)``, which returns a mapping from parameters to values.
-    Parts that are fitted already are not changed.
+    Parts that are fitted already are not changed. One that is fitted to sentences has
+    a method ``__sklstruct_over_ids__(labels, name)``, and what this returns takes its
+    place.
 
     Parameters
     ----------
@@ -33,7 +35,10 @@ def prepare_for_ids(estimator: Any, labels: Labels) -> None:
     settings = {}
     for name, part in {"": estimator, **unfitted_params(estimator)}.items():
         if isinstance(part, FrozenEstimator):
-            _check_frozen(name, part, labels)
+            fitted = _check_frozen(name, part, labels)
+            if name and hasattr(fitted, "__sklstruct_over_ids__"):
+                over = fitted.__sklstruct_over_ids__(labels, name)
+                settings[name] = FrozenEstimator(over)
         elif hasattr(part, "__sklstruct_ids__") and not isinstance(part, type):
             prefix = f"{name}__" if name else ""
             for parameter, value in part.__sklstruct_ids__(labels).items():
@@ -53,7 +58,7 @@ def unfitted_params(estimator: Any) -> dict[str, Any]:
 
 
 def _check_frozen(name, part, labels):
-    """A ValueError where a fitted part numbers its words in another way."""
+    """The fitted part; a ValueError where it numbers its words in another way."""
     fitted = part
     while isinstance(fitted, FrozenEstimator):
         fitted = fitted.estimator
@@ -64,3 +69,4 @@ def _check_frozen(name, part, labels):
             f"this model ({its.n_classes} and {labels.n_classes} classes), so that its "
             "ids mean others; fit both with the same vocabulary, start, end and unknown"
         )
+    return fitted

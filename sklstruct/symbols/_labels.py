@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import check_length
 from ._encoding import SymbolIndex, label_array, object_array, plain_list
+from ._text import TextFile
 
 
 def _check_labels(name, labels):
@@ -348,3 +349,90 @@ class Labels:
 def _ids(index, values, unknown):
     array = label_array(values)
     return index.ids(array.reshape(-1), unknown).reshape(array.shape)
+
+
+def sort_symbols(symbols: Any) -> list:
+    """Sorted; in the given order where they are of kinds that do not compare."""
+    symbols = list(symbols)
+    try:
+        return sorted(symbols)
+    except TypeError:
+        return symbols
+
+
+def read_vocabulary(vocabulary: Any) -> list:
+    """The distinct words of a parameter `vocabulary`, sorted.
+
+    Parameters
+    ----------
+    vocabulary : array-like of shape (n_words,) or TextFile
+        Words, or a file of them.
+
+    Returns
+    -------
+    words : list
+    """
+    if isinstance(vocabulary, TextFile):
+        return sort_symbols(vocabulary.number().symbols)
+    if isinstance(vocabulary, str | bytes):
+        raise TypeError(
+            "vocabulary must be an array of symbols, not a string; a file of words is "
+            "given as TextFile(path)"
+        )
+    try:
+        return sort_symbols(dict.fromkeys(plain_list(vocabulary)))
+    except TypeError as exc:
+        raise TypeError(
+            f"vocabulary must be an array of hashable symbols: {exc}"
+        ) from exc
+
+
+def union_labels(parts: list[Labels]) -> Labels:
+    """Labels with the words of all of several.
+
+    Parameters
+    ----------
+    parts : list of Labels
+        With one start mark and one end mark. Those that have an unknown word call it
+        alike.
+
+    Returns
+    -------
+    labels : Labels
+        The first of `parts`, if all are equal. Else the words are sorted, and unknown
+        word and end mark follow them; every class is a symbol, and the start mark is
+        the last of these.
+
+    Raises
+    ------
+    ValueError
+        If the marks differ, or the labels differ and some have no symbols.
+    """
+    first = parts[0]
+    if all(labels == first for labels in parts):
+        return first
+    unknown = next((p.unknown for p in parts if p.unknown is not None), None)
+    for k, labels in enumerate(parts):
+        labels.known_symbols("a union of words")
+        marks = labels.start, labels.end
+        if marks != (first.start, first.end) or labels.unknown not in (None, unknown):
+            raise ValueError(
+                f"models[{k}] has the marks start={labels.start!r}, "
+                f"end={labels.end!r}, unknown={labels.unknown!r} and models[0] "
+                f"{first.start!r}, {first.end!r}, {unknown!r}; give them the same ones"
+            )
+    marks_last = [mark for mark in (unknown, first.end) if mark is not None]
+    known = {*marks_last, first.start}
+    classes = dict.fromkeys(w for p in parts for w in p.classes.tolist())
+    words = sort_symbols(w for w in classes if w not in known)
+    words += [mark for mark in marks_last if mark in classes]
+    symbols = dict.fromkeys(w for p in parts for w in p.known_symbols("").tolist())
+    others = sort_symbols(w for w in symbols if w not in classes and w != first.start)
+    others += [w for w in (first.start,) if w in symbols]
+    return Labels(
+        object_array(words),
+        object_array(words + others),
+        start=first.start,
+        end=first.end,
+        unknown=unknown,
+    )

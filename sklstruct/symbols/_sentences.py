@@ -196,15 +196,6 @@ def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
             )
 
 
-def sort_symbols(symbols: Any) -> list:
-    """Sorted; in the given order where they are of kinds that do not compare."""
-    symbols = list(symbols)
-    try:
-        return sorted(symbols)
-    except TypeError:
-        return symbols
-
-
 def token_stream(
     text: NumberedText,
     table: np.ndarray,

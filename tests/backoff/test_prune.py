@@ -334,3 +334,71 @@ def test_what_is_no_model():
     )
     with pytest.raises(ValueError, match="only distributions can be pruned"):
         prune(half, 0.1)
+
+
+# ------------------------------------------------------------------- by size
+
+
+def n_bytes(model):
+    labels = model.labels
+    words = [*labels.classes, *labels.symbols]
+    arrays = model.log_prob, model.pairs.target, model.log_backoff
+    size = sum(a.nbytes for a in arrays) + model.pairs.ptr.itemsize * model.n_nodes
+    size += model.tree.parent.nbytes + model.tree.symbol.nbytes
+    return size + sum(len(w.encode()) + 8 for w in words)
+
+
+@pytest.mark.parametrize("method", ["entropy", "weighted_difference"])
+def test_prune_to_a_number(method):
+    model = fitted(max_depth=3)
+    sizes = []
+    for to in range(model.n_classes, model.n_pairs + 3, 7):
+        smaller = prune(model, to=to, method=method)
+        assert smaller.n_pairs == min(to, model.n_pairs)
+        assert smaller.check_normalized() < 1e-12
+        sizes.append(smaller.n_pairs)
+        # Every context can be reached by reading its symbols.
+        assert smaller.has_states
+    assert sizes == sorted(sizes)
+
+
+def test_prune_to_a_number_is_a_threshold():
+    """Where costs differ, the pairs are those of the threshold that leaves so many."""
+    model = fitted(seed=1, max_depth=3)
+    for threshold in (1e-5, 1e-4, 1e-3, 1e-2):
+        expected = prune(model, threshold)
+        got = prune(model, to=expected.n_pairs)
+        assert got.n_pairs == expected.n_pairs
+        same = names(expected).keys() & names(got).keys()
+        # Pairs of equal cost may change places.
+        assert len(same) > 0.95 * expected.n_pairs
+
+
+def test_prune_to_a_size():
+    model = fitted(seed=2, max_depth=3)
+    whole = n_bytes(model)
+    for share in (0.3, 0.6, 0.9):
+        to = f"{share * whole / 1000:.6f}kB"
+        smaller = prune(model, to=to)
+        room = share * whole - n_bytes(smaller)
+        # Another pair, with its contexts, would not have fitted.
+        assert 0 <= room < 12 + 20 * model.max_depth
+    assert prune(model, to="1MB") == prune(model, to=model.n_pairs)
+    assert prune(model, to="2GB").n_pairs == model.n_pairs
+
+
+def test_prune_to_refuses():
+    model = fitted(max_depth=3)
+    for to in ("much", "20", "-1MB", "20 mb", "1e3kB"):
+        with pytest.raises(ValueError, match="such as '20MB'"):
+            prune(model, to=to)
+    for to in (0, -3, 1.5, True):
+        with pytest.raises(ValueError, match="to must be an integer"):
+            prune(model, to=to)
+    for to in (3, "0.1kB"):
+        with pytest.raises(ValueError, match="unigrams of the model need"):
+            prune(model, to=to)
+    with pytest.raises(ValueError, match="give one"):
+        prune(model)
+    with pytest.raises(ValueError, match="give one"):
+        prune(model, 1e-3, to=50)

@@ -490,6 +490,5 @@ def test_mix_is_the_mixture_where_it_is_explicit():
         mix(models, [1.0])
     with pytest.raises(ValueError, match="non-negative"):
         mix(models, [1.0, -1.0])
-    other = LanguageModel(word_models()[0][1]).fit(["x y"]).backoff_model_
-    with pytest.raises(ValueError, match="other labels"):
-        mix([models[0], other], [1.0, 1.0])
+    with pytest.raises(TypeError, match=r"models\[1\] must be a BackoffModel"):
+        mix([models[0], fitted[1]], [1.0, 1.0])

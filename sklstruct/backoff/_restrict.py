@@ -1,0 +1,132 @@
+"""Back-off models over fewer words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..context_tree import pairs_of_keys
+from ..symbols import Labels, TextFile, read_vocabulary
+from ._model import BackoffModel
+
+
+def restrict(
+    model: BackoffModel, vocabulary: ArrayLike | TextFile, *, unknown: Any = "<unk>"
+) -> BackoffModel:
+    r"""The same model over fewer words: the others are the unknown word.
+
+    .. math::
+        P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
+        \notin \mathtt{vocabulary}} P(w \mid n), \qquad P'(y \mid n) = P(y \mid n)
+
+    for the other classes y and all contexts n without words that are left out, whose
+    rows sum to what they did. In contexts, too, words that are left out are read as the
+    unknown word: those that hold one are gone.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        With context symbols.
+
+    vocabulary : array-like of shape (n_words,) or TextFile
+        The words that stay, or a file of them. Those that the model lacks stay unknown.
+        Marks stay in any case.
+
+    unknown : object, default="<unk>"
+        What the unknown word is called where the model has none.
+
+    Returns
+    -------
+    smaller : BackoffModel
+        Words in the order of the model; the same model if nothing is left out.
+
+    Raises
+    ------
+    ValueError
+        If no word of the model is in the vocabulary, or `unknown` is another word of
+        the model.
+    TypeError
+        If the vocabulary is one string, or a word is not hashable.
+
+    See Also
+    --------
+    prune : Fewer n-grams.
+
+    Examples
+    --------
+    >>> from sklstruct.backoff import restrict
+    >>> from sklstruct.language_model import LanguageModel
+    >>> from sklstruct.smoothing import WittenBellLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran", "a dog ran"]
+    >>> model = LanguageModel(WittenBellLM(), max_depth=2).fit(text).backoff_model_
+    >>> smaller = restrict(model, ["the", "cat", "dog", "fox"])
+    >>> smaller.labels.classes.tolist()
+    ['cat', 'dog', 'the', '<unk>', '</s>']
+    >>> smaller.check_normalized() < 1e-12
+    True
+    """
+    if not isinstance(model, BackoffModel):
+        raise TypeError(f"model must be a BackoffModel, got {type(model).__name__}")
+    old = model.labels
+    symbols = old.known_symbols("restrict")
+    kept = {*read_vocabulary(vocabulary), old.end, old.unknown} - {None}
+    keep = np.array([word in kept for word in old.classes.tolist()])
+    if not keep.any() or not (set(old.classes[keep].tolist()) - {old.end, old.unknown}):
+        raise ValueError("vocabulary holds no word of the model")
+    if keep.all():
+        return model
+    classes = old.classes[keep].tolist()
+    if old.unknown is not None:
+        unknown = old.unknown
+    elif unknown in old.token_code or unknown is None:
+        raise ValueError(f"unknown={unknown!r} must be a word that the model lacks")
+    if old.unknown_id < 0:
+        classes.append(unknown)
+    # Symbols that are no class, such as the start mark, stay.
+    class_of_symbol = old.class_of_symbol
+    stays = np.append(keep, True)[class_of_symbol]
+    labels = Labels(
+        _like(old.classes, classes), symbols[stays], start=old.start, end=old.end,
+        unknown=unknown,
+    )  # fmt: skip
+
+    tree, pairs = model.tree, model.pairs
+    windows = tree.windows()
+    alive = np.append(stays, True)[windows].all(axis=1)
+    node = np.flatnonzero(alive).astype(np.int32)
+    smaller, index = tree.select(alive)
+    symbol = smaller.symbol.copy()
+    symbol[1:] = (np.cumsum(stays) - 1)[symbol[1:]]
+    smaller = smaller.with_symbols(symbol, int(stays.sum()))
+
+    # The unknown word has a pair where it or one of those left out has one.
+    unknown_id = labels.unknown_id
+    class_id = np.where(keep, np.cumsum(keep) - 1, unknown_id)
+    of_pair = index[pairs.nodes()]
+    there = of_pair >= 0
+    size = np.int64(labels.n_classes)
+    key = of_pair[there] * size + class_id[pairs.target[there]]
+    key, first = np.unique(key, return_index=True)
+    fewer = pairs_of_keys(smaller, key, labels.n_classes)
+    log_prob = model.log_prob[there][first]
+    summed = np.flatnonzero(fewer.target == unknown_id)
+    gone = ~keep
+    if old.unknown_id >= 0:
+        gone[old.unknown_id] = True
+    log_prob[summed] = model.group_target(
+        node[fewer.nodes()[summed]], gone.astype(np.int32), np.ones(summed.size, int)
+    )
+    return BackoffModel(
+        fewer, np.minimum(log_prob, 0.0), model.log_backoff[node], labels
+    )
+
+
+def _like(array, words):
+    """Words as an array of the kind of another."""
+    if array.dtype == object:
+        out = np.empty(len(words), dtype=object)
+        out[:] = words
+        return out
+    return np.asarray(words)

@@ -1,0 +1,137 @@
+"""interpolate: several fitted language models as one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from numpy.typing import ArrayLike
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..backoff import BackoffModel
+from ..mixture import MixtureLM
+from ..symbols import union_labels
+from ._language_model import LanguageModel
+
+
+def interpolate(
+    models: Sequence[LanguageModel | BackoffModel | str | os.PathLike[str]],
+    X_val: Iterable | None = None,
+    *,
+    weights: str | ArrayLike = "em",
+) -> LanguageModel:
+    r"""A linear mixture of fitted language models, whatever their words.
+
+    .. math::
+        P(y \mid x) = \sum_k \pi_k P_k(y \mid x)
+
+    over the words of all models, with weights that maximise the likelihood of held-out
+    text. A word that a model lacks is its unknown word: in a history it is read as
+    that, and the probability of the unknown word is shared in equal parts by the
+    unknown word and all words of the others that the model lacks,
+
+    .. math::
+        P_k(y \mid x) = \frac{P_k(\langle unk\rangle \mid x)}{1 + m_k}
+
+    with :math:`m_k` the number of these. They have probability 0 in a model without
+    unknown word. So the probabilities of a model sum to 1 over the words of all.
+
+    Parameters
+    ----------
+    models : list of LanguageModel, BackoffModel, str or os.PathLike
+        Fitted models of sentences of any kind, or files of models in a format of
+        ``sklstruct.exchange.FORMATS``, with the same start, end and unknown marks; one
+        may lack the unknown word. They are used as they are.
+
+    X_val : TextFile or iterable of sentences, default=None
+        Held-out text, on which the weights are learnt. None where they are given.
+        Words that no model knows are not counted if none has an unknown word.
+
+    weights : {"em", "by_depth", "logistic"} or array-like, default="em"
+        As of :class:`~sklstruct.mixture.MixtureLM`: constants by
+        expectation-maximisation, weights that depend on the history, or an array-like
+        of shape (n_models,), non-negative, which is divided by its sum.
+
+    Returns
+    -------
+    model : LanguageModel
+        Of a :class:`~sklstruct.mixture.MixtureLM`, ``estimator_``, whose ``weights_``
+        are the weights, and whose ``weight_gap_`` bounds what better ones could gain.
+        ``save(path, method="union")`` writes one back-off model over all n-grams.
+
+    Raises
+    ------
+    ValueError
+        If there is no model, marks differ, `X_val` is given with constant weights or
+        missing without them, weights are negative, all 0 or of another number.
+    TypeError
+        If a model is of another kind.
+
+    See Also
+    --------
+    sklstruct.backoff.mix : One back-off model that approximates a mixture of several.
+
+    Notes
+    -----
+    ``ngram -mix-lm`` of SRILM gives a word that a model lacks the probability 0 in it,
+    and leaves the mass of the unknown word where it is.
+
+    References
+    ----------
+    .. [1] F. Jelinek, R. L. Mercer, "Interpolated estimation of Markov source
+       parameters from sparse data", Pattern Recognition in Practice, 1980.
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import LanguageModel, interpolate
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> a = LanguageModel(AdditiveLM(), max_depth=2).fit(["the cat sat", "a cat ran"])
+    >>> b = LanguageModel(AdditiveLM(), max_depth=2).fit(["the dog sat", "one dog ran"])
+    >>> both = interpolate([a, b], ["the cat ran", "one cat sat", "a dog sat"])
+    >>> both.vocabulary_.tolist()
+    ['a', 'cat', 'dog', 'one', 'ran', 'sat', 'the', '<unk>', '</s>']
+    >>> both.estimator_.weights_.round(2).tolist()
+    [0.64, 0.36]
+    """
+    if isinstance(models, str | bytes | os.PathLike):
+        raise TypeError("models must be a list of models, got one path")
+    fitted = [_model(k, model) for k, model in enumerate(models)]
+    if not fitted:
+        raise ValueError("models is empty: there is nothing to mix")
+    if isinstance(weights, str) == (X_val is None):
+        raise ValueError(
+            "X_val is held-out text for weights that are learnt: give it, or constant "
+            "weights"
+        )
+    labels = union_labels([model.predictor.encoder.labels for model in fitted])
+    named = [(f"model{k}", FrozenEstimator(m)) for k, m in enumerate(fitted)]
+    marks = {labels.start, labels.end, labels.unknown}
+    words = [word for word in labels.classes.tolist() if word not in marks]
+    lm = LanguageModel(
+        MixtureLM(named, weights=weights),
+        max_depth=max(model.predictor.max_depth for model in fitted),
+        vocabulary=words,
+        start=labels.start,
+        end=labels.end,
+        unknown=labels.unknown,
+        out_of_vocabulary="exclude",
+    )
+    # Nothing is learnt where the weights are given, and any sentence will do.
+    lm.fit([words[:1]] if X_val is None else X_val)
+    return lm.set_params(out_of_vocabulary="error")
+
+
+def _model(k, model):
+    """An entry of `models` as a fitted LanguageModel."""
+    if isinstance(model, str | os.PathLike):
+        return LanguageModel.load(model)
+    if isinstance(model, BackoffModel):
+        return LanguageModel.from_backoff(model)
+    if not isinstance(model, LanguageModel):
+        raise TypeError(
+            f"models[{k}] must be a fitted LanguageModel, a BackoffModel or the path "
+            f"of a file, got {type(model).__name__}"
+        )
+    check_is_fitted(model)
+    return model
