@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import sklstruct
-from sklstruct.backoff import BackoffModel, Distribution
+from sklstruct.backoff import BackoffModel, Distribution, WiderModel
 from sklstruct.backoff._classifier import ClassifierModel
 from sklstruct.context_tree import ContextTree, Pairs, SuffixTreeVectorizer
 from sklstruct.language_model import CacheLM, LanguageModel
@@ -93,6 +93,16 @@ def truncated(X, y):
     return Truncated(fitted.distribution_, 0.7, 5, 0.9), fitted.locate(X[:60])
 
 
+def wider(X, y):
+    # Classes 4 and 5 are no words of the model, and share its 3 with 6.
+    fitted = KneserNeyLM(discount=0.6, padding=-1, classes=np.arange(4)).fit(
+        X, np.minimum(y, 3)
+    )
+    own = Labels([0, 1, 2, 6], unknown=6)
+    model = WiderModel(fitted.distribution_, own, Labels.of_ids(N_WORDS))
+    return model, fitted.locate(X[:60])
+
+
 MADE = {
     "BackoffModel": of_classifier(kneser_ney),
     "LocatedModel": frozen,
@@ -107,6 +117,7 @@ MADE = {
     "ClassifierModel": of_rows,
     "CacheModel": cache,
     "Truncated": truncated,
+    "WiderModel": wider,
 }
 
 

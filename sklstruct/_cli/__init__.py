@@ -10,6 +10,7 @@ after Ctrl-C; 141 if the reader of a pipe went away.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import warnings
@@ -17,9 +18,14 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["SMOOTHING", "main"]
+__all__ = ["SMOOTHING", "build_binary", "lmplz", "main", "query"]
 
 SMOOTHING = ("kneser-ney", "absolute-discount", "witten-bell", "katz", "log-linear")
+# The names of `LanguageModel(estimator)`, whose module is not imported here.
+QUALITY = ("fast", "good", "better", "best")
+# Parameters that name files, by what is done with them.
+_INPUTS = ("model", "models", "text", "vocabulary", "tune", "limit_vocab_file")
+_OUTPUTS = ("output", "arpa")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     code : int
         Exit code.
     """
-    arguments = _parser().parse_args(argv)
+    try:
+        arguments = _parser().parse_args(argv)
+    except BrokenPipeError:
+        return _pipe_closed()
     name = arguments.subcommand
     module, function = arguments.run
 
@@ -49,14 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             run: Callable[[argparse.Namespace], None] = getattr(
                 import_module(module, __name__), function
             )
+            _check_files(arguments)
             run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Or the interpreter writes to it again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _pipe_closed()
     except (OSError, ValueError, MemoryError, RuntimeError) as exc:
         message = str(exc) or type(exc).__name__
         print(f"sklstruct {name}: {message}", file=sys.stderr)
@@ -64,16 +72,88 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _pipe_closed() -> int:
+    # Or the interpreter writes to it again when it ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def lmplz() -> int:
+    """``sklstruct lmplz`` with the arguments of the process."""
+    return main(["lmplz", *sys.argv[1:]])
+
+
+def query() -> int:
+    """``sklstruct query`` with the arguments of the process."""
+    return main(["query", *sys.argv[1:]])
+
+
+def build_binary() -> int:
+    """``sklstruct build_binary`` with the arguments of the process."""
+    return main(["build_binary", *sys.argv[1:]])
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
+    """A ValueError if a file is to be read and written."""
+    given = vars(arguments)
+    outputs = [given[name] for name in _OUTPUTS if given.get(name)]
+    inputs = []
+    for name in _INPUTS:
+        value = given.get(name) or []
+        inputs += [value] if isinstance(value, str) else value
+    inputs = [path for path in inputs if os.path.exists(path)]
+    for output in filter(os.path.exists, outputs):
+        if any(os.path.samefile(output, path) for path in inputs):
+            raise ValueError(
+                f"{output} would be read and written; give the output another name"
+            )
+
+
+class _Completion(argparse.Action):
+    """``--print-completion SHELL``: what the shell reads to complete arguments."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option: Any = None
+    ) -> None:
+        try:
+            shtab = import_module("shtab")
+        except ImportError:
+            parser.exit(
+                1,
+                f"{parser.prog}: {option} needs shtab: pip install "
+                "'sklstruct[completion]'\n",
+            )
+        for one in [parser, *_subparsers(parser).values()]:
+            for action in one._actions:
+                if action.metavar in ("FILE", "MODEL", "TEXT"):
+                    action.complete = shtab.FILE
+        print(shtab.complete(parser, values), flush=True)
+        parser.exit(0)
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices
+    return {}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sklstruct",
-        description="Train, evaluate, sample, prune, convert language models of words.",
+        description="Train, evaluate, sample, prune, mix, convert language models of "
+        "words.",
     )
+    parser.add_argument(
+        "--print-completion", action=_Completion, choices=("bash", "zsh", "tcsh"),
+        help="print what this shell reads to complete arguments, and exit",
+    )  # fmt: skip
     add = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     _add_train(add)
     _add_evaluate(add)
     _add_sample(add)
     _add_prune(add)
+    _add_mix(add)
     _add_convert(add)
     _add_info(add)
     _add_lmplz(add)
@@ -85,21 +165,25 @@ def _parser() -> argparse.ArgumentParser:
 def _subcommand(add: Any, name: str, module: str, help: str) -> argparse.ArgumentParser:
     one = add.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
     one.set_defaults(run=(module, name.replace("-", "_")))
-    one.add_argument("-q", "--quiet", action="store_true", help="no warnings")
+    one.add_argument(
+        "-q", "--quiet", action="store_true", help="no warnings and no progress"
+    )
     return one
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "model", metavar="MODEL", help="ARPA file, plain or packed, or KenLM binary"
-    )
+        "model", metavar="MODEL",
+        help="ARPA file, plain or packed, KenLM binary, or .pkl of this program",
+    )  # fmt: skip
 
 
 def _output(parser: argparse.ArgumentParser, required: bool = True) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=required,
         help="file of the model: .arpa, also .gz, .bz2, .xz; .bin, .binary, .klm or "
-        ".kenlm for a KenLM binary; - for an ARPA file to standard output",
+        ".kenlm for a KenLM binary; .pkl for a pickle; - for an ARPA file to standard "
+        "output",
     )  # fmt: skip
 
 
@@ -129,9 +213,18 @@ def _add_train(add: Any) -> None:
     one.add_argument(
         "-n", "--order", type=_at_least(1), default=5, help="length of the n-grams (5)"
     )
-    one.add_argument(
+    how = one.add_mutually_exclusive_group()
+    how.add_argument(
         "--smoothing", choices=SMOOTHING, default=SMOOTHING[0], help="(kneser-ney)"
     )
+    how.add_argument(
+        "--quality", choices=QUALITY,
+        help="the better the slower; all but fast are written as a .pkl",
+    )  # fmt: skip
+    one.add_argument(
+        "--tune", metavar="TEXT",
+        help="held-out text for the weights of --quality better and best",
+    )  # fmt: skip
     one.add_argument(
         "--min-count", type=_at_least(1), default=1, metavar="N",
         help="words that occur less often become the unknown word (1)",
@@ -193,10 +286,48 @@ def _add_prune(add: Any) -> None:
     one = _subcommand(add, "prune", "._models", "remove n-grams that change little")
     _model(one)
     _output(one)
-    one.add_argument(
-        "--threshold", type=float, required=True,
+    how = one.add_mutually_exclusive_group()
+    how.add_argument(
+        "--threshold", type=float,
         help="n-grams whose removal changes the perplexity by a smaller share go",
     )  # fmt: skip
+    how.add_argument(
+        "--to", metavar="SIZE",
+        help="the most that is left: 1000000 n-grams, or 20MB in memory",
+    )  # fmt: skip
+    one.add_argument(
+        "--vocabulary", metavar="FILE",
+        help="file of all words; others become the unknown word, before n-grams go",
+    )  # fmt: skip
+
+
+def _add_mix(add: Any) -> None:
+    one = _subcommand(add, "mix", "._models", "mix models, whatever their words")
+    one.add_argument("models", nargs="+", metavar="MODEL", help="as of evaluate")
+    _output(one)
+    how = one.add_mutually_exclusive_group(required=True)
+    how.add_argument(
+        "--weights", type=_weights, metavar="W,W",
+        help="a weight for each model, with commas between them; their sum is 1",
+    )  # fmt: skip
+    how.add_argument(
+        "--tune", metavar="TEXT", help="held-out text that the weights are learnt from"
+    )
+    _json(one)
+
+
+def _weights(text: str) -> list[float]:
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError as exc:
+        message = f"{text!r}: numbers with commas between them were expected"
+        raise argparse.ArgumentTypeError(message) from exc
+    if not all(0.0 <= weight <= 1.0 for weight in weights):
+        raise argparse.ArgumentTypeError(f"{text!r}: weights are between 0 and 1")
+    if not math.isclose(sum(weights), 1.0, abs_tol=1e-6):
+        total = f"{sum(weights):g}"
+        raise argparse.ArgumentTypeError(f"{text!r}: weights sum to 1, not {total}")
+    return weights
 
 
 def _add_convert(add: Any) -> None:

@@ -1,18 +1,24 @@
-"""Subcommands over models: train, evaluate, sample, prune, convert, info."""
+"""Subcommands over models: train, evaluate, sample, prune, mix, convert, info."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import pickle
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .. import exchange
+from .._files import open_read, open_write
+from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
-from ..language_model import LanguageModel
+from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import TextFile
@@ -25,6 +31,66 @@ _ESTIMATORS = {
     "katz": KatzLM,
     "log-linear": StructuredLogLinearLM,
 }
+_PICKLE = (".pkl", ".pkl.gz", ".pkl.bz2", ".pkl.xz")
+
+
+@contextmanager
+def progress(arguments: argparse.Namespace, text: str) -> Iterator[Progress]:
+    """A line about what is being done, on a terminal, which goes when it is done."""
+    shown = Progress(text, sys.stderr.isatty() and not arguments.quiet)
+    try:
+        yield shown
+    finally:
+        shown.clear()
+
+
+class Progress:
+    """What is being done, since when, and a fit's steps; a callback of estimators.
+
+    Parameters
+    ----------
+    text : str
+        What is being done.
+
+    shows : bool
+        Whether it is shown at all.
+    """
+
+    max_propagation_depth = None  # of all estimators inside
+
+    def __init__(self, text: str, shows: bool) -> None:
+        self.text, self.shows, self.steps = text, shows, 0
+        self.began = self.last = time.monotonic()
+        self.show()
+
+    def show(self) -> None:
+        """Write the line."""
+        if self.shows:
+            steps = f", step {self.steps}" if self.steps else ""
+            seconds = time.monotonic() - self.began
+            line = f"\r\x1b[K{self.text} ({seconds:.0f} s{steps})"
+            print(line, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self.shows:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Count the step; show it if the last one was some time ago."""
+        self.steps += 1
+        if time.monotonic() > self.last + 0.2:
+            self.last = time.monotonic()
+            self.show()
 
 
 def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
@@ -40,25 +106,80 @@ def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
     return [line for line in lines if line.strip() or not options]
 
 
+def load(path: str, **options: Any) -> LanguageModel:
+    """A model of sentences from a file: a table, or by its name a pickle."""
+    if not path.endswith(_PICKLE):
+        return LanguageModel.load(path, **options)
+    with open_read(path) as (file, label):
+        try:
+            model = pickle.load(file)
+        except Exception as exc:  # a pickle can raise anything
+            message = str(exc) or type(exc).__name__
+            raise ValueError(f"{label}: no pickle of a model: {message}") from exc
+    if not isinstance(model, LanguageModel) or not model.__sklearn_is_fitted__():
+        raise ValueError(f"{label}: a {type(model).__name__}, and no fitted model")
+    return model.set_params(**options)
+
+
+def load_table(path: str) -> BackoffModel:
+    """A back-off model from a file of any kind."""
+    if not path.endswith(_PICKLE):
+        return exchange.read(path)
+    try:
+        return load(path).backoff_model_
+    except AttributeError as exc:
+        raise ValueError(f"{path}: {exc}") from exc
+
+
+def save(lm: LanguageModel, path: str, method: str = "exact") -> None:
+    """Write a model of sentences in the format that the name of the file says."""
+    if path.endswith(_PICKLE):
+        with open_write(path) as file:
+            pickle.dump(lm, file, protocol=pickle.HIGHEST_PROTOCOL)
+    elif method == "exact":
+        write_model(lm.backoff_model_, path)
+    else:
+        format = "kenlm" if path.endswith(BINARY) else "arpa"
+        file = sys.stdout.buffer if path == "-" else path
+        lm.save(file, format=format, method=method)
+
+
 def train(arguments: argparse.Namespace) -> None:
     """``sklstruct train``."""
     # Order 1 has no contexts; a language model reads at least one word of them.
     depth = arguments.order - 1
-    vocabulary = arguments.vocabulary
+    vocabulary, quality = arguments.vocabulary, arguments.quality
+    if quality and depth < 1:
+        raise ValueError(f"--quality {quality} needs -n 2 or more")
+    if quality not in (None, "fast") and not arguments.output.endswith(_PICKLE):
+        raise ValueError(
+            f"--quality {quality}: no ARPA file or KenLM binary can hold such a model; "
+            "give the output a name that ends in .pkl"
+        )
+    if arguments.tune and quality not in ("better", "best"):
+        raise ValueError("--tune is for --quality better and best")
     lm = LanguageModel(
-        _ESTIMATORS[arguments.smoothing](max_depth=depth),
+        quality or _ESTIMATORS[arguments.smoothing](max_depth=depth),
         max_depth=max(1, depth),
         min_count=arguments.min_count,
         max_vocabulary=arguments.max_vocabulary,
         vocabulary=None if vocabulary is None else TextFile(vocabulary),
         unknown=arguments.unknown,
-    ).fit(text_of(arguments.text))
-    write_model(lm.backoff_model_, arguments.output)
+    )
+    held_out = text_of([arguments.tune]) if arguments.tune else None
+    with progress(arguments, f"learning from {', '.join(arguments.text)}") as shown:
+        if shown.shows:
+            lm.set_callbacks(shown)
+        lm.fit(text_of(arguments.text), X_val=held_out)
+        lm.set_callbacks()
+    with progress(arguments, f"writing {arguments.output}"):
+        save(lm, arguments.output)
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """``sklstruct evaluate``."""
-    lm = LanguageModel.load(arguments.model, out_of_vocabulary="exclude")
+    with progress(arguments, f"reading {arguments.model}"):
+        lm = load(arguments.model, out_of_vocabulary="exclude")
     text = text_of([arguments.text])
     if arguments.by_depth:
         table = lm.perplexity_by_depth(text)
@@ -105,7 +226,8 @@ def _print_sentences(lm: LanguageModel, text: Any, as_json: bool) -> None:
 
 def sample(arguments: argparse.Namespace) -> None:
     """``sklstruct sample``."""
-    lm = LanguageModel.load(arguments.model)
+    with progress(arguments, f"reading {arguments.model}"):
+        lm = load(arguments.model)
     drawn = lm.sample(
         arguments.k,
         max_length=arguments.max_length,
@@ -121,23 +243,73 @@ def sample(arguments: argparse.Namespace) -> None:
 
 def prune(arguments: argparse.Namespace) -> None:
     """``sklstruct prune``."""
-    model = exchange.read(arguments.model)
-    write_model(prune_model(model, arguments.threshold), arguments.output)
+    threshold, to, vocabulary = arguments.threshold, arguments.to, arguments.vocabulary
+    if threshold is None and to is None and vocabulary is None:
+        raise ValueError("--threshold, --to or --vocabulary is needed")
+    with progress(arguments, f"reading {arguments.model}"):
+        model = load_table(arguments.model)
+    with progress(arguments, f"pruning {model.n_pairs} n-grams"):
+        if vocabulary is not None:
+            model = restrict(model, TextFile(vocabulary))
+        if to is not None:
+            to = int(to) if to.isdecimal() else to
+        if threshold is not None or to is not None:
+            model = prune_model(model, threshold, to=to)
+    with progress(arguments, f"writing {arguments.output}"):
+        save(LanguageModel.from_backoff(model), arguments.output)
+
+
+def mix(arguments: argparse.Namespace) -> None:
+    """``sklstruct mix``."""
+    models = []
+    for path in arguments.models:
+        with progress(arguments, f"reading {path}"):
+            models.append(load(path))
+    if arguments.weights is not None and len(arguments.weights) != len(models):
+        raise ValueError(
+            f"--weights has {len(arguments.weights)} numbers for {len(models)} models"
+        )
+    with progress(arguments, "mixing"):
+        if arguments.weights is None:
+            text = text_of([arguments.tune])
+            lm = interpolate(models, text)
+        else:
+            lm = interpolate(models, weights=arguments.weights)
+    with progress(arguments, f"writing {arguments.output}"):
+        save(lm, arguments.output, method="union")
+    mixture = lm.estimator_
+    figures = {
+        "weights": dict(zip(arguments.models, mixture.weights_.tolist())),
+        "weight_gap": mixture.weight_gap_,
+        "n_words": len(lm.vocabulary_),
+    }
+    if arguments.weights is None:
+        lm.set_params(out_of_vocabulary="exclude")
+        figures["perplexity"] = lm.perplexity(text)
+    # The model may go to standard output.
+    _print(figures, arguments.json, arguments.output == "-")
 
 
 def convert(arguments: argparse.Namespace) -> None:
     """``sklstruct convert``."""
     options = {}
     if arguments.precision is not None:
-        if arguments.output.endswith(BINARY):
-            raise ValueError("--precision is of ARPA files, and OUTPUT is a binary")
+        if arguments.output.endswith(BINARY + _PICKLE):
+            raise ValueError("--precision is of ARPA files, and OUTPUT is none")
         options["precision"] = arguments.precision
-    write_model(exchange.read(arguments.model), arguments.output, **options)
+    with progress(arguments, f"reading {arguments.model}"):
+        model = load_table(arguments.model)
+    with progress(arguments, f"writing {arguments.output}"):
+        if arguments.output.endswith(_PICKLE):
+            save(LanguageModel.from_backoff(model), arguments.output)
+        else:
+            write_model(model, arguments.output, **options)
 
 
 def info(arguments: argparse.Namespace) -> None:
     """``sklstruct info``."""
-    model = exchange.read(arguments.model)
+    with progress(arguments, f"reading {arguments.model}"):
+        model = load_table(arguments.model)
     tree, ptr = model.tree, model.pairs.ptr
     counts = [int(ptr[b] - ptr[a]) for a, b in zip(tree.level_ptr, tree.level_ptr[1:])]
     labels = model.labels
@@ -153,20 +325,23 @@ def info(arguments: argparse.Namespace) -> None:
     _print(figures, arguments.json)
 
 
-def _print(figures: Any, as_json: bool) -> None:
+def _print(figures: Any, as_json: bool, to_errors: bool = False) -> None:
+    out = sys.stderr if to_errors else sys.stdout
     if as_json:
-        print(json.dumps(figures, ensure_ascii=False))
+        print(json.dumps(figures, ensure_ascii=False), file=out)
     elif isinstance(figures, list):
-        print("\t".join(figures[0]))
+        print("\t".join(figures[0]), file=out)
         for row in figures:
-            print("\t".join(_show(value) for value in row.values()))
+            print("\t".join(_show(value) for value in row.values()), file=out)
     else:
         width = max(map(len, figures))
         for name, value in figures.items():
-            print(f"{name:{width}}  {_show(value)}")
+            print(f"{name:{width}}  {_show(value)}", file=out)
 
 
 def _show(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{_show(v)} {k}" for k, v in value.items())
     return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -80,7 +80,8 @@ def prune(
         In the place of `threshold`: the most that is to be left. A number of n-grams,
         unigrams included, such as 1_000_000; or a size, such as ``"20MB"`` (``kB``,
         ``MB``, ``GB``, powers of 1000), of the arrays and words of the model in
-        memory. The dearest n-grams stay.
+        memory. The dearest n-grams stay, each with those that it begins and ends with:
+        a file has no more of them.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
         ``"weighted_difference"`` is :math:`p(h, y) [\log p(y \mid h) - \log b(h)
@@ -221,7 +222,8 @@ def choose(
     pairs = model.pairs
     ahead = next_contexts(pairs, model.labels)
     if size is not None:
-        return _dearest(pairs, worth_of_prefixes(pairs, ahead, cost), size)
+        worth = worth_of_prefixes(pairs, ahead, cost, suffixes=True)
+        return _dearest(pairs, worth, size)
     assert least is not None  # one of the two
     pair_depth = model.tree.levels()[pairs.nodes()]
     cut = least[np.minimum(np.maximum(pair_depth, 1) - 1, least.size - 1)]
@@ -421,7 +423,9 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     )
 
 
-def worth_of_prefixes(pairs: Pairs, ahead: np.ndarray, worth: np.ndarray) -> np.ndarray:
+def worth_of_prefixes(
+    pairs: Pairs, ahead: np.ndarray, worth: np.ndarray, suffixes: bool = False
+) -> np.ndarray:
     """The worth of each pair, or of the best pair of the contexts that it leads to.
 
     A pair (h, y) has to stay while the context "h y" has pairs: by these numbers those
@@ -436,6 +440,10 @@ def worth_of_prefixes(pairs: Pairs, ahead: np.ndarray, worth: np.ndarray) -> np.
 
     worth : ndarray of shape (n_pairs,)
         Numbers, or booleans: which pairs are to stay.
+
+    suffixes : bool
+        Whether a pair (h', y), h' without the oldest symbol of h, has to stay with
+        (h, y), too, as files of n-grams want it.
 
     Returns
     -------
@@ -455,6 +463,10 @@ def worth_of_prefixes(pairs: Pairs, ahead: np.ndarray, worth: np.ndarray) -> np.
         if filled.size:
             starts = pairs.ptr[filled] - here.start
             of_node[filled] = np.maximum.reduceat(worth[here], starts)
+        if suffixes:
+            shorter = pairs.parent[here]
+            some_has = shorter >= 0
+            np.maximum.at(worth, shorter[some_has], worth[here][some_has])
     return worth
 
 

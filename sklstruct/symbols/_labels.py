@@ -372,19 +372,24 @@ def read_vocabulary(vocabulary: Any) -> list:
     -------
     words : list
     """
-    if isinstance(vocabulary, TextFile):
-        return sort_symbols(vocabulary.number().symbols)
     if isinstance(vocabulary, str | bytes):
         raise TypeError(
             "vocabulary must be an array of symbols, not a string; a file of words is "
             "given as TextFile(path)"
         )
+    words = vocabulary
+    if isinstance(vocabulary, TextFile):
+        words = vocabulary.number().symbols
     try:
-        return sort_symbols(dict.fromkeys(plain_list(vocabulary)))
+        words = sort_symbols(dict.fromkeys(plain_list(words)))
     except TypeError as exc:
         raise TypeError(
             f"vocabulary must be an array of hashable symbols: {exc}"
         ) from exc
+    if not words:
+        where = f" of {vocabulary!r}" if isinstance(vocabulary, TextFile) else ""
+        raise ValueError(f"vocabulary{where} is empty: give at least one word")
+    return words
 
 
 def union_labels(parts: list[Labels]) -> Labels:

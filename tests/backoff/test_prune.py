@@ -1,6 +1,8 @@
 """Pruning against the definition, SRILM's rules in kaldingram, and its invariants."""
 
+import io
 import math
+import re
 from functools import partial
 
 import numpy as np
@@ -357,21 +359,28 @@ def test_prune_to_a_number(method):
         assert smaller.n_pairs == min(to, model.n_pairs)
         assert smaller.check_normalized() < 1e-12
         sizes.append(smaller.n_pairs)
-        # Every context can be reached by reading its symbols.
+        # Every context can be reached by reading its symbols, and a file has no more.
         assert smaller.has_states
+        file = io.BytesIO()
+        write(smaller, file)
+        counts = re.findall(rb"^ngram \d=(\d+)$", file.getvalue(), re.M)
+        # The start mark is no pair; a model without bigrams has an empty section.
+        assert sum(map(int, counts)) == smaller.n_pairs + 1
     assert sizes == sorted(sizes)
 
 
-def test_prune_to_a_number_is_a_threshold():
-    """Where costs differ, the pairs are those of the threshold that leaves so many."""
+def test_prune_to_a_number_keeps_the_dearest():
+    """What a threshold keeps, with its suffixes, is what its number keeps."""
     model = fitted(seed=1, max_depth=3)
-    for threshold in (1e-5, 1e-4, 1e-3, 1e-2):
-        expected = prune(model, threshold)
-        got = prune(model, to=expected.n_pairs)
-        assert got.n_pairs == expected.n_pairs
-        same = names(expected).keys() & names(got).keys()
-        # Pairs of equal cost may change places.
-        assert len(same) > 0.95 * expected.n_pairs
+    n = 0
+    for threshold in np.geomspace(1e-5, 3e-2, 12):
+        expected = names(prune(model, threshold)).keys()
+        closed = {(c[k:], y) for c, y in expected for k in range(len(c) + 1)}
+        got = names(prune(model, to=len(closed))).keys()
+        # N-grams of equal cost may change places.
+        n += got == closed
+        assert len(got & closed) > 0.95 * len(closed)
+    assert n > 6
 
 
 def test_prune_to_a_size():

@@ -1,15 +1,17 @@
 """The command: what it prints, its files, its exit codes, its page of the guide."""
 
-import argparse
 import io
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 import warnings
+from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,12 +19,14 @@ import numpy as np
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
-from sklstruct.backoff import prune
+from sklstruct.backoff import mix, prune, restrict
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
+from sklstruct.language_model import interpolate
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "user_guide" / "command_line.rst"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "user_guide" / "command_line.rst"
 
 
 @pytest.fixture
@@ -192,7 +196,234 @@ def test_prune_and_convert_and_info(model, capsys):
     assert run("convert", "m.arpa", "-") == 0
 
 
+def test_prune_to_a_size_and_to_words(model, capsys):
+    whole = exchange.read("m.arpa")
+    assert run("prune", "m.arpa", "-o", "n.arpa", "--to", 2000) == 0
+    assert exchange.read("n.arpa").n_pairs == 2000
+    assert same_scores("n.arpa", prune(whole, to=2000))
+    assert run("prune", "m.arpa", "-o", "b.bin", "--to", "0.05MB") == 0
+    assert same_scores("b.bin", prune(whole, to="0.05MB"))
+    Path("words").write_text("\n".join(TEXT[:3]) + "\nunheard\n")
+    smaller = restrict(whole, " ".join(TEXT[:3]).split())
+    given = ["prune", "m.arpa", "-o", "r.arpa", "--vocabulary", "words"]
+    assert run(*given) == 0 and same_scores("r.arpa", smaller)
+    assert run(*given, "--to", 200) == 0
+    assert same_scores("r.arpa", prune(smaller, to=200))
+    assert run("prune", "m.arpa", "-o", "x.arpa") == 1
+    assert "--to or --vocabulary is needed" in capsys.readouterr().err
+
+
+def test_mix(model, folder, capsys):
+    Path("other.txt").write_text("\n".join(TEXT[200:300]) + "\n")
+    given = ["--min-count", 2, "-n", 2, "-q"]
+    assert run("train", "other.txt", "-o", "o.bin", *given) == 0
+    given = ["mix", "m.arpa", "o.bin", "--tune", "test.txt"]
+    assert run(*given, "-o", "both.arpa", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    expected = interpolate(["m.arpa", "o.bin"], TEXT[300:])
+    weights = expected.estimator_.weights_
+    np.testing.assert_allclose(list(figures["weights"].values()), weights, rtol=1e-9)
+    assert list(figures["weights"]) == ["m.arpa", "o.bin"]
+    assert 0 <= figures["weight_gap"] < 1e-3
+    assert figures["perplexity"] == pytest.approx(expected.perplexity(TEXT[300:]))
+    parts = [exchange.read(name) for name in ("m.arpa", "o.bin")]
+    assert same_scores("both.arpa", mix(parts, weights))
+    # Exact in a pickle, and given weights; the model on standard output.
+    given = ["mix", "m.arpa", "o.bin", "--weights", "0.25,0.75"]
+    assert run(*given, "-o", "both.pkl") == 0
+    capsys.readouterr()
+    assert run("evaluate", "both.pkl", "test.txt", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    exact = interpolate(["m.arpa", "o.bin"], weights=[0.25, 0.75])
+    assert figures["perplexity"] == pytest.approx(exact.perplexity(TEXT[300:]))
+    assert run("sample", "both.pkl", "-k", 2, "--seed", 0) == 0
+    capsys.readouterr()
+    assert run("mix", "m.arpa", "o.bin", "--weights", "1", "-o", "x.arpa") == 1
+    assert "1 numbers for 2 models" in capsys.readouterr().err
+    assert run("mix", "m.arpa", "both.pkl", "--weights", "1,0", "-o", "x.arpa") == 1
+    assert "is no back-off model" in capsys.readouterr().err
+
+
+def test_qualities(folder, capsys):
+    given = ["train", "train.txt", "-n", 3, "-q", "--quality"]
+    assert run(*given, "fast", "-o", "f.arpa") == 0
+    assert same_scores("f.arpa", reference(2).backoff_model_)
+    assert run(*given, "good", "-o", "g.pkl.gz") == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = LanguageModel("good", max_depth=2).fit(TEXT[:300])
+    assert run("evaluate", "g.pkl.gz", "test.txt", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["perplexity"] == pytest.approx(expected.perplexity(TEXT[300:]))
+    for command in (["prune", "--to", 5000], ["convert"], ["info"]):
+        name, *more = command
+        out = {"prune": ["-o", "x.arpa"], "convert": ["x.arpa"], "info": []}[name]
+        assert run(name, "g.pkl.gz", *out, *more) == 1
+        assert "ContextRefiner" in capsys.readouterr().err
+    assert run("convert", "f.arpa", "f.pkl") == 0
+    assert run("convert", "f.pkl", "g.arpa") == 0
+    assert same_scores("g.arpa", exchange.read("f.arpa"))
+    assert not Path("x.arpa").exists()
+
+
+# ---------------------------------------------------------------- odd arguments
+
+# What is no model, by what it is.
+ODD = {
+    "absent": None,
+    "folder": "folder",
+    "empty.arpa": b"",
+    "empty.pkl": b"",
+    "text.pkl": b"no pickle\n",
+    "other.pkl": pickle.dumps({"a": 1}),
+    "short.pkl": pickle.dumps(list(range(1000)))[:-5],
+    "empty.bin": b"",
+    "zeros.bin": bytes(300),
+    "cut.arpa": b"\\data\\\nngram 1=5\n\n\\1-grams:\n-1\ta\n",
+    "text.gz": b"not packed\n",
+}
+COMMANDS = [
+    ["evaluate", "{}", "test.txt"],
+    ["evaluate", "m.arpa", "{}"],
+    ["sample", "{}", "-k", "1"],
+    ["prune", "{}", "-o", "x.arpa", "--to", "500"],
+    ["prune", "m.arpa", "-o", "x.arpa", "--vocabulary", "{}"],
+    ["mix", "{}", "m.arpa", "-o", "x.arpa", "--weights", "0.5,0.5"],
+    ["mix", "m.arpa", "m.arpa", "-o", "x.arpa", "--tune", "{}"],
+    ["convert", "{}", "x.bin"],
+    ["info", "{}"],
+    ["train", "{}", "-o", "x.arpa"],
+    ["train", "train.txt", "-o", "x.arpa", "--vocabulary", "{}"],
+    ["train", "train.txt", "-o", "x.pkl", "--quality", "better", "--tune", "{}"],
+]
+
+
+@pytest.mark.parametrize("given", COMMANDS, ids=" ".join)
+def test_odd_files(model, given, capsys):
+    for name, content in ODD.items():
+        if content == "folder":
+            Path(name).mkdir(exist_ok=True)
+        elif content is not None:
+            Path(name).write_bytes(content)
+        reads_text = given[0] == "train" or given[-1] == "{}"
+        if reads_text and name in ("text.pkl", "cut.arpa", "text.gz"):
+            continue  # a text as good as any
+        code = run(*(name if word == "{}" else word for word in given))
+        out, err = capsys.readouterr()
+        if code == 0:  # an empty or binary text may be read where it is one
+            assert reads_text and name not in ("absent", "folder", "empty.arpa"), name
+            Path("x.arpa").unlink(missing_ok=True)
+            continue
+        assert code == 1, (name, code)
+        last = err.splitlines()[-1]
+        assert last.startswith(f"sklstruct {given[0]}: ") and len(last) > 25, last
+        assert "Traceback" not in err and not Path("x.arpa").exists()
+
+
+def test_a_model_of_one_word(folder, capsys):
+    Path("one.txt").write_text("word\nword word\n" * 5)
+    assert run("train", "one.txt", "-o", "one.arpa", "-n", 2, "-q") == 0
+    assert run("prune", "one.arpa", "-o", "p.arpa", "--to", 3, "-q") == 0
+    assert exchange.read("p.arpa").n_pairs == 3
+    assert run("prune", "one.arpa", "-o", "q.arpa", "--to", 2, "-q") == 1
+    given = ["one.arpa", "p.arpa", "-o", "m.arpa", "--weights", "0.5,0.5"]
+    assert run("mix", *given) == 0
+    assert run("mix", *given[:-2], "--tune", "one.txt") == 0
+    assert LanguageModel.load("m.arpa").perplexity(["word"]) < 10
+    Path("words").write_text("nothing of it\n")
+    assert run("prune", "one.arpa", "-o", "x.arpa", "--vocabulary", "words") == 1
+    assert "holds no word of the model" in capsys.readouterr().err
+
+
+def test_same_file_in_and_out(model, folder, capsys):
+    before = Path("m.arpa").read_bytes()
+    os.link("m.arpa", "link.arpa")
+    for given in (
+        ["prune", "m.arpa", "-o", "m.arpa", "--to", 2000],
+        ["prune", "m.arpa", "-o", "link.arpa", "--to", 2000],
+        ["mix", "m.arpa", "m.arpa", "-o", "./m.arpa", "--weights", "0.5,0.5"],
+        ["convert", "m.arpa", "m.arpa"],
+    ):
+        assert run(*given) == 1
+        assert "would be read and written" in capsys.readouterr().err
+    assert Path("m.arpa").read_bytes() == before
+
+
+# ------------------------------------------------------- terminal, completion
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_for_terminals(model, capsys, monkeypatch):
+    given = ["train", "train.txt", "-n", 2, "--quality", "better", "-o", "b.pkl"]
+    assert run(*given) == 0
+    assert "learning" not in capsys.readouterr().err
+    for more, shown in (([], True), (["-q"], False)):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert run(*given, *more) == 0
+        text = terminal.getvalue()
+        assert ("learning from train.txt (" in text) == shown
+        assert (", step" in text) == shown
+        assert ("writing b.pkl" in text) == shown
+        # The line is gone when the command ends.
+        assert not shown or text.endswith("\r\x1b[K")
+    monkeypatch.undo()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion(shell, capsys):
+    pytest.importorskip("shtab")
+    with pytest.raises(SystemExit) as caught:
+        run("--print-completion", shell)
+    assert caught.value.code == 0
+    script = capsys.readouterr().out
+    for name in ("build_binary", "--tune", "kneser-ney", "better"):
+        assert name in script
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0
+
+
+def test_completion_without_shtab(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    with pytest.raises(SystemExit) as caught:
+        run("--print-completion", "bash")
+    assert caught.value.code == 1
+    assert "sklstruct[completion]" in capsys.readouterr().err
+
+
 # ----------------------------------------------------------------------- KenLM
+
+
+def test_bare_names(folder, capsys, monkeypatch):
+    """The scripts of packaging/kenlm-tools are there, and run."""
+    page = ROOT / "packaging" / "kenlm-tools" / "pyproject.toml"
+    project = tomllib.loads(page.read_text(encoding="utf-8"))["project"]
+    assert project["dependencies"] == ["sklstruct"]
+    scripts = {}
+    for name, place in project["scripts"].items():
+        scripts[name] = EntryPoint(name, place, "console_scripts").load()
+    assert set(scripts) == {"lmplz", "query", "build_binary"}
+
+    def call(*words, stdin=b""):
+        stream = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", stream)
+        monkeypatch.setattr(sys, "argv", list(words))
+        return scripts[words[0]]()
+
+    given = ["-o", "2", "--arpa", "k.arpa", "--text", "train.txt"]
+    assert call("lmplz", *given, "--discount_fallback") == 0
+    assert call("build_binary", "k.arpa", "k.bin") == 0
+    capsys.readouterr()
+    line = TEXT[0].encode() + b"\n"
+    assert call("query", "k.bin", stdin=line) == 0
+    total = re.search(r"Total: (\S+)", capsys.readouterr().out)[1]
+    assert float(total) == pytest.approx(ours.Model("k.arpa").score(TEXT[0]), rel=1e-6)
+    assert call("lmplz", *given, "--prune", "1", "0") == 1
 
 
 def test_lmplz(folder, capsys, monkeypatch):
@@ -308,6 +539,14 @@ def test_query_sums_up_the_scores_of_words(model, capsys, monkeypatch):
         ["build_binary", "trie", "train.txt", "x.bin"],
         ["build_binary", "train.txt"],
         ["info", "train.txt"],
+        ["mix", "absent.arpa", "-o", "x.arpa", "--weights", "1"],
+        ["mix", "train.txt", "-o", "x.arpa", "--weights", "1"],
+        ["prune", "train.txt", "-o", "x.arpa", "--to", "100"],
+        ["train", "train.txt", "-o", "x.arpa", "--quality", "good"],
+        ["train", "train.txt", "-o", "x.pkl", "--quality", "good", "-n", "1"],
+        ["train", "train.txt", "-o", "x.arpa", "--tune", "test.txt"],
+        ["train", "train.txt", "-o", "train.txt"],
+        ["lmplz", "-o", "2", "--text", "train.txt", "--arpa", "train.txt"],
     ],
 )
 def test_bad_files_are_one_line(folder, given, capsys):
@@ -319,7 +558,24 @@ def test_bad_files_are_one_line(folder, given, capsys):
 
 
 @pytest.mark.parametrize(
-    "given", [[], ["absent"], ["train"], ["lmplz"], ["train", "x", "-n", "0"]]
+    "given",
+    [
+        [],
+        ["absent"],
+        ["train"],
+        ["lmplz"],
+        ["train", "x", "-n", "0"],
+        ["train", "x", "-o", "y", "--quality", "fine"],
+        ["train", "x", "-o", "y", "--quality", "fast", "--smoothing", "katz"],
+        ["mix", "x", "-o", "y"],
+        ["mix", "x", "-o", "y", "--weights", "1", "--tune", "z"],
+        ["mix", "x", "y", "-o", "z", "--weights", "nan,1"],
+        ["mix", "x", "y", "-o", "z", "--weights", "0.5,0.6"],
+        ["mix", "x", "y", "-o", "z", "--weights", "-1,2"],
+        ["mix", "x", "y", "-o", "z", "--weights", "a,b"],
+        ["prune", "x", "-o", "y", "--to", "5", "--threshold", "1"],
+        ["--print-completion", "powershell"],
+    ],
 )
 def test_wrong_arguments(given, capsys):
     with pytest.raises(SystemExit) as caught:
@@ -401,13 +657,8 @@ def test_the_page_has_every_argument():
     """Every subcommand and option stands in docs/user_guide/command_line.rst."""
     page = PAGE.read_text(encoding="utf-8")
     parser = _cli._parser()
-    [subcommands] = [
-        action
-        for action in parser._actions
-        if isinstance(action, argparse._SubParsersAction)
-    ]
     missing = []
-    for name, one in subcommands.choices.items():
+    for name, one in {"sklstruct": parser, **_cli._subparsers(parser)}.items():
         words = set(re.findall(r"[\w-]+", page))
         missing += [name] if name not in words else []
         for action in one._actions:

@@ -371,7 +371,9 @@ def test_restrict_writes_and_mixes(files):
 def test_what_cannot_be_restricted(pair):
     model = pair[0].backoff_model_
     assert restrict(model, model.labels.classes) is model
-    for words in ([], ["unheard"], ["<unk>", "</s>"]):
+    with pytest.raises(ValueError, match="vocabulary is empty"):
+        restrict(model, [])
+    for words in (["unheard"], ["<unk>", "</s>"]):
         with pytest.raises(ValueError, match="holds no word of the model"):
             restrict(model, words)
     with pytest.raises(TypeError, match="not a string"):
