@@ -97,7 +97,7 @@ def _check_files(arguments: argparse.Namespace) -> None:
     """A ValueError if a file is to be read and written."""
     given = vars(arguments)
     outputs = [given[name] for name in _OUTPUTS if given.get(name)]
-    inputs = []
+    inputs: list[str] = []
     for name in _INPUTS:
         value = given.get(name) or []
         inputs += [value] if isinstance(value, str) else value
