@@ -3,7 +3,11 @@
     SKLSTRUCT_DATA=... python benchmarks/bench_hmm.py [--peer nltk --peer hmmlearn ...]
 
 `tagging`: XPOS of UD English EWT, trained on train, measured on test, orders 2 to 9.
-`peers`: NLTK's TnT; hmmlearn's CategoricalHMM with smoothed relative frequencies.
+`peers`: NLTK's TnT; hmmlearn's CategoricalHMM with smoothed relative frequencies;
+UDPipe 1.2's tagger on gold tokens; chaine, a CRF, with the features of `features`.
+`words`: unknown words by endings or by a classifier, on EWT and on a random split of
+all its parts. `learning`: 1 to 100 % of the sentences labelled, the rest left out
+(weight 0) or learnt from by so many iterations of expectation-maximisation.
 `features`: a logistic regression over affixes, shapes and neighbours of words: alone,
 as emissions of `HighOrderHMM` (a: weight, b: prior_weight), and the same features in
 sklearn-crfsuite. Settings are chosen on the development part.
@@ -19,28 +23,51 @@ from __future__ import annotations
 import functools
 import gzip
 import itertools
+import tempfile
+import warnings
 from collections import Counter, defaultdict
 
 import numpy as np
 from _common import data_folder, main, options, timed, wikitext
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, LanguageModel
-from sklstruct.hmm import ClassifierEmission, HighOrderHMM, KeypadChannel
+from sklstruct.hmm import (
+    ClassifierEmission,
+    HighOrderHMM,
+    KeypadChannel,
+    SuffixEmission,
+)
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._candidates import make_candidates
 from sklstruct.hmm._lattice import LatticeSolver
 from sklstruct.hmm._refinement import RefinementSolver
 
 N_SENTENCES = 30
+PACKAGES = {"udpipe": "ufal-udpipe"}
 
 
 def cases():
     out = [{"section": "tagging", "order": n} for n in range(2, 10)]
-    out += [{"section": "peers", "peer": p} for p in ("nltk", "hmmlearn")]
+    out += [
+        {"section": "peers", "peer": p}
+        for p in ("nltk", "hmmlearn", "udpipe", "chaine")
+    ]
+    out += [
+        {"section": "words", "split": split, "guess": g}
+        for split in ("EWT", "runs")
+        for g in ("endings", "logistic")
+    ]
+    out += [
+        {"section": "learning", "labelled": share, "weight": w, "iterations": n}
+        for share in (1, 3, 10, 30, 100)
+        for w, n in ((0, 0), (1, 3), (1, 10), (0.1, 3))
+        if share < 100 or not w
+    ]
     out += [
         {"section": "features", "model": m, "slow": True}
         for m in ("hybrid", "crfsuite lbfgs", "crfsuite ap")
@@ -112,7 +139,7 @@ def tagging(case):
 
 
 def peers(case):
-    if case["peer"] not in options.peers:
+    if PACKAGES.get(case["peer"], case["peer"]) not in options.peers:
         return {"accuracy": "not run"}
     X, y = ewt("train")
     test, true = ewt("test")
@@ -126,6 +153,22 @@ def peers(case):
         tagger.train(pairs)
         found = timed(lambda: [tagger.tag(x) for x in test], repeats=1)
         labels = [[t for _, t in sentence] for sentence in found.result]
+    elif case["peer"] == "udpipe":
+        found = udpipe(X, y, test)
+        labels = found.result
+    elif case["peer"] == "chaine":
+        import chaine
+
+        tags_of = ambiguity(X, y)
+        as_sets = [[set(r.split()) for r in word_features(x, tags_of)] for x in X]
+        crf = chaine.train(as_sets, y, algorithm="ap", max_iterations=10, verbose=0)
+        found = timed(
+            lambda: crf.predict(
+                [[set(r.split()) for r in word_features(x, tags_of)] for x in test]
+            ),
+            repeats=1,
+        )
+        labels = found.result
     else:
         from hmmlearn.hmm import CategoricalHMM
 
@@ -150,6 +193,106 @@ def peers(case):
     return {
         "accuracy": right / sum(map(len, true)),
         "milliseconds": found.cpu / len(test) * 1e3,
+    }
+
+
+def conllu(X, y=None):
+    """Sentences as UDPipe reads them; the fine tags alone."""
+    lines = []
+    for i, words in enumerate(X):
+        for j, word in enumerate(words):
+            tag = y[i][j] if y else "_"
+            lines.append(f"{j + 1}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t_")
+        lines.append("")
+    return "\n".join([*lines, ""])
+
+
+def udpipe(X, y, test):
+    """UDPipe 1.2's tagger on gold tokens, its own settings."""
+    from ufal import udpipe as up
+
+    def read(text):
+        reader, error = up.InputFormat.newConlluInputFormat(), up.ProcessingError()
+        reader.setText(text)
+        out = []
+        while True:
+            sentence = up.Sentence()
+            if not reader.nextSentence(sentence, error):
+                return out
+            out.append(sentence)
+
+    kept = [read(conllu(*both)) for both in ((X, y), ewt("dev"))]
+    error = up.ProcessingError()
+    data = up.Trainer.train(
+        "morphodita_parsito", up.Sentences(kept[0]), up.Sentences(kept[1]), "none",
+        "use_lemma=0;use_feats=0", "none", error,
+    )  # fmt: skip
+    if error.occurred():
+        raise RuntimeError(error.message)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        model = up.Model.load(file.name)
+
+    def tag(sentences):
+        for sentence in sentences:
+            model.tag(sentence, "", error)
+        return [[w.xpostag for w in list(s.words)[1:]] for s in sentences]
+
+    sentences = read(conllu(test))
+    return timed(lambda: tag(sentences), repeats=1)
+
+
+def words(case):
+    """Unknown words: endings, or a classifier of how they are spelt."""
+    X, y = ewt("train")
+    test, true = ewt("test")
+    if case["split"] == "runs":
+        # All parts together; a tenth of the runs of twenty sentences is held back.
+        X, y = ([*a, *b, *c] for a, b, c in zip((X, y), ewt("dev"), (test, true)))
+        runs = np.arange(len(X)) // 20
+        held = np.random.RandomState(0).rand(runs[-1] + 1)[runs] < 0.1
+        test, true = ([a for a, h in zip(part, held) if h] for part in (X, y))
+        X, y = ([a for a, h in zip(part, held) if not h] for part in (X, y))
+    tagger = HighOrderHMM(4, emission=SuffixEmission(guess=case["guess"]))
+    fit = timed(tagger.fit, X, y, repeats=1)
+    known = {word for x in X for word in x}
+    found = tagger.predict(test)
+    new = [
+        a == b
+        for x, f, t in zip(test, found, true)
+        for w, a, b in zip(x, f, t)
+        if w not in known
+    ]
+    out = {"accuracy": share(found, true), "unknown": float(np.mean(new))}
+    if case["split"] == "EWT":
+        out["dev"] = tagger.score(*ewt("dev"))
+    return out | {"fit_seconds": fit.cpu}
+
+
+def learning(case):
+    """A share of the sentences labelled, the rest not: left out (weight 0) or used."""
+    X, y = ewt("train")
+    labelled = np.zeros(len(X), dtype=bool)
+    order = np.random.RandomState(0).permutation(len(X))
+    labelled[order[: len(X) * case["labelled"] // 100]] = True
+    some = [row if a else [None] * len(row) for row, a in zip(y, labelled)]
+    tagger = HighOrderHMM(2, emission=SuffixEmission(min_proba=0.01))
+    if case["weight"]:
+        tagger.set_params(
+            classes=sorted({t for row in y for t in row}),
+            unlabelled_weight=case["weight"], em_max_iter=case["iterations"], em_tol=0,
+        )  # fmt: skip
+    else:
+        X, some = ([a for a, k in zip(part, labelled) if k] for part in (X, some))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = timed(tagger.fit, X, some, repeats=1)
+    return {
+        "dev": tagger.score(*ewt("dev")),
+        "accuracy": tagger.score(*ewt("test")),
+        "fit_seconds": fit.cpu,
+        "gain": float(np.ptp(tagger.objective_)) if tagger.n_iter_ else 0.0,
     }
 
 
@@ -453,4 +596,8 @@ def run(case):
 
 
 if __name__ == "__main__":
-    main(cases, run, peers=("nltk", "hmmlearn", "sklearn-crfsuite"))
+    main(
+        cases,
+        run,
+        peers=("nltk", "hmmlearn", "sklearn-crfsuite", "ufal-udpipe", "chaine"),
+    )

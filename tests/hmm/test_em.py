@@ -8,7 +8,9 @@ import pytest
 from _hmm_problems import random_model, remake, toy
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -509,3 +511,51 @@ def test_metrics_of_other_libraries():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert seqeval.accuracy_score(y, found) == pytest.approx(tagger.score(X, y))
+    tag = pytest.importorskip("nltk.tag.api")
+
+    class Tagger(tag.TaggerI):
+        def tag(self, tokens):
+            return list(zip(tokens, tagger.predict([tokens])[0]))
+
+    gold = [list(zip(a, b)) for a, b in zip(X, y)]
+    assert Tagger().accuracy(gold) == pytest.approx(tagger.score(X, y))
+    assert Tagger().confusion(gold)["D", "D"] > 0
+
+
+def test_guess_by_a_classifier():
+    X, y = toy(200)
+    emission = SuffixEmission(
+        guess="logistic", shrinkage=0, min_proba=0, max_count=10**6
+    )
+    tagger = HighOrderHMM(2, emission=emission).fit(X, y)
+    fitted = tagger.emission_
+    ids, factor = fitted.candidates(["n9"])[0]
+    proba = fitted.guess_.predict_proba(["n9"])[0]
+    prior = fitted.label_counts_ / fitted.label_counts_.sum()
+    np.testing.assert_allclose(np.exp(factor), (proba / prior)[ids])
+    assert tagger.classes_[ids[factor.argmax()]] == "N"
+    # Only rare words teach it, each of them once in all.
+    own = make_pipeline(CountVectorizer(analyzer="char"), _Recorder())
+    fitted = SuffixEmission(guess=own, max_count=2).fit(
+        [["aa", "aa", "b", "b", "b"]], [np.array([0, 1, 0, 0, 1])], 2
+    )
+    last = fitted.guess_[-1]
+    assert last.n_samples_ == 2 and last.weight_.tolist() == [0.5, 0.5]
+    # Without rare words there are only endings.
+    assert (
+        clone(emission)
+        .set_params(max_count=1)
+        .fit([["a", "a"]], [np.array([0, 1])], 2)
+        .guess_
+        is None
+    )
+    # Known words are left alone without shrinkage.
+    assert fitted.candidates(["b"])[0][0].tolist() == [0, 1]
+
+
+class _Recorder(MultinomialNB):
+    """Remembers what it was fitted to."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.n_samples_, self.weight_ = X.shape[0], sample_weight
+        return super().fit(X, y, sample_weight)
