@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import stat
 import sys
 import warnings
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from .. import exchange
 from .._checks import physical_memory
-from .._files import open_read
 from ..backoff import BackoffModel
 from ..compat import kenlm
 from ..context_tree import Pairs
@@ -29,14 +29,9 @@ from ..symbols import (
     NumberedText,
     TextFile,
 )
-from ..symbols._text import LargeText, number_symbols
+from ..symbols._text import LargeText, kenlm_text
 from ._write import write_model
 
-# White space to str.split and a part of a word to KenLM.
-_WIDE_SPACES = re.compile(
-    rb"[\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|"
-    rb"\xe2\x81\x9f|\xe3\x80\x80"
-)
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -132,49 +127,26 @@ def _print_statistics(pairs: Pairs, discounts: np.ndarray, n_tokens: int) -> Non
 def _number(
     arguments: argparse.Namespace, bytes_per_token: int
 ) -> NumberedText | LargeText:
-    """The text as KenLM splits it: words end at ASCII white space."""
-    path, skip = arguments.text, arguments.skip_symbols
+    """The words of the text, without marks."""
+    path, memory = arguments.text, _bytes(arguments.memory)
     if path == "-":
-        return number_symbols(list(_split(sys.stdin.buffer, "standard input", skip)))
-    with open_read(path) as (file, label):
-        plain = not any(_WIDE_SPACES.search(block) for block in _blocks(file))
-    if plain:
-        memory = _bytes(arguments.memory)
-        lines = TextFile(path, skip_blank_lines=False, memory=memory)
-        text = lines.number_or_count(bytes_per_token)
-        if _MARKS.isdisjoint(text.symbols):
-            return text
-        if skip and isinstance(text, NumberedText):
-            return text.without(
-                [i for i, word in enumerate(text.symbols) if word in _MARKS]
-            )
-    with open_read(path) as (file, label):
-        return number_symbols(list(_split(file, label, skip)))
-
-
-def _blocks(file: Any) -> Iterator[bytes]:
-    """Blocks that overlap, so that no character is cut in all of them."""
-    rest = b""
-    while block := file.read(1 << 20):
-        yield rest + block
-        rest = block[-3:]
-
-
-def _split(file: BinaryIO, label: str, skip: bool) -> Iterator[list[str]]:
-    for number, line in enumerate(file, 1):
-        try:
-            words = [word.decode("utf-8") for word in line.split()]
-        except UnicodeDecodeError as exc:
-            raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
-        if skip:
-            words = [word for word in words if word not in _MARKS]
-        elif not _MARKS.isdisjoint(words):
-            mark = next(word for word in words if word in _MARKS)
-            raise ValueError(
-                f"{label}, line {number}: {mark} is a mark and no word; "
-                "--skip_symbols takes it for white space"
-            )
-        yield words
+        text = kenlm_text(sys.stdin.buffer).number_or_count(bytes_per_token)
+    elif os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+        with open(path, "rb") as file:
+            text = kenlm_text(file).number_or_count(bytes_per_token)
+    else:
+        text = kenlm_text(path, memory).number_or_count(bytes_per_token)
+    marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
+    if not marks:
+        return text
+    if arguments.skip_symbols:
+        return text.without(marks)
+    parts = [text] if isinstance(text, NumberedText) else text.parts(1 << 20)
+    part = next(part for part in parts if np.isin(part.tokens, marks).any())
+    raise ValueError(
+        f"{part.where_is(marks[0])} holds {text.symbols[marks[0]]}, a mark and no "
+        "word; --skip_symbols takes it for white space"
+    )
 
 
 def _bytes(memory: str) -> int:

@@ -30,8 +30,18 @@ class ClosedModel(NamedTuple):
     target: np.ndarray  # (n_pairs,) int32
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
-    link: np.ndarray  # (n_nodes,) int32: the context without its newest symbol
+    link: np.ndarray | None  # (n_nodes,) int32: the context without its newest symbol
     extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), -1: no node
+
+    def without_newest(self, nodes: np.ndarray) -> np.ndarray:
+        """The node of each context without its newest symbol."""
+        if self.link is not None:
+            return self.link[nodes]
+        # Counted text: none but the start marks.
+        windows = np.full((nodes.size, max(self.tree.max_depth, 1)), -1, np.int32)
+        for row, context in zip(windows, self.tree.contexts(nodes)):
+            row[row.size - context.size + 1 :] = context[:-1]
+        return self.tree.find_windows(windows)
 
 
 def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel:
@@ -55,6 +65,14 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         Nodes keep their order.
     """
     pairs = model.pairs
+    if pairs.extension is not None:
+        own = np.arange(class_of_symbol.size, dtype=np.int32)
+        own[model.n_classes :] = -1
+        if np.array_equal(own, class_of_symbol):
+            return ClosedModel(
+                model.tree, pairs.ptr, pairs.target, model.log_prob, model.log_backoff,
+                None, pairs.extension,
+            )  # fmt: skip
     link = drop_newest(model.tree)
     tree, index = close_links(model.tree, link)
     if tree is not model.tree:

@@ -227,6 +227,7 @@ class Counted:
         share: float | None = None,
         validation: np.ndarray | None = None,
         keep_positions: bool = False,
+        extend: bool = False,
     ) -> Self:
         """Every position of a running text.
 
@@ -260,6 +261,9 @@ class Counted:
         keep_positions : bool, default=False
             Whether to count unigrams only and to keep the positions.
 
+        extend : bool, default=False
+            Whether the pairs keep their `extension`, for a file of the n-grams.
+
         Returns
         -------
         counted : Counted
@@ -277,8 +281,9 @@ class Counted:
             return cls._of(samples, labels, max_depth, depth, share, None)
         n_symbols = labels.known_symbols("counting").size
         pairs, count = count_tokens(
-            tokens, depth, n_symbols, labels.n_classes, skip=skip, weight=sample_weight
-        )
+            tokens, depth, n_symbols, labels.n_classes, skip=skip,
+            weight=sample_weight, extend=extend,
+        )  # fmt: skip
         counted = cls(pairs, count, labels, max_depth, depth)
         if validation is not None:
             counted = counted._with_held_out(positions(validation))

@@ -87,6 +87,10 @@ class Pairs:
         check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
+    # Where counting kept it: (n_pairs,) int32, the node "h y" of a pair (h, y), -1 if
+    # that is no node. The class of a symbol then has its id, and nothing is missing:
+    # every context of an n-gram has its pairs, every suffix is one.
+    extension: np.ndarray | None = None
     whole = True  # not so in a shard, which has some of the branches; see `total`
 
     def _set(self, tree, ptr, target, parent):
@@ -489,6 +493,9 @@ class Pairs:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self):
+        return {k: v for k, v in self.__dict__.items() if k != "extension"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take pickled pairs; ValueError if the arrays do not fit each other."""

@@ -18,6 +18,7 @@ def count_tokens(
     *,
     skip: int = -1,
     weight: np.ndarray | None = None,
+    extend: bool = False,
 ) -> tuple[Pairs, np.ndarray]:
     """Tree, pairs and counts of the contexts of every position of a text.
 
@@ -40,6 +41,9 @@ def count_tokens(
 
     weight : float64 ndarray of shape (n_tokens,), default=None
         Positive weight of each position that is predicted; None: 1.
+
+    extend : bool, default=False
+        Whether the pairs know their `extension`, of four bytes a pair.
 
     Returns
     -------
@@ -106,34 +110,52 @@ def count_tokens(
     above[:n_classes] = -1
     counted[:n_classes] = 0
     _fast.root_counts(tokens, weight, skip, counted)
+    extension = np.full(pair_ptr[-1] if extend else 0, -1, dtype=np.int32)
+    if extend:
+        first_level = np.arange(size, dtype=np.int32)[tree.level(1)]
+        last_symbol = symbol[tree.level(1)]
+        predicted_ones = (last_symbol < n_classes) & (last_symbol != skip)
+        extension[last_symbol[predicted_ones]] = first_level[predicted_ones]
     _fill_pairs(
         tokens, weight, (order, shared, length, first, last), tree, node_at, pair_ptr,
-        ptr, target, above, counted,
+        ptr, target, above, counted, extension,
     )  # fmt: skip
     del order, shared, length, node_at
     if not weight.size:
         _fast.widen(count)
-    return pairs_of_arrays(tree, ptr, target, above), count
+    pairs = pairs_of_arrays(tree, ptr, target, above)
+    if extend:
+        pairs.extension = extension
+    return pairs, count
 
 
 def _fill_pairs(
-    tokens, weight, grams, tree, node_at, pair_ptr, ptr, target, above, count
+    tokens, weight, grams, tree, node_at, pair_ptr, ptr, target, above, count, extension
 ):
-    """The pairs of all levels below the root, into the last four arrays."""
-    none = place = np.empty(0, dtype=np.int32)
-    for k in range(1, tree.n_levels):
-        nodes = tree.level(k)
-        here = slice(int(pair_ptr[k]), int(pair_ptr[k + 1]))
-        of_level = *grams, k, tree.parent, node_at
-        node, place_above, place = none, place, none
-        # The last level is the largest: less memory is worth a second look-up.
-        if k < tree.n_levels - 1:
-            node = np.empty(here.stop - here.start, dtype=np.int32)
-            place = np.empty_like(node)
-        _fast.count_pairs(*of_level, nodes.start, here.start, ptr[nodes], node)
+    """The pairs of all levels below the root, into the last five arrays."""
+    order, *runs = grams
+    node = np.empty(order.size, dtype=np.int32)
+    _fast.nodes_before(order, node_at, node)
+    levels = [
+        (k, tree.level(k), slice(int(pair_ptr[k]), int(pair_ptr[k + 1])))
+        for k in range(1, tree.n_levels)
+    ]
+    # Until the pairs are where they belong, `above` holds their nodes.
+    for k, nodes, here in reversed(levels):
+        _fast.count_pairs(
+            *runs, k, tree.parent, node, nodes.start, here.start, ptr[nodes],
+            above[here],
+        )  # fmt: skip
+    place = np.empty(0, dtype=np.int32)
+    for k, nodes, here in levels:
+        node, place_above = above[here].copy(), place
+        # The last level is the largest.
+        n_placed = here.stop - here.start if k < tree.n_levels - 1 else 0
+        place = np.empty(n_placed, dtype=np.int32)
         _fast.emit_pairs(
-            tokens, weight, *of_level, node, place_above, nodes.start, here.start,
-            ptr[nodes], target[here], above[here], count[here], place,
+            tokens, weight, *grams, k, node, place_above, nodes.start, here.start,
+            ptr[nodes], target[here], above[here], count[here], place, nodes.stop,
+            extension[here] if n_placed else extension[:0],
         )  # fmt: skip
 
 

@@ -178,47 +178,46 @@ def root_counts(const int32_t[::1] tokens, const double[::1] weight, int32_t ski
                 count[tokens[p]] += <count_t> (weight[p] if weighted else 1.0)
 
 
-cdef inline int32_t node_before(const int32_t[::1] node_at,
-                                const int32_t[::1] parent, Py_ssize_t p,
-                                Py_ssize_t n_up) noexcept nogil:
-    """The context of position p, n_up symbols shorter than the longest."""
-    cdef int32_t x = node_at[p - 1]
-    cdef Py_ssize_t _k
-    for _k in range(n_up):
-        x = parent[x]
-    return x
+def nodes_before(const int32_t[::1] order, const int32_t[::1] node_at,
+                 int32_t[::1] node):
+    """The deepest context before each sorted position."""
+    cdef Py_ssize_t j
+    with nogil:
+        for j in range(order.shape[0]):
+            node[j] = node_at[order[j] - 1]
 
 
-def count_pairs(const int32_t[::1] order, const short_t[::1] shared,
-                const short_t[::1] length, Py_ssize_t skip_from,
-                Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] parent,
-                const int32_t[::1] node_at, int32_t first_node,
-                int32_t first_pair, int32_t[::1] ptr, int32_t[::1] node):
+def count_pairs(const short_t[::1] shared, const short_t[::1] length,
+                Py_ssize_t skip_from, Py_ssize_t skip_to, Py_ssize_t level,
+                const int32_t[::1] parent, int32_t[::1] node, int32_t first_node,
+                int32_t first_pair, int32_t[::1] ptr, int32_t[::1] node_of_pair):
     """Write the first pair of each context of one level below the root into `ptr`.
 
-    ptr : of the nodes of the level. node : of each pair of the level, in the order of
-    (class, context), for `emit_pairs`; empty where that shall find them again.
+    To be called from the deepest level up. node : of each sorted position the context
+    of this level before it, or a shorter one; those that the level above asks for move
+    there. ptr : of the nodes of the level. node_of_pair : of the pairs of the level, in
+    the order of (class, context).
     """
     cdef Py_ssize_t j, d, s = 0
     cdef int32_t x, c, total = first_pair
-    cdef bint kept = node.shape[0] > 0
     with nogil:
         for j in range(ptr.shape[0]):
             ptr[j] = 0
-        for j in range(order.shape[0]):
+        for j in range(shared.shape[0]):
             if j & SLICE_MASK == 0:
                 with gil:
                     PyErr_CheckSignals()
-            if skip_from <= j < skip_to or shared[j] > level:
+            if shared[j] > level or skip_from <= j < skip_to:
                 continue
             d = length[j] if length[j] > 0 else -length[j]
             if d <= level:
                 continue
-            x = node_before(node_at, parent, order[j], d - 1 - level)
+            x = node[j]
             ptr[x - first_node] += 1
-            if kept:
-                node[s] = x
-                s += 1
+            node_of_pair[s] = x
+            s += 1
+            if shared[j] < level:
+                node[j] = parent[x]
         for j in range(ptr.shape[0]):
             c = ptr[j]
             ptr[j] = total
@@ -228,52 +227,68 @@ def count_pairs(const int32_t[::1] order, const short_t[::1] shared,
 def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
                const int32_t[::1] order, const short_t[::1] shared,
                const short_t[::1] length, Py_ssize_t skip_from,
-               Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] parent,
-               const int32_t[::1] node_at, const int32_t[::1] node,
+               Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] node,
                const int32_t[::1] place_above, int32_t first_node,
                int32_t first_pair, int32_t[::1] ptr, int32_t[::1] target,
-               int32_t[::1] above, count_t[::1] count, int32_t[::1] place):
+               int32_t[::1] above, count_t[::1] count, int32_t[::1] place,
+               int32_t first_below, int32_t[::1] extension):
     """The pairs of one level below the root, each to where it belongs.
 
     They are met in the order of (class, context) and go to that of (context, class):
     ptr, from `count_pairs`, moves along with the pairs of each node and is set back in
-    the end. place_above : where the pairs of the level above are, in the order in which
-    they were met; empty at level 1, whose parents are where their classes are. place :
-    the same of this level, for the next; empty at the last. target, above (the parents)
-    and count are those of the level.
+    the end. node : of each pair, in the order in which they are met. place_above :
+    where the pairs of the level above are, in this order; empty at level 1, whose
+    parents are where their classes are. place : the same of this level, for the next;
+    empty at the last. target, above (the parents) and count are those of the level.
+    extension : the node "h y" of each pair (h, y), -1 where it is none; these are the
+    nodes of the next level, from first_below on, in the order in which they are met.
+    Empty: not wanted.
     """
     cdef Py_ssize_t j, d, s = 0, u = -1
-    cdef int32_t p, x, at = 0
-    cdef bint weighted = weight.shape[0] > 0
-    cdef bint kept = node.shape[0] > 0, placed = place.shape[0] > 0
+    cdef int32_t x, y, at = 0, below = first_below
+    cdef bint extended = extension.shape[0] > 0, follows = False
+    cdef count_t c = 0
+    cdef bint weighted = weight.shape[0] > 0, placed = place.shape[0] > 0
     with nogil:
         for j in range(order.shape[0]):
             if j & SLICE_MASK == 0:
                 with gil:
                     PyErr_CheckSignals()
             if skip_from <= j < skip_to:
+                if shared[j] <= level:
+                    follows = False
+                if length[j] > level and not follows:
+                    follows = True
+                    below += 1
                 continue
             d = length[j] if length[j] > 0 else -length[j]
             if shared[j] < level <= d:
                 u += 1
             if d <= level:
                 continue
-            p = order[j]
             if shared[j] <= level:
-                if kept:
-                    x = node[s]
-                else:
-                    x = node_before(node_at, parent, p, d - 1 - level)
-                x -= first_node
+                if s > 0:
+                    count[at] = c
+                c = 0
+                x = node[s] - first_node
+                y = tokens[order[j]]
                 at = ptr[x] - first_pair
                 ptr[x] += 1
-                target[at] = tokens[p]
-                above[at] = tokens[p] if level == 1 else place_above[u]
-                count[at] = 0
+                target[at] = y
+                above[at] = y if level == 1 else place_above[u]
                 if placed:
                     place[s] = first_pair + at
                 s += 1
-            count[at] += <count_t> (weight[p] if weighted else 1.0)
+                if extended:
+                    extension[at] = -1
+                    follows = False
+            if extended and length[j] > level and not follows:
+                follows = True
+                extension[at] = below
+                below += 1
+            c += <count_t> (weight[order[j]] if weighted else 1.0)
+        if s > 0:
+            count[at] = c
         for j in range(ptr.shape[0] - 1, 0, -1):
             ptr[j] = ptr[j - 1]
         if ptr.shape[0]:

@@ -109,7 +109,7 @@ class _Sections(NamedTuple):
 
 def _sections(closed: ClosedModel, words: Words) -> _Sections:
     """Pairs, and n-grams whose last word is never predicted, by order."""
-    tree, link = closed.tree, closed.link
+    tree = closed.tree
     word_of_node = np.full(tree.n_nodes, -1, dtype=np.int32)
     last_word = np.full(tree.n_nodes, -1, dtype=np.int32)
     if tree.n_nodes > 1:
@@ -143,7 +143,9 @@ def _sections(closed: ClosedModel, words: Words) -> _Sections:
         rows.append(
             [
                 Rows(node, closed.target[pairs], log_prob, weight),
-                never_predicted(link[here], last_word[here], log_backoff[here]),
+                never_predicted(
+                    closed.without_newest(here), last_word[here], log_backoff[here]
+                ),
             ]
         )
     rows[0].append(marks_left(words, rows[0][1].last))

@@ -199,7 +199,7 @@ def _ngrams(
 ) -> list[list[_Ngrams]]:
     """The n-grams of each order: pairs, and what ends in a word that is never
     predicted."""
-    tree, link, ptr = closed.tree, closed.link, closed.pair_ptr
+    tree, ptr = closed.tree, closed.pair_ptr
     n_nodes = tree.n_nodes
     last_word = np.full(n_nodes, -1, dtype=np.int64)
     if n_nodes > 1:
@@ -207,7 +207,8 @@ def _ngrams(
     extension = closed.extension
     never = np.flatnonzero(last_word >= words.n_classes)
     begins = np.diff(ptr) > 0
-    begins[link[never]] = True  # "h w" with w never predicted begins with h
+    # "h w" with w never predicted begins with h.
+    begins[closed.without_newest(never)] = True
     ends = np.zeros(closed.target.size, dtype=np.uint8)
     _fast.mark_suffixes(tree.parent, ptr, closed.target, ends)
     has_child = np.zeros(n_nodes, dtype=bool)
@@ -236,7 +237,7 @@ def _ngrams(
                     ends[pairs].astype(bool),
                 ),
                 _Ngrams(
-                    link[here].astype(np.int32),
+                    closed.without_newest(here).astype(np.int32),
                     id_of[last_word[here]],
                     np.full(here.size, -99.0),
                     log_backoff[here],

@@ -52,7 +52,7 @@ class SentenceCounter:
         return _BYTES_PER_TOKEN + _BYTES_PER_DEPTH * self.max_depth
 
     def count(self, text: NumberedText, depth: int | None = None) -> Counted:
-        """The counts of a text that is in memory.
+        """The counts of a text that is in memory, for a file of its n-grams.
 
         depth: the longest context that is counted; None: `max_depth`.
         """
@@ -60,7 +60,9 @@ class SentenceCounter:
         tokens, _, encoder = self.encode(text, labels)
         skip = encoder.start
         del text, encoder
-        return Counted.of_tokens(tokens, labels, self.max_depth, depth=depth, skip=skip)
+        return Counted.of_tokens(
+            tokens, labels, self.max_depth, depth=depth, skip=skip, extend=True
+        )
 
     def count_parts(self, text: LargeText, depth: int | None = None) -> Counted:
         """The counts of a text that is larger than its memory, part by part.

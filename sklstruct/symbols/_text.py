@@ -125,10 +125,18 @@ class LargeText:
         self.n_sentences, self.n_tokens = n_sentences, words.n_tokens
         self._words, self._count = words, count
         self._state = file.state()
+        self._gone: list[int] = []
 
     def counts(self) -> np.ndarray:
         """(n_symbols,) occurrences of each symbol."""
         return self._count
+
+    def without(self, numbers: list[int]) -> LargeText:
+        """The text without some of its symbols, which occur no more."""
+        other = copy.copy(self)
+        other._gone, other._count = numbers, self._count.copy()
+        other._count[numbers] = 0
+        return other
 
     def _where(self, first: int, sentence: int) -> str:
         return self.file.where(first + sentence)
@@ -144,7 +152,7 @@ class LargeText:
         for tokens in self.file.chunks(self._words, min(n_tokens, MOST_TOKENS // 4)):
             part = NumberedText(tokens, self.symbols, partial(self._where, first))
             first += part.n_sentences
-            yield part
+            yield part.without(self._gone) if self._gone else part
         if self._words.n_words != len(self.symbols):
             raise RuntimeError(f"{self.file!r} changed between two readings")
 
@@ -168,7 +176,15 @@ class _Words:
     def n_words(self) -> int:
         return int(self.state[_fast.WORDS])
 
-    def add(self, text: Any, *, strict: bool, keep_blank: bool, max_line: int) -> int:
+    def add(
+        self,
+        text: Any,
+        *,
+        strict: bool,
+        keep_blank: bool,
+        max_line: int,
+        narrow: bool = False,
+    ) -> int:
         """Number whole lines; the code of what is wrong, at state[POSITION]."""
         state = self.state
         state[[_fast.POSITION, _fast.TOKENS, _fast.IN_LINE, _fast.LINE_START]] = 0
@@ -180,8 +196,8 @@ class _Words:
             self.arena = _grown(self.arena, used + n_bytes)
         while True:
             code = _fast.number_words(
-                np.frombuffer(text, dtype=np.uint8), strict, keep_blank, max_line,
-                self.seed, self.slots, self.hashes, self.ends, self.arena,
+                np.frombuffer(text, dtype=np.uint8), strict, narrow, keep_blank,
+                max_line, self.seed, self.slots, self.hashes, self.ends, self.arena,
                 self._tokens, state,
             )  # fmt: skip
             if code != _fast.FULL:
@@ -373,6 +389,8 @@ class TextFile:
             raise ValueError("path_or_paths is empty: there is no file to read")
         self.skip_blank_lines = bool(skip_blank_lines)
         self.max_line_bytes = int(max_line_bytes)
+        # Whether words end at ASCII white space only; see `kenlm_text`.
+        self._narrow = False
         # (start, stop) where only the lines that begin in there are meant.
         self._part: tuple[int, int] | None = None
 
@@ -436,7 +454,7 @@ class TextFile:
 
     def _blocks(self, path):
         """Blocks of whole lines of one file."""
-        state = _stat(path)
+        state = self._state_of(path)
         with self._open(path) as file:
             rest, first = [], self._part is None or self._part[0] == 0
             n_rest = n_lines = 0
@@ -463,7 +481,7 @@ class TextFile:
                     self._raise(_fast.LONG_LINE, path, n_lines + 1, b"")
             if n_rest:
                 yield b"".join(rest)
-        if _stat(path) != state:
+        if self._state_of(path) != state:
             raise RuntimeError(
                 f"{path} changed while it was read; read it again when nothing writes "
                 "to it"
@@ -526,6 +544,7 @@ class TextFile:
                     strict=True,
                     keep_blank=not self.skip_blank_lines,
                     max_line=self.max_line_bytes,
+                    narrow=self._narrow,
                 )
                 if code != _fast.DONE:
                     at = int(words.state[_fast.POSITION])
@@ -578,7 +597,11 @@ class TextFile:
 
     def state(self) -> list[tuple]:
         """Sizes and dates of the files; equal as long as these do not change."""
-        return [_stat(path) for path in self.paths]
+        return [self._state_of(path) for path in self.paths]
+
+    def _state_of(self, path):
+        s = os.stat(path)
+        return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
 
     def where(self, i: int) -> str:
         """Name of a sentence for messages."""
@@ -586,6 +609,52 @@ class TextFile:
             if j == i:
                 return f"line {number} of {path}"
         return f"sentence {i}"
+
+
+class _Stream(TextFile):
+    """The sentences of an open file, which can be read once."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        super().__init__(os.devnull, skip_blank_lines=False, memory=None)
+        self.paths, self._file = [name], file
+
+    @contextmanager
+    def _open(self, path):
+        with open_read(self._file, what=path) as (file, _):
+            yield file
+
+    def _state_of(self, path):
+        return None
+
+    def number_or_count(self, bytes_per_token: int) -> NumberedText:
+        return self.number()
+
+    def where(self, i: int) -> str:
+        return f"line {i + 1} of {self.paths[0]}"
+
+
+def kenlm_text(source: Any, memory: int | None = None) -> TextFile:
+    """A text as KenLM reads it: blank lines are sentences, words end at bytes 9-13, 32.
+
+    Parameters
+    ----------
+    source : str or binary file object
+        A file object, such as standard input, is read once, into memory.
+
+    memory : int, default=None
+        As of `TextFile`.
+
+    Returns
+    -------
+    text : TextFile
+        To be numbered; the strings that iteration gives are not split.
+    """
+    if isinstance(source, str):
+        text = TextFile(source, skip_blank_lines=False, memory=memory)
+    else:
+        text = _Stream(source, "standard input")
+    text._narrow = True
+    return text
 
 
 class _Lines:
@@ -651,11 +720,6 @@ def _files_of(path):
             errno.ENOENT, "no such file, and no file matches it", path
         )
     return found
-
-
-def _stat(path):
-    s = os.stat(path)
-    return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
 
 
 class _Numbers(dict):

@@ -34,8 +34,8 @@ cdef enum:
 cdef uint64_t PRIME = 0x9E3779B97F4A7C15
 
 
-cdef inline bint ascii_space(uint8_t c) noexcept nogil:
-    return c == 32 or (9 <= c <= 13) or (28 <= c <= 31)
+cdef inline bint ascii_space(uint8_t c, bint narrow) noexcept nogil:
+    return c == 32 or (9 <= c <= 13) or (28 <= c <= 31 and not narrow)
 
 
 cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
@@ -81,14 +81,15 @@ cdef inline bint wide_space(const uint8_t *p) noexcept nogil:
     return b == 0x80 and c == 0x80
 
 
-def number_words(const uint8_t[::1] text, bint strict, bint keep_blank,
-                 int64_t max_line, uint64_t seed, int32_t[::1] slots,
+def number_words(const uint8_t[::1] text, bint strict, bint narrow,
+                 bint keep_blank, int64_t max_line, uint64_t seed, int32_t[::1] slots,
                  uint64_t[::1] hashes, int64_t[::1] ends, uint8_t[::1] arena,
                  int32_t[::1] tokens, int64_t[::1] state):
     """Tokens of lines: -1 before each sentence, then the numbers of its words.
 
     text : whole lines, each but the last ended by a line feed.
     strict : refuse NUL bytes and surrogates.
+    narrow : only the bytes 9-13 and 32 are white space, as KenLM has it.
     keep_blank : whether a line without a word is a sentence.
     slots : (2^k,) -1 or a word; hashes, ends : one per word, ends[w] is the end of its
         bytes in `arena`, which has room for text.size more of them.
@@ -132,7 +133,7 @@ def number_words(const uint8_t[::1] text, bint strict, bint keep_blank,
                 p += 1
                 line_start = p - base
                 continue
-            if ascii_space(c):
+            if ascii_space(c, narrow):
                 p += 1
                 continue
             word = p
@@ -141,7 +142,7 @@ def number_words(const uint8_t[::1] text, bint strict, bint keep_blank,
                 c = p[0]
                 if c < 0x80:
                     if c <= 32:
-                        if ascii_space(c):
+                        if ascii_space(c, narrow):
                             break
                         if c == 0 and strict:
                             result = R_NUL
@@ -153,7 +154,7 @@ def number_words(const uint8_t[::1] text, bint strict, bint keep_blank,
                     if step == 0:
                         result = R_UTF8
                         break
-                    if step < 4 and wide_space(p):
+                    if step < 4 and not narrow and wide_space(p):
                         if p == word:
                             p += step
                             word = p

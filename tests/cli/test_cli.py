@@ -1,5 +1,7 @@
 """The command: what it prints, its files, its exit codes, its page of the guide."""
 
+import argparse
+import gzip
 import io
 import json
 import os
@@ -23,6 +25,7 @@ from sklstruct.backoff import mix, prune, restrict
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import interpolate
+from sklstruct.symbols._text import kenlm_text
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -456,7 +459,10 @@ def test_lmplz_prunes_as_counted_by_hand(folder):
     assert f"ngram 2={kept}\n" in Path("k.arpa").read_text()
 
 
-def test_lmplz_takes_words_as_kenlm_does(folder, monkeypatch):
+FEED = "open('pipe', 'wb').write(open('odd.txt', 'rb').read())"
+
+
+def test_lmplz_takes_words_as_kenlm_does(folder, capsys, monkeypatch):
     text = "a\u00a0b c\x0bd\nc a\u00a0b\n\nd c <unk> </s>\n" * 5
     Path("odd.txt").write_text(text, encoding="utf-8")
     given = ["-o", 2, "--text", "odd.txt", "--arpa", "k.arpa", "--discount_fallback"]
@@ -466,6 +472,29 @@ def test_lmplz_takes_words_as_kenlm_does(folder, monkeypatch):
     assert words == {"a\u00a0b", "c", "d", "<unk>", "</s>"}
     marks = b"a <s> b\n"
     assert run("lmplz", "-o", 2, stdin=marks, monkeypatch=monkeypatch) == 1
+    assert "line 1 of standard input holds <s>" in capsys.readouterr().err
+
+
+def test_lmplz_reads_files_pipes_and_large_text_alike(folder, monkeypatch):
+    """What is skipped, too, in each of the ways that a text takes."""
+    text = "".join(f"{line} </s>\n\n" for line in 4 * TEXT[:300]).encode()
+    Path("odd.txt").write_bytes(text)
+    Path("odd.txt.gz").write_bytes(gzip.compress(text))
+    given = ["lmplz", "-o", 3, "-q", "--discount_fallback", "--skip_symbols"]
+    assert run(*given, "--text", "odd.txt", "--arpa", "a.arpa") == 0
+    expected = Path("a.arpa").read_bytes()
+    assert run(*given, "--text", "odd.txt.gz", "--arpa", "b.arpa") == 0
+    assert run(*given, "--arpa", "c.arpa", stdin=text, monkeypatch=monkeypatch) == 0
+    large = "--text", "odd.txt", "-S", "1500K"
+    assert kenlm_text("odd.txt", 1_500 << 10).number_or_count(192).parts
+    assert run(*given, *large, "--arpa", "d.arpa") == 0
+    os.mkfifo("pipe")
+    with subprocess.Popen([sys.executable, "-c", FEED]) as feed:
+        assert run(*given, "--text", "pipe", "--arpa", "e.arpa") == 0
+    assert feed.returncode == 0
+    for name in "bcde":
+        assert Path(f"{name}.arpa").read_bytes() == expected
+    assert run(*given[:-1], *large, "--arpa", "f.arpa") == 1
 
 
 @pytest.mark.parametrize(

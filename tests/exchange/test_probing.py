@@ -2,16 +2,19 @@
 
 import io
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 
-from sklstruct import KneserNeyLM, LanguageModel
-from sklstruct.backoff import prune
+from sklstruct import KneserNeyLM, LanguageModel, exchange
+from sklstruct.backoff import BackoffModel, prune
 from sklstruct.compat import kenlm as ours
+from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import _probing
 from sklstruct.exchange._probing import image_of, read_layout, read_probing
+from sklstruct.symbols import Labels
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
 ODD = ["", "  ", "the", "x y z", "<unk> </s> the <s> a", "the\x0bof\tthe\x0c", "ü the"]
@@ -70,6 +73,59 @@ def test_kenlm_has_our_scores(model, tmp_path):
     sentences = TEXT[300:] + ODD
     assert theirs.order == ours.Model(path).order == max(2, model.order)
     assert all_scores(theirs, sentences) == all_scores(ours.Model(path), sentences)
+
+
+def marks_inside():
+    """A model whose contexts hold a symbol that is never predicted, in the middle.
+
+    The contexts "a" and "b a" have no pairs and no weight: a longer context begins with
+    the first ("a <s>"), and none with the second.
+    """
+    tree = ContextTree([-1, 0, 0, 0, 1, 3], [-1, 0, 1, 3, 1, 0])
+    pairs = Pairs(tree, [0, 4, 4, 5, 6, 6, 8], [0, 1, 2, 3, 0, 0, 1, 3])
+    proba = [0.3, 0.2, 0.1, 0.4, 0.6, 0.55, 0.7, 0.15]
+    words = ["a", "b", "<unk>"]
+    return BackoffModel(
+        pairs,
+        np.log(proba),
+        np.log([1, 1, 0.4, 0.5, 1, 0.25]),
+        Labels([*words, "</s>"], [*words, "<s>"], **MARKS),
+    )
+
+
+def test_flags_are_those_of_kenlm(tmp_path):
+    """Scores, lengths of n-grams, and which histories are one state."""
+    kenlm = pytest.importorskip("kenlm")
+    model = marks_inside()
+    arpa, binary = str(tmp_path / "m.arpa"), str(tmp_path / "m.bin")
+    exchange.write(model, arpa, precision=12)
+    exchange.write(model, binary, format="kenlm")
+    words = ["a", "b", "<s>", "</s>", "z"]
+    texts = [t for n in range(5) for t in product(words, repeat=n)]
+    theirs = kenlm.Model(arpa)
+    expected = all_scores(theirs, map(" ".join, texts))
+    assert max(length for scores in expected for _, length, _ in scores) == 3
+    for other in (kenlm.Model(binary), ours.Model(binary), ours.Model(arpa)):
+        assert all_scores(other, map(" ".join, texts)) == expected
+
+    def classes(module, model):
+        """The first history with an equal state, for each."""
+        states = {}
+        out = []
+        for text in texts:
+            state = module.State()
+            model.NullContextWrite(state)
+            for word in text:
+                after = module.State()
+                model.BaseScore(state, word, after)
+                state = after
+            out.append(states.setdefault(state, len(out)))
+        return out
+
+    same = classes(kenlm, theirs)
+    assert 3 < len(set(same)) < len(texts)
+    for module, other in ((kenlm, kenlm.Model(binary)), (ours, ours.Model(binary))):
+        assert classes(module, other) == same
 
 
 @pytest.mark.parametrize("name", [n for n in MODELS if not n.startswith("no ")])
