@@ -8,6 +8,7 @@ import pytest
 from sklstruct import KneserNeyLM, LanguageModel, SuffixTreeVectorizer
 from sklstruct.context_tree import Histories, suffix_tree
 from sklstruct.factor_graph import FactorGraph
+from sklstruct.symbols import Labels
 from sklstruct.taxonomy import Taxonomy
 
 
@@ -128,3 +129,21 @@ def test_the_longest_edge_of_a_collapsed_tree():
         else:
             with pytest.raises(ValueError, match="place before it"):
                 loaded.__setstate__({**state, "span": span})
+
+
+def test_labels_are_pickled_as_bytes_and_checked():
+    labels = language_model().backoff_model_.labels
+    state = labels.__getstate__()
+    text, ends = state["classes"]
+    assert bytes(text) == b"".join(w.encode() for w in labels.classes)
+    for odd in (labels, Labels(["ä", "", "\ud800"], [1, 2]), Labels(["a", 1], None)):
+        again = pickle.loads(pickle.dumps(odd))
+        assert again == odd and again.classes.dtype == odd.classes.dtype
+        assert odd.symbols is None or again.symbols.dtype == odd.symbols.dtype
+    wrong = [(text, ends[:1] * 0 + e) for e in (-1, 10**6)]
+    wrong += [(text, ends * 0), (text, ends / 2), (text.astype(float), ends)]
+    for packed in wrong:
+        with pytest.raises(ValueError):
+            object.__new__(Labels).__setstate__({**state, "classes": packed})
+    with pytest.raises(ValueError, match="start"):
+        object.__new__(Labels).__setstate__({**state, "start": labels.classes[0]})

@@ -174,7 +174,8 @@ def _subcommand(add: Any, name: str, module: str, help: str) -> argparse.Argumen
 def _model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL",
-        help="ARPA file, plain or packed, KenLM binary, or .pkl of this program",
+        help="ARPA file, plain or packed, KenLM binary, native file, or .pkl of this "
+        "program",
     )  # fmt: skip
 
 
@@ -182,8 +183,8 @@ def _output(parser: argparse.ArgumentParser, required: bool = True) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=required,
         help="file of the model: .arpa, also .gz, .bz2, .xz; .bin, .binary, .klm or "
-        ".kenlm for a KenLM binary; .pkl for a pickle; - for an ARPA file to standard "
-        "output",
+        ".kenlm for a KenLM binary; .sklm for a native file; .pkl for a pickle; - for "
+        "an ARPA file to standard output",
     )  # fmt: skip
 
 

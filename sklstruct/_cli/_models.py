@@ -22,7 +22,7 @@ from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import TextFile
-from ._write import BINARY, write_model
+from ._write import format_of, write_model
 
 _ESTIMATORS = {
     "kneser-ney": KneserNeyLM,
@@ -139,7 +139,7 @@ def save(lm: LanguageModel, path: str, method: str = "exact") -> None:
     elif method == "exact":
         write_model(lm.backoff_model_, path)
     else:
-        format = "kenlm" if path.endswith(BINARY) else "arpa"
+        format = format_of(path)
         file = sys.stdout.buffer if path == "-" else path
         lm.save(file, format=format, method=method)
 
@@ -294,7 +294,7 @@ def convert(arguments: argparse.Namespace) -> None:
     """``sklstruct convert``."""
     options = {}
     if arguments.precision is not None:
-        if arguments.output.endswith(BINARY + _PICKLE):
+        if arguments.output.endswith(_PICKLE) or format_of(arguments.output) != "arpa":
             raise ValueError("--precision is of ARPA files, and OUTPUT is none")
         options["precision"] = arguments.precision
     with progress(arguments, f"reading {arguments.model}"):

@@ -8,8 +8,15 @@ from typing import Any
 from .. import exchange
 from ..backoff import BackoffModel
 
-# Suffixes of the binary files of KenLM.
-BINARY = (".bin", ".binary", ".klm", ".kenlm")
+NATIVE = ".sklm"
+BINARY = (".bin", ".binary", ".klm", ".kenlm")  # of KenLM
+
+
+def format_of(path: str) -> str:
+    """The format of a file of this name."""
+    if path.endswith(NATIVE):
+        return "native"
+    return "kenlm" if path.endswith(BINARY) else "arpa"
 
 
 def write_model(model: BackoffModel, path: str, **options: Any) -> None:
@@ -17,5 +24,4 @@ def write_model(model: BackoffModel, path: str, **options: Any) -> None:
     if path == "-":
         exchange.write(model, sys.stdout.buffer, **options)
         return
-    binary = path.endswith(BINARY)
-    exchange.write(model, path, format="kenlm" if binary else "arpa", **options)
+    exchange.write(model, path, format=format_of(path), **options)

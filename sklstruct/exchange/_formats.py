@@ -15,6 +15,8 @@ from .._files import DamagedData, open_read, open_write
 from ..backoff import BackoffModel
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
+from ._native import MAGIC as NATIVE_MAGIC
+from ._native import read_native, write_native
 from ._probing import MAGIC, read_probing, write_probing
 
 
@@ -38,6 +40,7 @@ class Format(NamedTuple):
 FORMATS = {
     "arpa": Format(read_arpa, write_arpa),
     "kenlm": Format(read_probing, write_probing, MAGIC),
+    "native": Format(read_native, write_native, NATIVE_MAGIC),
 }
 
 
@@ -92,15 +95,19 @@ def read(
         ``compression.zstd``) zstd, which the first bytes tell, not the name. A file
         object need not be seekable.
 
-    format : {"arpa", "kenlm"}, default=None
+    format : {"arpa", "kenlm", "native"}, default=None
         Format of the file, a key of ``FORMATS``; None: what the first bytes say.
 
     **options
-        Options of the format. Of both: `start`, `end`, `unknown`, the symbols
-        that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings with these
-        marks as defaults; `drop_zero_unknown` (True), whether to leave ``<unk>`` out
-        if it occurs as a unigram only, with a log10-probability of -98 or less, which
-        is how files are written whose model has no such word. Of ``"kenlm"``:
+        Options of the format. Of files of other programs: `start`, `end`, `unknown`,
+        the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
+        with these marks as defaults; `drop_zero_unknown` (True), whether to leave
+        ``<unk>`` out if it occurs as a unigram only, with a log10-probability of -98 or
+        less, which is how files are written whose model has no such word. Of
+        ``"native"``: `mmap` (True), whether a plain file is mapped, so that its arrays
+        take memory only where they are read and are shared by processes, and `verify`
+        (True), whether checksums, pointers and ids are checked; without it a damaged
+        file may end the process. Of ``"kenlm"``:
         `max_candidates` (1e11), the most candidates that are tried for the n-grams of
         one order.
 
@@ -207,16 +214,17 @@ def write(
         ``compression.zstd``) ``.zst`` is compressed. The file takes its name when it
         is complete: until then, and if writing fails, an older one stays as it was.
 
-    format : {"arpa", "kenlm"}, default="arpa"
+    format : {"arpa", "kenlm", "native"}, default="arpa"
         Format of the file, a key of ``FORMATS``.
 
     **options
-        Options of the format. Of both: `start`, `end`, `unknown` (None), the
-        symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None means
-        those of the labels of the model, and if these are None too, the symbols that
-        are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
+        Options of the format. Of files of other programs: `start`, `end`, `unknown`
+        (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None
+        means those of the labels of the model, and if these are None too, the symbols
+        that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
         `precision` (7), the decimals of the log10 values, 1 to 15. Of ``"kenlm"``:
-        `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1.
+        `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
+        ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds them.
 
     Raises
     ------
@@ -249,6 +257,10 @@ def write(
     load it.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values.
+
+    ``"native"`` is a file of this library: arrays and labels (strings or integers) as
+    they are. It is read without running code, unlike a pickle, and without
+    scikit-learn; a newer version of the format is refused.
 
     References
     ----------

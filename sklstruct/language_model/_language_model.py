@@ -1336,7 +1336,7 @@ class LanguageModel(
             A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The file
             takes its name when it is complete. See `sklstruct.exchange.write`.
 
-        format : {"arpa", "kenlm"}, default="arpa"
+        format : {"arpa", "kenlm", "native"}, default="arpa"
             Format of the file, a key of ``sklstruct.exchange.FORMATS``; ``"kenlm"`` is
             the probing binary of KenLM.
 
@@ -1420,7 +1420,7 @@ class LanguageModel(
         path : str, os.PathLike or binary file object
             Plain or compressed. See `sklstruct.exchange.read`.
 
-        format : {"arpa", "kenlm"}, default=None
+        format : {"arpa", "kenlm", "native"}, default=None
             Format of the file, a key of ``sklstruct.exchange.FORMATS``; None: what the
             first bytes say.
 

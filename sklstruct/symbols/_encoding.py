@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, as_ids, check_ids
+
+Packed = tuple[np.ndarray, np.ndarray]
 
 
 def is_nan(value: Any) -> bool:
@@ -30,6 +32,24 @@ def object_array(symbols: Any) -> np.ndarray:
     for i, s in enumerate(symbols):
         out[i] = s
     return out
+
+
+def pack_strings(values: list[str], errors: str = "strict") -> Packed:
+    """Strings as one array of UTF-8 bytes, and the end of each in it."""
+    parts = [value.encode("utf-8", errors) for value in values]
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), np.cumsum(sizes)
+
+
+def unpack_strings(name: str, packed: Packed, errors: str = "strict") -> np.ndarray:
+    """The strings as an array of objects, or a ValueError that says what is wrong."""
+    text = as_ids(name, packed[0], 1, np.uint8).tobytes()
+    ends = as_ids(f"the ends of {name}", packed[1], 1, np.int64)
+    check_ids(f"the ends of {name}", ends, 0, len(text) + 1, "place in the text")
+    starts = [0, *ends[:-1].tolist()]
+    return object_array(
+        [text[a:b].decode("utf-8", errors) for a, b in zip(starts, ends.tolist())]
+    )
 
 
 def label_array(values: Any) -> np.ndarray:

@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import check_length
-from ._encoding import SymbolIndex, label_array, object_array, plain_list
+from ._encoding import (
+    SymbolIndex,
+    label_array,
+    object_array,
+    pack_strings,
+    plain_list,
+    unpack_strings,
+)
 from ._text import TextFile
 
 
@@ -334,7 +341,27 @@ class Labels:
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        return {**self.__dict__, "_cache": {}}
+        state = {**self.__dict__, "_cache": {}}
+        # A string a label takes a hundred times the time of two arrays.
+        for name in ("classes", "symbols"):
+            values = state[name]
+            if values is not None and values.dtype == object:
+                values = values.tolist()
+                if all(type(value) is str for value in values):
+                    state[name] = pack_strings(values, "surrogatepass")
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take pickled labels; ValueError if they are none."""
+        arrays = []
+        for name in ("classes", "symbols"):
+            values = state[name]
+            if isinstance(values, tuple):
+                values = unpack_strings(name, values, "surrogatepass")
+            arrays.append(values)
+        marks = {name: state[name] for name in ("start", "end", "unknown")}
+        Labels.__init__(self, *arrays, **marks)
+        self.forget_tables()
 
     def __repr__(self):
         symbols = "unknown" if self.symbols is None else self.symbols.size

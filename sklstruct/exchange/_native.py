@@ -1,0 +1,220 @@
+"""The library's own file of a back-off model: its arrays as they are, mapped.
+
+    magic | version, length of the header, its CRC-32 | header (JSON) | arrays
+
+Little-endian. The header lists the arrays (type, shape, place, CRC-32), which begin at
+multiples of 64 bytes, and the labels. No code is run on reading, and processes that map
+one file share its pages.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap as _mmap
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from ..backoff import BackoffModel
+from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
+from ..symbols import Labels
+from ..symbols._encoding import pack_strings, unpack_strings
+from ._parts import take_apart
+
+MAGIC = b"sklstruct model\n"
+_VERSION = 1
+_HEAD = struct.Struct("<IQI")  # version, length of the header, CRC-32 of it
+_ALIGNED = 64
+_TYPES = {"<i4", "<i8", "<f4", "<f8", "|u1"}
+
+
+def write_native(
+    model: BackoffModel, *, dtype: str = "float64"
+) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    _check_machine()
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+    take_apart(model)
+    tree, pairs, labels = model.tree, model.pairs, model.labels
+    arrays = {
+        "parent": tree.parent,
+        "symbol": tree.symbol,
+        "level_ptr": tree.level_ptr,
+        "ptr": pairs.ptr,
+        "target": pairs.target,
+        "log_prob": model.log_prob.astype(dtype),
+        "log_backoff": model.log_backoff.astype(dtype),
+    }
+    if model.node_weight is not None:
+        arrays["node_weight"] = np.asarray(model.node_weight, dtype=np.float64)
+    kinds = {"classes": _put_labels("classes", labels.classes, arrays)}
+    if labels.symbols is not None:
+        kinds["symbols"] = _put_labels("symbols", labels.symbols, arrays)
+    marks = {name: _plain_mark(name, labels) for name in ("start", "end", "unknown")}
+    listed, at = {}, 0
+    for name, array in arrays.items():
+        array = arrays[name] = np.ascontiguousarray(array)
+        listed[name] = [array.dtype.str, list(array.shape), at, crc32(array.data)]
+        at += array.nbytes + -array.nbytes % _ALIGNED
+    header = json.dumps(
+        {
+            "arrays": listed,
+            "labels": kinds,
+            "marks": marks,
+            "n_symbols": tree.n_symbols,
+        }
+    ).encode()
+    head = MAGIC + _HEAD.pack(_VERSION, len(header), crc32(header)) + header
+
+    def store(file: Any) -> None:
+        file.write(head + bytes(-len(head) % _ALIGNED))
+        for array in arrays.values():
+            file.write(array.data.cast("B") if array.size else b"")
+            file.write(bytes(-array.nbytes % _ALIGNED))
+
+    return store
+
+
+def read_native(
+    file: Any, label: str, *, mmap: bool = True, verify: bool = True
+) -> BackoffModel:
+    """See `sklstruct.exchange.read`."""
+    _check_machine()
+    data = _mapped(file) if mmap else None
+    if data is None:
+        data = file.read()
+    try:
+        return _model_of(memoryview(data), verify)
+    except _WrongFile as exc:
+        raise ValueError(f"{label}: {exc}") from exc
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as exc:
+        raise ValueError(f"{label}: damaged: {exc}") from exc
+
+
+class _WrongFile(ValueError):
+    """A file that is not damaged, or whose damage has been told."""
+
+
+def _check_machine() -> None:
+    if sys.byteorder != "little":
+        raise OSError("native files are read and written on little-endian machines")
+
+
+def _mapped(file: Any) -> Any:
+    """The bytes of a plain file from its beginning, None if they cannot be mapped."""
+    try:
+        if file.tell() != 0:
+            return None
+        data = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_READ)
+    except (OSError, ValueError, AttributeError):
+        return None
+    # What is packed begins in another way than what it unpacks to.
+    return data if data[: len(MAGIC)] == MAGIC else None
+
+
+def _model_of(data: memoryview, verify: bool) -> BackoffModel:
+    first = len(MAGIC) + _HEAD.size
+    if data[: len(MAGIC)] != MAGIC:
+        raise _WrongFile("no native file of sklstruct")
+    if len(data) < first:
+        raise _WrongFile("cut short within its header")
+    version, size, crc = _HEAD.unpack(data[len(MAGIC) : first])
+    if version != _VERSION:
+        raise _WrongFile(
+            f"a native file of version {version}, and this sklstruct reads version "
+            f"{_VERSION}; upgrade sklstruct"
+        )
+    if size > len(data) - first:
+        raise _WrongFile("cut short within its header")
+    if crc32(data[first : first + size]) != crc:
+        raise _WrongFile("damaged: the header has another CRC")
+    header = json.loads(bytes(data[first : first + size]))
+    begin = first + size
+    begin += -begin % _ALIGNED
+    arrays = {
+        name: _array(data[begin:], name, place, verify)
+        for name, place in header["arrays"].items()
+    }
+    classes, symbols = (
+        _labels_of(name, header["labels"], arrays) for name in ("classes", "symbols")
+    )
+    if classes is None:
+        raise _WrongFile("damaged: there are no classes")
+    marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
+    labels = Labels(classes, symbols, **marks)
+    parent, symbol, ptr, target = (
+        arrays[name] for name in ("parent", "symbol", "ptr", "target")
+    )
+    if verify:
+        pairs = Pairs(ContextTree(parent, symbol, header["n_symbols"]), ptr, target)
+    else:
+        tree = tree_of_arrays(parent, symbol, arrays["level_ptr"], header["n_symbols"])
+        pairs = pairs_of_arrays(tree, ptr, target)
+    model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
+    if "node_weight" in arrays:
+        model.node_weight = arrays["node_weight"]
+        if model.node_weight.shape != (model.n_nodes,):
+            raise _WrongFile("damaged: node_weight is not one number a node")
+    return model
+
+
+def _array(data: memoryview, name: str, place: list[Any], verify: bool) -> np.ndarray:
+    dtype, shape, at, crc = place
+    if dtype not in _TYPES or len(shape) != 1 or shape[0] < 0 or at < 0:
+        raise _WrongFile(f"damaged: {name} is no array of a known type")
+    size = shape[0] * np.dtype(dtype).itemsize
+    if at + size > len(data):
+        raise _WrongFile(f"cut short: {name} ends behind the end of the file")
+    part = data[at : at + size]
+    if verify and crc32(part) != crc:
+        raise _WrongFile(f"damaged: {name} has another CRC")
+    return np.frombuffer(part, dtype=dtype)
+
+
+def _put_labels(name: str, labels: np.ndarray, arrays: dict) -> str:
+    """Labels as numbers, or as text and the end of each; the name of their type."""
+    values = labels.tolist()
+    if labels.dtype.kind in "iu":
+        arrays[name] = labels.astype(np.int64)
+        return labels.dtype.str
+    if not all(type(value) is str for value in values):
+        wrong = next(value for value in values if type(value) is not str)
+        raise ValueError(
+            f"the label {wrong!r} is of type {type(wrong).__name__}: native files hold "
+            "strings, or integers in an array of integers"
+        )
+    try:
+        arrays[name], arrays[f"{name}_end"] = pack_strings(values)
+    except UnicodeEncodeError as exc:
+        raise ValueError(f"a label cannot be encoded as UTF-8: {exc}") from exc
+    return "object" if labels.dtype == object else "str"
+
+
+def _labels_of(name: str, kinds: dict, arrays: dict) -> np.ndarray | None:
+    if name not in kinds:
+        return None
+    kind, data = kinds[name], arrays[name]
+    if kind not in ("object", "str"):
+        dtype = np.dtype(kind)
+        if dtype.kind not in "iu":
+            raise _WrongFile(f"damaged: {name} are of type {kind}")
+        return data.astype(dtype)
+    out = unpack_strings(name, (data, arrays[f"{name}_end"]))
+    return out if kind == "object" else out.astype(np.str_)
+
+
+def _plain_mark(name: str, labels: Labels) -> str | int | None:
+    mark = getattr(labels, name)
+    if mark is None or type(mark) in (str, int):
+        return mark
+    if isinstance(mark, np.integer):
+        return int(mark)
+    raise ValueError(
+        f"{name}={mark!r} is of type {type(mark).__name__}: native files hold strings "
+        "and integers"
+    )

@@ -1,0 +1,188 @@
+"""The native file: what is written is mapped again, damage is an error."""
+
+import io
+import json
+import struct
+import warnings
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
+from sklstruct.exchange._native import _HEAD, MAGIC, read_native
+from sklstruct.symbols import Labels
+
+TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dög sat down"]
+
+
+def fitted(**parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lm = LanguageModel(KneserNeyLM(discount=0.7), max_depth=2, **parameters)
+        return lm.fit(TEXT).backoff_model_
+
+
+def relabelled(classes, symbols):
+    model = fitted(start=None, end=None, unknown=None)
+    n, m = model.n_classes, model.n_symbols
+    symbols = None if symbols is None else symbols[:m]
+    return model.relabel(Labels(classes[:n], symbols))
+
+
+NAMES = [f"w{i}" for i in range(50)]
+MODELS = {
+    "marks": fitted(),
+    "fixed strings": relabelled(np.array(NAMES), np.array(NAMES)),
+    "integers": relabelled(np.arange(50, dtype=np.int16), np.arange(50)),
+    "no symbols": relabelled(np.arange(50), None),
+}
+
+
+def data_of(model, **options):
+    file = io.BytesIO()
+    exchange.write(model, file, format="native", **options)
+    return file.getvalue()
+
+
+def load(data, **options):
+    return exchange.read(io.BytesIO(data), **options)
+
+
+def check_equal(a, b):
+    assert a == b and a.labels == b.labels
+    for name in ("classes", "symbols"):
+        x, y = getattr(a.labels, name), getattr(b.labels, name)
+        assert (x is None) == (y is None)
+        assert x is None or x.dtype.kind == y.dtype.kind
+    np.testing.assert_array_equal(a.tree.level_ptr, b.tree.level_ptr)
+    np.testing.assert_array_equal(a.row_sums(), b.row_sums())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_file_gives_the_model_back(name, verify, tmp_path):
+    model, path = MODELS[name], tmp_path / "m.sklm"
+    exchange.write(model, path, format="native")
+    mapped = exchange.read(path, verify=verify)
+    check_equal(mapped, model)
+    assert not mapped.log_prob.flags.owndata and not mapped.log_prob.flags.writeable
+    check_equal(exchange.read(path, mmap=False, verify=verify), model)
+    packed = tmp_path / "m.sklm.gz"
+    exchange.write(model, packed, format="native")
+    check_equal(exchange.read(packed, verify=verify), model)
+    assert data_of(mapped) == path.read_bytes()
+
+
+def test_weights_of_nodes_stay_and_small_floats_are_near():
+    model = MODELS["marks"].relabel(MODELS["marks"].labels)
+    model.node_weight = np.arange(model.n_nodes) + 0.5
+    again = load(data_of(model))
+    np.testing.assert_array_equal(again.node_weight, model.node_weight)
+    small = load(data_of(model, dtype="float32"))
+    np.testing.assert_array_equal(small.log_prob, model.log_prob.astype(np.float32))
+    with pytest.raises(ValueError, match="dtype must be"):
+        data_of(model, dtype="float16")
+
+
+def test_what_has_no_place_is_refused():
+    for classes, message in (
+        (np.array([b"a", *NAMES[1:]], dtype=object), "of type bytes"),
+        (np.array([("a",), *NAMES[1:]], dtype=object), "of type tuple"),
+        (np.array([1, *NAMES[1:]], dtype=object), "of type int"),
+        (np.array(["\ud800", *NAMES[1:]], dtype=object), "UTF-8"),
+        (np.arange(50) / 2, "of type float"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            data_of(relabelled(classes, None))
+
+
+def test_newer_versions_are_refused_by_name():
+    data = bytearray(data_of(MODELS["marks"]))
+    data[len(MAGIC)] = 7
+    with pytest.raises(ValueError, match="version 7.*upgrade"):
+        load(bytes(data))
+
+
+def test_every_changed_byte_and_every_cut_is_found():
+    """No byte but the filling between the arrays can change unseen."""
+    model = MODELS["marks"]
+    data = data_of(model)
+    rng = np.random.default_rng(0)
+    found = 0
+    for at in {*range(300), *rng.integers(0, len(data), 700).tolist()}:
+        other = bytearray(data)
+        other[at] ^= 1 << int(rng.integers(8))
+        try:
+            again = load(bytes(other), format="native")
+        except ValueError:
+            found += 1
+        else:
+            check_equal(again, model)
+    assert found > 600
+    last = len(data.rstrip(b"\0"))
+    for size in {*range(100), *rng.integers(0, last, 100).tolist()}:
+        with pytest.raises(ValueError):
+            load(data[:size], format="native")
+
+
+def parts_of(data):
+    version, size, _ = _HEAD.unpack(data[len(MAGIC) : len(MAGIC) + _HEAD.size])
+    first = len(MAGIC) + _HEAD.size
+    return json.loads(data[first : first + size]), data[
+        first + size + -(first + size) % 64 :
+    ]
+
+
+def joined(header, body):
+    text = json.dumps(header).encode()
+    head = MAGIC + _HEAD.pack(1, len(text), crc32(text)) + text
+    return head + bytes(-len(head) % 64) + body
+
+
+def test_wrong_content_with_right_checksums_is_found():
+    """As a file that was made to do harm has them."""
+    model = MODELS["marks"]
+    header, body = parts_of(data_of(model))
+    check_equal(load(joined(header, body)), model)
+    rng = np.random.default_rng(1)
+    n_found = 0
+    for name, (dtype, (n,), at, _) in header["arrays"].items():
+        width = np.dtype(dtype).itemsize
+        for value in (-7, 10**8, 2):
+            other, changed = json.loads(json.dumps(header)), bytearray(body)
+            place = at + width * int(rng.integers(n))
+            number = {"<i4": "<i", "<i8": "<q", "<f8": "<d", "|u1": "<B"}[dtype]
+            value = value % 256 if dtype == "|u1" else value
+            struct.pack_into(number, changed, place, value)
+            other["arrays"][name][3] = crc32(changed[at : at + n * width])
+            try:
+                again = load(joined(other, bytes(changed)))
+                again.row_sums()
+            except ValueError:
+                n_found += 1
+    assert n_found > 15
+    for name in header["arrays"]:
+        for i, value in (
+            (0, "<f2"), (0, "|O"), (1, [-1]), (1, [2, 2]), (1, [10**12]), (1, []),
+            (2, -64), (2, 10**15), (2, "0"), (3, 0),
+        ):  # fmt: skip
+            other = json.loads(json.dumps(header))
+            other["arrays"][name][i] = value
+            with pytest.raises(ValueError):
+                load(joined(other, body))
+    for change in (
+        {"n_symbols": 2}, {"n_symbols": "x"}, {"labels": {}}, {"marks": {}},
+        {"marks": {"start": [], "end": None, "unknown": None}}, {"arrays": {}},
+        {"labels": {"classes": "<f8", "symbols": "object"}},
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            load(joined({**header, **change}, body))
+
+
+def test_read_native_is_the_reader_of_the_table(tmp_path):
+    path = tmp_path / "m.sklm"
+    exchange.write(MODELS["marks"], path, format="native")
+    with open(path, "rb") as file:
+        assert isinstance(read_native(file, "m"), BackoffModel)
+    assert LanguageModel.load(path).perplexity(TEXT) > 1
