@@ -51,7 +51,12 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
 )
-from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.language_model import (
+    CacheLM,
+    LanguageModel,
+    PerplexityFilter,
+    PerplexityTransformer,
+)
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import (
     PENALTIES,
@@ -286,6 +291,10 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         [CacheLM, LanguageModel], "tests/language_model (their X are sentences)"
+    ),
+    **dict.fromkeys(
+        [PerplexityFilter, PerplexityTransformer],
+        "tests/language_model/test_perplexity.py (their X are documents)",
     ),
     DaskLanguageModel: "tests/distributed (its X are sentences)",
     ModelClassifier: "tests/mixture (base of FactoredLM and MixtureLM)",

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from ._cache_state import CacheState
     from ._interpolate import interpolate
     from ._language_model import LanguageModel
+    from ._perplexity import (
+        PerplexityFilter,
+        PerplexityTransformer,
+        normalize_ccnet,
+    )
     from ._reports import compare
     from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
@@ -18,9 +23,12 @@ __all__ = [
     "CacheState",
     "ExpectedWindows",
     "LanguageModel",
+    "PerplexityFilter",
+    "PerplexityTransformer",
     "WeightedAutomaton",
     "compare",
     "interpolate",
+    "normalize_ccnet",
 ]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
@@ -31,6 +39,11 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._cache_state": ["CacheState"],
             "._interpolate": ["interpolate"],
             "._language_model": ["LanguageModel"],
+            "._perplexity": [
+                "PerplexityFilter",
+                "PerplexityTransformer",
+                "normalize_ccnet",
+            ],
             "._reports": ["compare"],
             "._weighted_automaton": ["ExpectedWindows", "WeightedAutomaton"],
         },

@@ -1,0 +1,619 @@
+"""Documents by how probable a language model finds them."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._compat import BaseEstimator, TransformerMixin
+from .._docs import shared_docs
+from ..compat.kenlm import Model
+from ..symbols._encoding import is_missing, plain_list
+from ._language_model import LanguageModel
+
+# Documents that are scored together.
+_BATCH = 1000
+_LN10 = float(np.log(10.0))
+_NAMES = ("log_proba", "perplexity", "unknown_rate", "n_tokens")
+
+_ALIKE = {
+    "，、": ",",
+    "。": ".",
+    "：∶": ":",
+    "；": ";",
+    "？": "?",
+    "！": "!",
+    "（": "(",
+    "）": ")",
+    "【": "[",
+    "】": "]",
+    "〈": "<",
+    "〉": ">",
+    "„”“«»「」《》": '"',
+    "´’": "'",
+    "–━►": "-",
+    "～": "~",
+    "％": "%",
+    "—": " - ",
+    "．": ". ",
+    "…": "...",
+}
+
+
+class _Characters(dict):
+    """The string that CCNet has in the place of each character."""
+
+    def __missing__(self, code):
+        kind = unicodedata.category(chr(code))
+        if kind in ("Mn", "Cc"):
+            found = ""
+        else:
+            found = "0" if kind == "Nd" else chr(code)
+        self[code] = found
+        return found
+
+
+_characters = _Characters(
+    {ord(c): plain for alike, plain in _ALIKE.items() for c in alike}
+)
+
+
+def normalize_ccnet(line: str) -> str:
+    """A line as CCNet normalises it before its models.
+
+    Small letters; no accents (combining marks of the canonical decomposition); every
+    digit is 0; punctuation of other scripts as in ASCII; no control characters.
+
+    Parameters
+    ----------
+    line : str
+        Text. Line ends in it are control characters, and go.
+
+    Returns
+    -------
+    normalized : str
+
+    References
+    ----------
+    .. [1] G. Wenzek et al., "CCNet: Extracting high quality monolingual datasets from
+       web crawl data", LREC 2020.
+
+    Examples
+    --------
+    >>> from sklstruct.language_model import normalize_ccnet
+    >>> normalize_ccnet(" Café ２０:15 “Ünï” ")
+    'cafe 00:00 "uni"'
+    """
+    line = unicodedata.normalize("NFD", line.strip().lower())
+    return line.translate(_characters)
+
+
+class _Sentences:
+    """Turns documents into sentences; see `PerplexityTransformer`."""
+
+    def __init__(self, normalize, tokenizer, split_lines):
+        self.normalize, self.tokenizer = normalize, tokenizer
+        self.split_lines = split_lines
+
+    def __call__(self, document: str) -> list:
+        lines = document.split("\n") if self.split_lines else [document]
+        if self.normalize is not None:
+            lines = [self.normalize(line) for line in lines]
+        if self.tokenizer is not None:
+            return [list(self.tokenizer(line)) for line in lines]
+        return lines
+
+
+def _kenlm_sums(model, sentences):
+    """(ln P, tokens, unknown words) of each sentence, as CCNet counts."""
+    lines = [s if isinstance(s, str) else " ".join(s) for s in sentences]
+    words = [line.split() for line in lines]
+    log10 = model.score_many(lines).astype(np.float64)
+    n_unknown = [sum(w not in model for w in line) for line in words]
+    return log10 * _LN10, [len(line) + 1 for line in words], n_unknown
+
+
+def _sentence_sums(model, sentences):
+    """The same of a LanguageModel, to which marks in the text are unknown words."""
+    marks = {m for m in (model.start, model.end) if isinstance(m, str)}
+    read = []
+    for sentence in sentences:
+        if any(mark in sentence for mark in marks):
+            words = sentence.split() if isinstance(sentence, str) else sentence
+            sentence = [model.unknown if w in marks else w for w in words]
+        read.append(sentence)
+    table = model.perplexity_by_sentence(read)
+    return table.log_likelihood, table.n_tokens, table.n_unknown
+
+
+def _score(models, sentences_of, first, documents):
+    """(n, 2 + n_models) tokens, unknown words, and ln P under each model."""
+    sentences: list = []
+    owner: list[int] = []
+    for i, document in enumerate(documents):
+        if is_missing(document) or document == "":
+            continue
+        if not isinstance(document, str):
+            raise TypeError(
+                f"X[{first + i}] must be a string, a document, got "
+                f"{type(document).__name__}"
+            )
+        found = sentences_of(document)
+        sentences += found
+        owner += [i] * len(found)
+    out, n_tokens = np.zeros((len(documents), 2 + len(models))), None
+    if not sentences:
+        return out
+    for k, model in enumerate(models):
+        sums = _kenlm_sums if isinstance(model, Model) else _sentence_sums
+        of_sentence = sums(model, sentences)
+        columns = (2 + k, 0, 1) if k == 0 else (2 + k,)
+        for column, values in zip(columns, of_sentence):
+            out[:, column] = np.bincount(owner, values, minlength=len(documents))
+        if k and not np.array_equal(of_sentence[1], n_tokens):
+            raise ValueError(
+                "model and baseline count other tokens in a document: give both an "
+                "end mark, and a symbol for unknown words"
+            )
+        n_tokens = of_sentence[1]
+    return out
+
+
+class _Documents(BaseEstimator):
+    """What the transformer and the filter have in common."""
+
+    def __init__(
+        self, model, *, baseline, normalize, tokenizer, split_lines, n_jobs
+    ) -> None:
+        self.model = model
+        self.baseline = baseline
+        self.normalize = normalize
+        self.tokenizer = tokenizer
+        self.split_lines = split_lines
+        self.n_jobs = n_jobs
+
+    def _fit_models(self, X):
+        for name in ("normalize", "tokenizer"):
+            value = getattr(self, name)
+            known = value is None or callable(value)
+            if not known and (name, value) != ("normalize", "ccnet"):
+                also = ", 'ccnet'" if name == "normalize" else ""
+                raise ValueError(
+                    f"{name} must be None{also} or a function of a line, got {value!r}"
+                )
+        self.model_ = self._fit_model("model", self.model, X)
+        self.baseline_ = None
+        if self.baseline is not None:
+            self.baseline_ = self._fit_model("baseline", self.baseline, X)
+
+    def _fit_model(self, name, model, X):
+        if isinstance(model, str | bytes | os.PathLike):
+            return Model(model)
+        if isinstance(model, Model):
+            return model
+        if isinstance(model, FrozenEstimator) and isinstance(
+            model.estimator, LanguageModel
+        ):
+            check_is_fitted(model.estimator)
+            return model.estimator
+        if not isinstance(model, LanguageModel):
+            raise TypeError(
+                f"{name} must be a path of a file, a kenlm.Model of sklstruct.compat, "
+                "FrozenEstimator(language_model), or a LanguageModel to be trained, "
+                f"got {type(model).__name__}"
+            )
+        if model.__sklearn_is_fitted__() or model.from_file:
+            raise ValueError(
+                f"{name} is a fitted LanguageModel, which a clone of this "
+                f"{type(self).__name__} would lose: give FrozenEstimator({name})"
+            )
+        if X is None:
+            raise ValueError(f"{name} is to be trained: give documents to fit")
+        sentences_of = self._sentences_of()
+        text = [s for d in _columns(X) if not is_missing(d) for s in sentences_of(d)]
+        return clone(model).fit(text)
+
+    def _sentences_of(self):
+        normalize = self.normalize
+        if isinstance(normalize, str):
+            normalize = normalize_ccnet
+        return _Sentences(normalize, self.tokenizer, self.split_lines)
+
+    def _features(self, X) -> Iterator[NDArray]:
+        """Features of the documents of X, a batch after the other."""
+        models = [self.model_]
+        if self.baseline_ is not None:
+            models.append(self.baseline_)
+        sentences_of = self._sentences_of()
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        sums = parallel(
+            delayed(_score)(models, sentences_of, i * _BATCH, batch)
+            for i, batch in enumerate(_batches(_columns(X)))
+        )
+        for n_tokens, n_unknown, *log_prob in (found.T for found in sums):
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                mean = log_prob[0] / n_tokens
+                columns = [mean, np.exp(-mean), n_unknown / n_tokens, n_tokens]
+                if len(log_prob) > 1:
+                    columns.append(mean - log_prob[1] / n_tokens)
+            yield np.column_stack(columns)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.required = False
+        return tags
+
+
+def _columns(X):
+    """Documents, one after the other, of a list, a column or an iterator."""
+    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+        raise TypeError(
+            "X must be a column of documents (an iterable of strings), got "
+            f"{type(X).__name__}"
+        )
+    if len(getattr(X, "shape", ())) == 2:
+        if X.shape[1] != 1:
+            raise ValueError(
+                f"X must be one column of documents, got {X.shape[1]} columns; choose "
+                "one, as ColumnTransformer does"
+            )
+        X = X[X.columns[0]] if hasattr(X, "columns") else X[:, 0]
+    return X if isinstance(X, Iterator) else iter(plain_list(X))
+
+
+def _batches(documents):
+    while batch := list(islice(documents, _BATCH)):
+        yield batch
+
+
+_PARAMETERS = """
+    model : path, kenlm.Model, FrozenEstimator or LanguageModel
+        The model. A path of an ARPA file or a probing binary, or a
+        :class:`sklstruct.compat.kenlm.Model`, is asked as KenLM is;
+        ``FrozenEstimator(language_model)`` is a fitted :class:`LanguageModel` of any
+        kind. A `LanguageModel` that is not fitted is trained on the documents of `fit`.
+
+    baseline : as `model`, default=None
+        A second model, whose log-probability a token is subtracted.
+
+    normalize : {"ccnet"} or callable, default=None
+        What is made of each line first: `normalize_ccnet`, or a function.
+
+    tokenizer : callable, default=None
+        Gives the words of a line, such as ``encode_as_pieces`` of sentencepiece. None:
+        words end at white space.
+
+    split_lines : bool, default=True
+        Whether each line of a document is a sentence, with an end mark of its own; if
+        not, the document is.
+
+    n_jobs : int, default=None
+        Number of processes over batches of documents. None is 1 unless in a
+        `joblib.parallel_config` context, -1 all processors. Models that are paths are
+        mapped, and their pages shared.
+"""
+
+
+@shared_docs(parameters=_PARAMETERS)
+class PerplexityTransformer(TransformerMixin, _Documents):
+    r"""Perplexity of documents: a text column in, numbers out.
+
+    .. math::
+        \mathrm{ppl}(d) = \exp\Big(-\frac{1}{N_d} \sum_{s \in d} \ln P(s)\Big)
+        = 10^{-\sum_s \log_{10} P(s) / N_d}, \qquad
+        N_d = \sum_{s \in d} (|s| + 1) ,
+
+    over the lines s of the document, each with its end mark, as CCNet computes it [1]_.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_, baseline_ : LanguageModel or kenlm.Model
+        What scores. ``baseline_`` is None without `baseline`.
+
+    See Also
+    --------
+    PerplexityFilter : Chooses documents by their perplexity.
+
+    Notes
+    -----
+    A model of KenLM's kind counts ``len(line.split()) + 1`` tokens a line, and unknown
+    words as its ``<unk>``. A LanguageModel with ``unknown=None`` needs
+    ``out_of_vocabulary="exclude"``, and leaves unknown words out. Marks that occur in a
+    text are words to KenLM, and unknown words to a LanguageModel.
+
+    CCNet's ``DocLM`` is ``normalize="ccnet"``; its chain of sentencepiece and ``DocLM``
+    normalises the whole document, without its line ends: ``normalize="ccnet",
+    tokenizer=pieces.encode_as_pieces, split_lines=False``. CCNet rounds to one decimal.
+
+    The difference of two models is that of Moore and Lewis [2]_.
+
+    References
+    ----------
+    .. [1] G. Wenzek et al., "CCNet: Extracting high quality monolingual datasets from
+       web crawl data", LREC 2020.
+    .. [2] R. C. Moore, W. Lewis, "Intelligent selection of language model training
+       data", ACL 2010.
+
+    Examples
+    --------
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklstruct.language_model import LanguageModel, PerplexityTransformer
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran"]
+    >>> lm = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
+    >>> documents = ["the cat sat\nthe dog ran", "zebra crossing", ""]
+    >>> step = PerplexityTransformer(FrozenEstimator(lm)).fit(documents)
+    >>> step.get_feature_names_out().tolist()
+    ['log_proba', 'perplexity', 'unknown_rate', 'n_tokens']
+    >>> step.transform(documents)[:, 1:].round(2)
+    array([[ 2.32,  0.  ,  8.  ],
+           [26.8 ,  0.67,  3.  ],
+           [  nan,   nan,  0.  ]])
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        baseline: Any = None,
+        normalize: str | Callable[[str], str] | None = None,
+        tokenizer: Callable[[str], Iterable[str]] | None = None,
+        split_lines: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            model, baseline=baseline, normalize=normalize, tokenizer=tokenizer,
+            split_lines=split_lines, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def fit(self, X: Iterable | None = None, y: Any = None) -> Self:
+        """Open or train the model.
+
+        Parameters
+        ----------
+        X : iterable of str, default=None
+            Documents, for a model that is to be trained.
+
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PerplexityTransformer
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is not valid, or `model` is a fitted LanguageModel that is
+            not inside a FrozenEstimator.
+        OSError
+            If a file cannot be read.
+        """
+        self._fit_models(X)
+        return self
+
+    def transform(self, X: Iterable) -> NDArray:
+        """Numbers about each document.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Documents: a list, a column, or an iterator, which is read in batches. None
+            and NaN are documents without text.
+
+        Returns
+        -------
+        features : ndarray of shape (n_documents, 4 or 5)
+            ``log_proba``, the mean natural log-probability a token; ``perplexity``;
+            ``unknown_rate``, unknown words a token; ``n_tokens``, end marks included;
+            with a baseline ``log_proba_difference``. All but ``n_tokens`` are NaN for a
+            document without text.
+
+        Raises
+        ------
+        TypeError
+            If a document is no string.
+        """
+        check_is_fitted(self)
+        n_columns = len(self.get_feature_names_out())
+        return np.concatenate([np.empty((0, n_columns)), *self._features(X)])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Names of the columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Ignored.
+
+        Returns
+        -------
+        names : object ndarray
+        """
+        check_is_fitted(self)
+        more = () if self.baseline_ is None else ("log_proba_difference",)
+        return np.array([*_NAMES, *more], dtype=object)
+
+
+@shared_docs(parameters=_PARAMETERS)
+class PerplexityFilter(_Documents):
+    r"""Sorts documents into head, middle and tail by their perplexity.
+
+    .. math::
+        \text{head: } \mathrm{ppl}(d) < q_{\mathtt{head}}, \qquad
+        \text{middle: } q_{\mathtt{head}} \le \mathrm{ppl}(d) < q_{\mathtt{tail}},
+        \qquad \text{tail: the rest} ,
+
+    with q the quantiles of the perplexities of the documents of `fit` [1]_. With a
+    `baseline`, documents are sorted by minus the difference of the log-probabilities a
+    token instead of the perplexity.
+
+    Parameters
+    ----------
+    {parameters}
+
+    head, tail : float, default=0.3, 0.6
+        The quantiles, from 0 to 1, `head` at most `tail`.
+
+    keep : tuple of {"head", "middle", "tail"}, default=("head",)
+        What `select` keeps.
+
+    Attributes
+    ----------
+    model_, baseline_ : LanguageModel or kenlm.Model
+        What scores.
+
+    cutoffs_ : ndarray of shape (2,)
+        The two quantiles.
+
+    See Also
+    --------
+    PerplexityTransformer : The numbers themselves, as features.
+
+    Notes
+    -----
+    This is no transformer: a `transform` keeps all rows, and a pipeline relies on that.
+    `select` drops documents.
+
+    References
+    ----------
+    .. [1] G. Wenzek et al., "CCNet: Extracting high quality monolingual datasets from
+       web crawl data", LREC 2020, section 3.5.
+
+    Examples
+    --------
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklstruct.language_model import LanguageModel, PerplexityFilter
+    >>> from sklstruct.smoothing import AdditiveLM
+    >>> text = ["the cat sat", "the dog sat", "the cat ran"]
+    >>> lm = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
+    >>> documents = ["the cat sat", "zebra the", "a dog sat"]
+    >>> step = PerplexityFilter(FrozenEstimator(lm), head=0.4, tail=0.8).fit(documents)
+    >>> step.predict(documents).tolist()
+    ['head', 'tail', 'middle']
+    >>> list(step.select(iter(documents)))
+    ['the cat sat']
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        head: float = 0.3,
+        tail: float = 0.6,
+        keep: tuple[str, ...] = ("head",),
+        baseline: Any = None,
+        normalize: str | Callable[[str], str] | None = None,
+        tokenizer: Callable[[str], Iterable[str]] | None = None,
+        split_lines: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            model, baseline=baseline, normalize=normalize, tokenizer=tokenizer,
+            split_lines=split_lines, n_jobs=n_jobs,
+        )  # fmt: skip
+        self.head = head
+        self.tail = tail
+        self.keep = keep
+
+    def fit(self, X: Iterable, y: Any = None) -> Self:
+        """Learn the cut-offs.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Documents.
+
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PerplexityFilter
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`PerplexityTransformer.fit`, or if no document has text.
+        """
+        if not 0 <= self.head <= self.tail <= 1:
+            raise ValueError(
+                "head and tail must be quantiles, 0 <= head <= tail <= 1, got "
+                f"head={self.head!r} and tail={self.tail!r}"
+            )
+        names = ("head", "middle", "tail")
+        if isinstance(self.keep, str) or not set(self.keep) <= set(names):
+            raise ValueError(f"keep must be a tuple of some of {names}")
+        if isinstance(X, Iterator):
+            X = list(X)
+        self._fit_models(X)
+        values = np.concatenate([np.empty(0), *map(self._values, self._features(X))])
+        values = values[~np.isnan(values)]
+        if values.size == 0:
+            raise ValueError("X holds no document with text: there is nothing to sort")
+        self.cutoffs_ = np.quantile(values, [self.head, self.tail])
+        return self
+
+    def _values(self, features):
+        return features[:, 1] if self.baseline_ is None else -features[:, 4]
+
+    def _parts(self, features):
+        values = self._values(features)
+        part = np.searchsorted(self.cutoffs_, values, side="right")
+        # A document without text sorts behind all others.
+        return np.array(["head", "middle", "tail"])[part]
+
+    def predict(self, X: Iterable) -> NDArray:
+        """The part that each document belongs to.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Documents.
+
+        Returns
+        -------
+        part : ndarray of shape (n_documents,)
+            ``"head"``, ``"middle"`` or ``"tail"``; a document without text is of the
+            tail.
+        """
+        check_is_fitted(self)
+        parts = [self._parts(features) for features in self._features(X)]
+        return np.concatenate([np.empty(0, dtype="<U6"), *parts])
+
+    def select(self, X: Iterable) -> Iterator[str]:
+        """The documents that are kept, in their order, as they are read.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Documents; an iterator is read in batches.
+
+        Yields
+        ------
+        document : str
+            One of X, as it was.
+        """
+        check_is_fitted(self)
+        for batch in _batches(_columns(X)):
+            part = self.predict(batch)
+            for document, name in zip(batch, part.tolist()):
+                if name in self.keep:
+                    yield document
