@@ -6,9 +6,9 @@ The model is modified Kneser-Ney of order 5 on WikiText-2, written as a probing 
 which both map. `words` are single calls of ``BaseScore`` on the validation text,
 `sentences` calls of ``score``, a sentence each, `column` one call of ``score_many``
 over a list of a million sentences. All scores are compared. `online` is one word after
-one state of a `LanguageModel`, by ``advance``; that of ``"better"`` learns from the first
-4 000 sentences. `documents` are words a second of a `PerplexityTransformer`, over documents
-of eight sentences. One thread.
+one state of a `LanguageModel`, by ``advance``; that of ``"better"`` learns from the
+first 4 000 sentences. `documents` are words a second of a `PerplexityTransformer`, over
+documents of eight sentences. One thread.
 """
 
 from __future__ import annotations

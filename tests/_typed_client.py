@@ -3,6 +3,7 @@
 tests/test_types.py lets mypy read it, as it is and with misspelt methods.
 """
 
+from collections.abc import Iterator
 from typing import Any, assert_type
 
 import numpy as np
@@ -71,6 +72,8 @@ def sentences(X: list[str]) -> float:
     assert_type(lm.perplexity(X), float)
     assert_type(lm.partial_fit(X).backoff_model_, BackoffModel)
     CacheLM(lm, max_order=3).fit([X]).perplexity([X])
+    PerplexityTransformer("m.arpa", normalize="ccnet").fit().transform(X)
+    assert_type(PerplexityFilter(lm, keep=("head",)).fit(X).select(X), Iterator[str])
     decoder = NoisyChannelDecoder(lm, EditDistanceChannel(0.01)).fit([X])
     decoder.decode([X])
     NoisyChannelDecoder(lm, KeypadChannel()).fit([X]).predict_k([X], 3)
