@@ -230,7 +230,9 @@ def test_mix(model, folder, capsys):
     assert figures["perplexity"] == pytest.approx(expected.perplexity(TEXT[300:]))
     parts = [exchange.read(name) for name in ("m.arpa", "o.bin")]
     assert same_scores("both.arpa", mix(parts, weights))
-    # Exact in a pickle, and given weights; the model on standard output.
+    assert run(*given, "-o", "both.sklm") == 0
+    assert exchange.read("both.sklm").n_pairs == exchange.read("both.arpa").n_pairs
+    # Exact in a pickle, and given weights.
     given = ["mix", "m.arpa", "o.bin", "--weights", "0.25,0.75"]
     assert run(*given, "-o", "both.pkl") == 0
     capsys.readouterr()

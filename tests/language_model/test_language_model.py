@@ -232,7 +232,7 @@ def test_scikit_learn_classifier_over_one_hot_windows():
     assert sum(p for _, p in model.predict_next("w0", 100)) == pytest.approx(1)
     with pytest.raises(AttributeError, match="needs an estimator that fits a Backoff"):
         model.to_arpa("unused")
-    with pytest.raises(AttributeError, match="needs an estimator that fits a Backoff"):
+    with pytest.raises(AttributeError, match="needs one tree of contexts"):
         model.perplexity_by_depth(text)
 
 
