@@ -91,6 +91,8 @@ def lmplz(arguments: argparse.Namespace) -> None:
     if keep is not None:
         pairs, own, held, _ = leave_out(pairs, own, held, keep)
     numbers = hand_down(pairs, own, held, root, base, 0)
+    if pairs.extension is not None:  # then the file needs them not
+        pairs.forget_parents()
     write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa)
 
 

@@ -8,6 +8,7 @@ block. `_arpa_shards` writes the same file from the shards of a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from ._parts import Parts, take_apart
 from ._words import Words
 
 _LN10 = np.log(10.0)
+# Pairs that become rows at a time.
+_ROWS = 1 << 18
 _ZERO = -99.0  # log10 of a probability of 0 in ARPA files
 
 
@@ -42,7 +45,7 @@ def write_arpa(
         )
     check_backoffs(parts.log_backoff)
     words = words_of(parts, start, end, unknown)
-    sections = _sections(close_model(model, class_of_symbol(words)), words)
+    sections = _Sections(close_model(model, class_of_symbol(words)), words)
     return lambda file: _put(sections, words, int(precision), file)
 
 
@@ -98,59 +101,63 @@ class Rows(NamedTuple):
     log_backoff: np.ndarray  # log10; NaN: no third column
 
 
-class _Sections(NamedTuple):
-    """The rows of each order, and the tree that spells their contexts."""
+class _Sections:
+    """The n-grams of each order: pairs, and those whose last word is never predicted.
 
-    rows: list[list[Rows]]
-    parent: np.ndarray
-    word_of_node: np.ndarray
-    order: int
+    Rows are made part by part when they are written: all of them would take more memory
+    than the model.
+    """
 
+    def __init__(self, closed: ClosedModel, words: Words) -> None:
+        tree = closed.tree
+        self.closed = closed
+        self.word_of_node = np.full(tree.n_nodes, -1, dtype=np.int32)
+        last_word = np.full(tree.n_nodes, -1, dtype=np.int32)
+        if tree.n_nodes > 1:
+            self.word_of_node[1:] = words.of_symbol[tree.symbol[1:]]
+            last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
+        never = np.flatnonzero(last_word >= words.n_classes).astype(np.int32)
+        depth = np.searchsorted(tree.level_ptr, never, side="right") - 1
+        # Contexts of the greatest depth without pairs still need their own section; and
+        # KenLM does not load a file of unigrams only.
+        self.order = max(2, tree.n_levels)
+        self._never = []
+        self.counts = []
+        for k in range(self.order):
+            here = never[depth == k + 1]
+            weight = log10_backoffs(closed.log_backoff[here])
+            rows = [
+                never_predicted(closed.without_newest(here), last_word[here], weight)
+            ]
+            if k == 0:
+                rows.append(marks_left(words, rows[0].last))
+            self._never.append(rows)
+            nodes = tree.level(k)
+            n_pairs = closed.pair_ptr[nodes.stop] - closed.pair_ptr[nodes.start]
+            self.counts.append(int(n_pairs) + sum(len(part.node) for part in rows))
 
-def _sections(closed: ClosedModel, words: Words) -> _Sections:
-    """Pairs, and n-grams whose last word is never predicted, by order."""
-    tree = closed.tree
-    word_of_node = np.full(tree.n_nodes, -1, dtype=np.int32)
-    last_word = np.full(tree.n_nodes, -1, dtype=np.int32)
-    if tree.n_nodes > 1:
-        word_of_node[1:] = words.of_symbol[tree.symbol[1:]]
-        last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
-    extension = closed.extension
-    log_backoff = log10_backoffs(closed.log_backoff)
-    depth = tree.levels()
-    never = np.flatnonzero(last_word >= words.n_classes).astype(np.int32)
-
-    # Contexts of the greatest depth without pairs still need their own section; and
-    # KenLM does not load a file of unigrams only.
-    order = max(2, tree.n_levels)
-    rows = []
-    for k in range(tree.n_levels):
+    def rows(self, k: int) -> Iterator[Rows]:
+        """The n-grams of order k + 1."""
+        closed, nodes = self.closed, self.closed.tree.level(k)
+        ptr = closed.pair_ptr[nodes.start : nodes.stop + 1]
+        cuts = np.arange(int(ptr[0]), int(ptr[-1]), _ROWS) if ptr.size else ptr
+        bounds = [*np.unique(np.searchsorted(ptr, cuts)).tolist(), ptr.size - 1]
         # Programs take the words of a decoder from lines of three columns: below the
         # highest order all have them.
-        none = 0.0 if k + 1 < order else np.nan
-        level = slice(int(tree.level_ptr[k]), int(tree.level_ptr[k + 1]))
-        ptr = closed.pair_ptr
-        pairs = slice(int(ptr[level.start]), int(ptr[level.stop]))
-        node = np.repeat(
-            np.arange(level.start, level.stop, dtype=np.int32),
-            np.diff(ptr[level.start : level.stop + 1]),
-        )
-        weight = np.full(len(node), none)
-        context = extension[pairs]
-        weight[context >= 0] = log_backoff[context[context >= 0]]
-        log_prob = log10_probs(closed.log_prob[pairs])
-        here = never[depth[never] == k + 1]
-        rows.append(
-            [
-                Rows(node, closed.target[pairs], log_prob, weight),
-                never_predicted(
-                    closed.without_newest(here), last_word[here], log_backoff[here]
-                ),
-            ]
-        )
-    rows[0].append(marks_left(words, rows[0][1].last))
-    rows += [[] for _ in range(order - len(rows))]
-    return _Sections(rows, tree.parent, word_of_node, order)
+        none = 0.0 if k + 1 < self.order else np.nan
+        for first, last in pairwise(bounds):
+            pairs = slice(int(ptr[first]), int(ptr[last]))
+            node = np.repeat(
+                np.arange(first, last, dtype=np.int32) + np.int32(nodes.start),
+                np.diff(ptr[first : last + 1]),
+            )
+            context = closed.extension[pairs]
+            known = context >= 0
+            weight = np.full(len(node), none)
+            weight[known] = log10_backoffs(closed.log_backoff[context[known]])
+            log_prob = log10_probs(closed.log_prob[pairs])
+            yield Rows(node, closed.target[pairs], log_prob, weight)
+        yield from self._never[k]
 
 
 def never_predicted(
@@ -171,15 +178,14 @@ def marks_left(words: Words, listed: np.ndarray) -> Rows:
 
 
 def _put(sections: _Sections, words: Words, precision: int, file: Any) -> None:
-    counts = [sum(len(part.node) for part in rows) for rows in sections.rows]
-    file.write(header(counts))
-    for order, rows in enumerate(sections.rows, 1):
+    parent = sections.closed.tree.parent
+    file.write(header(sections.counts))
+    for order in range(1, sections.order + 1):
         file.write(section_header(order))
-        for part in rows:
+        for part in sections.rows(order - 1):
             for block in format_rows(
-                part, words, sections.parent, sections.word_of_node, sections.order,
-                precision,
-            ):  # fmt: skip
+                part, words, parent, sections.word_of_node, sections.order, precision
+            ):
                 file.write(block)
         file.write(b"\n")
     file.write(END)
