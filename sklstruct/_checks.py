@@ -310,6 +310,14 @@ def check_memory(
         )
 
 
+def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
+    """`value` as a float64 array of at least one dimension; what: for the message."""
+    try:
+        return np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"{name} must be {what}, got {value!r}") from exc
+
+
 def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
     """`value` as n numbers that say how much of each there is, not yet divided by their
     sum; `what`: what they must be, for the message."""

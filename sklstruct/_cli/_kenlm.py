@@ -14,10 +14,10 @@ import numpy as np
 
 from .. import exchange
 from .._checks import physical_memory
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, Counted
+from ..backoff._counted import bytes_per_token
 from ..compat import kenlm
 from ..context_tree import Pairs
-from ..language_model._counting import SentenceCounter
 from ..smoothing._shares import (
     discount_levels,
     discounts_by_level,
@@ -25,10 +25,7 @@ from ..smoothing._shares import (
     leave_out,
     reached,
 )
-from ..symbols import (
-    NumberedText,
-    TextFile,
-)
+from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
 from ..symbols._text import LargeText, kenlm_text
 from ._write import write_model
 
@@ -64,15 +61,25 @@ def lmplz(arguments: argparse.Namespace) -> None:
         min_count = [count + 1 for count in prune]
     depth = order - 1
     vocabulary = arguments.limit_vocab_file
-    counter = SentenceCounter(
-        max(1, depth), vocabulary=None if vocabulary is None else TextFile(vocabulary)
+    width = max(1, depth)
+    rules = VocabularyRules(
+        vocabulary=None if vocabulary is None else TextFile(vocabulary)
     )
-    text = _number(arguments, counter.bytes_per_token)
+    text = _number(arguments, bytes_per_token(width))
+    encoder = SentenceEncoder(rules.find_labels(text))
+    front = width - 1
+    options: dict[str, Any] = {"depth": depth, "skip": encoder.start}
+    tokens: Any
     if isinstance(text, LargeText):
-        counted = counter.count_parts(text, depth)
+        size = text.part_size(bytes_per_token(width))
+        tokens = encoder.encode_parts(text, size, front=front)
+        options["folder"] = text.file.folder
     else:
-        counted = counter.count(text, depth)
+        tokens = encoder.encode_known(text, front=front)
+        options["extend"] = True  # for the file of the n-grams
     del text
+    counted = Counted.of_tokens(tokens, encoder.labels, width, **options)
+    del tokens, encoder
     labels, pairs, count = counted.labels, counted.pairs, counted.count
     del counted
     words = np.delete(count[: pairs.n_classes], labels.end_id)
@@ -87,7 +94,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
         )
     base = np.full(pairs.n_classes, 1.0 / pairs.n_classes)
     root = used[: pairs.n_classes].copy()
-    own, held = discount_levels(pairs, used, discounts, 0, overwrite=True)
+    own, held = discount_levels(pairs, used, discounts, 0)
     if keep is not None:
         pairs, own, held, _ = leave_out(pairs, own, held, keep)
     numbers = hand_down(pairs, own, held, root, base, 0)

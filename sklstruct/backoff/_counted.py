@@ -8,7 +8,7 @@ batch, a worker of a cluster) takes a `Counted`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -20,12 +20,16 @@ import numpy as np
 from .._checks import INT32_MAX, check_count, last_share
 from .._digest import digest
 from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
+from ..context_tree._runs import CountRuns
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, encode, learn_symbols, sort_symbols
 from ..symbols._encoding import object_array
 from ._readers import PathReader, PathTree, WindowReader
 from ._slots import HeldOut
 
+# Upper bounds, in bytes, of the memory of counting: per token, and per token and depth
+# (a node and a pair of it).
+_BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
 # Pairs of fewer samples than this are forgotten.
 SMALLEST = 1e-9
 
@@ -217,7 +221,7 @@ class Counted:
     @classmethod
     def of_tokens(
         cls,
-        tokens: np.ndarray,
+        tokens: np.ndarray | Iterator[np.ndarray],
         labels: Labels,
         max_depth: int,
         *,
@@ -228,14 +232,17 @@ class Counted:
         validation: np.ndarray | None = None,
         keep_positions: bool = False,
         extend: bool = False,
+        folder: str | None = None,
     ) -> Self:
         """Every position of a running text.
 
         Parameters
         ----------
-        tokens : int32 ndarray of shape (n_tokens,)
+        tokens : int32 ndarray of shape (n_tokens,) or iterator of such
             Tokens of `labels`, -1 before each sentence. The class of a symbol has its
-            id.
+            id. An iterator gives the parts of a text that is larger than memory; their
+            counts are merged on the disk, and the options below do not apply, but for
+            `depth`, `skip` and `folder`.
 
         labels : Labels
             What the ids mean.
@@ -264,6 +271,10 @@ class Counted:
         extend : bool, default=False
             Whether the pairs keep their `extension`, for a file of the n-grams.
 
+        folder : str, default=None
+            Folder for the files of the counts of parts. None: that of the system for
+            temporary files.
+
         Returns
         -------
         counted : Counted
@@ -279,12 +290,19 @@ class Counted:
         if share is not None:
             samples = positions(tokens, sample_weight)
             return cls._of(samples, labels, max_depth, depth, share, None)
-        n_symbols = labels.known_symbols("counting").size
-        pairs, count = count_tokens(
-            tokens, depth, n_symbols, labels.n_classes, skip=skip,
-            weight=sample_weight, extend=extend,
-        )  # fmt: skip
-        counted = cls(pairs, count, labels, max_depth, depth)
+        sizes = labels.known_symbols("counting").size, labels.n_classes
+        if isinstance(tokens, np.ndarray):
+            counts = count_tokens(
+                tokens, depth, *sizes, skip=skip, weight=sample_weight,
+                extend=extend,
+            )  # fmt: skip
+        else:
+            with CountRuns(folder) as runs:
+                for part in tokens:
+                    runs.add(*count_tokens(part, depth, *sizes, skip=skip))
+                    del part
+                counts = runs.finish()
+        counted = cls(*counts, labels, max_depth, depth)
         if validation is not None:
             counted = counted._with_held_out(positions(validation))
         return counted
@@ -636,10 +654,14 @@ class Counted:
             count = small if np.array_equal(small, count) else count
         return replace(self, count=count, growth=None)
 
-    def trie(self) -> tuple[Pairs, np.ndarray]:
-        """(pairs, counts as floats) of the trie: merged contexts are apart."""
+    def trie(self, *, copy: bool = False) -> tuple[Pairs, np.ndarray]:
+        """(pairs, counts as floats) of the trie: merged contexts are apart.
+
+        copy: whether the caller overwrites the counts, which are then a copy.
+        """
         if self.pairs.tree.span is None:
-            return self.pairs, np.asarray(self.count, dtype=np.float64)
+            count = np.array(self.count, dtype=np.float64, copy=copy or None)
+            return self.pairs, count
         pairs, source = expand_pairs(self.pairs)
         return pairs, self.count[source]
 
@@ -656,6 +678,12 @@ class Counted:
         if self.positions is not None:
             return int(self.positions.histories.length.max(initial=0))
         return self.pairs.tree.max_depth
+
+    def in_ids(self) -> Self:
+        """The same counts under labels that are their own ids."""
+        ids = Labels.of_ids(self.labels.n_classes, self.labels.n_symbols)
+        whole = None if self.whole is None else replace(self.whole, labels=ids)
+        return replace(self, labels=ids, whole=whole, batches=())
 
     def freeze(self) -> Self:
         """The same; its arrays cannot be written from now on."""
@@ -749,6 +777,11 @@ class Counted:
             f"<Counted: {weight:g} samples, {self.pairs.n_pairs} (context, class) "
             f"pairs, contexts of up to {self.longest} of {n_symbols} symbols>"
         )
+
+
+def bytes_per_token(max_depth: int) -> int:
+    """Upper bound, in bytes, of the memory of counting a text, for each token."""
+    return _BYTES_PER_TOKEN + _BYTES_PER_DEPTH * max_depth
 
 
 def check_forgetting(decay: Any, window: Any) -> None:

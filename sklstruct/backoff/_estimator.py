@@ -21,7 +21,6 @@ from .._docs import shared_docs
 from ..context_tree import (
     ContextTree,
     Pairs,
-    pairs_of_arrays,
     read_windows,
 )
 from ..symbols import Labels, encode, is_nan
@@ -108,6 +107,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(log_prob per pair, log_backoff per node), in natural logarithms.
 
+        They may take the place of the counts.
         Every estimator defines this, or `_fit_counted` if its model has other pairs.
         """
         raise NotImplementedError
@@ -126,7 +126,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         overwrite : bool
             Whether the counts may be overwritten.
         """
-        pairs, count = counted.trie()
+        pairs, count = counted.trie(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     @property
@@ -292,7 +292,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         if counted.held_out is not None or self.held_out_share is not None:
             counted = self._chosen(counted)
         self.depth_ = counted.longest
-        self._set_model(counted, self._fit_counted(counted, overwrite))
+        pairs, log_prob, log_backoff, place = self._fit_counted(counted, overwrite)
+        self._reader: Any = counted.reader(self.padding)
+        if place is not None:
+            self._reader.renumber(counted.trie()[0].tree, place)
+        self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
         if overwrite:
             self.backoff_model_.pairs.forget_parents()
         return self
@@ -300,13 +304,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     def _chosen(self, counted: Counted) -> Counted:
         """What is fitted to, once numbers are chosen on held-out samples."""
         return counted if counted.whole is None else counted.whole
-
-    def _set_model(self, counted, fitted):
-        pairs, log_prob, log_backoff, place = fitted
-        self._reader = counted.reader(self.padding)
-        if place is not None:
-            self._reader.renumber(counted.trie()[0].tree, place)
-        self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
 
     def adopt(self, model: BackoffModel, max_depth: int) -> Self:
         """Take a model that was fitted elsewhere, as on the workers of a cluster.
@@ -332,7 +329,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         self.backoff_model_ = model
         return self
 
-    def _recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
+    def recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
         """The counts of samples, for estimators that keep those of other fits.
 
         samples: arrays and numbers that tell samples apart.
@@ -446,7 +443,7 @@ def count_samples(
         return count()
     sizes = labels.n_classes, labels.n_symbols
     key = data, target, weight, *sizes, estimator.max_depth
-    found = estimator._recall((*key, share, estimator.keeps_positions), count)
+    found = estimator.recall((*key, share, estimator.keeps_positions), count)
     return replace(found, labels=labels)
 
 
@@ -528,8 +525,4 @@ def vectorized_model(
     """
     model = estimator.backoff_model_
     tree = estimator._reader.columns_to_symbols(model.tree, columns)
-    symbol = tree.symbol.copy()
-    symbol[1:] = symbols[symbol[1:]]
-    tree = tree.with_symbols(symbol, labels.n_symbols)
-    pairs = pairs_of_arrays(tree, model.pairs.ptr, model.pairs.target)
-    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
+    return model.renamed(tree, symbols, labels)

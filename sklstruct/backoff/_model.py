@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from .._checks import (
     check_top_k,
 )
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import ContextTree, Pairs
+from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest
 from ..symbols import Labels
 from . import _backoff_fast
@@ -194,6 +194,33 @@ class BackoffModel(Distribution):
         model._set_labels(labels)
         model.node_weight = self.node_weight
         return model
+
+    def renamed(
+        self, tree: ContextTree, symbols: NDArray, labels: Labels
+    ) -> BackoffModel:
+        """The same model with other ids of context symbols.
+
+        Parameters
+        ----------
+        tree : ContextTree
+            The tree of this model, or one of the same shape with other symbols.
+
+        symbols : int ndarray of shape (n_symbols of tree,)
+            The id in `labels` of each symbol of `tree`, in rising order.
+
+        labels : Labels
+            Of the model that is returned; as many classes as this one has.
+
+        Returns
+        -------
+        model : BackoffModel
+            Shares its numbers with this one.
+        """
+        symbol = tree.symbol.copy()
+        symbol[1:] = symbols[symbol[1:]]
+        tree = tree.with_symbols(symbol, labels.n_symbols or 0)
+        pairs = pairs_of_arrays(tree, self.pairs.ptr, self.pairs.target)
+        return BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
 
     # ------------------------------------------------------------------ sizes
 
@@ -382,31 +409,9 @@ class BackoffModel(Distribution):
             )
         return value
 
-    @overload
     def score_tokens(
-        self,
-        tokens: ArrayLike,
-        *,
-        return_depth: Literal[False] = False,
-        unknown_log_prob: float | None = None,
-    ) -> np.ndarray: ...
-
-    @overload
-    def score_tokens(
-        self,
-        tokens: ArrayLike,
-        *,
-        return_depth: Literal[True],
-        unknown_log_prob: float | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def score_tokens(
-        self,
-        tokens: ArrayLike,
-        *,
-        return_depth: bool = False,
-        unknown_log_prob: float | None = None,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        self, tokens: ArrayLike, *, unknown_log_prob: float | None = None
+    ) -> NDArray:
         """Natural log-probability of every token of a text given the ones before it.
 
         The fast path for running text: no windows are copied.
@@ -417,9 +422,6 @@ class BackoffModel(Distribution):
             Tokens of `labels`. A negative one is a separator; it and tokens that are
             no context symbol (such as an end mark) end the history of what follows.
 
-        return_depth : bool, default=False
-            Also return the depth of the node that held each pair.
-
         unknown_log_prob : float, default=None
             As in :meth:`target`; the token ``labels.n_tokens`` is an unknown word.
 
@@ -427,10 +429,6 @@ class BackoffModel(Distribution):
         -------
         log_prob : ndarray of shape (n_tokens,), float64
             0 where a token is not predicted (separators, start marks).
-
-        depth : ndarray of shape (n_tokens,), int32
-            -1 where a token is not predicted, 0 for an unknown word. Only if
-            `return_depth`.
 
         Raises
         ------
@@ -449,6 +447,26 @@ class BackoffModel(Distribution):
         ...     Labels.of_ids(2, n_symbols=2))
         >>> np.exp(model.score_tokens([0, 1, -1, 1])).round(6)
         array([0.4, 0.9, 1. , 0.6])
+        """
+        return self.score_tokens_depth(tokens, unknown_log_prob=unknown_log_prob)[0]
+
+    def score_tokens_depth(
+        self, tokens: ArrayLike, *, unknown_log_prob: float | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """:meth:`score_tokens`, and the depth of the node that held each pair.
+
+        Parameters
+        ----------
+        tokens, unknown_log_prob
+            As in :meth:`score_tokens`.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_tokens,), float64
+            Natural logarithms.
+
+        depth : ndarray of shape (n_tokens,), int32
+            -1 where a token is not predicted, 0 for an unknown word.
         """
         tokens = as_ids("tokens", tokens, 1)
         class_of_token = self.labels.class_of_token
@@ -479,7 +497,7 @@ class BackoffModel(Distribution):
                 out,
                 depth,
             )
-        return (out, depth) if return_depth else out
+        return out, depth
 
     def rows(self, at: ArrayLike, out: NDArray | None = None) -> NDArray:
         """Natural log-probabilities of all classes after each context.

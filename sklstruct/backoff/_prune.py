@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import as_floats, check_count, check_length
+from .._checks import as_floats, as_numbers, check_count, check_length
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
 from ..context_tree._links import drop_newest, extend_pairs
@@ -253,10 +253,7 @@ def _dearest(pairs, worth, size):
 
 def check_threshold(threshold: Any, method: str) -> np.ndarray:
     """The threshold as an array, one for each depth from 1 on."""
-    try:
-        least = np.atleast_1d(np.asarray(threshold, dtype=np.float64))
-    except (TypeError, ValueError) as exc:
-        raise ValueError(f"threshold must be a number, got {threshold!r}") from exc
+    least = as_numbers("threshold", threshold, "a number")
     many = method == "count"
     if least.ndim != 1 or least.size == 0 or (least.size > 1 and not many):
         rows = ", or one for each depth" if many else ""

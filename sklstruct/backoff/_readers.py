@@ -31,21 +31,11 @@ class PathTree(NamedTuple):
     node_of_column: np.ndarray  # (n_columns,) int32, -1 for one that does not occur
 
 
-class WindowReader:
-    """Reads rows of context symbols, the last column the most recent.
+class WindowReader(NamedTuple):
+    """Reads rows of context symbols, the last column the most recent."""
 
-    Parameters
-    ----------
-    padding : object
-        The symbol that marks missing history.
-
-    symbols : ndarray of shape (n_symbols,)
-        The context symbols.
-    """
-
-    def __init__(self, padding: Any, symbols: np.ndarray) -> None:
-        self.padding = padding
-        self.symbols = symbols
+    padding: Any  # the symbol that marks missing history
+    symbols: np.ndarray  # (n_symbols,) the context symbols
 
     def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
         """Nothing: windows are looked up in the model's own tree."""

@@ -228,7 +228,7 @@ class DaskLanguageModel(LanguageModel):
         text = Vocabulary(cluster.read())
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
-        labels = self.counter().find_labels(text)
+        labels = self._vocabulary_rules().find_labels(text)
         prepare_for_ids(estimator, labels)
         # Workers get a copy without checkpoint, memory and verbose.
         silent = {"checkpoint": None, "memory": None, "verbose": 0}

@@ -91,19 +91,12 @@ def count_part(
 ) -> Counted:
     """The pairs of a part of a text and their counts."""
     encoder = SentenceEncoder(labels)
-    tokens = encoder.encode(text, front=max_depth - 1)
-    lost = encoder.first_lost(text) if (tokens == encoder.lost).any() else None
-    if lost is not None:
-        raise ValueError(
-            f"X: the word {lost[1]!r} of {lost[0]} is not in vocabulary, and "
-            "unknown=None: add it, or name an unknown symbol"
-        )
+    tokens = encoder.encode_known(text, front=max_depth - 1)
     counted = Counted.of_tokens(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
     # Words are not sent with the counts of each part.
-    ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-    return replace(counted, labels=ids)
+    return counted.in_ids()
 
 
 def measure_part(counted: Counted) -> tuple[np.ndarray, int]:

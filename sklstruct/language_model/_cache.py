@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_shares, check_count, last_share
+from .._checks import as_numbers, as_shares, check_count, last_share
 from .._compat import (
     BaseEstimator,
     DensityMixin,
@@ -356,16 +356,13 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """Those of words, within classes (none without them), of n-grams."""
         out = []
         for name in ("half_life", "class_half_life", "ngram_half_life"):
-            try:
-                value = np.asarray(getattr(self, name), dtype=np.float64)
-            except (TypeError, ValueError) as exc:
-                raise ValueError(f"{name} must be numbers: {exc}") from exc
+            value = as_numbers(name, getattr(self, name))
             if value.ndim > 1 or not (value >= 1).all():
                 raise ValueError(
                     f"{name} must be a number of at least 1 or a list of such, got "
                     f"{getattr(self, name)!r}"
                 )
-            out.append(tuple(np.atleast_1d(value).tolist()))
+            out.append(tuple(value.tolist()))
         if self.word_classes is None:
             out[1] = ()
         if self.max_order == 1:

@@ -6,7 +6,6 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterable
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
@@ -36,24 +35,23 @@ from .._compat import (
 )
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffClassifier, BackoffModel, Counted
-from ..backoff._counted import check_forgetting
+from ..backoff._counted import bytes_per_token, check_forgetting
 from ..backoff._estimator import vectorized_model
-from ..context_tree import SuffixTreeVectorizer, pairs_of_arrays
+from ..context_tree import SuffixTreeVectorizer
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
 from ..symbols import (
     Labels,
     SentenceEncoder,
     TextFile,
+    VocabularyRules,
     number_sentences,
     prepare_for_ids,
-    stream_windows,
 )
 from ..symbols._encoding import object_array
 from ..symbols._ids import unfitted_params
-from ..symbols._sentences import DEEPEST, check_marks
+from ..symbols._sentences import DEEPEST
 from ..symbols._text import LargeText
-from ._counting import SentenceCounter
 from ._predictors import (
     TextPredictor,
     TreePredictor,
@@ -288,28 +286,34 @@ class LanguageModel(
                 UserWarning,
                 stacklevel=2,
             )
+        context = self._init_callback_context(max_subtasks=1)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        inner = context.subcontext(task_name="fit-estimator")
         if isinstance(estimator, BackoffClassifier):
-            return self._fit_contexts(estimator, X, y, sample_weight, X_val)
-        return self._fit_windows(estimator, X, y, sample_weight, X_val)
+            fitted = self._fit_contexts(estimator, X, sample_weight, X_val, inner)
+        else:
+            fitted = self._fit_windows(estimator, X, sample_weight, X_val, inner)
+        self._set_fitted(*fitted)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
 
-    def _fit_contexts(self, estimator, X, y, sample_weight, X_val):
-        """Fit a model over contexts, to counts."""
+    def _fit_contexts(self, estimator, X, sample_weight, X_val, context):
+        """(model over contexts, labels), fitted to counts."""
         if X_val is not None and estimator.held_out_share is None:
             self._refuse_held_out(estimator)
         counted = self._count(estimator, X, sample_weight, X_val)
         labels = counted.labels
         prepare_for_ids(estimator, labels)
-        with self._fitting(estimator, X, y) as inner:
-            inner.call_on_fit_task_begin(estimator=self, X=None, y=None)
+        with context.propagate_callback_context(estimator):
+            context.call_on_fit_task_begin(estimator=self, X=None, y=None)
             # Counts that were made here are of no more use.
             own = not isinstance(X, Counted)
-            estimator.fit_counted(_in_ids(counted), overwrite=own)
-            inner.call_on_fit_task_end(estimator=self, X=None, y=None)
-        self._set_fitted(estimator, labels)
-        return self
+            estimator.fit_counted(counted.in_ids(), overwrite=own)
+            context.call_on_fit_task_end(estimator=self, X=None, y=None)
+        return estimator, labels
 
-    def _fit_windows(self, estimator, X, y, sample_weight, X_val):
-        """Fit any classifier, to windows."""
+    def _fit_windows(self, estimator, X, sample_weight, X_val, context):
+        """(any classifier, labels), fitted to windows."""
         if isinstance(X, Counted):
             raise TypeError(
                 f"X: a {type(estimator).__name__} learns from windows, not from "
@@ -317,60 +321,29 @@ class LanguageModel(
             )
         if X_val is not None and not isinstance(estimator, ModelClassifier):
             self._refuse_held_out(estimator)
-        text, sample_weight = self._read(X, sample_weight, X)
-        counter = self.counter()
-        labels = counter.find_labels(text, sample_weight)
-        exclude = self.out_of_vocabulary == "exclude"
-        tokens, weight, encoder = counter.encode(text, labels, sample_weight, exclude)
+        keyword = None if sample_weight is None else _weight_keyword(estimator)
+        encoder, tokens, weight, held_out = self._encode(X, sample_weight, X_val)
+        labels = encoder.labels
         # What has no class is not learnt from, and ends the history of what follows.
         tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
-        windows, targets = stream_windows(tokens, self.max_depth)
-        scored = encoder.is_target(targets)
-        windows, targets = windows[scored], targets[scored]
+        windows, targets = encoder.windows(tokens, self.max_depth)
         options = {}
-        if X_val is not None:
-            held_out = counter.encode_held_out(encoder, X_val)
-            windows_val, targets_val = stream_windows(held_out, self.max_depth)
-            scored_val = encoder.is_target(targets_val)
-            options["X_val"] = windows_val[scored_val]
-            options["y_val"] = targets_val[scored_val]
+        if held_out is not None:
+            windows_val, targets_val = encoder.windows(held_out, self.max_depth)
+            options |= {"X_val": windows_val, "y_val": targets_val}
         if isinstance(self.estimator, str):
             estimator = quality_estimator(
                 self.estimator, self.max_depth, labels.n_classes
             )
             self._set_checkpoint(estimator)
         prepare_for_ids(estimator, labels)
-        if weight is not None:
-            weight = weight[self.max_depth :][scored]
-            options[_weight_keyword(estimator)] = weight
-        with self._fitting(estimator, X, y) as inner:
-            inner.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
+        if keyword is not None:
+            options[keyword] = weight[encoder.is_target(tokens)]
+        with context.propagate_callback_context(estimator):
+            context.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
             estimator.fit(windows, targets, **options)
-            inner.call_on_fit_task_end(estimator=self, X=windows, y=targets)
-        self._set_fitted(estimator, labels)
-        return self
-
-    def counter(self) -> SentenceCounter:
-        """What numbers and counts sentences, with the parameters of the model."""
-        return SentenceCounter(
-            self.max_depth,
-            min_count=self.min_count,
-            max_vocabulary=self.max_vocabulary,
-            unknown=self.unknown,
-            start=self.start,
-            end=self.end,
-            vocabulary=self.vocabulary,
-        )
-
-    @contextmanager
-    def _fitting(self, estimator, X, y):
-        """The callback context of the fit of the estimator."""
-        context = self._init_callback_context(max_subtasks=1)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        inner = context.subcontext(task_name="fit-estimator")
-        with inner.propagate_callback_context(estimator):
-            yield inner
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            context.call_on_fit_task_end(estimator=self, X=windows, y=targets)
+        return estimator, labels
 
     @_fit_context(prefer_skip_nested_validation=False)
     def count(
@@ -420,47 +393,29 @@ class LanguageModel(
         if isinstance(X, Counted):
             self._check_counted(X, estimator, sample_weight, X_val)
             return replace(X.cut(self.max_depth), max_depth=self.max_depth)
-        text, counter = X, self.counter()
-        if isinstance(X, TextFile):
-            text = X.number_or_count(counter.bytes_per_token)
-            if isinstance(text, LargeText):
-                self._check_parts(estimator, text, sample_weight, X_val)
-                return counter.count_parts(text, estimator.max_depth)
-        text, sample_weight = self._read(text, sample_weight, X)
-        labels = counter.find_labels(text, sample_weight)
-        tokens, weight, encoder = counter.encode(text, labels, sample_weight)
+        encoder, tokens, weight, held_out = self._encode(
+            X, sample_weight, X_val, estimator
+        )
+        labels = encoder.labels
         options = {"depth": estimator.max_depth, "skip": encoder.start}
-        options |= {"sample_weight": weight}
-        if X_val is not None:
-            options["validation"] = counter.encode_held_out(encoder, X_val)
-        else:
-            options["share"] = estimator.held_out_share
+        options |= {"sample_weight": weight, "validation": held_out}
+        options["share"] = estimator.held_out_share if held_out is None else None
         options["keep_positions"] = estimator.keeps_positions
+        folder = X.folder if isinstance(X, TextFile) else None
         # The text need not be in memory with the counts, nor what found its words.
-        del text, encoder
+        del X, encoder
         labels.forget_tables()
 
         def count():
-            return Counted.of_tokens(tokens, labels, self.max_depth, **options)
+            return Counted.of_tokens(
+                tokens, labels, self.max_depth, folder=folder, **options
+            )
 
-        memory = getattr(estimator, "memory", None)
-        if memory is None:
+        if not isinstance(tokens, np.ndarray):
             return count()
         sizes = labels.n_classes, labels.n_symbols, self.max_depth
-        found = memory.counted((tokens, *sizes, *options.values()), count)
+        found = estimator.recall((tokens, *sizes, *options.values()), count)
         return replace(found, labels=labels)
-
-    @staticmethod
-    def _check_parts(estimator, text, sample_weight, X_val):
-        """Errors about a text that is larger than its memory."""
-        online = hasattr(estimator, "partial_fit") and not estimator.keeps_positions
-        if not online or sample_weight is not None or X_val is not None:
-            raise ValueError(
-                f"X: {text.file!r} needs more than its memory, and "
-                f"{type(estimator).__name__} with these arguments cannot learn from "
-                "parts of a text; raise memory of TextFile, or fit a model of counts "
-                "without sample_weight and X_val"
-            )
 
     def _check_counted(self, counted, estimator, sample_weight, X_val):
         """Errors about counts that are given in the place of sentences."""
@@ -575,34 +530,14 @@ class LanguageModel(
         batch = self._count(estimator, X, sample_weight)
         counted = batch.added_to(before, decay=decay, window=window)
         prepare_for_ids(estimator, counted.labels)
-        estimator.fit_counted(_in_ids(counted))
+        estimator.fit_counted(counted.in_ids())
         self._set_fitted(estimator, counted.labels)
         self._so_far = counted.compact()
         return self
 
     def _check_parameters(self):
         """Errors that can be told before any work; the estimator's clone."""
-        check_marks(self.start, self.end, self.unknown)
-        if self.vocabulary is not None and self.min_count > 1:
-            raise ValueError(
-                f"min_count={self.min_count} has no meaning next to vocabulary, which "
-                "already says what is known; leave min_count=1"
-            )
-        if self.vocabulary is not None and self.max_vocabulary is not None:
-            raise ValueError(
-                f"max_vocabulary={self.max_vocabulary} has no meaning next to "
-                "vocabulary, which already says what is known; leave it None"
-            )
-        if self.unknown is None and self.max_vocabulary is not None:
-            raise ValueError(
-                f"max_vocabulary={self.max_vocabulary} needs a symbol for other words, "
-                "but unknown=None"
-            )
-        if self.unknown is None and self.min_count > 1:
-            raise ValueError(
-                f"min_count={self.min_count} needs a symbol for rarer words, but "
-                "unknown=None"
-            )
+        self._vocabulary_rules().check()
         if self.estimator is None:
             estimator = StructuredLogLinearLM()
         elif isinstance(self.estimator, str):
@@ -625,12 +560,12 @@ class LanguageModel(
 
     def _set_checkpoint(self, estimator):
         """Give it to every part that can keep its state, and has none of its own."""
+        if self.checkpoint is None:
+            return
         if isinstance(estimator, ModelClassifier):
             checkpoint = Checkpoint.of_kind(self.checkpoint, estimator, folder=True)
         else:
             checkpoint = Checkpoint.of(self.checkpoint)
-        if checkpoint is None:
-            return
         given = estimator.get_params(deep=True)
         names = []
         for name in unfitted_params(estimator):
@@ -651,11 +586,37 @@ class LanguageModel(
             return estimator
         return previous.set_params(**estimator.get_params(deep=False))
 
-    def _read(self, text, sample_weight, X):
-        """The sentences of positive weight, and their weights; X is their name."""
-        text = number_sentences(text)
+    def _vocabulary_rules(self):
+        return VocabularyRules(
+            self.start, self.end, self.unknown, self.min_count, self.max_vocabulary,
+            self.vocabulary,
+        )  # fmt: skip
+
+    def _encode(self, X, sample_weight, X_val, estimator=None):
+        """(encoder, tokens, weights of the tokens, tokens of X_val), None for none.
+
+        estimator: a model over contexts. A file that needs more than its memory is then
+        read in parts: the tokens are an iterator over arrays.
+        """
+        front = self.max_depth - 1
+        if estimator is None or not isinstance(X, TextFile):
+            text = number_sentences(X)
+        else:
+            text = X.number_or_count(bytes_per_token(self.max_depth))
+        large = isinstance(text, LargeText)
+        if large:
+            online = hasattr(estimator, "partial_fit") and not estimator.keeps_positions
+            if not online or sample_weight is not None or X_val is not None:
+                raise ValueError(
+                    f"X: {X!r} needs more than its memory, and "
+                    f"{type(estimator).__name__} with these arguments cannot learn "
+                    "from parts of a text; raise memory of TextFile, or fit a model of "
+                    "counts without sample_weight and X_val"
+                )
+            size = text.part_size(bytes_per_token(self.max_depth))
         if not text.n_sentences:
-            raise ValueError(f"X is empty: there is no sentence to learn from{_of(X)}")
+            where = f" in {X!r}" if isinstance(X, TextFile) else ""
+            raise ValueError(f"X is empty: there is no sentence to learn from{where}")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight,
@@ -666,7 +627,28 @@ class LanguageModel(
             keep = sample_weight > 0
             if not keep.all():
                 text, sample_weight = text.select(keep), sample_weight[keep]
-        return text, sample_weight
+        rules = self._vocabulary_rules()
+        encoder = SentenceEncoder(rules.find_labels(text, sample_weight))
+        if large:
+            return encoder, encoder.encode_parts(text, size, front=front), None, None
+        exclude = estimator is None and self.out_of_vocabulary == "exclude"
+        encode = encoder.encode if exclude else encoder.encode_known
+        tokens = encode(text, front=front)
+        scored = encoder.is_target(tokens)
+        if not scored.any():
+            raise ValueError(
+                "X: every sentence is empty and end=None: there is nothing to predict"
+            )
+        weight = held_out = None
+        if sample_weight is not None:
+            weight = np.zeros(tokens.size)
+            weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
+        if X_val is not None:
+            held_out = number_sentences(X_val, "X_val")
+            if not held_out.n_sentences:
+                raise ValueError("X_val is empty: there is no sentence to choose on")
+            held_out = encoder.encode_known(held_out, front=front, name="X_val")
+        return encoder, tokens, weight, held_out
 
     def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator
@@ -1397,12 +1379,7 @@ class LanguageModel(
                 f"{type(self.estimator_).__name__}"
             )
         model = self.estimator_.to_backoff_model()
-        tree, labels = model.tree, self._labels
-        symbol = tree.symbol.copy()
-        symbol[1:] = model.labels.symbols[symbol[1:]]
-        tree = tree.with_symbols(symbol, labels.n_symbols)
-        pairs = pairs_of_arrays(tree, model.pairs.ptr, model.pairs.target)
-        return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
+        return model.renamed(model.tree, model.labels.symbols, self._labels)
 
     @classmethod
     def load(
@@ -1571,10 +1548,6 @@ def _check_lists(text, labels):
             )
 
 
-def _of(X):
-    return f" in {X!r}" if isinstance(X, TextFile) else ""
-
-
 def _mean(log_prob, weight):
     total = weight[weight > 0].sum()
     if not total > 0:
@@ -1618,11 +1591,3 @@ def _tree_model(estimator, labels):
     return vectorized_model(
         classifier, vectorizer.tree_, vectorizer.categories_, labels
     )
-
-
-def _in_ids(counted):
-    """The counts under labels that are their own ids, as estimators have them."""
-    labels = counted.labels
-    ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-    whole = None if counted.whole is None else replace(counted.whole, labels=ids)
-    return replace(counted, labels=ids, whole=whole, batches=())

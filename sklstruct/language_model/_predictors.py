@@ -249,8 +249,8 @@ class TreePredictor(TextPredictor):
     def score(self, sentences: NumberedText) -> tuple[NDArray, NDArray, NDArray | None]:
         """(log_prob, token, depth) of every predicted position."""
         tokens = self.encoder.encode(sentences)
-        log_prob, depth = self.distribution.score_tokens(
-            tokens, return_depth=True, unknown_log_prob=-np.inf
+        log_prob, depth = self.distribution.score_tokens_depth(
+            tokens, unknown_log_prob=-np.inf
         )
         scored = self.encoder.is_target(tokens)
         tokens, log_prob = tokens[scored], log_prob[scored]

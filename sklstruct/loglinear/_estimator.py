@@ -451,7 +451,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             X, y, classes, sample_weight, decay=decay, window=window
         )
 
-    def _recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
+    def recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
         return count() if self.memory is None else self.memory.counted(samples, count)
 
     @property

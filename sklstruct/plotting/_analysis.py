@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols import SentenceEncoder, stream_windows
+from ..symbols import SentenceEncoder, number_sentences, stream_windows
 from ..symbols._sentences import read_sentences
 from ._display import Display, by_name, draw_curves
 
@@ -53,7 +53,7 @@ def _context_depths(lm, sentences):
     model = lm.backoff_model_
     encoder = SentenceEncoder(model.labels)
     width = max(model.max_depth, 1)
-    tokens = encoder.encode(sentences, front=width - 1)
+    tokens = encoder.encode(number_sentences(sentences), front=width - 1)
     windows, targets = stream_windows(tokens, width)
     windows = windows[encoder.is_target(targets)]
     known = (windows >= 0) & (windows < model.n_symbols)

@@ -11,23 +11,19 @@ if TYPE_CHECKING:
         neighbors_graph,
         wordnet_graph,
     )
-    from .ngram import (
-        AbsoluteDiscountLM,
-        AdditiveLM,
-        GrownLM,
-        JelinekMercerLM,
-        KatzLM,
-        KneserNeyLM,
-        PrunedKneserNeyLM,
-        WittenBellLM,
-    )
-    from .unigram import (
-        AbsoluteDiscountUnigram,
-        AdditiveUnigram,
-        GoodTuringUnigram,
-        GraphDiffusionUnigram,
-        GraphSpreadUnigram,
-    )
+    from .ngram._absolute_discount import AbsoluteDiscountLM
+    from .ngram._additive import AdditiveLM
+    from .ngram._grown import GrownLM
+    from .ngram._jelinek_mercer import JelinekMercerLM
+    from .ngram._katz import KatzLM
+    from .ngram._kneser_ney import KneserNeyLM
+    from .ngram._pruned_kneser_ney import PrunedKneserNeyLM
+    from .ngram._witten_bell import WittenBellLM
+    from .unigram._additive import AdditiveUnigram
+    from .unigram._diffusion import GraphDiffusionUnigram
+    from .unigram._discount import AbsoluteDiscountUnigram
+    from .unigram._good_turing import GoodTuringUnigram
+    from .unigram._spread import GraphSpreadUnigram
 
 __all__ = [
     "AbsoluteDiscountLM",
@@ -59,22 +55,18 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "neighbors_graph",
                 "wordnet_graph",
             ],
-            ".ngram": [
-                "AbsoluteDiscountLM",
-                "AdditiveLM",
-                "GrownLM",
-                "JelinekMercerLM",
-                "KatzLM",
-                "KneserNeyLM",
-                "PrunedKneserNeyLM",
-                "WittenBellLM",
-            ],
-            ".unigram": [
-                "AbsoluteDiscountUnigram",
-                "AdditiveUnigram",
-                "GoodTuringUnigram",
-                "GraphDiffusionUnigram",
-                "GraphSpreadUnigram",
-            ],
+            ".ngram._absolute_discount": ["AbsoluteDiscountLM"],
+            ".ngram._additive": ["AdditiveLM"],
+            ".ngram._grown": ["GrownLM"],
+            ".ngram._jelinek_mercer": ["JelinekMercerLM"],
+            ".ngram._katz": ["KatzLM"],
+            ".ngram._kneser_ney": ["KneserNeyLM"],
+            ".ngram._pruned_kneser_ney": ["PrunedKneserNeyLM"],
+            ".ngram._witten_bell": ["WittenBellLM"],
+            ".unigram._additive": ["AdditiveUnigram"],
+            ".unigram._diffusion": ["GraphDiffusionUnigram"],
+            ".unigram._discount": ["AbsoluteDiscountUnigram"],
+            ".unigram._good_turing": ["GoodTuringUnigram"],
+            ".unigram._spread": ["GraphSpreadUnigram"],
         },
     )

@@ -56,7 +56,6 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 """
 CONSTRAINTS: dict[str, Any] = {
     "max_depth": [None, Interval(Integral, 0, None, closed="left")],
-    "interpolate": ["boolean"],
     "base": BASE_CONSTRAINT,
     "padding": "no_validation",
     "classes": [None, "array-like"],
@@ -76,28 +75,34 @@ class NGramSmoother(BackoffClassifier):
     `_shares` and have the parameters `interpolate` and `base`.
     """
 
+    base: Any
+    interpolate: bool
+
     @abstractmethod
     def _shares(
         self, pairs: Pairs, count: np.ndarray, first_level: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(own per pair, held per node), new arrays; levels from first_level on."""
+        """(own per pair, held per node) of the levels from first_level on.
+
+        New arrays, or own in the place of the counts.
+        """
 
     def _used_counts(self, pairs: Pairs, count: np.ndarray) -> np.ndarray:
-        """The counts that the smoother is about; those of the data, if not adjusted."""
+        """The counts that are smoothed, which may take the place of `count`."""
         return count
 
-    def _fit_tree(self, pairs, count):
-        return self._smooth(pairs, self._used_counts(pairs, count))
-
-    def _smooth(self, pairs, count, **options):
-        """`_fit_tree` on the counts that are used; `options` are for `_shares`."""
-        n_classes = pairs.n_classes
-        root = count[:n_classes].copy()
-        base = base_distribution(self.base, root, self.classes_)
+    def _base_level(self, root: np.ndarray) -> tuple[np.ndarray, int]:
+        """(the distribution above the depth `first`, `first`); root: its counts."""
         # A unigram estimator smooths by itself; discounting its counts again would
         # hand the unseen classes only a share of the mass it means for them.
         first = 0 if isinstance(self.base, str) else 1
-        proba, held = self._shares(pairs, count, first, **options)
+        return base_distribution(self.base, root, self.classes_), first
+
+    def _fit_tree(self, pairs, count):
+        count = self._used_counts(pairs, count)
+        root = count[: pairs.n_classes].copy()
+        base, first = self._base_level(root)
+        own, held = self._shares(pairs, count, first)
         return hand_down(
-            pairs, proba, held, root, base, first, interpolate=self.interpolate
+            pairs, own, held, root, base, first, interpolate=self.interpolate
         )

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..backoff._discounts import find_discounts
 from ..backoff._prune import selected_nodes
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
-from ._discounts import find_discounts
 
 
 def discounts_by_level(
@@ -39,22 +39,19 @@ def discounts_by_level(
 
 
 def discount_levels(
-    pairs: Pairs,
-    count: np.ndarray,
-    discounts: np.ndarray,
-    first_level: int,
-    overwrite: bool = False,
+    pairs: Pairs, count: np.ndarray, discounts: np.ndarray, first_level: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(own, held) of absolute discounting with one row of discounts a level.
 
-    overwrite: whether `own` may take the place of the counts.
+    own takes the place of the counts.
     """
-    own = count if overwrite else np.empty(pairs.n_pairs)
     held = np.empty(pairs.tree.n_nodes)
     for k in range(first_level, pairs.tree.n_levels):
         here = pairs.tree.level(k)
-        _fast.discount(pairs.ptr, here.start, here.stop, count, discounts[k], own, held)
-    return own, held
+        _fast.discount(
+            pairs.ptr, here.start, here.stop, count, discounts[k], count, held
+        )
+    return count, held
 
 
 def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | None:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from ._labels import union_labels as union_labels
     from ._sentences import ContextWindows, context_windows
     from ._sentences import SentenceEncoder as SentenceEncoder
+    from ._sentences import VocabularyRules as VocabularyRules
     from ._sentences import check_symbols as check_symbols
-    from ._sentences import number_sentences as number_sentences
     from ._sentences import stream_windows as stream_windows
     from ._text import NumberedText as NumberedText
     from ._text import TextFile
+    from ._text import number_sentences as number_sentences
 
 __all__ = ["ContextWindows", "Labels", "TextFile", "context_windows"]
 
@@ -36,10 +37,10 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "ContextWindows",
                 "context_windows",
                 "SentenceEncoder",
+                "VocabularyRules",
                 "check_symbols",
-                "number_sentences",
                 "stream_windows",
             ],
-            "._text": ["NumberedText", "TextFile"],
+            "._text": ["NumberedText", "TextFile", "number_sentences"],
         },
     )

@@ -1,25 +1,18 @@
-"""Sentences to tokens: reading, marks, vocabulary, token streams, windows."""
+"""Sentences to tokens: vocabulary, marks, token streams, windows."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._warnings import warn
 from . import _text_fast as _fast
-from ._encoding import object_array, plain, plain_list
-from ._labels import Labels
-from ._text import (
-    NumberedText,
-    TextFile,
-    check_tokens,
-    number_strings,
-    number_symbols,
-)
+from ._encoding import object_array, plain
+from ._labels import Labels, read_vocabulary, sort_symbols
+from ._text import LargeText, NumberedText, check_tokens, number_sentences
 
 # The longest context: as many marks stand before a text, for its first symbols.
 DEEPEST = 1 << 24
@@ -59,107 +52,6 @@ def split_sentence(sentence: Any) -> Sequence:
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
-def check_sentences(sentences: Any) -> list:
-    """A list of sentences, or a readable error when it is not one."""
-    if isinstance(sentences, str | bytes):
-        raise TypeError(
-            "sentences must be an iterable of sentences, not one string: pass "
-            "[text] or text.splitlines()"
-        )
-    if not isinstance(sentences, Iterable):
-        raise TypeError(
-            "sentences must be an iterable of sentences (strings, or iterables of "
-            f"symbols), got {type(sentences).__name__}"
-        )
-    if isinstance(sentences, np.ndarray) and sentences.ndim == 0:
-        raise TypeError("sentences must be an iterable of sentences, got a scalar")
-    if isinstance(sentences, Mapping):
-        raise TypeError(
-            "sentences must be an iterable of sentences, got a mapping: pass the list "
-            "of its values, or of its keys"
-        )
-    out = []
-    for i, sentence in enumerate(sentences):
-        if isinstance(sentence, Mapping):
-            raise TypeError(
-                f"sentence {i} must be a string or an iterable of symbols, got a "
-                "mapping: pass one of its values, such as [row['text'] for row in X]"
-            )
-        if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
-            raise TypeError(
-                f"sentence {i} must be a string or an iterable of symbols, got "
-                f"{type(sentence).__name__}"
-            )
-        out.append(sentence if isinstance(sentence, str) else list(sentence))
-    return out
-
-
-def number_sentences(X: Any, name: str = "X") -> NumberedText:
-    """X, whatever form of sentences it is, as numbers of symbols.
-
-    Parameters
-    ----------
-    X : TextFile or iterable of sentences
-        A sentence is a string, which is split on white space, or an iterable of
-        symbols. Strings and files take the compiled way.
-
-    name : str
-        What messages call X.
-    """
-    if isinstance(X, NumberedText):
-        return X
-    if isinstance(X, TextFile):
-        return X.number()
-    if not isinstance(X, str | bytes) and hasattr(X, "columns"):
-        raise TypeError(
-            f"{name} is a data frame; pass one column of it, a sentence in each row"
-        )
-    if (
-        isinstance(X, Iterable)
-        and not isinstance(X, str | bytes)
-        and not isinstance(X, Mapping)
-        and getattr(X, "ndim", 1) > 0
-    ):
-        X = plain_list(X)
-        if all(isinstance(s, str) for s in X):
-            text = number_strings(X)
-            _warn_of_words(text, name)
-            return text
-        X = [s if isinstance(s, str | bytes | Mapping) else plain_list(s) for s in X]
-    try:
-        sentences = check_sentences(X)
-    except TypeError as exc:
-        raise TypeError(f"{name}: {exc}") from exc
-    text = number_symbols(sentences)
-    _warn_of_sentences(text, name)
-    return text
-
-
-def _warn_of_words(text: NumberedText, name: str) -> None:
-    """Strings of one word each are most likely one text that was split."""
-    if text.n_sentences > 2 and (text.lengths == 1).all():
-        warn(
-            f"{name} holds {text.n_sentences} strings of one word each, and each "
-            "string is a sentence. Are they the words of one sentence? Then pass "
-            f"[' '.join({name})]",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_sentences(text: NumberedText, name: str) -> None:
-    """Symbols that are mostly strings of several words are most likely sentences."""
-    spaced = [s for s in text.symbols if isinstance(s, str) and len(s.split()) > 1]
-    if spaced and 2 * len(spaced) > len(text.symbols):
-        warn(
-            f"{name} holds lists of strings such as {spaced[0]!r}: a list is one "
-            "sentence and each of its strings one symbol, white space included. Are "
-            "they sentences? Then pass one flat list of strings",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
 def read_sentences(X: Any, name: str = "X") -> list:
     """X as a list of symbol sequences, with strings split on whitespace.
 
@@ -171,21 +63,6 @@ def read_sentences(X: Any, name: str = "X") -> list:
     return [symbols[part[1:]].tolist() for part in parts]
 
 
-def check_marks(start: Any, end: Any, unknown: Any) -> None:
-    """The three marks are hashable and distinct (None: there is no such mark)."""
-    marks = {"start": start, "end": end, "unknown": unknown}
-    for name, mark in marks.items():
-        try:
-            hash(mark)
-        except TypeError as exc:
-            raise ValueError(f"{name} must be hashable or None: {exc}") from exc
-    given = [(n, m) for n, m in marks.items() if m is not None]
-    for i, (a, mark) in enumerate(given):
-        for b, other in given[:i]:
-            if mark == other:
-                raise ValueError(f"{b} and {a} are the same symbol, {mark!r}")
-
-
 def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
     """ValueError if a symbol that occurs is None or NaN; says where."""
     for number, symbol in enumerate(text.symbols):
@@ -194,6 +71,101 @@ def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
                 f"X: {text.where_is(number)} holds the missing value {symbol!r}; drop "
                 "it or replace it by a symbol"
             )
+
+
+class VocabularyRules(NamedTuple):
+    """Which words of a text a model predicts, and its marks.
+
+    Parameters
+    ----------
+    start, end, unknown : object
+        Distinct and hashable. None: there is no such mark.
+
+    min_count : int
+        Words that occur less often are left out.
+
+    max_vocabulary : int or None
+        The most frequent words that stay; of equal ones the first sorted. None: all.
+
+    vocabulary : array-like, TextFile or None
+        The words in the place of those of the text.
+    """
+
+    start: Any = "<s>"
+    end: Any = "</s>"
+    unknown: Any = "<unk>"
+    min_count: int = 1
+    max_vocabulary: int | None = None
+    vocabulary: Any = None
+
+    def check(self) -> None:
+        """ValueError if marks are equal, or parameters exclude each other."""
+        marks = {"start": self.start, "end": self.end, "unknown": self.unknown}
+        for name, mark in marks.items():
+            try:
+                hash(mark)
+            except TypeError as exc:
+                raise ValueError(f"{name} must be hashable or None: {exc}") from exc
+        given = [(name, mark) for name, mark in marks.items() if mark is not None]
+        for i, (a, mark) in enumerate(given):
+            for b, other in given[:i]:
+                if mark == other:
+                    raise ValueError(f"{b} and {a} are the same symbol, {mark!r}")
+        for name, none in (("min_count", 1), ("max_vocabulary", None)):
+            value = getattr(self, name)
+            if value == none:
+                continue
+            if self.vocabulary is not None:
+                raise ValueError(
+                    f"{name}={value} has no meaning next to vocabulary, which already "
+                    f"says what is known; leave {name}={none}"
+                )
+            if self.unknown is None:
+                raise ValueError(
+                    f"{name}={value} needs a symbol for the other words, but "
+                    "unknown=None"
+                )
+
+    def find_labels(self, text: Any, sample_weight: np.ndarray | None = None) -> Labels:
+        """The labels of a text: words in sorted order, `unknown`, `end`, `start`.
+
+        Parameters
+        ----------
+        text : NumberedText, LargeText or other
+            With ``symbols`` and ``counts``.
+
+        sample_weight : ndarray of shape (n_sentences,), default=None
+            Positive weights.
+        """
+        marks = [mark for mark in (self.unknown, self.end) if mark is not None]
+        known = {*marks, self.start}
+        counts = text.counts() if sample_weight is None else text.counts(sample_weight)
+        check_symbols(text, counts)
+        if self.vocabulary is None:
+            # Sums of weights miss whole numbers by rounding, and a weight below 1 is
+            # still a word that occurs.
+            least = 0.0 if self.min_count == 1 else self.min_count * (1.0 - 1e-9)
+            frequent = (counts > 0.0) & (counts >= least)
+            pairs = zip(text.symbols, frequent.tolist())
+            words = sort_symbols(word for word, stays in pairs if stays)
+        else:
+            words = read_vocabulary(self.vocabulary)
+        words = [word for word in words if word not in known]
+        if self.max_vocabulary is not None and len(words) > self.max_vocabulary:
+            count = dict(zip(text.symbols, counts.tolist()))
+            rank = np.argsort([-count[word] for word in words], kind="stable")
+            words = [words[i] for i in np.sort(rank[: self.max_vocabulary]).tolist()]
+        classes = object_array(words + marks)
+        if classes.size == 0:
+            raise ValueError(
+                "there is nothing to predict: no word, unknown=None and end=None"
+            )
+        symbols = classes
+        if self.start is not None:
+            symbols = object_array([*classes, self.start])
+        return Labels(
+            classes, symbols, start=self.start, end=self.end, unknown=self.unknown
+        )
 
 
 def token_stream(
@@ -280,9 +252,10 @@ class SentenceEncoder:
                 code[mark] = self.lost + 1
         return code
 
-    def encode(self, sentences: Any, *, end: bool = True, front: int = 0) -> np.ndarray:
+    def encode(
+        self, text: NumberedText, *, end: bool = True, front: int = 0
+    ) -> np.ndarray:
         """Tokens of all sentences, -1 before each; see `token_stream`."""
-        text = number_sentences(sentences)
         code, unknown = self._code, self.unknown
         table = np.fromiter(
             (code.get(s, unknown) for s in text.symbols), np.int32, len(text.symbols)
@@ -297,6 +270,33 @@ class SentenceEncoder:
             end=self.end if end and self.labels.end is not None else None,
             front=front,
         )
+
+    def encode_known(
+        self, text: NumberedText, *, front: int = 0, name: str = "X"
+    ) -> np.ndarray:
+        """As `encode`; a ValueError names the first word that has no token.
+
+        name: what the error calls the text.
+        """
+        tokens = self.encode(text, front=front)
+        lost = self.first_lost(text) if (tokens == self.lost).any() else None
+        if lost is not None:
+            where, word = lost
+            raise ValueError(
+                f"{name}: the word {word!r} of {where} is not in vocabulary, and "
+                "unknown=None: add it, or name an unknown symbol"
+            )
+        return tokens
+
+    def encode_parts(
+        self, text: LargeText, n_tokens: int, *, front: int = 0
+    ) -> Iterator[np.ndarray]:
+        """`encode_known` of each part of about n_tokens of a large text."""
+        for part in text.parts(n_tokens):
+            tokens = self.encode_known(part, front=front)
+            del part
+            yield tokens
+            del tokens
 
     def _raise_mark(self, text, number):
         mark = text.symbols[number]
@@ -314,9 +314,15 @@ class SentenceEncoder:
             predicted &= tokens != self.start
         return predicted
 
-    def lengths(self, sentences: Any) -> np.ndarray:
+    def windows(self, tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """(windows, next tokens) of all that is predicted; see `stream_windows`."""
+        windows, targets = stream_windows(tokens, width)
+        scored = self.is_target(targets)
+        return windows[scored], targets[scored]
+
+    def lengths(self, text: NumberedText) -> np.ndarray:
         """Number of predicted positions of each sentence."""
-        return number_sentences(sentences).lengths + (self.labels.end is not None)
+        return text.lengths + (self.labels.end is not None)
 
     def encode_history(self, context: Any) -> np.ndarray:
         """Tokens of a start mark and the words of an unfinished sentence."""
@@ -325,12 +331,11 @@ class SentenceEncoder:
                 "context must be a string or an iterable of symbols, got "
                 f"{type(context).__name__}"
             )
-        words = split_sentence(context)
-        return self.encode([list(words)], end=False)[1:]
+        words = number_sentences([list(split_sentence(context))])
+        return self.encode(words, end=False)[1:]
 
-    def first_lost(self, sentences: Any) -> tuple[str, Any] | None:
+    def first_lost(self, text: NumberedText) -> tuple[str, Any] | None:
         """(where, symbol) of the first symbol that has no token."""
-        text = number_sentences(sentences)
         lost = np.array([s not in self._code for s in text.symbols], dtype=bool)
         words = text.tokens[text.tokens >= 0]
         found = words[lost[words]]

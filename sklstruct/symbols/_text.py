@@ -12,7 +12,7 @@ import glob
 import numbers
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import chain
@@ -22,7 +22,9 @@ import numpy as np
 
 from .._checks import INT32_MAX, check_count, physical_memory
 from .._files import COMPRESSIONS, DamagedData, open_read
+from .._warnings import warn
 from . import _text_fast as _fast
+from ._encoding import plain_list
 
 # Bytes of a file between two looks at signals.
 _BLOCK = 1 << 20
@@ -31,6 +33,9 @@ _CHUNK = 1 << 20
 # Tokens of a text in one array, with the marks around its sentences, of which there may
 # be three times as many: their positions are 32-bit numbers.
 MOST_TOKENS = INT32_MAX
+# Upper bound, in bytes, of the memory of a distinct word: its entries in tables and
+# dictionaries.
+_BYTES_PER_WORD = 300
 # Strings that are joined to one text.
 _BLOCK_STRINGS = 4096
 
@@ -137,6 +142,24 @@ class LargeText:
         other._gone, other._count = numbers, self._count.copy()
         other._count[numbers] = 0
         return other
+
+    def part_size(self, bytes_per_token: int) -> int:
+        """Tokens of a part that half of the memory can hold.
+
+        Raises
+        ------
+        MemoryError
+            If the words alone need more than the other half.
+        """
+        memory = self.file.memory or physical_memory() / 2
+        needed = _BYTES_PER_WORD * len(self.symbols)
+        if needed > memory / 2:
+            raise MemoryError(
+                f"X: the {len(self.symbols)} distinct words of {self.file!r} need "
+                f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
+                "memory"
+            )
+        return int(memory / 2) // bytes_per_token
 
     def _where(self, first: int, sentence: int) -> str:
         return self.file.where(first + sentence)
@@ -781,3 +804,107 @@ def number_symbols(sentences: list) -> NumberedText:
                     ) from exc
         raise
     return NumberedText(tokens, list(code), _sentence_name)
+
+
+def check_sentences(sentences: Any) -> list:
+    """A list of sentences, or a readable error when it is not one."""
+    if isinstance(sentences, str | bytes):
+        raise TypeError(
+            "sentences must be an iterable of sentences, not one string: pass "
+            "[text] or text.splitlines()"
+        )
+    if not isinstance(sentences, Iterable):
+        raise TypeError(
+            "sentences must be an iterable of sentences (strings, or iterables of "
+            f"symbols), got {type(sentences).__name__}"
+        )
+    if isinstance(sentences, np.ndarray) and sentences.ndim == 0:
+        raise TypeError("sentences must be an iterable of sentences, got a scalar")
+    if isinstance(sentences, Mapping):
+        raise TypeError(
+            "sentences must be an iterable of sentences, got a mapping: pass the list "
+            "of its values, or of its keys"
+        )
+    out = []
+    for i, sentence in enumerate(sentences):
+        if isinstance(sentence, Mapping):
+            raise TypeError(
+                f"sentence {i} must be a string or an iterable of symbols, got a "
+                "mapping: pass one of its values, such as [row['text'] for row in X]"
+            )
+        if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
+            raise TypeError(
+                f"sentence {i} must be a string or an iterable of symbols, got "
+                f"{type(sentence).__name__}"
+            )
+        out.append(sentence if isinstance(sentence, str) else list(sentence))
+    return out
+
+
+def number_sentences(X: Any, name: str = "X") -> NumberedText:
+    """X, whatever form of sentences it is, as numbers of symbols.
+
+    Parameters
+    ----------
+    X : TextFile or iterable of sentences
+        A sentence is a string, which is split on white space, or an iterable of
+        symbols. Strings and files take the compiled way.
+
+    name : str
+        What messages call X.
+    """
+    if isinstance(X, NumberedText):
+        return X
+    if isinstance(X, TextFile):
+        return X.number()
+    if not isinstance(X, str | bytes) and hasattr(X, "columns"):
+        raise TypeError(
+            f"{name} is a data frame; pass one column of it, a sentence in each row"
+        )
+    strings = False
+    if (
+        isinstance(X, Iterable)
+        and not isinstance(X, str | bytes | Mapping)
+        and getattr(X, "ndim", 1) > 0
+    ):
+        X = plain_list(X)
+        strings = all(isinstance(s, str) for s in X)
+        if not strings:
+            kept = str | bytes | Mapping
+            X = [s if isinstance(s, kept) else plain_list(s) for s in X]
+    if strings:
+        text = number_strings(X)
+        _warn_of_words(text, name)
+        return text
+    try:
+        sentences = check_sentences(X)
+    except TypeError as exc:
+        raise TypeError(f"{name}: {exc}") from exc
+    text = number_symbols(sentences)
+    _warn_of_sentences(text, name)
+    return text
+
+
+def _warn_of_words(text: NumberedText, name: str) -> None:
+    """Strings of one word each are most likely one text that was split."""
+    if text.n_sentences > 2 and (text.lengths == 1).all():
+        warn(
+            f"{name} holds {text.n_sentences} strings of one word each, and each "
+            "string is a sentence. Are they the words of one sentence? Then pass "
+            f"[' '.join({name})]",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_sentences(text: NumberedText, name: str) -> None:
+    """Symbols that are mostly strings of several words are most likely sentences."""
+    spaced = [s for s in text.symbols if isinstance(s, str) and len(s.split()) > 1]
+    if spaced and 2 * len(spaced) > len(text.symbols):
+        warn(
+            f"{name} holds lists of strings such as {spaced[0]!r}: a list is one "
+            "sentence and each of its strings one symbol, white space included. Are "
+            "they sentences? Then pass one flat list of strings",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -252,9 +252,7 @@ def test_score_tokens_is_find_and_log_proba(seed):
     labels = toy.model.labels
     assert labels.n_tokens == 8
     tokens = rng.randint(-1, labels.n_tokens + 1, size=500)
-    got, depth = toy.model.score_tokens(
-        tokens, return_depth=True, unknown_log_prob=-5.0
-    )
+    got, depth = toy.model.score_tokens_depth(tokens, unknown_log_prob=-5.0)
     context = np.where(tokens < toy.S, tokens, -1)
     width = toy.model.max_depth
     padded = np.r_[np.full(width, -1), context]

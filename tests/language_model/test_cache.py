@@ -13,7 +13,7 @@ from sklstruct import KneserNeyLM
 from sklstruct.language_model import CacheLM, CacheState, LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM
-from sklstruct.symbols._sentences import number_sentences
+from sklstruct.symbols import number_sentences
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")

@@ -22,7 +22,7 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.language_model._predictors import TextPredictor
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import AdditiveLM, KneserNeyLM
-from sklstruct.symbols._sentences import SentenceEncoder
+from sklstruct.symbols import SentenceEncoder, number_sentences
 
 CATS = ["the cat sat", "the dog sat", "the cat ran"]
 
@@ -73,7 +73,7 @@ def windows_of(model, text):
     """(windows of ids, next id) of every position of sentences."""
     encoder = SentenceEncoder(model._labels)
     predictor = TextPredictor(model.estimator_, encoder, model.max_depth)
-    return predictor.windows([s.split() for s in text])
+    return predictor.windows(number_sentences([s.split() for s in text]))
 
 
 def by_brute_force(model, sentences):

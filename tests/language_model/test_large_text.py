@@ -18,7 +18,6 @@ from sklstruct.context_tree import _tree as tree_module
 from sklstruct.context_tree._runs import CountRuns
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.language_model import LanguageModel
-from sklstruct.language_model import _language_model as module
 from sklstruct.smoothing import JelinekMercerLM, KneserNeyLM, WittenBellLM
 from sklstruct.symbols import TextFile
 from sklstruct.symbols import _text as text_module
@@ -170,7 +169,7 @@ def test_memory_is_what_the_limit_says(path):
     tracemalloc.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module.CountRuns, "finish", measured)
+            patch.setattr(CountRuns, "finish", measured)
             lm.fit(TextFile(path, memory=limit))
     finally:
         tracemalloc.stop()
@@ -204,7 +203,11 @@ def test_counts_beyond_32_bits(path):
     lm = LanguageModel(WittenBellLM(), max_depth=2).fit(TextFile(path))
     encoder, labels = lm.predictor.encoder, lm._labels
     pairs, count = _runs_count(
-        encoder.encode(TextFile(path)), 2, labels.n_symbols, labels.n_classes, encoder
+        encoder.encode(TextFile(path).number()),
+        2,
+        labels.n_symbols,
+        labels.n_classes,
+        encoder,
     )
     with CountRuns() as runs:
         for _ in range(5):

@@ -23,7 +23,7 @@ def cut_off_by_hand(model, X, y, least):
     pairs = whole.backoff_model_.pairs
     tree, V = pairs.tree, pairs.n_classes
     _, counts = Pairs.count(tree, tree.find_windows(X), y, V)
-    used = whole._used_counts(pairs, counts)
+    used = whole._used_counts(pairs, counts.copy())
     first = 0
     own, held = whole._shares(pairs, used.copy(), first)
     depth = tree.depths()[pairs.nodes()]

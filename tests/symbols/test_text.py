@@ -17,8 +17,7 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AdditiveLM
 from sklstruct.symbols import TextFile, context_windows
 from sklstruct.symbols import _text as text_module
-from sklstruct.symbols._sentences import number_sentences
-from sklstruct.symbols._text import number_strings, number_symbols
+from sklstruct.symbols._text import number_sentences, number_strings, number_symbols
 
 SPACES = [chr(i) for i in range(sys.maxunicode + 1) if chr(i).isspace()]
 ALPHABET = ["a", "b", "ß", "é", "€", "語", "🙂", "\u200b", "\ufeff", "\u0301", "\x7f"]

@@ -18,6 +18,7 @@ from sklstruct import (
     SuffixTreeVectorizer,
 )
 from sklstruct.backoff import BackoffModel
+from sklstruct.symbols import number_sentences
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 from sklstruct.word_classes._refiner import PATHS
 
@@ -236,7 +237,8 @@ def test_language_model_agrees_with_the_pipeline(between):
     lm = refined_model(*between)
     predictor = lm.predictor
     assert isinstance(predictor.distribution, BackoffModel)
-    new = [s.split() for s in ["the mat ran", "a zebra sat on the cat", ""]]
+    new = ["the mat ran", "a zebra sat on the cat", ""]
+    new = number_sentences([s.split() for s in new])
     windows, target = predictor.windows(new)
     rows = lm.estimator_.predict_log_proba(windows)
     expected = rows[np.arange(target.size), target]

@@ -121,7 +121,7 @@ class AdditiveLM(BackoffClassifier):
     """
 
     _parameter_constraints: dict = {
-        **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
+        **_engine.CONSTRAINTS,
         "delta": [Interval(Real, 0, None, closed="neither")],
     }
 

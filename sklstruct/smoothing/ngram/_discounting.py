@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, Fitted
-from ...backoff._held_out import VALIDATION_CONSTRAINT
+from ...backoff._discounts import check_discount
+from ...backoff._held_out import VALIDATION_CONSTRAINT, HeldOutClassifier
 from .. import _engine, _shares
-from .._base import DISCOUNT_CONSTRAINT, base_distribution
-from .._discounts import check_discount
-from .._held_out import HeldOutSmoother
+from .._base import DISCOUNT_CONSTRAINT
 from .._tuned_discounts import DiscountLikelihood
 
 DISCOUNT_VALUES = r"""
@@ -54,7 +54,7 @@ discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
 """
 
 
-class DiscountingSmoother(HeldOutSmoother):
+class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
     """Base of the smoothers that take a discount off every count."""
 
     held_out_hint = "set discount='tuned'"
@@ -62,21 +62,22 @@ class DiscountingSmoother(HeldOutSmoother):
     _parameter_constraints: dict = {
         **_engine.CONSTRAINTS,
         **VALIDATION_CONSTRAINT,
+        "interpolate": ["boolean"],
         "discount": [StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT],
         "min_count": [Interval(Integral, 1, None, closed="left"), "array-like"],
     }
 
     def __init__(
         self,
-        max_depth: int | None,
+        max_depth: int | None = None,
         *,
-        discount: str | float | ArrayLike,
-        interpolate: bool,
+        discount: str | float | ArrayLike = "modified",
+        interpolate: bool = True,
         min_count: int | ArrayLike = 1,
-        validation_fraction: float,
-        base: Any,
-        padding: Any,
-        classes: ArrayLike | None,
+        validation_fraction: float = 0.1,
+        base: Any = "uniform",
+        padding: Any = None,
+        classes: ArrayLike | None = None,
     ):
         self.max_depth = max_depth
         self.discount = discount
@@ -107,10 +108,8 @@ class DiscountingSmoother(HeldOutSmoother):
         )  # fmt: skip
 
     def _tune(self, pairs, count, held_out):
-        count = self._used_counts(pairs, count)
-        n_classes = pairs.n_classes
-        base = base_distribution(self.base, count[:n_classes], self.classes_)
-        first = 0 if isinstance(self.base, str) else 1
+        count = self._used_counts(pairs, count.copy())
+        base, first = self._base_level(count[: pairs.n_classes])
         # Where they cannot be estimated, the fallback is as good a start as any.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -122,43 +121,29 @@ class DiscountingSmoother(HeldOutSmoother):
         self.discounts_ = rows
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        if np.max(self.min_count) <= 1 and not overwrite:
-            return super()._fit_counted(counted, overwrite)
-        pairs, count = counted.trie()
+        pairs, count = counted.trie(copy=not overwrite)
         keep = _shares.reached(pairs, count, self.min_count)
-        # Discounts and shares are those of all pairs; what is left out is held back.
-        used = (self._use_counts if overwrite else self._used_counts)(pairs, count)
-        # One array is the counts, those that are used, shares and the result.
-        overwrite = overwrite or used is not count
         if keep is None:
-            return Fitted(pairs, *self._smooth(pairs, used, overwrite=overwrite))
-        root = used[: pairs.n_classes].copy()
-        base = base_distribution(self.base, root, self.classes_)
-        first = 0 if isinstance(self.base, str) else 1
-        own, held = self._shares(pairs, used, first, overwrite=overwrite)
+            return Fitted(pairs, *self._fit_tree(pairs, count))
+        # Discounts and shares are those of all pairs; what is left out is held back.
+        count = self._used_counts(pairs, count)
+        root = count[: pairs.n_classes].copy()
+        base, first = self._base_level(root)
+        own, held = self._shares(pairs, count, first)
         pairs, own, held, place = _shares.leave_out(pairs, own, held, keep)
-        log_prob, log_backoff = _shares.hand_down(
+        numbers = _shares.hand_down(
             pairs, own, held, root, base, first, interpolate=self.interpolate
         )
-        return Fitted(pairs, log_prob, log_backoff, place)
+        return Fitted(pairs, *numbers, place)
 
-    def _use_counts(self, pairs, count):
-        """`_used_counts`, in their place where that can be."""
-        return count
-
-    def _shares(self, pairs, count, first_level, overwrite=False):
+    def _shares(self, pairs, count, first_level):
         discount = self.discounts_ if self._uses_held_out() else self.discount
         self.discounts_ = self._find(discount, pairs, count, first_level)
-        return _shares.discount_levels(
-            pairs, count, self.discounts_, first_level, overwrite
-        )
+        return _shares.discount_levels(pairs, count, self.discounts_, first_level)
 
 
 def _check_min_count(min_count):
-    try:
-        least = np.atleast_1d(np.asarray(min_count, dtype=np.float64))
-    except (TypeError, ValueError) as exc:
-        raise ValueError(f"min_count must be numbers, got {min_count!r}") from exc
+    least = as_numbers("min_count", min_count)
     if least.ndim != 1 or least.size == 0:
         raise ValueError(
             f"min_count must be one number, or one for each depth; got {min_count!r}"

@@ -111,7 +111,7 @@ class GrownLM(BackoffClassifier):
     """
 
     _parameter_constraints: dict = {
-        **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
+        **_engine.CONSTRAINTS,
         "lam": [Interval(Real, 0, None, closed="both")],
         "discount": [Interval(Real, 0, 1, closed="left")],
     }

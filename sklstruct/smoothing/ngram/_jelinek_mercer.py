@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
-from ...backoff._held_out import VALIDATION_CONSTRAINT, VALIDATION_FRACTION
+from ...backoff._held_out import (
+    VALIDATION_CONSTRAINT,
+    VALIDATION_FRACTION,
+    HeldOutClassifier,
+)
 from .. import _engine
-from .._base import base_distribution
-from .._held_out import HeldOutSmoother
 from .._mixture_weights import Mixtures, fit_weights
 
 _N_BUCKETS = 32
@@ -39,7 +42,7 @@ def bucket_of(kind: str, total: np.ndarray, distinct: np.ndarray) -> np.ndarray:
     parameters=_engine.PARAMETERS,
     attributes=_engine.ATTRIBUTES,
 )
-class JelinekMercerLM(HeldOutSmoother):
+class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     r"""Jelinek-Mercer language model: all orders mixed, weights by EM.
 
     .. math::
@@ -147,7 +150,7 @@ class JelinekMercerLM(HeldOutSmoother):
     held_out_hint = "set weight='held_out'"
 
     _parameter_constraints: dict = {
-        **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
+        **_engine.CONSTRAINTS,
         **VALIDATION_CONSTRAINT,
         "weight": [
             StrOptions({"deleted", "held_out"}),
@@ -185,10 +188,7 @@ class JelinekMercerLM(HeldOutSmoother):
     def _check_params(self):
         if isinstance(self.weight, str):
             return
-        try:
-            given = np.atleast_1d(np.asarray(self.weight, dtype=np.float64))
-        except (TypeError, ValueError) as exc:
-            raise ValueError(f"weight must be numbers, got {self.weight!r}") from exc
+        given = as_numbers("weight", self.weight)
         if given.ndim != 1 or given.size == 0:
             raise ValueError(
                 "weight must be one number, or a sequence with one for each depth; "
@@ -224,9 +224,7 @@ class JelinekMercerLM(HeldOutSmoother):
         self._expect(pairs, count, pairs.terminal_counts(count), share, bucket)
 
     def _expect(self, pairs, count, weight, share, bucket):
-        n_classes = pairs.n_classes
-        base = base_distribution(self.base, count[:n_classes], self.classes_)
-        first = 0 if isinstance(self.base, str) else 1
+        base, first = self._base_level(count[: pairs.n_classes])
         n_buckets = 1 if self.bucket == "depth" else _N_BUCKETS
         mixtures = Mixtures.of_pairs(
             pairs, weight, share, bucket, base, first, n_buckets

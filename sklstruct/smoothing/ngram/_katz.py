@@ -147,7 +147,7 @@ class KatzLM(_engine.NGramSmoother):
     interpolate = False
 
     _parameter_constraints: dict = {
-        **{k: v for k, v in _engine.CONSTRAINTS.items() if k != "interpolate"},
+        **_engine.CONSTRAINTS,
         "k": [Interval(Integral, 2, _MAX_COUNT, closed="both")],
     }
 
@@ -191,7 +191,7 @@ class KatzLM(_engine.NGramSmoother):
                 UserWarning,
                 stacklevel=2,
             )
-        own, held = _shares.discount_levels(pairs, count, discounts, first_level)
+        own, held = _shares.discount_levels(pairs, count.copy(), discounts, first_level)
         first_node = int(pairs.tree.level_ptr[first_level])
         self._hold_back_one(pairs, count, own, held, first_node)
         return own, held

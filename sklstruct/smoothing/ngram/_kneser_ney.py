@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import ArrayLike
-
 from ..._docs import shared_docs
 from ...backoff._held_out import VALIDATION_FRACTION
 from .. import _engine
@@ -116,31 +112,5 @@ class KneserNeyLM(DiscountingSmoother):
     [[0.1111, 0.6111, 0.2778]]
     """
 
-    def __init__(
-        self,
-        max_depth: int | None = None,
-        *,
-        discount: str | float | ArrayLike = "modified",
-        interpolate: bool = True,
-        min_count: int | ArrayLike = 1,
-        validation_fraction: float = 0.1,
-        base: Any = "uniform",
-        padding: Any = None,
-        classes: ArrayLike | None = None,
-    ):
-        super().__init__(
-            max_depth,
-            discount=discount,
-            interpolate=interpolate,
-            min_count=min_count,
-            validation_fraction=validation_fraction,
-            base=base,
-            padding=padding,
-            classes=classes,
-        )
-
     def _used_counts(self, pairs, count):
-        return pairs.adjusted_counts(count)
-
-    def _use_counts(self, pairs, count):
         return pairs.adjust_counts(count)

@@ -17,7 +17,6 @@ from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
 from .. import _engine, _shares
 from .. import _smoothing_fast as _fast
-from .._base import base_distribution
 from ._discounting import DISCOUNT_VALUES, DISCOUNTS_ATTRIBUTE
 from ._kneser_ney import KneserNeyLM
 
@@ -139,23 +138,19 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         pairs, count = counted.trie()
-        first = 0 if isinstance(self.base, str) else 1
         with warnings.catch_warnings():
             # The discounts of the result say what there is to say.
             warnings.simplefilter("ignore", UserWarning)
-            whole = np.exp(self._fit_tree(pairs, count)[0])
+            whole = np.exp(self._fit_tree(pairs, count.copy())[0])
         ahead = next_contexts(pairs, counted.labels)
         keep, adjusted = self._choose(pairs, count, whole, ahead)
 
-        n_classes = pairs.n_classes
-        base = base_distribution(self.base, adjusted[:n_classes], self.classes_)
-        proba, held = self._shares(pairs, adjusted, first)
-        held += pairs.node_sums(np.where(keep, 0.0, proba))
-        proba[~keep] = 0.0
-        if first:
-            proba[:n_classes] = base
-        _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, proba)
-        log_prob, log_backoff = _shares.logarithms(proba, held)
+        root = adjusted[: pairs.n_classes].copy()
+        base, first = self._base_level(root)
+        own, held = self._shares(pairs, adjusted, first)
+        held += pairs.node_sums(np.where(keep, 0.0, own))
+        own[~keep] = 0.0
+        log_prob, log_backoff = _shares.hand_down(pairs, own, held, root, base, first)
         # What was removed is now what backing off gives, and need not be said.
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)

@@ -80,7 +80,7 @@ class WittenBellLM(_engine.NGramSmoother):
     [[0.1455, 0.5455, 0.3091]]
     """
 
-    _parameter_constraints: dict = {**_engine.CONSTRAINTS}
+    _parameter_constraints: dict = {**_engine.CONSTRAINTS, "interpolate": ["boolean"]}
 
     def __init__(
         self,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...backoff._discounts import check_discount, find_discounts
+from .. import _smoothing_fast as _fast
 from .._base import BASE_CONSTRAINT, DISCOUNT_CONSTRAINT, base_distribution
-from .._discounts import check_discount, discount_vector, find_discounts
 from ._base import UnigramSmoother
 
 
@@ -77,7 +78,9 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         )
         self.discounts_ = discounts[0]
         base = base_distribution(self.base, counts, self.classes_)
-        own, held = discount_vector(counts, discounts[0])
+        own, held = counts.copy(), np.empty(1)
+        ptr = np.array([0, counts.size], dtype=np.int32)
+        _fast.discount(ptr, 0, 1, own, discounts[0], own, held)
         base *= held
         own += base
         return own
