@@ -110,7 +110,8 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
         bound, which can be stopped early with a certified gap. It is far slower
-        than the lattice where many positions have many candidates, and warns of it.
+        than the lattice where many positions have many candidates, and warns of it;
+        a position with 256 or more is an error.
         "auto": the lattice, and refinement for sentences that pass `max_states`.
         Marginals and sums always use the lattice.
 

@@ -17,7 +17,7 @@ from ..backoff import BackoffModel
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
 from ._given import check_possible, restrict
-from ._lattice import LatticeSolver, LatticeTooLargeError
+from ._lattice import PRUNE_FROM, LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
 from ._sequences import (
     LabelLists,
@@ -178,7 +178,17 @@ class SequenceInference:
         check_possible(given, [log_z for _, log_z in found])
         return [marginals for marginals, _ in found]
 
+    def _check_width(self, i, c):
+        """Refinement fills rows of all candidates: the lattice is far faster."""
+        if self.solver == "refine" and c.width >= PRUNE_FROM:
+            raise ValueError(
+                f"solver='refine' is for fewer than {PRUNE_FROM} candidates a "
+                f"position, but X[{i}] has {c.width} at one: give fewer (n_candidates "
+                "of a decoder), or use solver='auto'"
+            )
+
     def _decode_one(self, solvers, i, c):
+        self._check_width(i, c)
         if self.solver == "refine":
             return solvers.refinement.decode(c)
         try:
@@ -393,6 +403,7 @@ class SequenceInference:
         seeds = rng.randint(INT32_MAX, size=len(sentences))
 
         def draw(solvers, i, c):
+            self._check_width(i, c)
             own = np.random.RandomState(seeds[i])
             try:
                 if self.solver == "refine":

@@ -168,8 +168,28 @@ def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops():
     assert tagger.log_likelihood(X, given=some).sum() == pytest.approx(
         tagger.objective_[-1], rel=1e-9
     )
+    # Without a tolerance, it ends where an iteration would lose.
+    last = clone(tagger).set_params(em_tol=0, em_max_iter=400).fit(X, some)
+    assert tagger.n_iter_ < last.n_iter_ < 400
+    assert (np.diff(last.objective_) > 0).all()
+    assert last.log_likelihood(X, given=some).sum() == pytest.approx(
+        last.objective_[-1], rel=1e-12
+    )
     with pytest.warns(ConvergenceWarning, match="em_max_iter=2"):
         clone(tagger).set_params(em_max_iter=2, em_tol=0).fit(X, some)
+
+
+def test_windows_of_known_labels():
+    tagger = HighOrderHMM(4)
+    tagger.classes_ = np.array(["a", "b", "c"])
+    ids = [np.array([0, -1, 1, 2], dtype=np.int32), np.array([-1, -1], dtype=np.int32)]
+    contexts, targets, counts = tagger._windows(ids, np.array([2.0, 1.0]))
+    kept = counts > 0
+    # What stands before an unknown label is not known to be next to what follows it.
+    assert [(*c, t) for c, t in zip(contexts[kept].tolist(), targets[kept])] == [
+        (-1, -1, 3, 0), (-1, -1, -1, 1), (-1, -1, 1, 2), (-1, 1, 2, 3),
+    ]  # fmt: skip
+    assert counts[kept].tolist() == [2.0] * 4
 
 
 def test_weight_of_what_is_unlabelled():

@@ -626,6 +626,16 @@ def test_parts_of_the_smoothing_learn_from_ids():
         HighOrderHMM(3, smoothing=KneserNeyLM(classes=[0, 1])).fit(X, y)
 
 
+def test_refinement_is_not_offered_for_many_candidates():
+    labels = list(range(300))
+    tagger = HighOrderHMM(2, emission="mle", solver="refine").fit([labels], [labels])
+    assert len(tagger.predict([[5, 6]])[0]) == 2
+    for method in (tagger.predict, tagger.sample_posterior):
+        with pytest.raises(ValueError, match=r"X\[1\] has 300 at one.*solver='auto'"):
+            method([[5], [None]])
+    tagger.set_params(solver="auto").predict([[None, 5]])
+
+
 def test_many_refinements_warn_of_the_faster_solver():
     rng = np.random.default_rng(0)
     y = [rng.integers(0, 10, 20).tolist() for _ in range(400)]
