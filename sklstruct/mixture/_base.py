@@ -29,7 +29,7 @@ from ..backoff import (
 )
 from ..backoff._distribution import count_rows, take
 from ..symbols import encode
-from ._parts import Part, Reading, Samples
+from ._parts import Part, Reading, Samples, Task
 
 
 class ModelClassifier(
@@ -37,7 +37,7 @@ class ModelClassifier(
 ):
     """Base of the classifiers whose fitted distribution is composed of others.
 
-    Subclasses have the parameters `classes` and `verbose`, and define
+    Subclasses have the parameters `classes`, `n_jobs` and `verbose`, and define
     ``__sklstruct_part__`` and `_make_part`.
 
     Attributes
@@ -124,7 +124,7 @@ class ModelClassifier(
                     f"X_val: this {type(self).__name__} learns no weights from "
                     "held-out samples; leave it out"
                 )
-            contexts = part.learn(Reading(X, y))
+            contexts = part.learn(Reading(X, y, progress.step))
             progress.step(f"contexts of {y.size} samples are read")
             groups = np.zeros(target.size, dtype=np.int32)
             samples = Samples(contexts, groups, target, weight)
@@ -132,10 +132,11 @@ class ModelClassifier(
             if X_val is not None:
                 held_out = self._read_held_out(part, X_val, y_val)
                 progress.step(f"{held_out.outcome.size} held-out samples are read")
-            sizes = np.array([n_classes])
-            part.report = progress.step
-            self.distribution_ = part.fit(samples, sizes, held_out)[0]
-            del part.report  # not to be pickled with the part
+            task = Task(
+                samples, np.array([n_classes]), held_out, n_jobs=self.n_jobs,
+                report=progress.step,
+            )  # fmt: skip
+            self.distribution_ = part.fit(task)[0]
         self.part_ = part
         self._fitted()
         return self

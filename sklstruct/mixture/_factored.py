@@ -22,10 +22,10 @@ from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
 from ._base import ModelClassifier
 from ._models import FactoredModel, paths
-from ._parts import Part, Reading, Samples, part_of
+from ._parts import ComposedPart, Part, Reading, Samples, Task, part_of
 
 
-class FactoredPart(Part):
+class FactoredPart(ComposedPart):
     """A tree over the outcomes, the part of its groups and that of its words.
 
     Parameters
@@ -64,7 +64,7 @@ class FactoredPart(Part):
         first = self.tree.first_child[inner]
         n_words = ended[first + n_child[inner]] - ended[first]
         self.of_words[inner] = n_words == n_child[inner]
-        self.report(
+        reading.report(
             f"{self.taxonomy.n_classes} words are in {self.taxonomy.n_leaves} classes"
         )
         n_top = np.arange(n_child[0])
@@ -76,19 +76,10 @@ class FactoredPart(Part):
                 "class_estimator and word_estimator cannot be a FactoredLM; give a "
                 "taxonomy with more levels"
             )
-        return tuple(part.learn(reading) for part in self.parts)
+        return super().learn(reading)
 
-    def read(self, reading: Reading) -> Any:
-        return tuple(part.read(reading) for part in self.parts)
-
-    def fit(
-        self,
-        samples: Samples,
-        sizes: np.ndarray,
-        held_out: Samples | None = None,
-        like: list[Distribution] | None = None,
-    ) -> list[Distribution]:
-        if sizes.size > 1:
+    def fit(self, task: Task) -> list[Distribution]:
+        if task.sizes.size > 1:
             raise ValueError(
                 "class_estimator and word_estimator cannot hold a FactoredLM; give a "
                 "taxonomy with more levels"
@@ -100,22 +91,21 @@ class FactoredPart(Part):
             nodes = np.flatnonzero((self.of_words == bool(p)) & (tree.n_child >= 2))
             if nodes.size == 0:
                 continue
-            part.n_jobs, part.report = self.n_jobs, self.report
             number = np.full(tree.n_nodes + 1, -1, dtype=np.int32)  # the last: no node
             number[nodes] = np.arange(nodes.size)
             before: Any = None
-            if like is not None:
-                before = [cast(FactoredModel, like[0]).models[v] for v in nodes]
-            fitted = part.fit(
-                _steps(samples, p, path, number),
-                tree.n_child[nodes].astype(np.int64),
-                None if held_out is None else _steps(held_out, p, path, number),
-                before,
+            if task.like is not None:
+                before = [cast(FactoredModel, task.like[0]).models[v] for v in nodes]
+            held_out = task.held_out
+            own = task._replace(
+                samples=_steps(task.samples, p, path, number),
+                sizes=tree.n_child[nodes].astype(np.int64),
+                held_out=held_out and _steps(held_out, p, path, number),
+                like=before,
             )
-            del part.report
-            for v, model in zip(nodes.tolist(), fitted):
+            for v, model in zip(nodes.tolist(), part.fit(own)):
                 models[v] = model
-            self.report(f"{nodes.size} model(s) of {what} are fitted")
+            task.report(f"{nodes.size} model(s) of {what} are fitted")
         return [FactoredModel(tree, models, self.of_words)]
 
 
@@ -304,9 +294,7 @@ class FactoredLM(ModelClassifier):
                 offsets=(-1, 1),
                 padding=self.padding,
             )
-        part = FactoredPart(taxonomy, classes, [of_classes, of_words], facts)
-        part.n_jobs = self.n_jobs
-        return part
+        return FactoredPart(taxonomy, classes, [of_classes, of_words], facts)
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids."""

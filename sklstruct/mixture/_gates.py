@@ -42,7 +42,6 @@ class Gate(ABC):
 
     reads_facts = True
 
-    @abstractmethod
     def fit(
         self,
         log_prob: NDArray,
@@ -54,6 +53,17 @@ class Gate(ABC):
 
         log_prob (n, n_models): ln P of the targets. facts, fact_depths: of
         `Distribution`. weight (n,): positive.
+        """
+        with single_blas_thread():
+            proba, weight, rows = relative(log_prob, weight)
+            self._learn(proba, weight, facts[rows], fact_depths)
+        return self
+
+    @abstractmethod
+    def _learn(self, proba, weight, facts, fact_depths):
+        """Learn from the samples that some model gives a probability.
+
+        proba (n, n_models): P of the targets, each row up to a factor.
         """
 
     @abstractmethod
@@ -190,19 +200,10 @@ class ConstantGate(Gate):
         self.weights = np.empty(0) if weights is None else weights
         self.gap: float | None = None
 
-    def fit(
-        self,
-        log_prob: NDArray,
-        facts: NDArray,
-        weight: NDArray,
-        fact_depths: tuple[int, ...],
-    ) -> Gate:
-        with single_blas_thread():
-            proba, weight, _ = relative(log_prob, weight)
-            self.weights = em_weights(proba, weight)
-            ratio = proba.T @ (weight / (proba @ self.weights)) / weight.sum()
-            self.gap = max(float(ratio.max()) - 1.0, 0.0)
-        return self
+    def _learn(self, proba, weight, facts, fact_depths):
+        self.weights = em_weights(proba, weight)
+        ratio = proba.T @ (weight / (proba @ self.weights)) / weight.sum()
+        self.gap = max(float(ratio.max()) - 1.0, 0.0)
 
     def log_weights(self, facts: NDArray) -> NDArray:
         with np.errstate(divide="ignore"):
@@ -229,25 +230,14 @@ class BucketGate(Gate):
         power = np.floor(facts[:, LOG_WEIGHT] / np.log(2.0)).astype(np.int64)
         return np.minimum(power, self.n_buckets - 1)
 
-    def fit(
-        self,
-        log_prob: NDArray,
-        facts: NDArray,
-        weight: NDArray,
-        fact_depths: tuple[int, ...],
-    ) -> Gate:
+    def _learn(self, proba, weight, facts, fact_depths):
         self.n_buckets = fact_depths[0] + 1 if self.by == DEPTH else 32
-        with single_blas_thread():
-            proba, weight, rows = relative(log_prob, weight)
-            overall = em_weights(proba, weight)
-            bucket = self._bucket(facts[rows])
-            self.weights = np.tile(overall, (self.n_buckets, 1))
-            for b in np.unique(bucket).tolist():
-                here = bucket == b
-                self.weights[b] = em_weights(
-                    proba[here], weight[here], _PRIOR * overall
-                )
-        return self
+        overall = em_weights(proba, weight)
+        bucket = self._bucket(facts)
+        self.weights = np.tile(overall, (self.n_buckets, 1))
+        for b in np.unique(bucket).tolist():
+            here = bucket == b
+            self.weights[b] = em_weights(proba[here], weight[here], _PRIOR * overall)
 
     def log_weights(self, facts: NDArray) -> NDArray:
         with np.errstate(divide="ignore"):
@@ -281,18 +271,9 @@ class LogisticGate(Gate):
             columns += [scaled, scaled**2, at_depth]
         return np.column_stack(columns)
 
-    def fit(
-        self,
-        log_prob: NDArray,
-        facts: NDArray,
-        weight: NDArray,
-        fact_depths: tuple[int, ...],
-    ) -> Gate:
+    def _learn(self, proba, weight, facts, fact_depths):
         self.depths = tuple(fact_depths)
-        with single_blas_thread():
-            proba, weight, rows = relative(log_prob, weight)
-            self.coef = softmax_coef(self._features(facts[rows]), proba, weight)
-        return self
+        self.coef = softmax_coef(self._features(facts), proba, weight)
 
     def log_weights(self, facts: NDArray) -> NDArray:
         with single_blas_thread():

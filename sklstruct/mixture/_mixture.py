@@ -25,10 +25,10 @@ from ..symbols import Labels
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
-from ._parts import Part, Reading, Samples, part_of
+from ._parts import ComposedPart, Part, Task, part_of
 
 
-class MixturePart(Part):
+class MixturePart(ComposedPart):
     """The parts of a mixture, and one gate for the models of all groups.
 
     Parameters
@@ -65,67 +65,50 @@ class MixturePart(Part):
         learns = isinstance(weights, str)
         self.holds_out = learns or any(part.holds_out for part in parts)
 
-    def learn(self, reading: Reading) -> Any:
-        return tuple(part.learn(reading) for part in self.parts)
-
-    def read(self, reading: Reading) -> Any:
-        return tuple(part.read(reading) for part in self.parts)
-
-    def fit(
-        self,
-        samples: Samples,
-        sizes: np.ndarray,
-        held_out: Samples | None = None,
-        like: list[Distribution] | None = None,
-    ) -> list[Distribution]:
+    def fit(self, task: Task) -> list[Distribution]:
+        samples, held_out, like = task.samples, task.held_out, task.like
+        n = samples.outcome.size
         if not isinstance(self.weights, str):
-            gate: Gate = ConstantGate(self.weights)
-            return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
-        if samples.outcome.size == 0:
+            return self._mix(self._fit_parts(task), ConstantGate(self.weights))
+        if n == 0:
             # The words of classes that do not occur: all models are uniform.
-            return [UniformModel(int(n)) for n in sizes]
+            return [UniformModel(int(n)) for n in task.sizes]
         if like is not None:
             gate = next(m.gate for m in like if isinstance(m, MixtureModel))
-            return self._mix(self._fit_parts(samples, sizes, held_out, like), gate)
-        if held_out is not None:
-            fitted = self._fit_parts(samples, sizes, held_out)
-            return self._mix(fitted, self._fit_gate(fitted, held_out))
-        if self.frozen:
-            fitted = self._fit_parts(samples, sizes)
-            return self._mix(fitted, self._fit_gate(fitted, samples))
-        n = samples.outcome.size
-        remedy = "give X_val and y_val, constant weights"
-        n_held = last_share(n, self.validation_fraction, remedy=remedy)
-        rest, last = slice(0, n - n_held), slice(n - n_held, n)
-        held_out = samples.select(last)
-        fitted = self._fit_parts(samples.select(rest), sizes, held_out)
-        gate = self._fit_gate(fitted, held_out)
+            return self._mix(self._fit_parts(task), gate)
+        first = task
+        if held_out is None and self.frozen:
+            held_out = samples
+        elif held_out is None:
+            remedy = "give X_val and y_val, constant weights"
+            n_held = last_share(n, self.validation_fraction, remedy=remedy)
+            held_out = samples.select(slice(n - n_held, n))
+            rest = samples.select(slice(0, n - n_held))
+            first = task._replace(samples=rest, held_out=held_out)
+        fitted = self._fit_parts(first)
+        gate = self._fit_gate(fitted, held_out, task.report)
         models = self._mix(fitted, gate)
-        if self.refit:
-            fitted = self._fit_parts(samples, sizes, None, models)
-            models = self._mix(fitted, gate)
+        if first is not task and self.refit:
+            models = self._mix(self._fit_parts(task._replace(like=models)), gate)
         return models
 
-    def _fit_parts(self, samples, sizes, held_out=None, like=None):
+    def _fit_parts(self, task):
         """(n_models, n_groups) nested lists."""
         fitted = []
         for k, (name, part) in enumerate(zip(self.names, self.parts)):
-            part.n_jobs = self.n_jobs
-            fitted.append(
-                part.fit(
-                    samples._replace(contexts=samples.contexts[k]),
-                    sizes,
-                    held_out and held_out._replace(contexts=held_out.contexts[k]),
-                    like and [m.models[k] for m in like],
-                )
+            own = task._replace(
+                samples=task.samples.of_part(k),
+                held_out=task.held_out and task.held_out.of_part(k),
+                like=task.like and [m.models[k] for m in task.like],
             )
-            self.report(f"{name} is fitted to {samples.outcome.size} samples")
+            fitted.append(part.fit(own))
+            task.report(f"{name} is fitted to {task.samples.outcome.size} samples")
         return fitted
 
     def _mix(self, fitted, gate):
         return [MixtureModel(list(models), gate) for models in zip(*fitted)]
 
-    def _fit_gate(self, fitted, held_out) -> Gate:
+    def _fit_gate(self, fitted, held_out, report) -> Gate:
         """One gate for the models of all groups: there is little held out for each."""
         gate = GATES[str(self.weights)]()
         n = held_out.outcome.size
@@ -150,7 +133,7 @@ class MixturePart(Part):
                 "more held-out samples, or models that smooth"
             )
         gate = gate.fit(log_prob, facts, held_out.weight, depths)
-        self.report(f"weights of {', '.join(self.names)} are learnt from {n} samples")
+        report(f"weights of {', '.join(self.names)} are learnt from {n} samples")
         return gate
 
 
@@ -332,7 +315,7 @@ class MixtureLM(_BaseComposition, ModelClassifier):
             weights = self._check_weights()
         reads = facts or (isinstance(weights, str) and GATES[weights]().reads_facts)
         models = [model for _, model in self.models]
-        part = MixturePart(
+        return MixturePart(
             names,
             [part_of(model, classes, reads) for model in models],
             weights,
@@ -340,8 +323,6 @@ class MixtureLM(_BaseComposition, ModelClassifier):
             self.refit,
             all(isinstance(model, FrozenEstimator) for model in models),
         )
-        part.n_jobs = self.n_jobs
-        return part
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids."""

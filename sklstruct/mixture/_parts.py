@@ -2,14 +2,7 @@
 
 A part reads X once for all models that are made of its estimator (`learn`, `read`),
 then fits one model for each group of the samples (`fit`): the words of each class, or
-all samples in one group. ``fit`` takes
-
-- contexts : what `read` gave, a row a sample;
-- group (n,), outcome (n,) : int ids; the outcomes of group g are 0 ... sizes[g] - 1;
-- weight (n,) : positive;
-- held_out : the same four for samples that weights of mixtures are learnt from, None
-  for none;
-- like : models of an earlier fit, whose weights are taken over, None for none.
+all samples in one group.
 
 An estimator that is a part of its own kind (mixtures, factored models) has a method
 ``__sklstruct_part__(classes, facts)`` that makes it.
@@ -51,13 +44,21 @@ from ..word_classes._refiner import share_clusterings
 from ._models import UniformModel
 
 
-class Samples(NamedTuple):
-    """Contexts in groups, and what followed them; see the module."""
+def silent(text: str) -> None:
+    """Tells nobody of a piece of work that is done."""
 
-    contexts: Any
-    group: NDArray
-    outcome: NDArray
-    weight: NDArray
+
+class Samples(NamedTuple):
+    """Contexts in groups, and what followed them."""
+
+    contexts: Any  # what `Part.read` gave, a row a sample
+    group: NDArray  # (n,) int
+    outcome: NDArray  # (n,) int; those of a group count from 0
+    weight: NDArray  # (n,) positive
+
+    def of_part(self, k: int) -> Samples:
+        """With the contexts of one of the parts that read them."""
+        return self._replace(contexts=self.contexts[k])
 
     def select(self, rows: Any) -> Samples:
         """Some of them."""
@@ -65,6 +66,17 @@ class Samples(NamedTuple):
             take(self.contexts, rows), self.group[rows], self.outcome[rows],
             self.weight[rows],
         )  # fmt: skip
+
+
+class Task(NamedTuple):
+    """What a part fits: a model for each group of samples."""
+
+    samples: Samples
+    sizes: NDArray  # number of outcomes of each group
+    held_out: Samples | None = None  # from which weights of mixtures are learnt
+    like: list[Distribution] | None = None  # their weights are taken over
+    n_jobs: int | None = None
+    report: Callable[[str], Any] = silent  # told of each piece of work that is done
 
 
 class Reader:
@@ -126,10 +138,15 @@ class Reading:
 
     y : ndarray, default=None
         Their targets, where readers are to be fitted.
+
+    report : callable, default=silent
+        Told of each piece of work that is done.
     """
 
-    def __init__(self, X: Any, y: NDArray | None = None) -> None:
-        self.X, self.y = X, y
+    def __init__(
+        self, X: Any, y: NDArray | None = None, report: Callable[[str], Any] = silent
+    ) -> None:
+        self.X, self.y, self.report = X, y, report
         self._readers: dict[str, Reader] = {}
         self._contexts: dict[int, Any] = {}
         self._clusterings: dict = {}
@@ -161,11 +178,8 @@ class Reading:
 class Part(ABC):
     """See the module."""
 
-    n_jobs: int | None = None
     transforms = False  # whether models read something else than X
     holds_out = False  # whether held-out samples are of use
-    # Told of each piece of work that is done.
-    report: Callable[[str], Any] = staticmethod(lambda text: None)
 
     @abstractmethod
     def learn(self, reading: Reading) -> Any:
@@ -176,19 +190,14 @@ class Part(ABC):
         """The contexts of other X."""
 
     @abstractmethod
-    def fit(
-        self,
-        samples: Samples,
-        sizes: NDArray,
-        held_out: Samples | None = None,
-        like: list[Distribution] | None = None,
-    ) -> list[Distribution]:
+    def fit(self, task: Task) -> list[Distribution]:
         """A model for each group."""
 
     def _fit_groups(
-        self, fit_group: Callable[[Samples, int], Distribution], samples: Samples, sizes
+        self, fit_group: Callable[[Samples, int], Distribution], task: Task
     ) -> list[Distribution]:
         """A model for each group, in threads; uniform where it has no samples."""
+        samples, sizes = task.samples, task.sizes
         models: list[Distribution] = [UniformModel(int(n)) for n in sizes]
 
         def one(item):
@@ -197,7 +206,7 @@ class Part(ABC):
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with ThreadMap(self.n_jobs) as parallel:
+            with ThreadMap(task.n_jobs) as parallel:
                 parallel(one, list(by_group(samples.group, sizes.size)))
         _warn_once(caught, int(sizes.size))
         # One gate serves all groups: each model has facts about as many trees.
@@ -206,6 +215,18 @@ class Part(ABC):
             if isinstance(model, UniformModel):
                 model.fact_depths = (0,) * n_trees
         return models
+
+
+class ComposedPart(Part):
+    """A part that is made of others; its contexts are a tuple of theirs."""
+
+    parts: list[Part]
+
+    def learn(self, reading: Reading) -> Any:
+        return tuple(part.learn(reading) for part in self.parts)
+
+    def read(self, reading: Reading) -> Any:
+        return tuple(part.read(reading) for part in self.parts)
 
 
 class EstimatorPart(Part):
@@ -242,14 +263,8 @@ class EstimatorPart(Part):
     def read(self, reading: Reading) -> Any:
         return reading.read(self.reader)
 
-    def fit(
-        self,
-        samples: Samples,
-        sizes: NDArray,
-        held_out: Samples | None = None,
-        like: list[Distribution] | None = None,
-    ) -> list[Distribution]:
-        return self._fit_groups(self._fit_group, samples, sizes)
+    def fit(self, task: Task) -> list[Distribution]:
+        return self._fit_groups(self._fit_group, task)
 
     def _fit_group(self, samples, n_outcomes):
         estimator = clone(self.estimator)
@@ -306,17 +321,11 @@ class JointPart(Part):
     def read(self, reading: Reading) -> Any:
         return tuple(reading.read(reader) for reader in self.readers)
 
-    def fit(
-        self,
-        samples: Samples,
-        sizes: NDArray,
-        held_out: Samples | None = None,
-        like: list[Distribution] | None = None,
-    ) -> list[Distribution]:
+    def fit(self, task: Task) -> list[Distribution]:
         # Threads go over the models, or over the shards of the only one.
         estimator = clone(self.estimator)
-        if sizes.size == 1 and estimator.n_jobs is None:
-            estimator.set_params(n_jobs=self.n_jobs)
+        if task.sizes.size == 1 and estimator.n_jobs is None:
+            estimator.set_params(n_jobs=task.n_jobs)
 
         def fit_group(here, n_outcomes):
             fitted = clone(estimator).fit_ids(
@@ -324,7 +333,7 @@ class JointPart(Part):
             )
             return fitted.distribution_
 
-        return self._fit_groups(fit_group, samples, sizes)
+        return self._fit_groups(fit_group, task)
 
 
 class LocatedModel(BackoffModel):
@@ -385,14 +394,8 @@ class FrozenPart(Part):
             return estimator.locate(X)
         return _indexable(X)
 
-    def fit(
-        self,
-        samples: Samples,
-        sizes: NDArray,
-        held_out: Samples | None = None,
-        like: list[Distribution] | None = None,
-    ) -> list[Distribution]:
-        if sizes.size > 1:
+    def fit(self, task: Task) -> list[Distribution]:
+        if task.sizes.size > 1:
             raise ValueError(
                 "word_estimator: a fitted model cannot be a factor of the words of "
                 "each class; mix it with the factored model as a whole"
