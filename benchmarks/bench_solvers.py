@@ -38,6 +38,7 @@ from sklstruct.loglinear import (
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import SOLVERS as BY_NAME
+from sklstruct.loglinear._solvers import Job
 from sklstruct.loglinear._start import kneser_ney_weights
 from sklstruct.symbols import context_windows
 
@@ -100,12 +101,11 @@ def follow(case):
     problem = Problem(pairs, count, alpha**k, lam * depth_weight**k)
     w = solve(problem, penalty, TreeMetricSolver(tol=1e-3, max_iter=300), True)[0].w
     end = LBFGSSolver(tol=1e-5, max_iter=1000)
-    minimum = end.solve(
-        LogLinearLoss(problem), penalty.bind(problem), w.copy(), lambda *_: False
-    ).objective
+    job = Job(LogLinearLoss(problem), penalty.bind(problem))
+    minimum = end.solve(job, w.copy()).objective
     solver = BY_NAME[case["solver"]](tol=1e-5, max_iter=PASSES)
-    loss, bound = LogLinearLoss(problem), penalty.bind(problem)
-    w = kneser_ney_weights(problem, bound.l1_ratio)
+    job = Job(LogLinearLoss(problem), penalty.bind(problem))
+    w = kneser_ney_weights(problem, job.penalty.l1_ratio)
     begin, seconds = time.process_time(), []
 
     def report(*_):
@@ -113,7 +113,7 @@ def follow(case):
         return seconds[-1] > SECONDS
 
     with np.errstate(over="ignore", invalid="ignore"):
-        result = solver.solve(loss, bound, w, report)
+        result = solver.solve(job._replace(report=report), w)
     above = np.array(result.history) / minimum - 1.0
     figures = {
         "pairs": problem.n_pairs, "minimum": minimum / problem.total_weight,
@@ -149,7 +149,7 @@ def solve(problem, penalty, solver, start):
         return False
 
     with np.errstate(over="ignore", invalid="ignore"):
-        result = solver.solve(loss, bound, w, report)
+        result = solver.solve(Job(loss, bound, report), w)
     return result, started - begin, np.array(seconds)
 
 

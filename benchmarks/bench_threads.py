@@ -18,7 +18,7 @@ from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.loglinear import _problem
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import PENALTIES
-from sklstruct.loglinear._solvers import DiagonalSolver, TreeMetricSolver
+from sklstruct.loglinear._solvers import DiagonalSolver, Job, TreeMetricSolver
 
 MAX_DEPTH = 4
 # Pairs a token of the random text, for the sizes below.
@@ -88,7 +88,7 @@ def run(case):
             loss = LogLinearLoss(problem)
             penalty = PENALTIES[case["penalty"]]().bind(problem)
             start = np.zeros(pairs.n_pairs)
-            return solver.solve(loss, penalty, start, lambda *_: False)
+            return solver.solve(Job(loss, penalty), start)
 
     times = fastest(one=lambda: fit(1), two=lambda: fit(2), budget=120.0)
     one, two = times["one"], times["two"]

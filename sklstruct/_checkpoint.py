@@ -22,7 +22,6 @@ import numbers
 import os
 import time
 import warnings
-from abc import ABCMeta, abstractmethod
 from hashlib import blake2b
 from typing import Any, ClassVar
 from zlib import crc32
@@ -194,10 +193,17 @@ class Checkpoint(BaseEstimator):
         check_writable(os.path.join(path, "fit"), name="checkpoint")
 
 
-class FitKeeper(metaclass=ABCMeta):
-    """Reads and writes the state of a fit."""
+class FitKeeper:
+    """Reads and writes the state of a fit; this one keeps nothing.
 
-    @abstractmethod
+    Attributes
+    ----------
+    in_folder : bool
+        Whether other fits have files beside its own.
+    """
+
+    in_folder = False
+
     def load(self, like: State | None = None) -> State | None:
         """The state of an earlier run, None where there is none.
 
@@ -206,14 +212,14 @@ class FitKeeper(metaclass=ABCMeta):
         like : dict, default=None
             The names that it must have, and a value like each; see `check_like`.
         """
+        return None
 
-    @abstractmethod
     def save(self, **state: Any) -> None:
         """Write the state, if it is time to."""
 
-    @abstractmethod
     def damaged(self, why: object) -> ValueError:
         """The error of a state that cannot be gone on from; it names the file."""
+        return ValueError(why)
 
     def checked(self, state: State, like: State) -> State:
         """The state; an error if it is not like `like`, see `check_like`."""
@@ -228,14 +234,24 @@ class FitKeeper(metaclass=ABCMeta):
 
     def finish(self, **result: Any) -> None:
         """Keep the result: the fit is done."""
-        del result
+
+    def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
+        """An `OtherFit` where two identities differ.
+
+        Parameters
+        ----------
+        there, here : dict of str to str or number
+            The identity in the file, and that of the fit.
+        """
 
     def __enter__(self) -> FitKeeper:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """The end of the fit, or of a part of it."""
-        del kind
+
+
+NO_KEEPER = FitKeeper()
 
 
 class PartKeeper(FitKeeper):
@@ -304,7 +320,8 @@ class Keeper(FitKeeper):
         self.interval = float(checkpoint.interval)
         self.identity = _plain_of(identity)
         self._result_path = None
-        if checkpoint.is_folder:
+        self.in_folder = checkpoint.is_folder
+        if self.in_folder:
             self.identity |= _plain_of(stop or {})
             text = _dumps(self.identity).encode()
             name = os.path.join(self.path, blake2b(text, digest_size=16).hexdigest())
@@ -313,11 +330,6 @@ class Keeper(FitKeeper):
         # A state that is not in the file yet, and when the next copy may be taken.
         self._copy: State | None = None
         self._copy_again = 0.0
-
-    @property
-    def in_folder(self) -> bool:
-        """Whether other fits have files beside its own."""
-        return self._result_path is not None
 
     def load(self, like: State | None = None) -> State | None:
         """The state of an earlier run, None where there is no file.
@@ -363,13 +375,6 @@ class Keeper(FitKeeper):
         )
 
     def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
-        """An `OtherFit` where two identities differ.
-
-        Parameters
-        ----------
-        there, here : dict of str to str or number
-            The identity in the file, and that of the fit.
-        """
         here = _plain_of(here)
         differ = [
             name

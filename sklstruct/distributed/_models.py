@@ -168,7 +168,7 @@ def fit_shard(
 
     keep : callable
         For fits that take long: called with a function that makes what the state
-        belongs to, gives the keeper of the state (see `Checkpoint`) or None.
+        belongs to, gives the keeper of the state; see `Checkpoint`.
 
     report : callable
         Called with (iteration, objective, optimality) after each iteration; True stops

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checkpoint import Checkpoint, FitKeeper, Keeper
+from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
 from ..backoff import BackoffClassifier, Counted
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
@@ -273,7 +273,7 @@ class ShardFit:
         def run(meeting):
             def keep(identity):
                 if checkpoint is None:
-                    return None
+                    return NO_KEEPER
                 path, number = checkpoint
                 return ShardKeeper(meeting, path, shard, number, identity())
 

@@ -23,7 +23,6 @@ bytes each; the rest of the tree is never made.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -140,23 +139,22 @@ def grow(
         checkpoint, samples=digest(*samples.histories, samples.target, tree.weight)
     )
     running: State = {}  # of the solver, in the round that is resumed
-    if keeper is not None:
-        like: State = {"objectives": [0.0], "n_iter": 0}
-        done = keeper.result(like)
-        if done is not None:
-            done, result = split_part(done)
-            tree.go_on(done, keeper)
-            keeper.checked(result, Result.like(tree.count.size))
-            objective = np.array(done["objectives"])
-            return Grown(begin(), Result(**result), objective, done["n_iter"])
-        state = keeper.load(like | {"tight": False})
-        if state is not None:
-            state, running = split_part(state)
-            tree.go_on(state, keeper)
-            tight, n_iter = state["tight"], state["n_iter"]
-            objectives = state["objectives"]
+    like: State = {"objectives": [0.0], "n_iter": 0}
+    done = keeper.result(like)
+    if done is not None:
+        done, result = split_part(done)
+        tree.go_on(done, keeper)
+        keeper.checked(result, Result.like(tree.count.size))
+        objective = np.array(done["objectives"])
+        return Grown(begin(), Result(**result), objective, done["n_iter"])
+    state = keeper.load(like | {"tight": False})
+    if state is not None:
+        state, running = split_part(state)
+        tree.go_on(state, keeper)
+        tight, n_iter = state["tight"], state["n_iter"]
+        objectives = state["objectives"]
     fit = begin()
-    with keeper or nullcontext():
+    with keeper:
         while True:
             if running:
                 w = np.zeros(fit.problem.n_pairs)  # the solver has its own
@@ -164,9 +162,8 @@ def grow(
                 w = RootProblem(fit.problem, fit.bound).weights(1.0)
             else:
                 w = fit.lowest(starts)
-            if keeper is not None:
-                whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
-                fit.keeper = PartKeeper(keeper, {**whole, **tree.state()}, running)
+            whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
+            fit.keeper = PartKeeper(keeper, {**whole, **tree.state()}, running)
             result, running = fit.solve(w, _counted_on(report, n_iter)), {}
             objectives.append(result.objective)
             n_iter += len(result.history)
@@ -178,9 +175,8 @@ def grow(
                     break
                 tight, starts = True, [result.w.copy()]
             fit = begin()
-    if keeper is not None:
-        whole = {"objectives": objectives, "n_iter": n_iter, **tree.state()}
-        keeper.finish(**join_part(whole, result._asdict()))
+    whole = {"objectives": objectives, "n_iter": n_iter, **tree.state()}
+    keeper.finish(**join_part(whole, result._asdict()))
     return Grown(fit, result, np.array(objectives), n_iter)
 
 
@@ -346,17 +342,25 @@ class _Growth:
         return largest, total
 
     def _next(self, rows, k):
-        """The symbol that the history of some samples goes on with after k symbols."""
+        """The symbol that the histories of some samples go on with after k symbols."""
         return self.flat[self.offset[rows] - (k + 1)].astype(np.int64)
+
+    def _continued(self, at, asked, n, k):
+        """(keys, weights) of the samples whose deepest pair, or node, is one of some of
+        depth k, by the symbol that they go on with; for the keys see `_moved`.
+
+        n: number of all pairs, or nodes.
+        """
+        wanted = np.zeros(n, dtype=bool)
+        wanted[asked] = True
+        rows = np.flatnonzero(wanted[at] & (self.length > k))
+        key = at[rows] * np.int64(self.n_symbols) + self._next(rows, k)
+        keys, which = np.unique(key, return_inverse=True)
+        return keys, np.bincount(which, self.weight[rows], keys.size)
 
     def _children(self, ask, k):
         """(pair, symbol, count) of the unbuilt children of some pairs of depth k."""
-        wanted = np.zeros(self.count.size, dtype=bool)
-        wanted[ask] = True
-        rows = np.flatnonzero(wanted[self.slot] & (self.length > k))
-        key = self.slot[rows] * np.int64(self.n_symbols) + self._next(rows, k)
-        keys, at = np.unique(key, return_inverse=True)
-        count = np.bincount(at, self.weight[rows], keys.size)
+        keys, count = self._continued(self.slot, ask, self.count.size, k)
         pair, symbol = np.divmod(keys, self.n_symbols)
         self.rest[ask] = 0.0
         np.maximum.at(self.rest, pair, count)
@@ -380,12 +384,7 @@ class _Growth:
         zs = largest_z[np.maximum(node, 0)]
         new = np.flatnonzero(node < 0)
         if new.size:
-            wanted = np.zeros(self.parent.size, dtype=bool)
-            wanted[up[new]] = True
-            rows = np.flatnonzero(wanted[self.node] & (self.length > k))
-            key = self.node[rows] * np.int64(self.n_symbols) + self._next(rows, k)
-            keys, at = np.unique(key, return_inverse=True)
-            total = np.bincount(at, self.weight[rows], keys.size)
+            keys, total = self._continued(self.node, up[new], self.parent.size, k)
             place = np.searchsorted(keys, up[new] * self.n_symbols + symbol[new])
             inside[new] = total[place] / z[up[new]]
             zs[new] = z[up[new]]
@@ -440,7 +439,7 @@ class _Growth:
         order = self._order(level, parent, key)
         place = np.empty(order.size, dtype=np.int32)
         place[order] = np.arange(order.size, dtype=np.int32)
-        self._move_nodes(new_keys, new_depth, place, n_nodes)
+        self.node = self._moved(self.node, new_keys, new_depth, place)
         up_again = place[np.maximum(parent, 0)]
         up_again[0] = -1
         self.parent = up_again[order].astype(np.int32)
@@ -454,7 +453,10 @@ class _Growth:
         pair_place[pair_order] = np.arange(pair_order.size, dtype=np.int32)
         above = pair_place[np.concatenate([np.maximum(self.pair_parent, 0), pair])]
         above[: self.n_classes] = -1
-        self._move_slots(pair, symbol, depth, n_pairs, pair_place)
+        keys = pair * size + symbol
+        rising = np.argsort(keys)
+        moved = np.concatenate([pair_place[:n_pairs], pair_place[n_pairs:][rising]])
+        self.slot = self._moved(self.slot, keys[rising], depth[rising], moved)
         # A first guess, as if the parent's score did not change.
         with np.errstate(divide="ignore"):
             off = threshold[depth] / beta[depth]
@@ -483,38 +485,33 @@ class _Growth:
             parts.append(here)
         return np.concatenate(parts)
 
-    def _move_nodes(self, new_keys, new_depth, place, n_nodes):
-        """Samples go on to the new nodes, and all numbers change."""
-        size = np.int64(self.n_symbols)
-        wanted = np.zeros(n_nodes, dtype=bool)
-        wanted[new_keys // size] = True
-        depth = np.zeros(n_nodes, dtype=np.int64)
-        depth[new_keys // size] = new_depth - 1
-        rows = np.flatnonzero(wanted[self.node])
-        k = depth[self.node[rows]]
-        longer = self.length[rows] > k
-        rows, k = rows[longer], k[longer]
-        key = self.node[rows] * size + self.flat[self.offset[rows] - (k + 1)]
-        at = np.minimum(np.searchsorted(new_keys, key), new_keys.size - 1)
-        hit = new_keys[at] == key if new_keys.size else np.zeros(rows.size, dtype=bool)
-        self.node[rows[hit]] = n_nodes + at[hit]
-        self.node = place[self.node]
+    def _moved(self, at, keys, depth, place):
+        """Where the samples are that go on to new nodes, or new pairs.
 
-    def _move_slots(self, pair, symbol, depth, n_pairs, place):
-        size = np.int64(self.n_symbols)
-        new_keys = pair * size + symbol
-        order = np.argsort(new_keys)
-        new_keys = new_keys[order]
-        wanted = np.zeros(n_pairs, dtype=bool)
-        wanted[pair] = True
-        up_depth = np.zeros(n_pairs, dtype=np.int64)
-        up_depth[pair] = depth - 1
-        rows = np.flatnonzero(wanted[self.slot])
-        k = up_depth[self.slot[rows]]
+        Parameters
+        ----------
+        at : int32 ndarray of shape (n_samples,)
+            The node, or the pair, of each sample; overwritten.
+
+        keys : int64 ndarray
+            Of the new ones, rising: the old number of the parent times n_symbols, plus
+            the symbol.
+
+        depth : ndarray
+            Of the new ones.
+
+        place : int32 ndarray
+            The number now of each old one, then of each new one in the order of `keys`.
+        """
+        size, n_old = np.int64(self.n_symbols), place.size - keys.size
+        above = np.full(n_old, -1, dtype=np.int64)  # depth of what has new children
+        above[keys // size] = depth - 1
+        rows = np.flatnonzero(above[at] >= 0)
+        k = above[at[rows]]
         longer = self.length[rows] > k
         rows, k = rows[longer], k[longer]
-        key = self.slot[rows] * size + self.flat[self.offset[rows] - (k + 1)]
-        at = np.minimum(np.searchsorted(new_keys, key), new_keys.size - 1)
-        hit = new_keys[at] == key
-        self.slot[rows[hit]] = n_pairs + order[at[hit]]
-        self.slot = place[self.slot]
+        key = at[rows] * size + self._next(rows, k)
+        found = np.minimum(np.searchsorted(keys, key), keys.size - 1)
+        hit = keys[found] == key
+        at[rows[hit]] = n_old + found[hit]
+        return place[at]

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from .._checkpoint import (
     Checkpoint,
     FitKeeper,
-    Keeper,
     State,
     join_part,
     split_part,
@@ -312,9 +311,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         """The keeper of the last fit; its file holds the search as well, if it is no
         folder."""
         record = vars(self).pop("_record", None)
-        if record is None or record.keeper is None:
-            return None
-        if record.keeper.in_folder:
+        if record is None or record.keeper.in_folder:
             return super()._keeper(fit)
         return record.last(fit.identity())
 
@@ -327,25 +324,21 @@ class _Record(FitKeeper):
 
     Parameters
     ----------
-    keeper : Keeper or None
-        Of the checkpoints, if there are any.
+    keeper : FitKeeper
+        Of the checkpoints.
 
     n_pairs, n_levels : int
         Of the tree on which the search fits.
     """
 
-    def __init__(
-        self, keeper: Keeper | None, n_pairs: int = 0, n_levels: int = 0
-    ) -> None:
+    def __init__(self, keeper: FitKeeper, n_pairs: int, n_levels: int) -> None:
         self.keeper = keeper
-        state: State = {}
-        if keeper is not None:
-            like: State = {"fits": [[0.0, 0]]}
-            state = keeper.result(like) or keeper.load(like) or {}
-            keeper.checked(state, {"of_last": (None, {})} if "of_last" in state else {})
-            if "w" in state:
-                like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
-                keeper.checked(state, like)
+        like: State = {"fits": [[0.0, 0]]}
+        state = keeper.result(like) or keeper.load(like) or {}
+        keeper.checked(state, {"of_last": (None, {})} if "of_last" in state else {})
+        if "w" in state:
+            like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
+            keeper.checked(state, like)
         state, self.running = split_part(state)
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
         self.best: State = {
@@ -361,14 +354,13 @@ class _Record(FitKeeper):
 
     def close(self) -> None:
         """The search is done."""
-        if self.keeper is not None:
-            self.keeper.finish(fits=self.fits)
+        self.keeper.finish(fits=self.fits)
 
     def last(self, identity: dict[str, Any]) -> _Record:
         """The keeper of the last fit, which is on other samples."""
         if self.of_last is None:
             self.of_last, self.best, self.running = identity, {}, {}
-        elif self.keeper is not None:
+        else:
             self.keeper.check(self.of_last, identity)
         return self
 
@@ -379,18 +371,16 @@ class _Record(FitKeeper):
 
     def damaged(self, why: object) -> ValueError:
         """The error of a state that cannot be gone on from."""
-        return ValueError(why) if self.keeper is None else self.keeper.damaged(why)
+        return self.keeper.damaged(why)
 
     def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
         """Ctrl-C writes the last state."""
-        if self.keeper is not None:
-            self.keeper.__exit__(kind, *given)
+        self.keeper.__exit__(kind, *given)
 
     def save(self, **running: Any) -> None:
         """With that of the running fit, where there is one."""
         found = {"fits": self.fits, "of_last": self.of_last, **self.best}
-        if self.keeper is not None:
-            self.keeper.save(**join_part(found, running))
+        self.keeper.save(**join_part(found, running))
 
 
 class _Search:
@@ -505,8 +495,7 @@ class _Search:
             w = fit.from_solution(record.best["w"], record.best["beta"])
         else:
             w = fit.start()
-        if record.keeper is not None:
-            fit.keeper = record
+        fit.keeper = record
         result = fit.solve(w)
         loss = held_out_loss(self.held_out, fit.problem, result.w)
         best = record.best

@@ -31,10 +31,10 @@ from ..backoff._counted import Positions
 from ..backoff._estimator import BATCH, SAMPLES, Report
 from ..backoff._prune import add_prefixes, selected_nodes
 from ._active_set import check_active_set, grow
-from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of, solvers_for
+from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
 from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
-from ._solvers import SOLVERS, Solver
+from ._solvers import SOLVERS, Solver, solvers_for
 from ._start import kneser_ney_weights
 
 
@@ -566,10 +566,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """The settings of the fit; a subclass may have chosen other values."""
         return Settings.of(self)
 
-    def _fit_tree(self, pairs, count):
-        with self.reporting() as report:
-            return self._minimise(pairs, count, report)[1:]
-
     @contextmanager
     def reporting(self) -> Iterator[Report]:
         """The context of a whole fit, to be entered once: what iterations call."""
@@ -610,8 +606,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if not fit.solver.incremental:
             return fit.solve(w, report)
         share = min(carried.weight / fit.problem.total_weight, 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return fit.solver.learn(fit.loss, fit.bound, w, report, share)
+        return fit.learn(w, report, share)
 
     def _start(self, fit):
         """The previous weights with `warm_start`, where the pairs are the same and the

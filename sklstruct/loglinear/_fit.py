@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import Checkpoint, FitKeeper, Keeper
+from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
 from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
@@ -21,7 +21,7 @@ from ..context_tree import Pairs
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
-from ._solvers import SOLVERS, Report, Result, Solver, make_solver
+from ._solvers import Job, Report, Result, Solver, make_solver, silent
 from ._start import kneser_ney_weights, ridge_weights
 
 # Largest strength and feature weight: squares of products of the two, times a count,
@@ -41,11 +41,6 @@ class Parameters(Protocol):
     solver: str | Solver
     tol: float
     max_iter: int
-
-
-def silent(iteration: int, objective: float, optimality: float) -> bool:
-    """A report that prints nothing and stops nothing."""
-    return False
 
 
 def penalty_of(model: Parameters) -> Penalty:
@@ -176,15 +171,15 @@ class Fit:
     bound : BoundPenalty
         The penalty of the settings, bound to the problem.
 
-    keeper : FitKeeper or None
-        Of checkpoints; None at first.
+    keeper : FitKeeper
+        Of checkpoints; at first it keeps nothing.
     """
 
     def __init__(self, settings: Settings, solver: Solver, problem: Problem) -> None:
         self.settings, self.solver, self.problem = settings, solver, problem
         self.loss = LogLinearLoss(problem)
         self.bound = settings.penalty.bind(problem)
-        self.keeper: FitKeeper | None = None
+        self.keeper = NO_KEEPER
 
     # ------------------------------------------------------------- checkpoints
 
@@ -205,10 +200,10 @@ class Fit:
             "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
         }
 
-    def keeper_at(self, checkpoint: Checkpoint | None, **more: Any) -> Keeper | None:
+    def keeper_at(self, checkpoint: Checkpoint | None, **more: Any) -> FitKeeper:
         """A keeper of the fit's state, whose identity has `more` entries."""
         if checkpoint is None:
-            return None
+            return NO_KEEPER
         # A result depends on tol and max_iter, a state does not.
         stop = {"solver": self.solver.identity()}
         return Keeper(checkpoint, {**self.identity(), **more}, stop)
@@ -280,21 +275,28 @@ class Fit:
 
     def solve(self, w: np.ndarray, report: Report = silent) -> Result:
         """Minimise from `w`, which is overwritten; or the result that is kept."""
-        solve: Any = self.solver.solve  # which may take a keeper
         # Solvers see steps that overflow and take them again.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.keeper is None:
-                return solve(self.loss, self.bound, w, report)
-            with self.keeper:
-                result = solve(self.loss, self.bound, w, report, self.keeper)
+        with np.errstate(over="ignore", invalid="ignore"), self.keeper:
+            result = self.solver.solve(self.job(report), w)
         if result.status != "stopped":  # by a callback, which may be gone next time
             self.keeper.finish(**result._asdict())
         return result
 
+    def learn(self, w: np.ndarray, report: Report, share: float) -> Result:
+        """A few steps from `w`, which is overwritten, with an incremental solver.
+
+        share: of the new samples in the weight of all.
+        """
+        solver: Any = self.solver
+        with np.errstate(over="ignore", invalid="ignore"):
+            return solver.learn(self.job(report), w, share)
+
+    def job(self, report: Report = silent) -> Job:
+        """What the solver is given."""
+        return Job(self.loss, self.bound, report, self.keeper)
+
     def done(self) -> Result | None:
         """The result that an earlier run has left, or None."""
-        if self.keeper is None:
-            return None
         found = self.keeper.result(Result.like(self.problem.n_pairs))
         return None if found is None else Result(**found)
 
@@ -311,15 +313,6 @@ def backoff_numbers(
 def held_out_loss(held_out: Any, problem: Problem, w: np.ndarray) -> float:
     """Mean log-loss of held-out samples under the model with weights w."""
     return held_out.log_loss(BackoffModel(*backoff_numbers(problem, w)))
-
-
-def solvers_for(penalty: Penalty, positive: bool) -> list[str]:
-    """The names of the solvers that can fit a penalty."""
-    return [
-        name
-        for name, kind in SOLVERS.items()
-        if not (kind().missing(penalty) or kind().refusal(penalty, positive))
-    ]
 
 
 def _by_depth(name, given, depth, positive):

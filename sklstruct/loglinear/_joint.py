@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from contextlib import nullcontext
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._checkpoint import Checkpoint, Keeper
+from .._checkpoint import NO_KEEPER, Checkpoint, Keeper
 from .._checks import check_memory
 from .._compat import (
     BaseEstimator,
@@ -30,6 +30,7 @@ from .._digest import digest
 from .._parallel import ThreadMap, row_blocks, single_blas_thread
 from .._progress import Progress
 from ..backoff import (
+    Counted,
     Distribution,
     DistributionClassifier,
     read_targets,
@@ -37,12 +38,13 @@ from ..backoff import (
     target_column,
 )
 from ..backoff._targets import read_sample_weight
-from ..context_tree import ContextTree, Histories, Pairs, read_windows
+from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from . import _joint_fast as _fast
 from ._fit import LARGEST
-from ._joint_solver import JointResult, solve_joint
+from ._joint_solver import solve_joint
+from ._solvers import Result
 
 # Samples of one call of the kernel: signals are looked at between calls.
 _SLICE = 1 << 14
@@ -102,12 +104,16 @@ class JointTrees(Distribution):
     def locate(self, contexts: tuple[NDArray, ...]) -> NDArray:
         """(n_samples, n_trees) int32 deepest nodes of windows, a matrix for each tree;
         -1 for an empty path."""
-        nodes = np.empty((contexts[0].shape[0], len(self.trees)), dtype=np.int32)
-        for t, (tree, ids) in enumerate(zip(self.trees, contexts)):
-            found = tree.find_windows(ids)
-            nodes[:, t] = found + self.first[t]
+        found = [tree.find_windows(ids) for tree, ids in zip(self.trees, contexts)]
+        return self.places(found)
+
+    def places(self, found: list[NDArray]) -> NDArray:
+        """As `locate`, of the node of each context in its tree."""
+        nodes = np.empty((found[0].size, len(found)), dtype=np.int32)
+        for t, node in enumerate(found):
+            nodes[:, t] = node + self.first[t]
             if t:
-                nodes[found == 0, t] = -1
+                nodes[node == 0, t] = -1
         return nodes
 
     def loss(
@@ -152,7 +158,7 @@ class JointTrees(Distribution):
         return np.column_stack([depth, np.log1p(self.node_weight[node])])
 
 
-class _Objective:
+class JointObjective:
     """The penalised loss of the joint model in double precision.
 
     Parameters
@@ -480,7 +486,7 @@ class JointLogLinear(
         if keep is not None:
             X, y, ids = _rows(X, keep), y[keep], ids[keep]
         outcome, self.classes_ = read_targets(y, self.classes)
-        self._steps, self._step_symbols, windows = [], [], []
+        self._steps, self._step_symbols, counted = [], [], []
         fitted: dict = {}
         for step in steps:
             made, symbols = ids, self._symbols
@@ -492,11 +498,14 @@ class JointLogLinear(
                 made = encode(made, symbols)
             self._steps.append(step)
             self._step_symbols.append(symbols)
-            windows.append(made)
-        sizes = [symbols.size for symbols in self._step_symbols]
-        return self._fit_windows(
-            tuple(windows), sizes, outcome, self.classes_.size, sample_weight
-        )
+            labels = Labels(self.classes_, symbols)
+            counted.append(
+                Counted.of_windows(
+                    made, outcome, labels, sample_weight=sample_weight,
+                    keep_positions=True,
+                )
+            )  # fmt: skip
+        return self._learn(counted)
 
     def read_paths(self) -> list[Any]:
         """The transformers, None for windows as they are; a ValueError if `paths` is
@@ -529,57 +538,56 @@ class JointLogLinear(
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_ids(
-        self,
-        windows: tuple[np.ndarray, ...],
-        outcome: np.ndarray,
-        n_symbols: list[int],
-        n_outcomes: int,
-        sample_weight: np.ndarray | None = None,
-    ) -> Self:
-        """Fit on ids, without reading anything.
+    def fit_counted(self, counted: Sequence[Counted]) -> Self:
+        """Fit the weights to samples that were read.
 
         Parameters
         ----------
-        windows : tuple of int32 ndarrays of shape (n_samples, n_columns)
-            The windows of each path; -1 ends a history.
-
-        outcome : int ndarray of shape (n_samples,)
-            Class ids.
-
-        n_symbols : list of int
-            Ids of the windows are below it.
-
-        n_outcomes : int
-            Number of classes.
-
-        sample_weight : float64 ndarray of shape (n_samples,), default=None
-            Positive weights.
+        counted : sequence of Counted
+            The same samples as each path reads them, made by `Counted.of_windows` with
+            ``keep_positions=True``.
 
         Returns
         -------
         self : JointLogLinear
-            Fitted estimator; its classes are their ids.
-        """
-        self.classes_ = np.arange(n_outcomes, dtype=np.int32)
-        return self._fit_windows(windows, n_symbols, outcome, n_outcomes, sample_weight)
+            Fitted estimator. Its ``distribution_`` answers; it has read no X that
+            `predict` could take.
 
-    def _fit_windows(self, windows, n_symbols, outcome, n_outcomes, sample_weight):
+        Raises
+        ------
+        ValueError
+            If there are no samples, or they are not the same.
+        """
+        targets = [c.positions.target for c in counted if c.positions is not None]
+        if not targets or len(targets) < len(counted):
+            raise ValueError(
+                "counted must hold a Counted with positions for each path; make them "
+                "by Counted.of_windows with keep_positions=True"
+            )
+        if not all(np.array_equal(target, targets[0]) for target in targets):
+            raise ValueError("counted: the paths have read other samples")
+        self.classes_ = counted[0].labels.classes
+        return self._learn(counted)
+
+    def _learn(self, counted):
         solver, checkpoint = self._check_params()
-        outcome = np.ascontiguousarray(outcome, dtype=np.int32)
-        weight = np.ones(outcome.size) if sample_weight is None else sample_weight
+        _, target, weight = counted[0].positions
+        outcome = np.ascontiguousarray(target, dtype=np.int32)
+        n_outcomes = counted[0].labels.n_classes
+        weight = np.ones(outcome.size) if weight is None else weight
         if not weight.sum() <= LARGEST**2:
             raise ValueError(
                 f"sample_weight must sum to at most {LARGEST**2:g}, got "
                 f"{weight.sum():g}"
             )
         paths = []
-        for ids, size in zip(windows, n_symbols):
-            histories = Histories.from_windows(ids, ids.shape[1])
-            tree, terminal = ContextTree.from_histories(histories, size)
-            counted = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
-            paths.append((*counted, terminal))
-        pairs, counts, _ = zip(*paths)
+        for path in counted:
+            tree, terminal = ContextTree.from_histories(
+                path.positions.histories, path.labels.n_symbols
+            )
+            found = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
+            paths.append((*found, terminal))
+        pairs, counts, terminals = zip(*paths)
         trees = [here.tree for here in pairs]
         beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
         joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
@@ -596,18 +604,17 @@ class JointLogLinear(
 
             # Of the roots of the others, to which no path leads, nothing is kept.
             own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
-            exact = _Objective(
-                joint, joint.locate(windows), outcome, weight, own,
+            exact = JointObjective(
+                joint, joint.places(terminals), outcome, weight, own,
                 np.concatenate([c[kept] for c, kept in zip(counts, own)]),
                 float(self.lam), self.positive,
             )  # fmt: skip
             if solver == "tree_metric":
                 result = self._newton(paths, exact, beta, checkpoint, report)
-                joint.w = exact.joined(result.w)
             else:
                 result = self._lbfgs(exact, report)
         self.distribution_ = joint
-        self.coef_ = joint.w
+        self.coef_ = joint.w = result.w
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_iter_ = len(result.history) - 1
@@ -654,29 +661,29 @@ class JointLogLinear(
         return solver, checkpoint
 
     def _newton(self, paths, exact, beta, checkpoint, report):
-        keeper, outcome, weight = None, exact.outcome, exact.weight
+        keeper = NO_KEEPER
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]
             identity = {
                 "contexts": digest(*(a for t in trees for a in (t.parent, t.symbol))),
-                "samples": digest(*(path[2] for path in paths), outcome, weight),
+                "samples": digest(
+                    *(path[2] for path in paths), exact.outcome, exact.weight
+                ),
                 "classes": paths[0][0].n_classes,
                 "lam": float(self.lam),
                 "alpha": beta,
             }
             stop = {"tol": float(self.tol), "max_iter": self.max_iter}
             keeper = Keeper(checkpoint, identity, stop)
-            n_pairs = [pairs.n_pairs for pairs, *_ in paths]
-            done = keeper.result(JointResult.like(n_pairs))
+            done = keeper.result(Result.like(exact.count.size))
             if done is not None:
-                return JointResult.of_state(done)
-        with ThreadMap(self.n_jobs) as parallel, keeper or nullcontext():
+                return Result(**done)
+        with ThreadMap(self.n_jobs) as parallel, keeper:
             result = solve_joint(
-                paths, outcome, weight, beta, float(self.lam), self.tol, self.max_iter,
-                exact, parallel, report, keeper,
-            )  # fmt: skip
-        if keeper is not None and result.status != "stopped":
-            keeper.finish(**result.state())
+                paths, exact, beta, self.tol, self.max_iter, parallel, report, keeper
+            )
+        if result.status != "stopped":
+            keeper.finish(**result._asdict())
         return result
 
     def _lbfgs(self, exact, report):
@@ -711,7 +718,7 @@ class JointLogLinear(
         status = stopped[0] if stopped else "max_iter"
         if residual[0] <= self.tol:
             status = "converged"
-        return JointResult([exact.joint.w], history, residual[0], status)
+        return Result(exact.joint.w, history, value[0], residual[0], status)
 
     # ----------------------------------------------------------- prediction
 

@@ -15,12 +15,11 @@ of the weights to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._checkpoint import FitKeeper, State
+from .._checkpoint import NO_KEEPER, FitKeeper, State
 from .._checks import check_memory
 from .._parallel import ThreadMap
 from ..context_tree import Pairs
@@ -28,8 +27,19 @@ from . import _joint_sweep_fast as _fast
 from ._loss_fast import dot
 from ._penalties import L2
 from ._problem import Problem
-from ._solvers import TreeMetric, next_momentum, relative_residual, resume, shorter
+from ._solvers import (
+    Report,
+    Result,
+    TreeMetric,
+    next_momentum,
+    relative_residual,
+    resume,
+    shorter,
+)
 from ._start import kneser_ney_weights
+
+if TYPE_CHECKING:
+    from ._joint import JointObjective
 
 # After a step that led upward the metric of its tree is stiffer by this factor, up to
 # the second, and has a Levenberg term of at least this factor of beta^2 count.
@@ -46,52 +56,6 @@ OF_BLOCK = ("y", "w", "numbers")
 
 # Arrays of the pairs that last for a step only: the metric's three, the gradient.
 N_SHARED = 4
-
-
-class Objective(Protocol):
-    """The joint objective in double precision."""
-
-    def value(self, weights: list[np.ndarray]) -> float:
-        """At the weights of the pairs of each tree."""
-
-    def residual(self, weights: list[np.ndarray]) -> float:
-        """The optimality residual there."""
-
-
-class JointResult(NamedTuple):
-    """Weights of the pairs of each tree, objective at the start and after each pass,
-    residual before the last steps, and how the passes ended.
-
-    The first and the last objective are in double precision. The status "stalled" says
-    that no pass came below the start, which is then the result.
-    """
-
-    w: list[np.ndarray]
-    history: list[float]
-    optimality: float
-    status: str
-
-    def state(self) -> State:
-        """The result as arrays and plain values by name, for `of_state`."""
-        weights = {f"w{t}": w for t, w in enumerate(self.w)}
-        state = self._asdict()
-        del state["w"]
-        return state | weights
-
-    @staticmethod
-    def like(n_pairs: list[int]) -> State:
-        """Examples of what `state` has, for `check_like`."""
-        weights = {f"w{t}": np.empty(n) for t, n in enumerate(n_pairs)}
-        return weights | {"history": [0.0], "optimality": 0.0, "status": ""}
-
-    @classmethod
-    def of_state(cls, state: State) -> JointResult:
-        """The result again."""
-        names = sorted(
-            (name for name in state if name[0] == "w"), key=lambda name: int(name[1:])
-        )
-        w = [state[name] for name in names]
-        return cls(w, state["history"], state["optimality"], state["status"])
 
 
 class JointBlock:
@@ -266,17 +230,14 @@ class JointBlock:
 
 def solve_joint(
     paths: list[tuple[Pairs, np.ndarray, np.ndarray]],
-    outcome: np.ndarray,
-    weight: np.ndarray,
+    exact: JointObjective,
     beta: np.ndarray,
-    lam: float,
     tol: float,
     max_iter: int,
-    exact: Objective,
     parallel: ThreadMap,
-    report: Callable[[int, float, float], object],
-    keeper: FitKeeper | None = None,
-) -> JointResult:
+    report: Report,
+    keeper: FitKeeper,
+) -> Result:
     """Minimise the joint objective over non-negative weights.
 
     Parameters
@@ -284,17 +245,12 @@ def solve_joint(
     paths : list of (Pairs, ndarray of shape (n_pairs,), int32 ndarray)
         Of each path: the pairs of its tree, their counts, the node of each sample.
 
-    outcome : int32 ndarray of shape (n_samples,)
-        The class of each sample.
-
-    weight : ndarray of shape (n_samples,)
-        Positive.
+    exact : JointObjective
+        Of these trees; that of the start and of the end, as the objective that the
+        passes sum up from scores in single precision has their rounding.
 
     beta : ndarray of shape (depth + 1,)
         Weight of the features of each depth.
-
-    lam : float
-        Strength of the penalty.
 
     tol : float
         Residual at which to stop.
@@ -302,26 +258,26 @@ def solve_joint(
     max_iter : int
         Largest number of passes over all trees.
 
-    exact : Objective
-        Of the start and of the end: the objective that the passes sum up from scores
-        in single precision has their rounding.
-
     parallel : ThreadMap
         Results do not depend on it.
 
     report : callable
         Called with (pass, objective, residual); True stops the fit.
 
-    keeper : FitKeeper, default=None
+    keeper : FitKeeper
         Of checkpoints. The scores are part of the state, as they were summed: from the
         weights anew they would differ by rounding, and so would all that follows.
 
     Returns
     -------
-    result : JointResult
-        Its objective is not above that of the start.
+    result : Result
+        The weights are those of the joint model. The history holds the objective at the
+        start and after each pass; its first and last entry, and `objective`, are in
+        double precision. The status "stalled" says that no pass came below the start,
+        which is then the result.
     """
-    strength = np.full(beta.size, lam)
+    outcome, weight = exact.outcome, exact.weight
+    strength = np.full(beta.size, exact.lam)
     problems = [
         Problem(pairs, count, beta, strength, parallel=parallel)
         for pairs, count, _ in paths
@@ -329,7 +285,7 @@ def solve_joint(
     n_outcomes = problems[0].n_classes
     largest = max(problem.n_pairs for problem in problems)
     # Ctrl-C writes a copy.
-    copies = 1.0 if keeper is None else 2.0
+    copies = 1.0 if keeper is NO_KEEPER else 2.0
     check_memory(
         copies * 4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
@@ -343,7 +299,7 @@ def solve_joint(
         like |= {f"y{t}": w, f"w{t}": w, f"numbers{t}": np.empty(4)}
     like |= {"at_start": 0.0, "objective": 0.0, "history": [0.0]}
     iterations, state = resume(keeper, max_iter, like)
-    if keeper is not None and state is not None and "change" in state:
+    if state is not None and "change" in state:
         keeper.checked(state, {"change": np.empty(problems[-1].n_pairs)})
     if state is None:
         scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
@@ -366,8 +322,7 @@ def solve_joint(
         del state
     status, optimality = "max_iter", np.inf
     for iteration in iterations:
-        if keeper is not None:
-            keeper.save(iteration=iteration, at_start=at_start, **passes.state())
+        keeper.save(iteration=iteration, at_start=at_start, **passes.state())
         optimality = relative_residual(passes.run(), problems[0])
         if report(iteration, passes.objective, optimality):
             status = "stopped"
@@ -384,10 +339,10 @@ def solve_joint(
         if status != "stopped":
             status = "converged" if optimality <= tol else "stalled"
     history = [at_start, *passes.history[1:], at_end]
-    return JointResult(weights, history, optimality, status)
+    return Result(exact.joined(weights), history, at_end, optimality, status)
 
 
-def _start(problems: list[Problem], exact: Objective) -> list[np.ndarray]:
+def _start(problems: list[Problem], exact: JointObjective) -> list[np.ndarray]:
     """Kneser-Ney's weights, or 0 where the objective is lower there, or where they are
     not finite: counts can be too large for its discounts."""
     zero = [np.zeros(problem.n_pairs) for problem in problems]

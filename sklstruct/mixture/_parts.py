@@ -14,7 +14,7 @@ import pickle
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -315,7 +315,6 @@ class JointPart(Part):
             steps = [] if step is None else [step]
             padding = estimator.padding if step is None else -1
             self.readers.append(reading.learn(steps, estimator, True, padding))
-        self.n_symbols = [len(cast(NDArray, reader.symbols)) for reader in self.readers]
         return self.read(reading)
 
     def read(self, reading: Reading) -> Any:
@@ -328,10 +327,15 @@ class JointPart(Part):
             estimator.set_params(n_jobs=task.n_jobs)
 
         def fit_group(here, n_outcomes):
-            fitted = clone(estimator).fit_ids(
-                here.contexts, here.outcome, self.n_symbols, n_outcomes, here.weight
-            )
-            return fitted.distribution_
+            outcomes = np.arange(n_outcomes, dtype=np.int32)
+            options = {"sample_weight": here.weight, "keep_positions": True}
+            counted = [
+                Counted.of_windows(
+                    windows, here.outcome, Labels(outcomes, reader.symbols), **options
+                )
+                for windows, reader in zip(here.contexts, self.readers)
+            ]
+            return clone(estimator).fit_counted(counted).distribution_
 
         return self._fit_groups(fit_group, task)
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct._checkpoint import NO_KEEPER
 from sklstruct.backoff import Counted
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.context_tree._shards import (
@@ -51,7 +52,7 @@ def random_pairs(seed=0, n_symbols=7, n=400, depth=3, weighted=False):
 
 
 def no_keeper(identity):
-    return None
+    return NO_KEEPER
 
 
 def run_in_lockstep(functions, stop_after=None):

@@ -406,7 +406,7 @@ def test_a_full_disk_leaves_the_file_before(suffix, tmp_path, monkeypatch):
 class OldSolver(Solver):
     needs = ()
 
-    def solve(self, loss, penalty, w, report):
+    def solve(self, job, w):
         raise AssertionError("must not be reached")
 
 
@@ -948,8 +948,8 @@ def test_a_fit_that_was_stopped_is_not_done(tmp_path, monkeypatch):
     model = estimator(checkpoint=tmp_path, verbose=0)
     whole = estimator().fit(*data())
 
-    def solve(self, loss, penalty, w, report, keeper=None):
-        return plain(self, loss, penalty, w, lambda *_: True, keeper)
+    def solve(self, job, w):
+        return plain(self, job._replace(report=lambda *_: True), w)
 
     plain = TreeMetricSolver.solve
     with monkeypatch.context() as patch:

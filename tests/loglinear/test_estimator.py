@@ -308,7 +308,7 @@ def test_an_unsupported_pair_is_refused_before_any_work():
     class NeedsMuch(Solver):
         needs = ("prox", "hessian")
 
-        def solve(self, loss, penalty, w, report): ...
+        def solve(self, job, w): ...
 
     def message(**params):
         with pytest.raises(ValueError) as error:

@@ -29,7 +29,7 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
-from sklstruct.loglinear._solvers import SOLVERS, _base, _coordinate
+from sklstruct.loglinear._solvers import SOLVERS, Job, _base, _coordinate
 from sklstruct.loglinear._solvers._coordinate import _Columns
 from sklstruct.loglinear._start import kneser_ney_weights
 
@@ -40,15 +40,14 @@ SEPARABLE = PENALTIES[:3]
 
 
 def fits(name, penalty, positive=True):
-    solver = SOLVERS[name]()
-    return not (solver.missing(penalty) or solver.refusal(penalty, positive))
+    return SOLVERS[name]().fits(penalty, positive)
 
 
 def solve(solver, problem, penalty, start=None):
     loss, bound = LogLinearLoss(problem), penalty.bind(problem)
     w = np.zeros(problem.n_pairs) if start is None else start.copy()
     with np.errstate(over="ignore", invalid="ignore"):
-        return solver.solve(loss, bound, w, lambda *_: False)
+        return solver.solve(Job(loss, bound), w)
 
 
 class Dense:
@@ -429,7 +428,8 @@ def test_batches_hold_every_sample_once():
     for factor in (0.01, 1.0, 40.0):
         pairs, count, *_ = make_pairs(0, 3, n=300)
         problem = Problem(pairs, factor * count, np.ones(4))
-        steps = StochasticSolver(n_batches=7)._steps(problem, L2().bind(problem))
+        job = Job(LogLinearLoss(problem), L2().bind(problem))
+        steps = StochasticSolver(n_batches=7)._steps(job)
         total = np.bincount(steps.sample, steps.weight, minlength=problem.n_pairs)
         np.testing.assert_allclose(total, pairs.terminal_counts(problem.count))
         assert steps.weight.max() <= max(1.0, problem.count.max() / 7 + 1e-9)
@@ -444,7 +444,8 @@ def test_batches_hold_every_sample_once():
 def test_gradients_of_the_batches_sum_to_that_of_the_whole(monkeypatch):
     problem = make_problem(3, n=300)
     w = 0.1 * (problem.count > 0)
-    steps = StochasticSolver(n_batches=7)._steps(problem, L2().bind(problem))
+    job = Job(LogLinearLoss(problem), L2().bind(problem))
+    steps = StochasticSolver(n_batches=7)._steps(job)
     gradients = []
 
     def step(kappa, x, g, out):

@@ -167,7 +167,7 @@ def test_threads_wait_for_the_one_that_counts(topics):
 class FailingSolver(Solver):
     needs = ()
 
-    def solve(self, loss, penalty, w, report):
+    def solve(self, job, w):
         raise RuntimeError("on purpose")
 
 

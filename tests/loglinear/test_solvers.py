@@ -35,6 +35,7 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
+from sklstruct.loglinear._solvers import Job
 from sklstruct.loglinear._solvers._tree_metric import TreeMetric
 from sklstruct.loglinear._start import kneser_ney_weights, ridge_weights
 from sklstruct.smoothing import KneserNeyLM
@@ -119,7 +120,7 @@ ALL_FIT = [
 def solve(solver, problem, penalty, report=lambda *_: False):
     loss, start = LogLinearLoss(problem), np.zeros(problem.n_pairs)
     bound = penalty.bind(problem)
-    return loss, bound, solver.solve(loss, bound, start, report)
+    return loss, bound, solver.solve(Job(loss, bound, report), start)
 
 
 # -------------------------------------------------------------------- penalties
@@ -344,7 +345,7 @@ def test_the_tree_metric_reaches_the_optimum(penalty, m, alpha, collapse):
     for start in (np.zeros(problem.n_pairs), kneser_ney_weights(problem, 1.0)):
         loss, bound = LogLinearLoss(problem), penalty.bind(problem)
         solver = TreeMetricSolver(tol=1e-7, max_iter=20_000)
-        r = solver.solve(loss, bound, start, lambda *_: False)
+        r = solver.solve(Job(loss, bound), start)
         assert r.status == "converged" and (r.w >= 0).all()
         assert loss.value(r.w) + bound.value(r.w) == pytest.approx(
             r.objective, rel=1e-12
@@ -370,11 +371,11 @@ def test_the_tree_metric_on_random_problems(penalty):
         begin = loss.value(start) + bound.value(start)
         with np.errstate(over="ignore", invalid="ignore"):
             r = TreeMetricSolver(tol=1e-5, max_iter=3000).solve(
-                loss, bound, start.copy(), lambda *_: False
+                Job(loss, bound), start.copy()
             )
             assert np.isfinite(r.w).all() and r.objective <= begin * (1 + 1e-12)
             other = DiagonalSolver(tol=1e-5, max_iter=5000).solve(
-                loss, bound, start.copy(), lambda *_: False
+                Job(loss, bound), start.copy()
             )
         assert r.objective <= other.objective * (1 + 1e-6)
 
@@ -398,10 +399,10 @@ def test_the_tree_metric_does_not_stall_where_penalties_are_weak(lam, penalty, m
     start = kneser_ney_weights(problem, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         reference = DiagonalSolver(tol=1e-8, max_iter=3000).solve(
-            loss, bound, start.copy(), lambda *_: False
+            Job(loss, bound), start.copy()
         )
         r = TreeMetricSolver(tol=1e-8, max_iter=800).solve(
-            loss, bound, start.copy(), lambda *_: False
+            Job(loss, bound), start.copy()
         )
     assert r.objective <= reference.objective * (1 + 2e-4)
     assert r.optimality <= 1e-3
@@ -415,9 +416,7 @@ def test_a_start_that_overflows_is_refused():
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(FloatingPointError, match="not finite at the start"),
     ):
-        TreeMetricSolver(tol=1e-3, max_iter=9).solve(
-            loss, bound, start, lambda *_: False
-        )
+        TreeMetricSolver(tol=1e-3, max_iter=9).solve(Job(loss, bound), start)
 
 
 @pytest.mark.parametrize("clip", [False, True])
@@ -502,7 +501,7 @@ def test_a_start_at_the_minimum_is_not_smoothed_away():
 
     def solve_from(start, tol):
         solver = TreeMetricSolver(tol=tol, max_iter=3000)
-        return solver.solve(loss, bound, start, lambda *_: False)
+        return solver.solve(Job(loss, bound), start)
 
     minimum = solve_from(kneser_ney_weights(problem, 1.0), 1e-6)
     again = solve_from(minimum.w.copy(), 1e-3)

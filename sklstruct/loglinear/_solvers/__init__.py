@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._base import Report, Result, Solver, next_momentum, relative_residual, resume
+from ._base import (
+    Job,
+    Report,
+    Result,
+    Solver,
+    next_momentum,
+    relative_residual,
+    resume,
+    silent,
+)
 from ._coordinate import CoordinateDescentSolver, SCISSolver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
@@ -35,12 +44,14 @@ SOLVERS: dict[str, type[Solver]] = {
 def make_solver(name: str, penalty: Penalty, positive: bool, **params: Any) -> Solver:
     """The solver of a name; "auto" is the first of `SOLVERS` that fits."""
     if name == "auto":
-        for kind in SOLVERS.values():
-            solver = kind(**params)
-            if not (solver.missing(penalty) or solver.refusal(penalty, positive)):
-                return solver
-        name = "diagonal"  # whose message says what is missing
+        # The message of "diagonal" says what a penalty lacks that none can fit.
+        name = next(iter(solvers_for(penalty, positive)), "diagonal")
     return SOLVERS[name](**params)
+
+
+def solvers_for(penalty: Penalty, positive: bool) -> list[str]:
+    """The names of the solvers that can fit a penalty."""
+    return [name for name, kind in SOLVERS.items() if kind().fits(penalty, positive)]
 
 
 __all__ = [
@@ -50,6 +61,7 @@ __all__ = [
     "FistaSolver",
     "GISSolver",
     "IISSolver",
+    "Job",
     "LBFGSSolver",
     "OWLQNSolver",
     "Report",
@@ -64,4 +76,6 @@ __all__ = [
     "relative_residual",
     "resume",
     "shorter",
+    "silent",
+    "solvers_for",
 ]

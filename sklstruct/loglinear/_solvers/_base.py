@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numbers
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..._checkpoint import digest_generator
+from ..._checkpoint import NO_KEEPER, FitKeeper, digest_generator
 from ..._compat import BaseEstimator, Interval
 from ..._docs import shared_docs
 
 if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper, State
+    from ..._checkpoint import State
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty, Penalty
     from .._problem import Problem
@@ -44,6 +45,56 @@ memory : int, default=10
 # Factor of the diagonal metric in which the residual is measured, where a solver does
 # not step in that metric itself.
 DIAGONAL = 0.6
+
+
+def silent(iteration: int, objective: float, optimality: float) -> bool:
+    """A report that prints nothing and stops nothing."""
+    return False
+
+
+class Job(NamedTuple):
+    """What a solver minimises, and who hears of it.
+
+    Parameters
+    ----------
+    loss : LogLinearLoss
+        ``value_and_gradient(w, grad)``, ``value(w)``.
+
+    penalty : BoundPenalty
+        The methods that `Solver.needs` names.
+
+    report : callable, default=silent
+        Called with (iteration, objective, optimality); True stops the fit.
+
+    keeper : FitKeeper, default=NO_KEEPER
+        For a solver that is `Solver.resumable`. ``load(like)`` gives the state to go on
+        from, with names and types as in the dict `like`, or None; ``save(**state)``
+        at the top of each iteration writes it when it is time to: all that the
+        iteration reads, as numbers, lists and arrays.
+    """
+
+    loss: LogLinearLoss
+    penalty: BoundPenalty
+    report: Report = silent
+    keeper: FitKeeper = NO_KEEPER
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the loss and of the penalty."""
+        return self.loss.problem
+
+    def evaluate(
+        self, w: np.ndarray, g: np.ndarray, out: np.ndarray | None = None
+    ) -> tuple[float, float]:
+        """(objective, optimality residual) at w, infinite where they overflow.
+
+        The gradient of the loss goes to `g`. `out` is overwritten; None: `g` is.
+        """
+        f = self.loss.value_and_gradient(w, g)
+        if not np.isfinite(f):
+            return np.inf, np.inf
+        squared, value = self.penalty.step(DIAGONAL, w, g, g if out is None else out)
+        return f + value, relative_residual(squared, self.problem)
 
 
 class Result(NamedTuple):
@@ -88,12 +139,11 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Whether weights may be negative.
 
     incremental : bool
-        Whether it has ``learn(loss, penalty, w, report, share)``, which `partial_fit`
-        calls instead of `solve`; `share` is that of the new samples in the weight of
-        all samples.
+        Whether it has ``learn(job, w, share)``, which `partial_fit` calls instead of
+        `solve`; `share` is that of the new samples in the weight of all samples.
 
     resumable : bool
-        Whether `solve` takes a fifth argument, a keeper of checkpoints.
+        Whether `solve` keeps its state by the keeper of the job.
 
     sharded : bool
         Whether it can run on the shards of a tree in lockstep: all its decisions follow
@@ -115,30 +165,16 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         self.max_iter = max_iter
 
     @abstractmethod
-    def solve(
-        self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         """Minimise from w, which is overwritten.
 
         Parameters
         ----------
-        loss : LogLinearLoss
-            ``value_and_gradient(w, grad)``, ``value(w)``.
-
-        penalty : BoundPenalty
-            The methods that `needs` names.
+        job : Job
+            Loss and penalty, who is told, and what keeps the state.
 
         w : float64 ndarray of shape (n_pairs,)
             Start; 0 at classes never seen, and not negative where weights are not.
-
-        report : callable
-            Called with (iteration, objective, optimality); True stops the fit.
-
-        keeper : FitKeeper or None, default=None
-            Of a solver that is `resumable`. ``load(like)`` gives the state to go on
-            from, with names and types as in the dict `like`, or None; ``save(**state)``
-            at the top of each iteration writes it when it is time to: all that the
-            iteration reads, as numbers, lists and arrays.
 
         Returns
         -------
@@ -174,6 +210,10 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     def missing(self, penalty: type[Penalty] | Penalty) -> list[str]:
         """The methods that it needs and bound penalties of this kind lack."""
         return [name for name in self.needs if not hasattr(penalty.bound, name)]
+
+    def fits(self, penalty: Penalty, positive: bool) -> bool:
+        """Whether it can fit a penalty with weights of this sign."""
+        return not self.missing(penalty) and self.refusal(penalty, positive) is None
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
         """Why it cannot fit a penalty that has all methods of `needs`, or None."""
@@ -239,14 +279,64 @@ class Best:
         return Result(w, self.history, self.objective, self.optimality, status)
 
 
-def resume(
-    keeper: FitKeeper | None, max_iter: int, like: State
-) -> tuple[range, State | None]:
+class Course(SimpleNamespace):
+    """The variables that an iteration leaves to the next, kept at the top of each.
+
+    Parameters
+    ----------
+    job : Job
+        Its keeper may have those of an earlier run.
+
+    max_iter : int
+        Number of iterations; see `resume`.
+
+    optional : dict
+        An example of each variable that is None at the start.
+
+    **variables
+        Numbers and arrays of shape (n_pairs,), as they are at the start.
+
+    Attributes
+    ----------
+    best : Best
+        The best of the points that were evaluated.
+
+    last : bool
+        Whether no iteration follows.
+
+    **variables
+        As they are now.
+    """
+
+    def __init__(
+        self, job: Job, max_iter: int, optional: State | None = None, **variables: Any
+    ) -> None:
+        like = variables | {k: (None, v) for k, v in (optional or {}).items()}
+        n_pairs = np.empty(job.problem.n_pairs)
+        super().__init__()
+        self._keeper, self._names, self.best = job.keeper, list(variables), Best()
+        self._iterations, state = resume(
+            job.keeper, max_iter, like | Best.like(n_pairs)
+        )
+        if state is not None:
+            variables = {name: state[name] for name in variables}
+            self.best = Best.of_state(state)
+        vars(self).update(variables)
+
+    def __iter__(self) -> Iterator[int]:
+        for iteration in self._iterations:
+            self.last = iteration == self._iterations[-1]
+            variables = {name: getattr(self, name) for name in self._names}
+            self._keeper.save(iteration=iteration, **variables, **self.best.state())
+            yield iteration
+
+
+def resume(keeper: FitKeeper, max_iter: int, like: State) -> tuple[range, State | None]:
     """(iterations, state to go on from) of a fit that may have begun before.
 
     Parameters
     ----------
-    keeper : FitKeeper or None
+    keeper : FitKeeper
         Of its checkpoints.
 
     max_iter : int
@@ -256,7 +346,7 @@ def resume(
     like : dict
         The state is like that; see `check_like`.
     """
-    state = None if keeper is None else keeper.load({"iteration": 0, **like})
+    state = keeper.load({"iteration": 0, **like})
     first = 0 if state is None else state["iteration"]
     return range(first, max(max_iter, first + 1)), state
 

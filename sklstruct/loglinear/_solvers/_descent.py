@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._base import (
-    DIAGONAL,
-    Best,
-    Report,
-    Result,
-    Solver,
-    relative_residual,
-    resume,
-)
+from ._base import DIAGONAL, Course, Job, Result, Solver, relative_residual
 
 if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
@@ -48,37 +39,25 @@ class DescentSolver(Solver):
     def moves(self, loss: LogLinearLoss, penalty: BoundPenalty) -> Moves:
         """The moves of one fit."""
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: FitKeeper | None = None,
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()
-        problem, moves = loss.problem, self.moves(loss, penalty)
-        g, before = np.empty_like(w), w.copy()
-        best = Best()
-        like = {"w": w, "before": w, **Best.like(w)}
-        iterations, state = resume(keeper, max_iter, like)
-        if state is not None:
-            w[:], before, best = state["w"], state["before"], Best.of_state(state)
-        for iteration in iterations:
-            if keeper is not None:
-                keeper.save(iteration=iteration, w=w, before=before, **best.state())
-            f = loss.value_and_gradient(w, g)
+        penalty, problem = job.penalty, job.problem
+        g, moves = np.empty_like(w), self.moves(job.loss, penalty)
+        at = Course(job, max_iter, w=w, before=w.copy())
+        best = at.best
+        for iteration in at:
+            f = job.loss.value_and_gradient(at.w, g)
             moves.look(g)
             # For the residual; the step overwrites the gradient and is not used.
-            squared, value = penalty.step(DIAGONAL, w, g, g)
+            squared, value = penalty.step(DIAGONAL, at.w, g, g)
             objective, optimality = f + value, relative_residual(squared, problem)
-            best.update(objective, optimality, before)
-            stop = report(iteration, best.objective, optimality)
+            best.update(objective, optimality, at.before)
+            stop = job.report(iteration, best.objective, optimality)
             if optimality <= tol:
-                return best.converged(w, objective, optimality)
+                return best.converged(at.w, objective, optimality)
             if stop:
-                return best.result(w, "stopped")
-            if iteration < iterations[-1]:
-                before[:] = w
-                moves.move(w)
-        return best.result(w, "max_iter")
+                return best.result(at.w, "stopped")
+            if not at.last:
+                at.before[:] = at.w
+                moves.move(at.w)
+        return best.result(at.w, "max_iter")

@@ -10,7 +10,7 @@ scale of every pair.
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,19 +20,13 @@ from .. import _solver_fast as _fast
 from ._base import (
     EVALUATIONS,
     TOL,
-    Best,
-    Report,
+    Course,
+    Job,
     Result,
     Solver,
     next_momentum,
     relative_residual,
-    resume,
 )
-
-if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper
-    from .._loss import LogLinearLoss
-    from .._penalties import BoundPenalty
 
 # Smoothing of the group norms: from EPSILON, times EPSILON_DECAY an iteration, down
 # to EPSILON_MIN (weights are of order 1), then 0. At once 0 where the smoothed norms,
@@ -94,83 +88,68 @@ class DiagonalSolver(Solver):
         super().__init__(tol, max_iter)
         self.kappa = kappa
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: FitKeeper | None = None,
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()
-        problem = loss.problem
-        y, y_prev = w.copy(), w.copy()
+        penalty, problem = job.penalty, job.problem
         g, new = np.empty_like(w), np.empty_like(w)
-        kappa, t = float(self.kappa), 1.0
-        epsilon = EPSILON if penalty.smoothed else 0.0
-        f_prev = None  # loss at y_prev, None where y is no step from there
-        exact = not penalty.smoothed  # whether y comes from an exact step
-        best = Best()
-        like = {
-            "y": w, "y_prev": w, "w": w, "kappa": 0.0, "t": 0.0, "epsilon": 0.0,
-            "f_prev": (None, 0.0), "exact": False, **Best.like(w),
-        }  # fmt: skip
-        iterations, state = resume(keeper, max_iter, like)
-        if state is not None:
-            y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
-            kappa, t, epsilon = state["kappa"], state["t"], state["epsilon"]
-            f_prev, exact = state["f_prev"], state["exact"]
-            best = Best.of_state(state)
-        for iteration in iterations:
-            if keeper is not None:
-                keeper.save(
-                    iteration=iteration, y=y, y_prev=y_prev, w=w,
-                    kappa=kappa, t=t, epsilon=epsilon, f_prev=f_prev,
-                    exact=exact, **best.state(),
-                )  # fmt: skip
-            f = loss.value_and_gradient(y, g)
-            raised = kappa
-            if f_prev is not None:
-                raised = _raise_kappa(problem, kappa, f, f_prev, y, y_prev, g)
-            if raised > kappa:
-                kappa, t = raised, 1.0
+        at = Course(
+            job,
+            max_iter,
+            {"f_prev": 0.0},
+            y=w.copy(),
+            y_prev=w.copy(),
+            w=w,
+            kappa=float(self.kappa),
+            t=1.0,
+            epsilon=EPSILON if penalty.smoothed else 0.0,
+            f_prev=None,  # loss at y_prev, None where y is no step from there
+            exact=not penalty.smoothed,  # whether y comes from an exact step
+        )
+        best = at.best
+        for iteration in at:
+            f = job.loss.value_and_gradient(at.y, g)
+            raised = at.kappa
+            if at.f_prev is not None:
+                raised = _raise_kappa(problem, at, f, g)
+            if raised > at.kappa:
+                at.kappa, at.t = raised, 1.0
             objective = optimality = np.inf
             if np.isfinite(f):
-                squared, value = penalty.step(kappa, y, g, new, epsilon)
+                squared, value = penalty.step(at.kappa, at.y, g, new, at.epsilon)
                 objective, optimality = f + value, relative_residual(squared, problem)
-            best.update(objective, optimality, y_prev)
-            stop = report(iteration, best.objective, optimality)
+            best.update(objective, optimality, at.y_prev)
+            stop = job.report(iteration, best.objective, optimality)
             if best.rose(objective):
                 if stop:
-                    return best.result(y, "stopped")
-                point = best.point(y)
-                y[:], w[:], t, f_prev = point, point, 1.0, None
-                exact = not penalty.smoothed
-                if epsilon > 0.0:
-                    epsilon = 0.0
-                elif raised == kappa:
-                    kappa *= 2.0
+                    return best.result(at.y, "stopped")
+                point = best.point(at.y)
+                at.y[:], at.w[:], at.t, at.f_prev = point, point, 1.0, None
+                at.exact = not penalty.smoothed
+                if at.epsilon > 0.0:
+                    at.epsilon = 0.0
+                elif raised == at.kappa:
+                    at.kappa *= 2.0
                 continue
 
-            small = optimality <= tol and epsilon <= EPSILON_MIN
+            small = optimality <= tol and at.epsilon <= EPSILON_MIN
             # Without momentum the residual is that of the answer y itself.
-            if small and exact and problem.same(y, w):
-                return best.converged(y, objective, optimality)
+            if small and at.exact and problem.same(at.y, at.w):
+                return best.converged(at.y, objective, optimality)
             if stop:
-                return best.result(y, "stopped")
-            if iteration == iterations[-1]:
+                return best.result(at.y, "stopped")
+            if at.last:
                 break  # y is the point that was evaluated
-            f_prev = f
-            if small or _uphill(problem, y, w, new):
-                t = 1.0
-            momentum, t = (0.0, 1.0) if small else next_momentum(t)
-            exact = epsilon == 0.0
+            at.f_prev = f
+            if small or _uphill(problem, at.y, at.w, new):
+                at.t = 1.0
+            momentum, at.t = (0.0, 1.0) if small else next_momentum(at.t)
+            at.exact = at.epsilon == 0.0
             if small or (penalty.smoothed and iteration >= 0.7 * max_iter):
-                epsilon = 0.0
-            elif epsilon > 0.0:
-                epsilon = max(EPSILON_MIN, EPSILON_DECAY * epsilon)
-            _extrapolate(problem, momentum, y, y_prev, w, new)
-        return best.result(y, "max_iter")
+                at.epsilon = 0.0
+            elif at.epsilon > 0.0:
+                at.epsilon = max(EPSILON_MIN, EPSILON_DECAY * at.epsilon)
+            _extrapolate(problem, momentum, at.y, at.y_prev, at.w, new)
+        return best.result(at.y, "max_iter")
 
 
 def _extrapolate(problem, momentum, y, y_prev, w, new):
@@ -182,19 +161,20 @@ def _extrapolate(problem, momentum, y, y_prev, w, new):
     problem.sum_over(run)
 
 
-def _raise_kappa(problem, kappa, f, f_prev, y, y_prev, g):
+def _raise_kappa(problem, at, f, g):
     """kappa, or a larger one where the metric is below the curvature.
 
     The metric majorises between y_prev and y iff the Bregman distance
     f(y_prev) - f(y) - g(y) (y_prev - y) is at most D (y_prev - y)^2 / 2.
     """
+    kappa, f_prev = at.kappa, at.f_prev
     if not np.isfinite(f):
         return 4.0 * kappa
     count, scale = problem.count, problem.scale
 
     def run(k, lo, hi):
         sums = np.zeros(2)
-        _fast.curvature(lo, hi, scale.at(k), count, y, y_prev, g, sums)
+        _fast.curvature(lo, hi, scale.at(k), count, at.y, at.y_prev, g, sums)
         return sums
 
     linear, square = problem.sum_over(run)

@@ -7,27 +7,19 @@ data. On text it crawls: one step size must suit the most frequent word.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..._docs import shared_docs
 from .._penalties import proximal_step
 from ._base import (
     TOL,
-    Best,
-    Report,
+    Course,
+    Job,
     Result,
     Solver,
     next_momentum,
     relative_residual,
-    resume,
 )
-
-if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper
-    from .._loss import LogLinearLoss
-    from .._penalties import BoundPenalty
 
 
 @shared_docs(tol=TOL)
@@ -57,73 +49,56 @@ class FistaSolver(Solver):
     resumable = True
     sharded = True
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: FitKeeper | None = None,
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()
-        problem = loss.problem
-        y = before = w.copy()
+        loss, penalty, problem = job.loss, job.penalty, job.problem
         g, new = np.empty_like(w), np.empty_like(w)
-        lipschitz, t = 1.0, 1.0
-        best = Best()
-        like = {"y": w, "before": w, "w": w, "lipschitz": 0.0, "t": 0.0}
-        iterations, state = resume(keeper, max_iter, like | Best.like(w))
-        if state is not None:
-            y, before, w[:] = state["y"], state["before"], state["w"]
-            lipschitz, t = state["lipschitz"], state["t"]
-            best = Best.of_state(state)
-        metric = np.full(w.size, float(lipschitz))
-        for iteration in iterations:
-            if keeper is not None:
-                keeper.save(
-                    iteration=iteration, y=y, before=before, w=w,
-                    lipschitz=lipschitz, t=t, **best.state(),
-                )  # fmt: skip
-            f = loss.value_and_gradient(y, g)
-            value = penalty.value(y)
+        at = Course(
+            job, max_iter, y=w.copy(), before=w.copy(), w=w, lipschitz=1.0, t=1.0
+        )
+        best = at.best
+        metric = np.full(w.size, float(at.lipschitz))
+        for iteration in at:
+            f = loss.value_and_gradient(at.y, g)
+            value = penalty.value(at.y)
             while True:
-                squared = proximal_step(penalty, metric, y, g, new)
-                step = new - y
+                squared = proximal_step(penalty, metric, at.y, g, new)
+                step = new - at.y
                 bound = f + problem.dot(g, step)
-                bound += 0.5 * lipschitz * problem.dot(step, step)
+                bound += 0.5 * at.lipschitz * problem.dot(step, step)
                 if loss.value(new) <= bound + 1e-12 * abs(f):
                     break
-                lipschitz *= 2.0
-                if not np.isfinite(lipschitz):
+                at.lipschitz *= 2.0
+                if not np.isfinite(at.lipschitz):
                     raise FloatingPointError(
                         "solver: no step size of FistaSolver decreases the loss, whose "
                         "values have left the range of floating point numbers; use "
                         'solver="auto", a larger lam, or alpha <= 1'
                     )
-                metric.fill(lipschitz)
+                metric.fill(at.lipschitz)
             objective, optimality = f + value, relative_residual(squared, problem)
-            best.update(objective, optimality, before)
-            before = y
-            stop = report(iteration, best.objective, optimality)
+            best.update(objective, optimality, at.before)
+            at.before = at.y
+            stop = job.report(iteration, best.objective, optimality)
             if best.rose(objective):
                 # The momentum has led above the start: a plain step from the best.
-                y, t = best.point(y).copy(), 1.0
-                w[:] = y
-            elif optimality <= tol and problem.same(y, w):
-                return best.converged(y, objective, optimality)
-            elif stop or iteration == iterations[-1]:
+                at.y, at.t = best.point(at.y).copy(), 1.0
+                at.w[:] = at.y
+            elif optimality <= tol and problem.same(at.y, at.w):
+                return best.converged(at.y, objective, optimality)
+            elif stop or at.last:
                 pass  # y is the point that was evaluated
             elif optimality <= tol:
-                y, t = new.copy(), 1.0
-                w[:] = new
+                at.y, at.t = new.copy(), 1.0
+                at.w[:] = new
             else:
-                if problem.dot(y - new, new - w) > 0:
-                    t = 1.0
-                momentum, t = next_momentum(t)
-                y = new + momentum * (new - w)
+                if problem.dot(at.y - new, new - at.w) > 0:
+                    at.t = 1.0
+                momentum, at.t = next_momentum(at.t)
+                at.y = new + momentum * (new - at.w)
                 if problem.positive:
-                    np.maximum(y, 0.0, out=y)
-                w[:] = new
+                    np.maximum(at.y, 0.0, out=at.y)
+                at.w[:] = new
             if stop:
-                return best.result(before, "stopped")
-        return best.result(before, "max_iter")
+                return best.result(at.before, "stopped")
+        return best.result(at.before, "max_iter")

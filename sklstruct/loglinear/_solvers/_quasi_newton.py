@@ -12,22 +12,11 @@ from scipy.optimize import Bounds, minimize
 from ..._compat import Interval
 from ..._docs import shared_docs
 from ..._parallel import single_blas_thread
-from ._base import (
-    DIAGONAL,
-    EVALUATIONS,
-    MEMORY,
-    TOL,
-    Best,
-    Report,
-    Result,
-    Solver,
-    relative_residual,
-)
+from ._base import EVALUATIONS, MEMORY, TOL, Best, Job, Result, Solver
 
 if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper, State
-    from .._loss import LogLinearLoss
-    from .._penalties import BoundPenalty, Penalty
+    from ..._checkpoint import State
+    from .._penalties import Penalty
 
 # Evaluations in which a line search of ours finds a lower point, or there is none.
 SEARCH = 40
@@ -41,10 +30,9 @@ class _Evaluations:
     """The objective in variables u = w / scale, in which the metric of the diagonal
     solver is the identity: pairs of any count curve about as much."""
 
-    def __init__(self, solver, loss, penalty, w, report):
-        self.solver, self.report = solver, report
-        self.loss, self.penalty = loss, penalty
-        self.scale = 1.0 / np.sqrt(loss.problem.metric(1.0))
+    def __init__(self, solver, job, w):
+        self.solver, self.job = solver, job
+        self.scale = 1.0 / np.sqrt(job.problem.metric(1.0))
         self.w, self._before, self.g = w, w.copy(), np.empty_like(w)
         self.best, self.status = Best(), ""
 
@@ -52,16 +40,11 @@ class _Evaluations:
         """The objective at u; the gradient of the loss by w goes to `g`."""
         best, w, g = self.best, self.w, self.g
         np.multiply(u, self.scale, out=w)
-        f = self.loss.value_and_gradient(w, g)
-        objective = optimality = np.inf
-        if np.isfinite(f):
-            squared, value = self.penalty.step(DIAGONAL, w, g, np.empty_like(w))
-            objective = f + value
-            optimality = relative_residual(squared, self.loss.problem)
+        objective, optimality = self.job.evaluate(w, g, np.empty_like(w))
         best.update(objective, optimality, self._before)
         self._before[:] = w
         n = len(best.history)
-        stop = self.report(n - 1, best.objective, optimality)
+        stop = self.job.report(n - 1, best.objective, optimality)
         if optimality <= self.solver.tol:
             best.objective, best.optimality, best._w = objective, optimality, None
             best.history[-1] = objective
@@ -149,23 +132,21 @@ class LBFGSSolver(_QuasiNewtonSolver):
             )
         return super().refusal(penalty, positive)
 
-    def solve(
-        self, loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray, report: Report
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         _, max_iter = self.limits()
-        evaluate = _Evaluations(self, loss, penalty, w, report)
+        evaluate = _Evaluations(self, job, w)
 
         def function(u):
             objective = evaluate(u)
             if not np.isfinite(objective):
                 return 1e200, np.zeros_like(u)  # the line search comes back
             slope = np.empty_like(u)
-            penalty.gradient(w, slope)
+            job.penalty.gradient(w, slope)
             slope += evaluate.g
             slope *= evaluate.scale
             return objective, slope
 
-        bounds = Bounds(0.0, np.inf) if loss.problem.positive else None
+        bounds = Bounds(0.0, np.inf) if job.problem.positive else None
         options = {
             "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": SEARCH,
             "maxiter": max_iter, "maxfun": 2 * max_iter + SEARCH,
@@ -228,17 +209,10 @@ class OWLQNSolver(_QuasiNewtonSolver):
     needs = ("step", "separable")
     resumable = True
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: FitKeeper | None = None,
-    ) -> Result:
-        problem = loss.problem
-        evaluate = _Evaluations(self, loss, penalty, w, report)
-        l1, l2 = penalty.separable()
+    def solve(self, job: Job, w: np.ndarray) -> Result:
+        problem, keeper = job.problem, job.keeper
+        evaluate = _Evaluations(self, job, w)
+        l1, l2 = job.penalty.separable()
         absolute, square = np.empty_like(w), np.empty_like(w)
 
         def fill(k, lo, hi):
@@ -256,8 +230,8 @@ class OWLQNSolver(_QuasiNewtonSolver):
             "u": w, "g": w, "w": w, "objective": 0.0, "halvings": 0,
             "curvatures": [0.0], **Best.like(w),
         }  # fmt: skip
-        state = None if keeper is None else keeper.load(like)
-        if keeper is not None and state is not None:
+        state = keeper.load(like)
+        if state is not None:
             n = len(state["curvatures"])
             steps = {f"{name}{i}": w for i in range(n) for name in ("step", "change")}
             keeper.checked(state, steps)
@@ -272,11 +246,10 @@ class OWLQNSolver(_QuasiNewtonSolver):
                 evaluate.go_on(state)
             slope = orthant = d = np.empty(0)  # at u; empty: to be made
             while True:
-                if keeper is not None:
-                    keeper.save(
-                        u=u, g=g, objective=objective, halvings=halvings,
-                        **_state_of_steps(memory), **evaluate.state(),
-                    )  # fmt: skip
+                keeper.save(
+                    u=u, g=g, objective=objective, halvings=halvings,
+                    **_state_of_steps(memory), **evaluate.state(),
+                )  # fmt: skip
                 if not d.size:
                     slope, orthant, d = _line(problem, u, g, absolute, memory)
                 new = u + 0.5**halvings * d

@@ -18,10 +18,9 @@ from ._base import (
     DIAGONAL,
     TOL,
     Best,
-    Report,
+    Job,
     Result,
     Solver,
-    relative_residual,
     resume,
 )
 from ._diagonal import DiagonalSolver
@@ -29,7 +28,6 @@ from ._tree_metric import TreeMetricSolver
 
 if TYPE_CHECKING:
     from ..._checkpoint import FitKeeper, State
-    from .._penalties import BoundPenalty
 
 # How the inverse step size grows with the number of steps since the batches grew:
 # 1 + DECAY t^(3/2).
@@ -130,49 +128,41 @@ class StochasticSolver(Solver):
         self.n_batches = n_batches
         self.random_state = random_state
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: FitKeeper | None = None,
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()
+        keeper = job.keeper
         g, best, before = np.empty_like(w), Best(), w.copy()
         first_gain = None  # of the first pass with this number of batches
         steps = None
         iterations, state = resume(keeper, max_iter, {"history": [0.0]})
-        if keeper is not None and state is not None:
+        if state is not None:
             state, part = split_part(state)
             if part:
-                history = state["history"]
-                return self._finish(loss, penalty, history, w, report, keeper, part)
-            steps = self._steps(loss.problem, penalty)
+                return self._finish(job, state["history"], w, part)
+            steps = self._steps(job)
             like = {"w": w, "before": w, "first_gain": (None, 0.0), **Best.like(w)}
             keeper.checked(state, like | steps.like())
             steps.go_on(state, keeper)
             w[:], before, best = state["w"], state["before"], Best.of_state(state)
             first_gain = state["first_gain"]
         if steps is None:
-            steps = self._steps(loss.problem, penalty)
+            steps = self._steps(job)
         for iteration in iterations:
             if steps.n_batches == 1:
                 del steps
-                return self._finish(loss, penalty, best.history, w, report, keeper, {})
+                return self._finish(job, best.history, w, {})
             # A pass before every evaluation but that of the start.
             for _ in range(steps.done, steps.n_batches if iteration else 0):
-                if keeper is not None:
-                    keeper.save(
-                        iteration=iteration, w=w, before=before,
-                        first_gain=first_gain, **steps.state(), **best.state(),
-                    )  # fmt: skip
+                keeper.save(
+                    iteration=iteration, w=w, before=before, first_gain=first_gain,
+                    **steps.state(), **best.state(),
+                )  # fmt: skip
                 steps.step(w)
             last = best.objective
-            objective, optimality = _evaluate(loss, penalty, w, g)
+            objective, optimality = job.evaluate(w, g)
             best.update(objective, optimality, before)
             before[:] = w
-            stop = report(iteration, best.objective, optimality)
+            stop = job.report(iteration, best.objective, optimality)
             if optimality <= tol:
                 return best.converged(w, objective, optimality)
             if stop:
@@ -188,19 +178,12 @@ class StochasticSolver(Solver):
                 first_gain = gain
         return best.result(w, "max_iter")
 
-    def learn(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        share: float,
-    ) -> Result:
+    def learn(self, job: Job, w: np.ndarray, share: float) -> Result:
         """A few steps for new samples, with the gradient of all samples or of batches.
 
         Parameters
         ----------
-        loss, penalty, w, report
+        job, w
             As for `solve`; of all samples.
 
         share : float
@@ -211,35 +194,32 @@ class StochasticSolver(Solver):
         result : Result
             The better of the start and the end.
         """
-        problem = loss.problem
+        penalty, positive = job.penalty.penalty, job.problem.positive
         exact = TreeMetricSolver(tol=self.tol, max_iter=TREE_STEPS + 1)
-        positive = problem.positive
-        if not (
-            exact.missing(penalty.penalty) or exact.refusal(penalty.penalty, positive)
-        ):
-            result = exact.solve(loss, penalty, w, report)
+        if exact.fits(penalty, positive):
+            result = exact.solve(job, w)
             stopped = result.status == "stopped"
             return result._replace(status="stopped" if stopped else "converged")
-        steps = self._steps(problem, penalty)
+        steps = self._steps(job)
         g, best, before = np.empty_like(w), Best(), w.copy()
-        objective, optimality = _evaluate(loss, penalty, w, g)
+        objective, optimality = job.evaluate(w, g)
         slope = np.empty_like(w)
         best.update(objective, optimality, before)
-        stopped = report(0, objective, optimality)
+        stopped = job.report(0, objective, optimality)
         if not stopped:
-            loss.value_and_gradient(w, slope)
+            job.loss.value_and_gradient(w, slope)
             for k in range(max(LEAST, round(share * steps.n_batches))):
                 steps.step(w, (before, slope), at_anchor=k == 0)
-            objective, optimality = _evaluate(loss, penalty, w, g)
+            objective, optimality = job.evaluate(w, g)
             best.update(objective, optimality, before)
-            stopped = report(1, best.objective, best.optimality)
+            stopped = job.report(1, best.objective, best.optimality)
         return best.result(w, "stopped" if stopped else "converged")
 
-    def _steps(self, problem, penalty):
+    def _steps(self, job):
         rng = check_random_state(self.random_state)
-        return _Steps(problem, penalty, self.n_batches, rng)
+        return _Steps(job.problem, job.penalty, self.n_batches, rng)
 
-    def _finish(self, loss, penalty, history, w, report, keeper, part):
+    def _finish(self, job, history, w, part):
         """The rest of the iterations, with all samples in one batch.
 
         `part`: the state of these, where they had begun before.
@@ -249,20 +229,13 @@ class StochasticSolver(Solver):
         tol, max_iter = self.limits()
         solver = DiagonalSolver(tol=tol, max_iter=max(max_iter - done, 1))
         whole = {"iteration": done, "history": history}
-        keepers = () if keeper is None else (PartKeeper(keeper, whole, part),)
 
         def go_on(iteration, objective, optimality):
-            return report(done + iteration, objective, optimality)
+            return job.report(done + iteration, objective, optimality)
 
-        rest = solver.solve(loss, penalty, w, go_on, *keepers)
+        keeper = PartKeeper(job.keeper, whole, part)
+        rest = solver.solve(job._replace(report=go_on, keeper=keeper), w)
         return rest._replace(history=history + rest.history)
-
-
-def _evaluate(loss, penalty, w, g):
-    """(objective, residual) at w."""
-    f = loss.value_and_gradient(w, g)
-    squared, value = penalty.step(DIAGONAL, w, g, g)
-    return f + value, relative_residual(squared, loss.problem)
 
 
 class _Steps:

@@ -11,18 +11,15 @@ from .. import _tree_metric_fast as _fast
 from ._base import (
     DIAGONAL,
     EVALUATIONS,
-    Best,
-    Report,
+    Course,
+    Job,
     Result,
     Solver,
     next_momentum,
     relative_residual,
-    resume,
 )
 
 if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper, State
-    from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
     from .._problem import Problem
 
@@ -113,54 +110,42 @@ class TreeMetricSolver(Solver):
     signed = False
     resumable = True
 
-    def solve(
-        self,
-        loss: LogLinearLoss,
-        penalty: BoundPenalty,
-        w: np.ndarray,
-        report: Report,
-        keeper: FitKeeper | None = None,
-    ) -> Result:
+    def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()
-        problem = loss.problem
-        metric = TreeMetric(problem, penalty)
-        y, y_prev, g = w.copy(), w.copy(), np.empty_like(w)
+        penalty, problem = job.penalty, job.problem
+        metric, g = TreeMetric(problem, penalty), np.empty_like(w)
         # The new weights of the pairs that the exact operator moves.
         moves = np.empty(w.size if penalty.smoothed else 0)
         slack = SLACK_SMOOTHED if penalty.smoothed else SLACK
-        stiffness, t = _Stiffness(), 1.0
-        # The iteration from which on nothing is smoothed.
-        exact = min(SMOOTHED, max_iter // 2) if penalty.smoothed else 0
-        epsilon = 0.0
-        previous = None  # (f, objective, slope, square) of the step from y_prev to y
-        carried = None  # that of the step without momentum, to w, where y is not w
-        best = Best()
-        like = {
-            "y": w, "y_prev": w, "w": w, "t": 0.0, "previous": (None, [0.0] * 4),
-            "carried": (None, [0.0] * 4), "exact": 0, "epsilon": 0.0,
-            **dict.fromkeys(vars(stiffness), 0.0), **Best.like(w),
-        }  # fmt: skip
-        iterations, state = resume(keeper, max_iter, like)
-        if state is not None:
-            y, y_prev, w[:] = state["y"], state["y_prev"], state["w"]
-            stiffness, t = _Stiffness.of_state(state), state["t"]
-            previous, carried = state["previous"], state["carried"]
-            exact, epsilon = state["exact"], state["epsilon"]
-            best = Best.of_state(state)
-        for iteration in iterations:
-            if keeper is not None:
-                keeper.save(
-                    iteration=iteration, y=y, y_prev=y_prev, w=w, t=t,
-                    previous=previous, carried=carried, exact=exact, epsilon=epsilon,
-                    **vars(stiffness), **best.state(),
-                )  # fmt: skip
-            last = iteration == iterations[-1]
-            before = epsilon  # of the step to y
-            epsilon = EPSILON * EPSILON_DECAY**iteration if iteration < exact else 0.0
-            f = loss.value_and_gradient(y, g)
+        at = Course(
+            job,
+            max_iter,
+            {"previous": [0.0] * 4, "carried": [0.0] * 4},
+            y=w.copy(),
+            y_prev=w.copy(),
+            w=w,
+            t=1.0,
+            # (f, objective, slope, square) of the step from y_prev to y.
+            previous=None,
+            # That of the step without momentum, to w, where y is not w.
+            carried=None,
+            # The iteration from which on nothing is smoothed.
+            exact=min(SMOOTHED, max_iter // 2) if penalty.smoothed else 0,
+            epsilon=0.0,
+            # The factor and the Levenberg term of the metric, as the steps have shown.
+            kappa=1.0,
+            levenberg=LEVENBERG,
+            failures=1.0,  # steps that led upward, and one more
+        )
+        best = at.best
+        for iteration in at:
+            before = at.epsilon  # of the step to y
+            smoothed = iteration < at.exact
+            at.epsilon = EPSILON * EPSILON_DECAY**iteration if smoothed else 0.0
+            f = job.loss.value_and_gradient(at.y, g)
             objective = optimality = np.inf
             linear = 0.0
-            if previous is None and not np.isfinite(f):
+            if at.previous is None and not np.isfinite(f):
                 raise FloatingPointError(
                     "solver: the loss is not finite at the start of TreeMetricSolver; "
                     'use solver="diagonal", a larger lam, or alpha <= 1'
@@ -168,95 +153,85 @@ class TreeMetricSolver(Solver):
             if np.isfinite(f):
                 squared, value = 0.0, 0.0
                 if penalty.smoothed:
-                    squared, value = penalty.step(DIAGONAL, y, g, moves, epsilon)
+                    squared, value = penalty.step(DIAGONAL, at.y, g, moves, at.epsilon)
                 sums = metric.eliminate(
-                    stiffness.kappa, stiffness.levenberg, epsilon, y, y_prev, moves, g
+                    at.kappa, at.levenberg, at.epsilon, at.y, at.y_prev, moves, g
                 )
                 linear = sums[0]
                 squared, value = squared + sums[1], value + sums[2]
                 objective, optimality = f + value, relative_residual(squared, problem)
-            best.update(objective, optimality, y_prev)
-            if report(iteration, best.objective, optimality):
-                return best.result(y, "stopped")
-            if previous is not None:
-                f_prev, objective_prev, slope, square = previous
+            best.update(objective, optimality, at.y_prev)
+            if job.report(iteration, best.objective, optimality):
+                return best.result(at.y, "stopped")
+            if at.previous is not None:
+                f_prev, objective_prev, slope, square = at.previous
                 if not objective <= objective_prev + slack * abs(objective_prev):
-                    if last:
+                    if at.last:
                         break
-                    if carried is not None and np.isfinite(f):
+                    at.t = 1.0
+                    if at.carried is not None and np.isfinite(f):
                         # The momentum led upward: the same step without it.
-                        y[:], previous, carried, t = w, carried, None, 1.0
+                        at.y[:], at.previous, at.carried = at.w, at.carried, None
                         continue
+                    at.carried = None
                     if before > 0.0:
                         # Smoothing leads away from a start near the minimum.
-                        y[:] = w[:] = y_prev
-                        exact, previous, carried, t = iteration, None, None, 1.0
+                        at.y[:] = at.w[:] = at.y_prev
+                        at.exact, at.previous = iteration, None
                         continue
                     part = shorter(objective - objective_prev, slope)
-                    _pull_back(problem, part, y, y_prev, w)
-                    previous = f_prev, objective_prev, part * slope, part**2 * square
-                    t, carried = 1.0, None
-                    stiffness.raise_after_failure()
+                    _pull_back(problem, part, at.y, at.y_prev, at.w)
+                    at.previous = f_prev, objective_prev, part * slope, part**2 * square
+                    _stiffen_after_failure(at)
                     continue
                 bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
-                stiffness.follow(bregman, 0.5 * square)
-            momentum, t = next_momentum(t)
-            newton, uphill, slope, square = metric.substitute(momentum, g, y, y_prev, w)
+                _follow(at, bregman, 0.5 * square)
+            momentum, at.t = next_momentum(at.t)
+            newton, uphill, slope, square = metric.substitute(
+                momentum, g, at.y, at.y_prev, at.w
+            )
             promised = DECREASE * tol**2 * abs(objective)
             small = optimality <= tol and -0.5 * newton <= promised
-            if small and epsilon == 0.0:
-                return best.converged(y_prev, objective, optimality)
-            if last:
-                y = y_prev
+            if small and at.epsilon == 0.0:
+                return best.converged(at.y_prev, objective, optimality)
+            if at.last:
+                at.y = at.y_prev
                 break
-            previous, carried = (f, objective, slope, square), None
+            at.previous, at.carried = (f, objective, slope, square), None
             if momentum > 0.0:
-                carried = f, objective, newton, np.inf
+                at.carried = f, objective, newton, np.inf
                 if uphill > 0.0:
-                    y[:], previous, carried, t = w, carried, None, 1.0
-        return best.result(y, "max_iter")
+                    at.y[:], at.previous, at.carried, at.t = at.w, at.carried, None, 1.0
+        return best.result(at.y, "max_iter")
 
 
-class _Stiffness:
-    """The factor and the Levenberg term of the metric, as the steps have shown."""
+def _stiffen_after_failure(at):
+    """The metric after a step that led upward."""
+    at.kappa = min(STIFFER * at.kappa, STIFFEST)
+    at.failures += 1
+    _raise_levenberg(at)
 
-    def __init__(self) -> None:
-        self.kappa, self.levenberg = 1.0, LEVENBERG
-        self.failures = 1.0  # steps that led upward, and one more
 
-    @classmethod
-    def of_state(cls, state: State) -> _Stiffness:
-        """The stiffness whose attributes are in a state."""
-        stiffness = cls()
-        for name in vars(stiffness):
-            setattr(stiffness, name, state[name])
-        return stiffness
+def _follow(at, bregman, allowed):
+    """The metric after a descent, along which the loss curved by `bregman`; the metric
+    for a factor of 1 by `allowed`."""
+    if bregman > at.kappa * allowed:
+        ratio = bregman / (at.kappa * allowed) if allowed > 0.0 else 2.0
+        at.kappa *= 1.05 * min(ratio, 2.0)
+        at.failures += TOO_SOFT
+        _raise_levenberg(at)
+        return
+    # Relax more slowly after each failure and keep a floor; otherwise the same
+    # too-soft metric returns after a few iterations and resets the momentum.
+    root = 1.0 / at.failures
+    at.kappa = max(SOFTER**root * at.kappa, 1.0)
+    at.levenberg *= LEVENBERG_DECAY**root
+    floor = 0.25 * LEVENBERG * (1.0 - root)
+    at.levenberg = max(at.levenberg if at.levenberg > 5e-4 else 0.0, floor)
 
-    def raise_after_failure(self) -> None:
-        """The step led upward."""
-        self.kappa = min(STIFFER * self.kappa, STIFFEST)
-        self.failures += 1
-        self._raise_levenberg()
 
-    def follow(self, bregman: float, allowed: float) -> None:
-        """The step was a descent, along which the loss curved by `bregman`; the metric
-        for a factor of 1 by `allowed`."""
-        if bregman > self.kappa * allowed:
-            ratio = bregman / (self.kappa * allowed) if allowed > 0.0 else 2.0
-            self.kappa *= 1.05 * min(ratio, 2.0)
-            self.failures += TOO_SOFT
-            self._raise_levenberg()
-            return
-        # Relax more slowly after each failure and keep a floor; otherwise the same
-        # too-soft metric returns after a few iterations and resets the momentum.
-        root = 1.0 / self.failures
-        self.kappa = max(SOFTER**root * self.kappa, 1.0)
-        self.levenberg *= LEVENBERG_DECAY**root
-        floor = 0.25 * LEVENBERG * (1.0 - root)
-        self.levenberg = max(self.levenberg if self.levenberg > 5e-4 else 0.0, floor)
-
-    def _raise_levenberg(self):
-        self.levenberg = max(2.0 * self.levenberg, LEVENBERG)
+def _raise_levenberg(at):
+    at.levenberg = max(2.0 * at.levenberg, LEVENBERG)
 
 
 class TreeMetric:
