@@ -6,7 +6,8 @@ although 0 times minus infinity is NaN.
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,10 +15,67 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_sparse
-from ._compat import column_or_1d
+from ._checks import check_sparse, check_top_k
+from ._compat import ClassifierMixin, column_or_1d
 from ._parallel import row_blocks, rows_per_block
 from .symbols import encode
+
+
+class TopKMixin(ClassifierMixin):
+    """Mixin of the classifiers that find the most probable classes of each sample.
+
+    Subclasses define `_find_top_k`.
+    """
+
+    classes_: np.ndarray
+
+    @abstractmethod
+    def _find_top_k(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(class numbers, natural log-probabilities), each of shape (n_samples, k).
+
+        Most probable first, equal ones by number.
+        """
+
+    @overload
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The k most probable classes of each sample, most probable first.
+
+        The matrix of all classes is never made whole.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples, in the form that `fit` was given.
+
+        k : int, default=5
+            Number of classes, from 1 to n_classes.
+
+        return_log_proba : bool, default=False
+            Whether to return natural log-probabilities too.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Ties go to the class that comes first in ``classes_``.
+
+        log_proba : ndarray of shape (n_samples, k)
+            With ``return_log_proba=True`` only.
+        """
+        check_is_fitted(self)
+        best, log_proba = self._find_top_k(X, check_top_k(k, self.classes_.size))
+        labels = self.classes_[best]
+        return (labels, log_proba) if return_log_proba else labels
 
 
 def innermost(estimator: Any) -> Any:

@@ -26,6 +26,7 @@ LAYERS = [
         "_docs",
         "_files",
         "_lazy",
+        "_members",
         "_parallel",
         "_progress",
         "_warnings",

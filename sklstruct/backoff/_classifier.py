@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_rows, check_top_k
-from .._compat import ClassifierMixin
-from .._likelihood import target_log_proba
+from .._checks import check_rows
+from .._likelihood import TopKMixin, target_log_proba
 from ..symbols import Labels, encode
 from ._distribution import Distribution, count_rows, take
 
 
-class DistributionClassifier(ClassifierMixin):
+class DistributionClassifier(TopKMixin):
     """Mixin of the classifiers whose fitted model is a `Distribution`.
 
     Subclasses have the parameter `classes`, define `locate`, and set ``classes_`` and
@@ -96,45 +95,8 @@ class DistributionClassifier(ClassifierMixin):
         at = self.locate(X)
         return self.classes_[self.distribution_.best(at, 1)[0][:, 0]]
 
-    @overload
-    def predict_top_k(
-        self, X: Any, k: int = 5, *, return_log_proba: Literal[False] = False
-    ) -> NDArray: ...
-
-    @overload
-    def predict_top_k(
-        self, X: Any, k: int = 5, *, return_log_proba: Literal[True]
-    ) -> tuple[NDArray, NDArray]: ...
-
-    def predict_top_k(
-        self, X: Any, k: int = 5, *, return_log_proba: bool = False
-    ) -> NDArray | tuple[NDArray, NDArray]:
-        """The k most probable classes after each context, most probable first.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Contexts, in the form that `fit` was given.
-
-        k : int, default=5
-            Number of classes, from 1 to n_classes.
-
-        return_log_proba : bool, default=False
-            Whether to return natural log-probabilities too.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Ties go to the class that comes first in ``classes_``.
-
-        log_proba : ndarray of shape (n_samples, k)
-            With ``return_log_proba=True`` only.
-        """
-        at = self.locate(X)
-        k = check_top_k(k, self.classes_.size)
-        best, log_proba = self.distribution_.best(at, k)
-        labels = self.classes_[best]
-        return (labels, log_proba) if return_log_proba else labels
+    def _find_top_k(self, X, k):
+        return self.distribution_.best(self.locate(X), k)
 
     def target_log_proba(self, X: Any, y: ArrayLike) -> NDArray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.

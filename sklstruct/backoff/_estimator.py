@@ -378,6 +378,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return tags
 
 
+def check_parameters(estimator: BackoffClassifier) -> None:
+    """Errors about the parameters of an estimator, before any work."""
+    estimator._validate_params()
+    estimator._check_params()
+
+
 def count_samples(
     estimator: BackoffClassifier,
     X: Any,

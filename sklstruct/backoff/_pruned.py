@@ -13,7 +13,7 @@ from .._compat import Interval, MetaEstimatorMixin, StrOptions, available_if
 from ..context_tree import ContextTree
 from ..symbols import Labels
 from ._counted import Counted
-from ._estimator import BackoffClassifier
+from ._estimator import BackoffClassifier, check_parameters
 from ._model import Fitted
 from ._prune import METHODS, check_threshold, choose, selected_nodes, without_pairs
 
@@ -135,8 +135,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
 
     def _check_params(self):
         check_threshold(self.threshold, self.method)
-        self.estimator._validate_params()
-        self.estimator._check_params()
+        check_parameters(self.estimator)
 
     @property
     def held_out_share(self) -> float | None:

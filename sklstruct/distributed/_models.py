@@ -7,18 +7,21 @@ in `FITS`, once; a subclass, which may do something else, is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted
-from ..backoff._estimator import Report
+from ..backoff._estimator import Report, check_parameters
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
-from ..loglinear._fit import penalty_of, solver_of
+from ..loglinear._estimator import reporting, set_result, warn_of
+from ..loglinear._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
+from ..loglinear._solvers import silent
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
@@ -62,10 +65,9 @@ class ShardedFit:
         _, log_prob, log_backoff, _ = estimator._fit_counted(counted, True)
         return log_prob, log_backoff
 
-    @contextmanager
-    def reporting(self, estimator: Any) -> Iterator[Report]:
+    def reporting(self, estimator: Any) -> AbstractContextManager[Report]:
         """The context of a whole fit: what its iterations call."""
-        yield lambda iteration, objective, optimality: False
+        return nullcontext(silent)
 
     def finish(self, estimator: Any) -> None:
         """Set what is a sum over the shards."""
@@ -107,14 +109,21 @@ class LogLinearFit(ShardedFit):
         keep: Keep,
         report: Report,
     ) -> tuple[np.ndarray, np.ndarray]:
-        pairs, count = counted.pairs, counted.count
-        _, log_prob, log_backoff = estimator._minimise(pairs, count, report, keep=keep)
+        settings = Settings.of(estimator)
+        with ThreadMap(estimator.n_jobs) as parallel:
+            problem = settings.problem(counted.pairs, counted.count, parallel)
+            fit = Fit(settings, solver_of(estimator), problem)
+            fit.keeper = keep(fit.identity)
+            result = fit.solve(fit.start(), report)
+            _, log_prob, log_backoff = backoff_numbers(problem, result.w)
+        set_result(estimator, result)
+        warn_of(estimator, fit, result)
         return log_prob, log_backoff
 
-    @contextmanager
-    def reporting(self, estimator: StructuredLogLinearLM) -> Iterator[Report]:
-        with estimator.reporting() as report:
-            yield report
+    def reporting(
+        self, estimator: StructuredLogLinearLM
+    ) -> AbstractContextManager[Report]:
+        return reporting(estimator)
 
     def finish(self, estimator: StructuredLogLinearLM) -> None:
         estimator.n_parameters_ = int(np.count_nonzero(estimator.coef_))
@@ -136,8 +145,7 @@ def sharded_fit(estimator: Any) -> ShardedFit:
             f"estimator: {type(estimator).__name__} cannot be fitted on the shards of "
             f"a tree; {', '.join(kind.__name__ for kind in FITS)} can"
         )
-    estimator._validate_params()
-    estimator._check_params()
+    check_parameters(estimator)
     how.check(estimator)
     return how
 

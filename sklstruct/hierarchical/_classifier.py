@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,12 +28,10 @@ from .._checks import (
     check_rows,
     check_sparse,
     check_squares,
-    check_top_k,
 )
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
-    ClassifierMixin,
     HasMethods,
     Interval,
     StrOptions,
@@ -43,7 +41,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._docs import shared_docs
-from .._likelihood import class_codes
+from .._likelihood import TopKMixin, class_codes
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
@@ -74,7 +72,7 @@ _MOST_TREES = 10_000
         width=76,
     )
 )
-class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     r"""Classification along a taxonomy of classes, learned from the data or given.
 
     With :math:`v_0, v_1, \dots, y` the path from the root of the tree to class y,
@@ -782,48 +780,8 @@ class HierarchicalClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self._check_prediction(len(self.taxonomies_))
         return self.nodes_.best(X, self.prediction, self.n_jobs)
 
-    @overload
-    def predict_top_k(
-        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[False] = False
-    ) -> np.ndarray: ...
-
-    @overload
-    def predict_top_k(
-        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[True]
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def predict_top_k(
-        self, X: ArrayLike, k: int = 5, *, return_log_proba: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The k most probable classes, most probable first.
-
-        Best-first search finds them without the matrix of all classes; with another
-        `estimator` blocks of that matrix are made.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        k : int, default=5
-            Number of classes, from 1 to n_classes.
-
-        return_log_proba : bool, default=False
-            Whether to return natural log-probabilities too.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Ties go to the class that comes first in ``classes_``.
-
-        log_proba : ndarray of shape (n_samples, k)
-            With ``return_log_proba=True`` only.
-        """
-        X = self._read(X)
-        k = check_top_k(k, self.classes_.size)
-        best, log_proba = self.nodes_.search(X, k, self.n_jobs)
-        labels = self.classes_[best]
-        return (labels, log_proba) if return_log_proba else labels
+    def _find_top_k(self, X, k):
+        return self.nodes_.search(self._read(X), k, self.n_jobs)
 
     def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,19 +20,17 @@ from .._checks import (
     check_memory,
     check_rows,
     check_sparse,
-    check_top_k,
 )
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
-    ClassifierMixin,
     Interval,
     StrOptions,
     _fit_context,
     available_if,
     with_callbacks,
 )
-from .._likelihood import class_codes
+from .._likelihood import TopKMixin, class_codes
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from . import _weights_fast as kernels
@@ -58,7 +56,7 @@ def _has_probabilities(estimator):
     return True
 
 
-class DualLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class DualLinearClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     r"""Linear classifier of many classes, by dual coordinate descent on all at once.
 
     .. math::
@@ -612,43 +610,10 @@ default="squared_hinge"
         out[~known] = np.nan
         return out
 
-    @overload
-    def predict_top_k(
-        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[False] = False
-    ) -> NDArray: ...
+    predict_top_k = available_if(_has_probabilities)(TopKMixin.predict_top_k)
 
-    @overload
-    def predict_top_k(
-        self, X: ArrayLike, k: int = 5, *, return_log_proba: Literal[True]
-    ) -> tuple[NDArray, NDArray]: ...
-
-    @available_if(_has_probabilities)
-    def predict_top_k(
-        self, X: ArrayLike, k: int = 5, *, return_log_proba: bool = False
-    ) -> NDArray | tuple[NDArray, NDArray]:
-        """The k most probable classes, most probable first.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        k : int, default=5
-            Number of classes, from 1 to n_classes.
-
-        return_log_proba : bool, default=False
-            Whether to return natural log-probabilities too.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Ties go to the class that comes first in ``classes_``.
-
-        log_proba : ndarray of shape (n_samples, k)
-            With ``return_log_proba=True`` only.
-        """
+    def _find_top_k(self, X, k):
         rows = self._read(X)
-        k = check_top_k(k, self.classes_.size)
         best = np.empty((rows.shape[0], k), dtype=np.int64)
         log_proba = np.empty((rows.shape[0], k))
 
@@ -657,8 +622,7 @@ default="squared_hinge"
             log_proba[part] = np.take_along_axis(log_p, best[part], axis=1)
 
         self._log_proba_blocks(rows, use)
-        labels = self.classes_[best]
-        return (labels, log_proba) if return_log_proba else labels
+        return best, log_proba
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

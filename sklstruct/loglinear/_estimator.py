@@ -34,7 +34,7 @@ from ._active_set import check_active_set, grow
 from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
 from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
-from ._solvers import SOLVERS, Solver, solvers_for
+from ._solvers import SOLVERS, Result, Solver, solvers_for
 from ._start import kneser_ney_weights
 
 
@@ -312,6 +312,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     True
     """
 
+    coef_: np.ndarray
+    n_parameters_: int
+    optimality_: float
+
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
@@ -462,9 +466,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if self.active_set:
             return self._grow_counted(counted)
         count = np.asarray(counted.count, dtype=np.float64)
-        carried = self._carried(counted)
-        with self.reporting() as report:
-            return Fitted(*self._minimise(counted.pairs, count, report, carried))
+        carried, settings = self._carried(counted), self._settings()
+        with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
+            problem = settings.problem(counted.pairs, count, parallel)
+            fit = Fit(settings, solver_of(self), problem)
+            fit.keeper = self._keeper(fit)
+            result = fit.done()
+            if result is None:
+                result = self._solve(fit, report, carried)
+            numbers = backoff_numbers(problem, result.w)
+        set_result(self, result)
+        warn_of(self, fit, result)
+        return Fitted(*numbers)
 
     def _carried(self, counted: Counted) -> Carried | None:
         """The weights of the batches before, if this fit goes on from them."""
@@ -500,7 +513,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """The model of an active set."""
         n_symbols = counted.pairs.tree.n_symbols
         settings, solver = self._settings(), solver_of(self)
-        with self.reporting() as report, ThreadMap(self.n_jobs) as parallel:
+        with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
             grown = grow(
                 settings, solver, Checkpoint.of(self.checkpoint), samples, n_symbols,
                 counted.labels.n_classes, parallel, report,
@@ -518,11 +531,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         )
         coef = np.zeros(model.n_pairs)
         coef[place] = result.w[kept]
-        self._set_result(result._replace(w=coef))
+        set_result(self, result._replace(w=coef))
         self.n_iter_, self.objective_ = grown.n_iter, grown.objective
         self.n_pairs_built_ = pairs.n_pairs
         self.n_nodes_built_ = pairs.tree.n_nodes
-        self._warn_of(result, fit)
+        warn_of(self, fit, result)
         return Fitted(model.pairs, model.log_prob, model.log_backoff)
 
     def _check_params(self):
@@ -566,39 +579,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """The settings of the fit; a subclass may have chosen other values."""
         return Settings.of(self)
 
-    @contextmanager
-    def reporting(self) -> Iterator[Report]:
-        """The context of a whole fit, to be entered once: what iterations call."""
-        # The rounds of an active set have max_iter iterations each.
-        steps = None if self.active_set else getattr(solver_of(self), "max_iter", None)
-        with Progress.of_fit(self, steps) as progress:
-
-            def report(iteration, objective, optimality):
-                return progress.step(
-                    f"iteration {iteration}: objective {objective:.6g}, residual "
-                    f"{optimality:.2g}"
-                )
-
-            yield report
-
-    def _minimise(self, pairs, count, report, carried=None, keep=None):
-        """(pairs, log-probabilities, log back-offs) of the fitted model.
-
-        carried: weights of the batches before. keep: gives the keeper of a shard.
-        """
-        with ThreadMap(self.n_jobs) as parallel:
-            settings = self._settings()
-            problem = settings.problem(pairs, count, parallel)
-            fit = Fit(settings, solver_of(self), problem)
-            fit.keeper = self._keeper(fit) if keep is None else keep(fit.identity)
-            result = fit.done()
-            if result is None:
-                result = self._solve(fit, report, carried)
-            numbers = backoff_numbers(problem, result.w)
-        self._set_result(result)
-        self._warn_of(result, fit)
-        return numbers
-
     def _solve(self, fit, report, carried):
         if carried is None:
             return fit.solve(self._start(fit), report)
@@ -622,34 +602,53 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 return w
         return fit.start()
 
-    def _set_result(self, result):
-        self.coef_ = result.w
-        self.n_iter_ = len(result.history)
-        self.objective_ = np.array(result.history)
-        self.optimality_ = result.optimality
-        self.n_parameters_ = int(np.count_nonzero(result.w))
-
-    def _warn_of(self, result, fit):
-        """A warning if the fit has not converged."""
-        if result.status == "stalled":
-            warn(
-                f"the solver stopped after {self.n_iter_} evaluations with an "
-                f"optimality residual of {result.optimality:.2g}, not within tol: "
-                "rounding hides any further descent. Increase tol, or lam",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-        if result.status == "max_iter":
-            free = ", or lam: unpenalised weights may have no finite optimum"
-            warn(
-                f"the solver stopped at max_iter={fit.solver.max_iter}, after "
-                f"{self.n_iter_} evaluations, with an optimality residual of "
-                f"{result.optimality:.2g}, not within tol. Increase max_iter or tol"
-                f"{free if fit.settings.lam == 0 else ''}",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-
     def _keeper(self, fit):
         """The keeper of the checkpoints of a fit, or None."""
         return fit.keeper_at(Checkpoint.of(self.checkpoint))
+
+
+@contextmanager
+def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
+    """The context of a whole fit, to be entered once: what iterations call."""
+    # The rounds of an active set have max_iter iterations each.
+    steps = None if model.active_set else getattr(solver_of(model), "max_iter", None)
+    with Progress.of_fit(model, steps) as progress:
+
+        def report(iteration, objective, optimality):
+            return progress.step(
+                f"iteration {iteration}: objective {objective:.6g}, residual "
+                f"{optimality:.2g}"
+            )
+
+        yield report
+
+
+def set_result(model: StructuredLogLinearLM, result: Result) -> None:
+    """Set the fitted attributes that a solver's result gives."""
+    model.coef_ = result.w
+    model.n_iter_ = len(result.history)
+    model.objective_ = np.array(result.history)
+    model.optimality_ = result.optimality
+    model.n_parameters_ = int(np.count_nonzero(result.w))
+
+
+def warn_of(model: StructuredLogLinearLM, fit: Fit, result: Result) -> None:
+    """A warning if the fit has not converged."""
+    if result.status == "stalled":
+        warn(
+            f"the solver stopped after {model.n_iter_} evaluations with an "
+            f"optimality residual of {result.optimality:.2g}, not within tol: "
+            "rounding hides any further descent. Increase tol, or lam",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    if result.status == "max_iter":
+        free = ", or lam: unpenalised weights may have no finite optimum"
+        warn(
+            f"the solver stopped at max_iter={fit.solver.max_iter}, after "
+            f"{model.n_iter_} evaluations, with an optimality residual of "
+            f"{result.optimality:.2g}, not within tol. Increase max_iter or tol"
+            f"{free if fit.settings.lam == 0 else ''}",
+            ConvergenceWarning,
+            stacklevel=5,
+        )

@@ -22,11 +22,11 @@ from .._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
-    _BaseComposition,
     _fit_context,
     with_callbacks,
 )
 from .._digest import digest
+from .._members import NamedMembers
 from .._parallel import ThreadMap, row_blocks, single_blas_thread
 from .._progress import Progress
 from ..backoff import (
@@ -230,7 +230,7 @@ class JointObjective:
 
 
 class JointLogLinear(
-    CallbackSupportMixin, DistributionClassifier, _BaseComposition, BaseEstimator
+    CallbackSupportMixin, DistributionClassifier, NamedMembers, BaseEstimator
 ):
     r"""Log-linear model with the features of several context trees in one softmax.
 
@@ -370,6 +370,7 @@ class JointLogLinear(
     """
 
     distribution_: JointTrees
+    members_in = "paths"
 
     _parameter_constraints: dict = {
         "paths": [list, None],
@@ -414,36 +415,6 @@ class JointLogLinear(
         self.classes = classes
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, with those of the paths by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether those of the paths are included.
-
-        Returns
-        -------
-        params : dict
-        """
-        return self._get_params("paths", deep=deep)
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``name=transformer`` replaces a path, ``name__parameter``
-        sets one of its parameters.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters.
-
-        Returns
-        -------
-        self : JointLogLinear
-        """
-        self._set_params("paths", **params)
-        return self
 
     @with_callbacks
     def fit(
@@ -512,28 +483,21 @@ class JointLogLinear(
         not a list of pairs."""
         if self.paths is None:
             return [None]
-        if not self.paths:
-            raise ValueError("paths is empty: there is no context to look at")
+        paths = self._check_members(
+            "transformer or 'passthrough'", "there is no context to look at"
+        )
         steps = []
-        for item in self.paths:
-            if not (
-                isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
-            ):
-                raise ValueError(
-                    "paths must hold pairs (name, transformer or 'passthrough'), got "
-                    f"{item!r}"
-                )
-            step = item[1]
+        for name, step in paths:
             passes = isinstance(step, str) and step == "passthrough"
             if not passes and (
                 isinstance(step, type) or not hasattr(step, "transform")
             ):
                 raise ValueError(
-                    f"paths: {item[0]!r} must be a transformer or 'passthrough', got "
+                    f"paths: {name!r} must be a transformer or 'passthrough', got "
                     f"{step!r}"
                 )
             steps.append(None if passes else step)
-        self._validate_names([name for name, _ in self.paths])
+        self._validate_names([name for name, _ in paths])
         return steps
 
     @with_callbacks

@@ -18,7 +18,7 @@ from .._compat import BaseEstimator, Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel, Counted
-from ..backoff._estimator import HeldOutData, count_samples
+from ..backoff._estimator import HeldOutData, check_parameters, count_samples
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
@@ -222,8 +222,7 @@ def _counted(estimator, X, y, sample_weight, held_out=None):
             "estimator must be a StructuredLogLinearLM, or hold one, as a "
             f"LanguageModel does, got {type(estimator).__name__}"
         )
-    model._validate_params()
-    model._check_params()
+    check_parameters(model)
     if isinstance(X, Counted):
         return model, X.cut(model.max_depth)
     if not holds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,8 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares, last_share
-from .._compat import BaseEstimator, Interval, StrOptions, _BaseComposition
+from .._compat import BaseEstimator, Interval, StrOptions
 from .._likelihood import innermost
+from .._members import NamedMembers
 from ..backoff import (
     BackoffModel,
     Distribution,
@@ -137,7 +138,7 @@ class MixturePart(ComposedPart):
         return gate
 
 
-class MixtureLM(_BaseComposition, ModelClassifier):
+class MixtureLM(NamedMembers, ModelClassifier):
     r"""Linear mixture of language models, with weights that may depend on the history.
 
     .. math::
@@ -247,6 +248,7 @@ class MixtureLM(_BaseComposition, ModelClassifier):
     """
 
     distribution_: MixtureModel
+    members_in = "models"
 
     _parameter_constraints: dict = {
         "models": [list],
@@ -277,36 +279,6 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, with those of the models by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether those of the models are included.
-
-        Returns
-        -------
-        params : dict
-        """
-        return self._get_params("models", deep=deep)
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``name=model`` replaces a model, ``name__parameter`` sets
-        one of its parameters.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters.
-
-        Returns
-        -------
-        self : MixtureLM
-        """
-        self._set_params("models", **params)
-        return self
-
     def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
         self._validate_params()
         names = self._check_models()
@@ -331,16 +303,7 @@ class MixtureLM(_BaseComposition, ModelClassifier):
         return super().__sklstruct_ids__(labels)
 
     def _check_models(self):
-        if not self.models:
-            raise ValueError("models is empty: there is nothing to mix")
-        for item in self.models:
-            if not (
-                isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
-            ):
-                raise ValueError(
-                    f"models must hold pairs (name, classifier), got {item!r}"
-                )
-            name, model = item
+        for name, model in self._check_members("classifier", "there is nothing to mix"):
             if isinstance(model, type) or not hasattr(model, "fit"):
                 raise TypeError(
                     f"models: {name!r} must be a classifier (an object with fit), got "

@@ -1,0 +1,63 @@
+"""NamedMembers: estimators with a parameter that holds pairs of name and object."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from ._compat import _BaseComposition
+
+
+class NamedMembers(_BaseComposition):
+    """Base of the estimators that hold members by name, as a Pipeline holds its steps.
+
+    Subclasses set `members_in`, the name of the parameter.
+    """
+
+    members_in: ClassVar[str]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, with those of the members by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of the members are included.
+
+        Returns
+        -------
+        params : dict
+        """
+        return self._get_params(self.members_in, deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``name=member`` replaces a member, ``name__parameter`` sets
+        one of its parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters.
+
+        Returns
+        -------
+        self : object
+        """
+        self._set_params(self.members_in, **params)
+        return self
+
+    def _check_members(self, kind: str, lack: str) -> list[tuple[str, Any]]:
+        """The pairs; a ValueError if there are none, or other things.
+
+        kind: of the members. lack: what an empty list leaves without.
+        """
+        members = getattr(self, self.members_in)
+        if not members:
+            raise ValueError(f"{self.members_in} is empty: {lack}")
+        for item in members:
+            if not (
+                isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+            ):
+                raise ValueError(
+                    f"{self.members_in} must hold pairs (name, {kind}), got {item!r}"
+                )
+        return members
