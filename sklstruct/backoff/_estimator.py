@@ -77,9 +77,6 @@ window : int, default=None
     together with `decay`. The counts of each of these batches are kept.
 """
 
-# Called with (iteration, objective, optimality); True stops the fit.
-Report = Callable[[int, float, float], bool]
-
 
 class HeldOutData(NamedTuple):
     """Held-out samples as `fit` gets them."""

@@ -400,6 +400,24 @@ class ContextTree:
             return slice(self.n_nodes, self.n_nodes)
         return slice(int(self.level_ptr[k]), int(self.level_ptr[k + 1]))
 
+    def add_up(self, numbers: np.ndarray) -> np.ndarray:
+        """The sum of some numbers over each node and all nodes below it.
+
+        Parameters
+        ----------
+        numbers : float64 ndarray of shape (n_nodes,)
+            Overwritten with the sums.
+
+        Returns
+        -------
+        sums : float64 ndarray of shape (n_nodes,)
+        """
+        for k in range(self.n_levels - 1, 0, -1):
+            here, above = self.level(k), self.level(k - 1)
+            parent, n_above = self.parent[here] - above.start, above.stop - above.start
+            numbers[above] += np.bincount(parent, numbers[here], n_above)
+        return numbers
+
     def levels(self) -> np.ndarray:
         """Level of each node: the number of edges above it."""
         return np.repeat(

@@ -16,12 +16,12 @@ import numpy as np
 
 from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted
-from ..backoff._estimator import Report, check_parameters
+from ..backoff._estimator import check_parameters
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
 from ..loglinear._estimator import reporting, set_result, warn_of
 from ..loglinear._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
-from ..loglinear._solvers import silent
+from ..loglinear._solvers import Report, silent
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 

@@ -330,16 +330,11 @@ class _Growth:
     def _summaries(self, problem, z):
         """The largest Z at and below each node; the sum of weight / Z over the samples
         at and below it."""
-        largest, total = z.copy(), problem.node_weight / z
+        largest = z.copy()
         for k in range(problem.n_levels - 1, 0, -1):
             here = problem.tree.level(k)
-            up = self.parent[here]
-            np.maximum.at(largest, up, largest[here])
-            above = problem.tree.level(k - 1)
-            total[above] += np.bincount(
-                up - above.start, total[here], above.stop - above.start
-            )
-        return largest, total
+            np.maximum.at(largest, self.parent[here], largest[here])
+        return largest, problem.tree.add_up(problem.node_weight / z)
 
     def _next(self, rows, k):
         """The symbol that the histories of some samples go on with after k symbols."""

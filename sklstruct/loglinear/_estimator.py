@@ -28,13 +28,13 @@ from .._progress import Progress
 from .._warnings import warn
 from ..backoff import BackoffClassifier, BackoffModel, Counted, Fitted
 from ..backoff._counted import Positions
-from ..backoff._estimator import BATCH, SAMPLES, Report
+from ..backoff._estimator import BATCH, SAMPLES
 from ..backoff._prune import add_prefixes, selected_nodes
 from ._active_set import check_active_set, grow
 from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
 from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
-from ._solvers import SOLVERS, Result, Solver, solvers_for
+from ._solvers import SOLVERS, Report, Result, Solver, solvers_for
 from ._start import kneser_ney_weights
 
 

@@ -22,7 +22,15 @@ from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
 from ._base import ModelClassifier
 from ._models import FactoredModel, paths
-from ._parts import ComposedPart, Part, Reading, Samples, Task, part_of
+from ._parts import (
+    ComposedPart,
+    Part,
+    Reading,
+    Samples,
+    Task,
+    check_probabilities,
+    part_of,
+)
 
 
 class FactoredPart(ComposedPart):
@@ -279,14 +287,7 @@ class FactoredLM(ModelClassifier):
             ("class_estimator", of_classes),
             ("word_estimator", of_words),
         ):
-            if not hasattr(estimator, "predict_proba") and not hasattr(
-                estimator, "predict_log_proba"
-            ):
-                raise TypeError(
-                    f"{name} must give probabilities, but "
-                    f"{type(estimator).__name__} has neither predict_proba nor "
-                    "predict_log_proba"
-                )
+            check_probabilities(name, estimator)
         taxonomy = self.taxonomy
         if taxonomy is None:
             taxonomy = ExchangeClustering(

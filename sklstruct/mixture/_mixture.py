@@ -26,7 +26,7 @@ from ..symbols import Labels
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
-from ._parts import ComposedPart, Part, Task, part_of
+from ._parts import ComposedPart, Part, Task, check_probabilities, part_of
 
 
 class MixturePart(ComposedPart):
@@ -309,22 +309,15 @@ class MixtureLM(NamedMembers, ModelClassifier):
                     f"models: {name!r} must be a classifier (an object with fit), got "
                     f"{model!r}"
                 )
-            of_sentences = hasattr(model, "__sklstruct_over_ids__")
-            if not (of_sentences and isinstance(model, FrozenEstimator)) and not any(
-                hasattr(model, method)
-                for method in ("predict_proba", "predict_log_proba")
-            ):
-                hint = ""
-                if of_sentences:
-                    hint = (
-                        "; a fitted model of sentences is mixed as FrozenEstimator("
-                        f"{name}) inside a LanguageModel, or by interpolate"
-                    )
-                raise TypeError(
-                    f"models: {name!r} must give probabilities, but "
-                    f"{type(model).__name__} has neither predict_proba nor "
-                    f"predict_log_proba{hint}"
+            hint = ""
+            if hasattr(model, "__sklstruct_over_ids__"):
+                if isinstance(model, FrozenEstimator):
+                    continue
+                hint = (
+                    "; a fitted model of sentences is mixed as FrozenEstimator("
+                    f"{name}) inside a LanguageModel, or by interpolate"
                 )
+            check_probabilities(f"models: {name!r}", model, hint)
         names = [name for name, _ in self.models]
         self._validate_names(names)
         if isinstance(self.weights, str) and self.weights == "by_count":

@@ -419,13 +419,19 @@ class FrozenPart(Part):
 def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
-    total = np.bincount(model.locate(windows), weights=weight, minlength=tree.n_nodes)
-    for k in range(tree.n_levels - 1, 0, -1):
-        here, above = tree.level(k), tree.level(k - 1)
-        parent = tree.parent[here] - above.start
-        n_above = above.stop - above.start
-        total[above] += np.bincount(parent, weights=total[here], minlength=n_above)
-    return total
+    return tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes))
+
+
+def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
+    """TypeError for an estimator that gives no probabilities.
+
+    what: it is called in the message, which ends with the hint.
+    """
+    if not any(hasattr(estimator, f"predict_{p}") for p in ("proba", "log_proba")):
+        raise TypeError(
+            f"{what} must give probabilities, but {type(estimator).__name__} has "
+            f"neither predict_proba nor predict_log_proba{hint}"
+        )
 
 
 def part_of(estimator: Any, classes: NDArray, facts: bool = False) -> Part:

@@ -97,12 +97,8 @@ class BoundPenalty(metaclass=ABCMeta):
 class ProximalPenalty(BoundPenalty):
     """A penalty whose proximal operator is exact in any diagonal metric."""
 
-    _metric: tuple[float | None, Any] = (None, None)
-
-    def in_metric_of(self, problem: Problem) -> BoundPenalty:
-        other = super().in_metric_of(problem)
-        vars(other)["_metric"] = (None, None)
-        return other
+    # The problem, the factor and the metric of the last step.
+    _last: tuple[Problem | None, float, Any] = (None, 0.0, None)
 
     @abstractmethod
     def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -120,10 +116,10 @@ class ProximalPenalty(BoundPenalty):
         epsilon: float = 0.0,
     ) -> tuple[float, float]:
         """out = the proximal step; (squared residual over count, value at y)."""
-        if self._metric[0] != kappa:
-            self._metric = (kappa, self.problem.metric(kappa))
+        if self._last[0] is not self.problem or self._last[1] != kappa:
+            self._last = (self.problem, kappa, self.problem.metric(kappa))
         value = self.value(y)
-        return proximal_step(self, self._metric[1], y, g, out), value
+        return proximal_step(self, self._last[2], y, g, out), value
 
 
 class Penalty(BaseEstimator, metaclass=ABCMeta):

@@ -96,13 +96,8 @@ def _walk(problem):
     depth-first walk, and the number at or below it."""
     tree = problem.tree
     ends = (problem.node_weight > 0.0).astype(np.int64)
-    size, first = ends.copy(), np.zeros(tree.n_nodes, dtype=np.int64)
-    for k in range(problem.n_levels - 1, 0, -1):
-        here, above = tree.level(k), tree.level(k - 1)
-        total = np.concatenate([[0], np.cumsum(size[here])])
-        start = tree.child_ptr[above].astype(np.int64) - here.start
-        stop = tree.child_ptr[above.start + 1 : above.stop + 1] - here.start
-        size[above] += total[stop] - total[start]
+    size = tree.add_up(ends.astype(np.float64)).astype(np.int64)
+    first = np.zeros(tree.n_nodes, dtype=np.int64)
     for k in range(1, problem.n_levels):
         here = tree.level(k)
         parent = problem.parent[here]
