@@ -44,8 +44,8 @@ from ..word_classes._refiner import share_clusterings
 from ._models import UniformModel
 
 
-def silent(text: str) -> None:
-    """Tells nobody of a piece of work that is done."""
+def quiet(text: str) -> None:
+    """A report of a piece of work that is done, which nobody hears."""
 
 
 class Samples(NamedTuple):
@@ -76,7 +76,7 @@ class Task(NamedTuple):
     held_out: Samples | None = None  # from which weights of mixtures are learnt
     like: list[Distribution] | None = None  # their weights are taken over
     n_jobs: int | None = None
-    report: Callable[[str], Any] = silent  # told of each piece of work that is done
+    report: Callable[[str], Any] = quiet  # told of each piece of work that is done
 
 
 class Reader:
@@ -139,12 +139,12 @@ class Reading:
     y : ndarray, default=None
         Their targets, where readers are to be fitted.
 
-    report : callable, default=silent
+    report : callable, default=quiet
         Told of each piece of work that is done.
     """
 
     def __init__(
-        self, X: Any, y: NDArray | None = None, report: Callable[[str], Any] = silent
+        self, X: Any, y: NDArray | None = None, report: Callable[[str], Any] = quiet
     ) -> None:
         self.X, self.y, self.report = X, y, report
         self._readers: dict[str, Reader] = {}

@@ -1,9 +1,15 @@
 """Penalties of the log-linear model: one idea a file, objects with `bind`."""
 
-from ._base import BoundPenalty, Penalty, ProximalPenalty, proximal_step
-from ._separable import L1, L2, ElasticNet, Separable
-from ._tree_l2 import TreeL2
-from ._tree_linf import TreeLinf
+from ._base import BoundPenalty as BoundPenalty
+from ._base import Penalty as Penalty
+from ._base import ProximalPenalty as ProximalPenalty
+from ._base import proximal_step as proximal_step
+from ._separable import L1 as L1
+from ._separable import L2 as L2
+from ._separable import ElasticNet as ElasticNet
+from ._separable import Separable as Separable
+from ._tree_l2 import TreeL2 as TreeL2
+from ._tree_linf import TreeLinf as TreeLinf
 
 # The names that the estimator's parameter takes.
 PENALTIES: dict[str, type[Penalty]] = {
@@ -13,17 +19,3 @@ PENALTIES: dict[str, type[Penalty]] = {
     "tree_l2": TreeL2,
     "tree_linf": TreeLinf,
 }
-
-__all__ = [
-    "L1",
-    "L2",
-    "PENALTIES",
-    "BoundPenalty",
-    "ElasticNet",
-    "Penalty",
-    "ProximalPenalty",
-    "Separable",
-    "TreeL2",
-    "TreeLinf",
-    "proximal_step",
-]

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._base import (
-    Job,
-    Report,
-    Result,
-    Solver,
-    next_momentum,
-    relative_residual,
-    resume,
-    silent,
-)
-from ._coordinate import CoordinateDescentSolver, SCISSolver
-from ._diagonal import DiagonalSolver
-from ._fista import FistaSolver
-from ._quasi_newton import LBFGSSolver, OWLQNSolver
-from ._scaling import GISSolver, IISSolver
-from ._stochastic import StochasticSolver
-from ._tree_metric import TreeMetric, TreeMetricSolver, shorter
+from ._base import Job as Job
+from ._base import Report as Report
+from ._base import Result as Result
+from ._base import Solver as Solver
+from ._base import next_momentum as next_momentum
+from ._base import relative_residual as relative_residual
+from ._base import resume as resume
+from ._base import silent as silent
+from ._coordinate import CoordinateDescentSolver as CoordinateDescentSolver
+from ._coordinate import SCISSolver as SCISSolver
+from ._diagonal import DiagonalSolver as DiagonalSolver
+from ._fista import FistaSolver as FistaSolver
+from ._quasi_newton import LBFGSSolver as LBFGSSolver
+from ._quasi_newton import OWLQNSolver as OWLQNSolver
+from ._scaling import GISSolver as GISSolver
+from ._scaling import IISSolver as IISSolver
+from ._stochastic import StochasticSolver as StochasticSolver
+from ._tree_metric import TreeMetric as TreeMetric
+from ._tree_metric import TreeMetricSolver as TreeMetricSolver
+from ._tree_metric import shorter as shorter
 
 if TYPE_CHECKING:
     from .._penalties import Penalty
@@ -52,30 +55,3 @@ def make_solver(name: str, penalty: Penalty, positive: bool, **params: Any) -> S
 def solvers_for(penalty: Penalty, positive: bool) -> list[str]:
     """The names of the solvers that can fit a penalty."""
     return [name for name, kind in SOLVERS.items() if kind().fits(penalty, positive)]
-
-
-__all__ = [
-    "SOLVERS",
-    "CoordinateDescentSolver",
-    "DiagonalSolver",
-    "FistaSolver",
-    "GISSolver",
-    "IISSolver",
-    "Job",
-    "LBFGSSolver",
-    "OWLQNSolver",
-    "Report",
-    "Result",
-    "SCISSolver",
-    "Solver",
-    "TreeMetric",
-    "StochasticSolver",
-    "TreeMetricSolver",
-    "make_solver",
-    "next_momentum",
-    "relative_residual",
-    "resume",
-    "shorter",
-    "silent",
-    "solvers_for",
-]
