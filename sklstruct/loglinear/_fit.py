@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -24,21 +24,32 @@ from ._problem import Problem
 from ._solvers import Job, Report, Result, Solver, make_solver, silent
 from ._start import kneser_ney_weights, ridge_weights
 
-if TYPE_CHECKING:
-    from ._estimator import StructuredLogLinearLM
-
 # Largest strength and feature weight: squares of products of the two, times a count,
 # stay far inside the range of floating point numbers.
 LARGEST = 1e50
 
 
-def penalty_of(model: StructuredLogLinearLM) -> Penalty:
+class Parameters(Protocol):
+    """The parameters of an estimator that say what is minimised, and how."""
+
+    penalty: str | Penalty
+    lam: float | None
+    alpha: Any
+    depth_weight: Any
+    positive: bool
+    penalize_root: bool
+    solver: str | Solver
+    tol: float
+    max_iter: int
+
+
+def penalty_of(model: Parameters) -> Penalty:
     """The penalty of a model whose parameter may be a name."""
     given = model.penalty
     return PENALTIES[given]() if isinstance(given, str) else given
 
 
-def solver_of(model: StructuredLogLinearLM) -> Solver:
+def solver_of(model: Parameters) -> Solver:
     """A new solver; where it has no tol or max_iter it gets those of the model."""
     if isinstance(model.solver, str):
         return make_solver(
@@ -63,7 +74,7 @@ class Settings(NamedTuple):
     penalize_root: bool
 
     @classmethod
-    def of(cls, model: StructuredLogLinearLM) -> Settings:
+    def of(cls, model: Parameters) -> Settings:
         """The settings of a model's parameters."""
         penalty = penalty_of(model)
         numbers = {

@@ -15,8 +15,6 @@ of the weights to them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._checkpoint import NO_KEEPER, FitKeeper, State
@@ -24,6 +22,7 @@ from .._checks import check_memory
 from .._parallel import ThreadMap
 from ..context_tree import Pairs
 from . import _joint_sweep_fast as _fast
+from ._joint_model import JointObjective
 from ._loss_fast import dot
 from ._penalties import L2
 from ._problem import Problem
@@ -37,9 +36,6 @@ from ._solvers import (
     shorter,
 )
 from ._start import kneser_ney_weights
-
-if TYPE_CHECKING:
-    from ._joint import JointObjective
 
 # After a step that led upward the metric of its tree is stiffer by this factor, up to
 # the second, and has a Levenberg term of at least this factor of beta^2 count.

@@ -8,9 +8,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import StructuredLogLinearLM
+from sklstruct.backoff import Counted
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.symbols import Labels
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 
@@ -337,3 +339,35 @@ def test_without_a_penalty_the_passes_descend():
     newton = JointLogLinear(lam=0.0).fit(X, y)
     slow = JointLogLinear(lam=0.0, solver="lbfgs").fit(X, y)
     assert newton.objective_[-1] == pytest.approx(slow.objective_[-1], rel=1e-2)
+
+
+def counted(X, y, weight=None, **more):
+    """The samples as each of `PATHS` reads them."""
+    options = {"sample_weight": weight, "keep_positions": True, **more}
+    paths = [X if step == "passthrough" else step.transform(X) for _, step in PATHS]
+    return [
+        Counted.of_windows(
+            windows.astype(np.int32), y, Labels.of_ids(y.max() + 1, 6), **options
+        )
+        for windows in paths
+    ]
+
+
+def test_counted_samples_give_the_model_of_the_windows():
+    X, y = text()
+    weight = np.random.default_rng(0).integers(0, 3, y.size).astype(float)
+    fitted = JointLogLinear(PATHS, **NEWTON).fit(X, y, sample_weight=weight)
+    again = JointLogLinear(PATHS, **NEWTON).fit_counted(counted(X, y, weight))
+    assert np.array_equal(again.coef_, fitted.coef_)
+    assert np.array_equal(again.classes_, fitted.classes_)
+
+
+def test_counted_samples_that_are_refused():
+    X, y = text()
+    model = JointLogLinear(PATHS, **NEWTON)
+    for wrong in ([], counted(X, y, keep_positions=False)):
+        with pytest.raises(ValueError, match="a Counted with positions for each path"):
+            model.fit_counted(wrong)
+    first, *_ = counted(X, y)
+    with pytest.raises(ValueError, match="have read other samples"):
+        model.fit_counted([first, counted(X[1:], y[1:])[1]])

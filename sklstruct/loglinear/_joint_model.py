@@ -1,0 +1,193 @@
+"""Several context trees in one softmax: the fitted state, and what is minimised."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._parallel import row_blocks
+from ..backoff import Distribution
+from ..context_tree import ContextTree, Pairs
+from . import _joint_fast as _fast
+
+# Samples of one call of the kernel: signals are looked at between calls.
+_SLICE = 1 << 14
+
+
+class JointTrees(Distribution):
+    """The fitted state: trees, one after the other, and weights on their pairs.
+
+    Parameters
+    ----------
+    trees : list of ContextTree
+        The first keeps its root.
+
+    pairs : list of Pairs
+        Of each tree.
+
+    weight : ndarray of shape (n_nodes of the first tree,)
+        Weight of the training samples at or below each of its nodes.
+
+    beta : ndarray of shape (depth + 1,)
+        Weight of the features of each depth.
+    """
+
+    def __init__(
+        self,
+        trees: list[ContextTree],
+        pairs: list[Pairs],
+        weight: np.ndarray,
+        beta: np.ndarray,
+    ) -> None:
+        self.trees = trees
+        self.n_classes = pairs[0].n_classes
+        # The other trees tell a gate little more, and each has a score of columns.
+        self.fact_depths = (trees[0].max_depth,)
+        self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
+        parent, sizes, target, scale = [], [], [], []
+        for t, (tree, here) in enumerate(zip(trees, pairs)):
+            up = tree.parent + np.int32(self.first[t])
+            up[0] = -1
+            n_pairs = np.diff(here.ptr).astype(np.int64)
+            kept = here.target
+            if t:
+                # No path leads to the other roots.
+                up[up == self.first[t]] = -1
+                kept, n_pairs[0] = kept[here.ptr[1] :], 0
+            parent.append(up)
+            sizes.append(n_pairs)
+            target.append(kept)
+            scale.append(beta[tree.levels()])
+        self.parent = np.concatenate(parent).astype(np.int32)
+        self.ptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        self.pair_class = np.concatenate(target).astype(np.int32)
+        self.beta = np.concatenate(scale)
+        self.node_weight = weight
+        self.w = np.zeros(self.pair_class.size)
+
+    def locate(self, contexts: tuple[NDArray, ...]) -> NDArray:
+        """(n_samples, n_trees) int32 deepest nodes of windows, a matrix for each tree;
+        -1 for an empty path."""
+        found = [tree.find_windows(ids) for tree, ids in zip(self.trees, contexts)]
+        return self.places(found)
+
+    def places(self, found: list[NDArray]) -> NDArray:
+        """As `locate`, of the node of each context in its tree."""
+        nodes = np.empty((found[0].size, len(found)), dtype=np.int32)
+        for t, node in enumerate(found):
+            nodes[:, t] = node + self.first[t]
+            if t:
+                nodes[node == 0, t] = -1
+        return nodes
+
+    def loss(
+        self, nodes: np.ndarray, outcome: np.ndarray, weight: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """(sum of the losses, its gradient), without the penalty."""
+        gradient, score = np.zeros(self.w.size), np.empty(self.n_classes)
+        value = sum(
+            _fast.add_gradient(
+                nodes[part], outcome[part], weight[part], self.parent, self.ptr,
+                self.pair_class, self.beta, self.w, score, gradient,
+            )
+            for part in row_blocks(outcome.size, _SLICE)
+        )  # fmt: skip
+        return value, gradient
+
+    def rows(self, at: NDArray) -> NDArray:
+        """As `Distribution.rows`."""
+        out = np.empty((at.shape[0], self.n_classes))
+        for part in self._blocks(at.shape[0]):
+            _fast.log_rows(
+                at[part], self.parent, self.ptr, self.pair_class, self.beta, self.w,
+                out[part],
+            )  # fmt: skip
+        return out
+
+    def target(self, at: NDArray, y: NDArray) -> NDArray:
+        """As `Distribution.target`."""
+        y = np.ascontiguousarray(y, dtype=np.int32)
+        out, score = np.empty(y.size), np.empty(self.n_classes)
+        for part in row_blocks(y.size, _SLICE):
+            _fast.log_targets(
+                at[part], y[part], self.parent, self.ptr, self.pair_class,
+                self.beta, self.w, score, out[part],
+            )  # fmt: skip
+        return out
+
+    def facts(self, at: NDArray) -> NDArray:
+        """As `Distribution.facts`, of the first tree."""
+        node = at[:, 0]
+        depth = np.searchsorted(self.trees[0].level_ptr, node, side="right") - 1
+        return np.column_stack([depth, np.log1p(self.node_weight[node])])
+
+
+class JointObjective:
+    """The penalised loss of the joint model in double precision.
+
+    Parameters
+    ----------
+    joint : JointTrees
+        The trees; its weights change.
+
+    nodes : int32 ndarray of shape (n_samples, n_trees)
+        The deepest node of each sample; see `JointTrees.locate`.
+
+    outcome, weight : ndarray of shape (n_samples,)
+        The class of the sample, and its weight.
+
+    own : list of slice
+        The pairs of each tree that the joint model has.
+
+    count : ndarray of shape (n_pairs,)
+        Of these pairs.
+
+    lam : float
+        Strength of the penalty.
+
+    positive : bool
+        Whether weights are non-negative.
+    """
+
+    def __init__(
+        self,
+        joint: JointTrees,
+        nodes: np.ndarray,
+        outcome: np.ndarray,
+        weight: np.ndarray,
+        own: list[slice],
+        count: np.ndarray,
+        lam: float,
+        positive: bool,
+    ) -> None:
+        self.joint, self.nodes, self.own, self.count = joint, nodes, own, count
+        self.outcome, self.weight = outcome, weight
+        self.lam, self.positive = lam, positive
+
+    def joined(self, weights: list[np.ndarray]) -> np.ndarray:
+        """Weights of the pairs of the joint model, of those of each tree."""
+        return np.concatenate([w[kept] for w, kept in zip(weights, self.own)])
+
+    def value(self, weights: list[np.ndarray]) -> float:
+        """The objective at the weights of each tree."""
+        w = self.joint.w = self.joined(weights)
+        log_proba = self.joint.target(self.nodes, self.outcome)
+        return 0.5 * self.lam * float(w @ w) - float(self.weight @ log_proba)
+
+    def residual(self, weights: list[np.ndarray]) -> float:
+        """The optimality residual there."""
+        return self(self.joined(weights))[2]
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray, float]:
+        """(objective, gradient, optimality residual) at joined weights."""
+        joint, count = self.joint, self.count
+        joint.w = np.ascontiguousarray(w)
+        loss, gradient = joint.loss(self.nodes, self.outcome, self.weight)
+        gradient += self.lam * w
+        # Root pairs of classes that never occur have no slope at weight 0.
+        seen = count > 0
+        gradient[~seen] = 0.0
+        free = np.minimum(gradient, 0.0) if self.positive else gradient
+        slope = np.where(w > 0, gradient, free)[seen]
+        squared = float((slope**2 / count[seen]).sum() / self.weight.sum())
+        return loss + 0.5 * self.lam * float(w @ w), gradient, squared**0.5
