@@ -499,9 +499,11 @@ class _Growth:
             The number now of each old one, then of each new one in the order of `keys`.
         """
         size, n_old = np.int64(self.n_symbols), place.size - keys.size
-        above = np.full(n_old, -1, dtype=np.int64)  # depth of what has new children
-        above[keys // size] = depth - 1
-        rows = np.flatnonzero(above[at] >= 0)
+        parent, grows = keys // size, np.zeros(n_old, dtype=bool)
+        grows[parent] = True
+        above = np.zeros(n_old, dtype=np.int64)  # depth of what has new children
+        above[parent] = depth - 1
+        rows = np.flatnonzero(grows[at])
         k = above[at[rows]]
         longer = self.length[rows] > k
         rows, k = rows[longer], k[longer]

@@ -42,7 +42,7 @@ class DescentSolver(Solver):
     def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()
         penalty, problem = job.penalty, job.problem
-        g, moves = np.empty_like(w), self.moves(job.loss, penalty)
+        moves, g = self.moves(job.loss, penalty), np.empty_like(w)
         at = Course(job, max_iter, w=w, before=w.copy())
         best = at.best
         for iteration in at:
