@@ -245,6 +245,27 @@ def test_mix_is_the_mixture_where_it_is_explicit(pair):
     np.testing.assert_allclose(other.log_prob, mixed.log_prob, rtol=1e-12)
 
 
+def test_mix_reads_lacking_words_as_unknown(tmp_path):
+    """Contexts of words that one model lacks, where it has contexts of <unk>."""
+    rare = [*TEXT_A, "a fox sat", "the fox ran", "one bird sat"]
+    a = LanguageModel(WittenBellLM(), max_depth=2, min_count=3).fit(rare)
+    b = LanguageModel(WittenBellLM(), max_depth=2).fit(TEXT_B)
+    mixed = mix([a.backoff_model_, b.backoff_model_], [0.5, 0.5])
+    words, n = words_of(a, b), 0
+    for (context, y), log_prob in zip(ngrams(mixed), mixed.log_prob):
+        if context[:1] == ("<s>",):
+            rows = [by_hand(m, words, context[1:]) for m in (a, b)]
+            expected = 0.5 * sum(row[mixed.labels.classes[y]] for row in rows)
+            assert np.exp(log_prob) == pytest.approx(expected, rel=1e-12)
+            n += bool({"dog", "one"} & set(context))
+    assert n
+    # Rows of files with few decimals do not sum to 1; those of their mixture do.
+    for name, lm in (("a", a), ("b", b)):
+        lm.to_arpa(tmp_path / f"{name}.arpa", precision=3)
+    rough = mix([exchange.read(tmp_path / f"{k}.arpa") for k in "ab"], [0.5, 0.5])
+    assert rough.check_normalized() < 1e-9
+
+
 def test_a_word_of_each_model_alone():
     a, b = closed(["x"]), closed(["y"])
     mixed = mix([a.backoff_model_, b.backoff_model_], [0.5, 0.5])
