@@ -443,6 +443,12 @@ class OtherFit(ValueError):
     """A checkpoint of other data or settings."""
 
 
+def keeps_state(estimator: Any) -> bool:
+    """Whether an estimator with a parameter `checkpoint` uses it as it is set."""
+    says = getattr(estimator, "__sklstruct_resumable__", None)
+    return says is None or says()
+
+
 def check_like(state: State, like: State) -> str:
     """Why a state is not as expected, or an empty text.
 

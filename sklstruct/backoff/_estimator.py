@@ -7,7 +7,6 @@ rest (reading windows or path matrices, counting, targets, weights, predicting) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -125,6 +124,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         """
         pairs, count = counted.trie(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
+
+    memory: Any = None  # a FitMemory, which keeps the counts of samples
 
     @property
     def held_out_share(self) -> float | None:
@@ -326,13 +327,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         self.backoff_model_ = model
         return self
 
-    def recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
-        """The counts of samples, for estimators that keep those of other fits.
-
-        samples: arrays and numbers that tell samples apart.
-        """
-        return count()
-
     def _check_params(self):
         """Errors about parameters that scikit-learn's declarations cannot express."""
 
@@ -442,11 +436,11 @@ def count_samples(
     def count():
         return Counted.of_windows(data, target, labels, **options)
 
-    if held_out is not None:
+    if held_out is not None or estimator.memory is None:
         return count()
     sizes = labels.n_classes, labels.n_symbols
-    key = data, target, weight, *sizes, estimator.max_depth
-    found = estimator.recall((*key, share, estimator.keeps_positions), count)
+    key = data, target, weight, *sizes, estimator.max_depth, share
+    found = estimator.memory.counted((*key, estimator.keeps_positions), count)
     return replace(found, labels=labels)
 
 

@@ -49,7 +49,6 @@ from ..symbols import (
     prepare_for_ids,
 )
 from ..symbols._encoding import object_array
-from ..symbols._ids import unfitted_params
 from ..symbols._sentences import DEEPEST
 from ..symbols._text import LargeText
 from ._predictors import (
@@ -58,7 +57,7 @@ from ._predictors import (
     WindowClassifier,
     single_state,
 )
-from ._quality import QUALITIES, quality_estimator
+from ._quality import QUALITIES, estimator_for, give_checkpoint, quality_estimator
 from ._reports import by_sentence, heaviest
 from ._truncated import Truncated, check_truncation
 
@@ -289,10 +288,10 @@ class LanguageModel(
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
-        if isinstance(estimator, BackoffClassifier):
-            fitted = self._fit_contexts(estimator, X, sample_weight, X_val, inner)
-        else:
+        if not isinstance(estimator, BackoffClassifier):
             fitted = self._fit_windows(estimator, X, sample_weight, X_val, inner)
+        else:
+            fitted = self._fit_contexts(estimator, X, sample_weight, X_val, inner)
         self._set_fitted(*fitted)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -331,12 +330,10 @@ class LanguageModel(
         if held_out is not None:
             windows_val, targets_val = encoder.windows(held_out, self.max_depth)
             options |= {"X_val": windows_val, "y_val": targets_val}
-        if isinstance(self.estimator, str):
-            estimator = quality_estimator(
-                self.estimator, self.max_depth, labels.n_classes
-            )
-            self._set_checkpoint(estimator)
-        prepare_for_ids(estimator, labels)
+        quality = self.estimator if isinstance(self.estimator, str) else None
+        estimator = estimator_for(
+            labels, estimator, quality, self.max_depth, self.checkpoint
+        )
         if keyword is not None:
             options[keyword] = weight[encoder.is_target(tokens)]
         with context.propagate_callback_context(estimator):
@@ -414,8 +411,10 @@ class LanguageModel(
         if not isinstance(tokens, np.ndarray):
             return count()
         sizes = labels.n_classes, labels.n_symbols, self.max_depth
-        found = estimator.recall((tokens, *sizes, *options.values()), count)
-        return replace(found, labels=labels)
+        if estimator.memory is None:
+            return count()
+        key = tokens, *sizes, *options.values()
+        return replace(estimator.memory.counted(key, count), labels=labels)
 
     def _check_counted(self, counted, estimator, sample_weight, X_val):
         """Errors about counts that are given in the place of sentences."""
@@ -555,29 +554,8 @@ class LanguageModel(
                 f"{type(self.estimator).__name__} has neither predict_log_proba nor "
                 "predict_proba"
             )
-        self._set_checkpoint(estimator)
+        give_checkpoint(estimator, self.checkpoint)
         return estimator
-
-    def _set_checkpoint(self, estimator):
-        """Give it to every part that can keep its state, and has none of its own."""
-        if self.checkpoint is None:
-            return
-        if isinstance(estimator, ModelClassifier):
-            checkpoint = Checkpoint.of_kind(self.checkpoint, estimator, folder=True)
-        else:
-            checkpoint = Checkpoint.of(self.checkpoint)
-        given = estimator.get_params(deep=True)
-        names = []
-        for name in unfitted_params(estimator):
-            of, _, last = name.rpartition("__")
-            if last == "checkpoint" and _is_resumable(given.get(of, estimator)):
-                names.append(name)
-        if not names:
-            raise ValueError(
-                f"checkpoint: no part of this {type(estimator).__name__} has a state "
-                "to keep, as log-linear models do; set checkpoint=None"
-            )
-        estimator.set_params(**{n: checkpoint for n in names if given[n] is None})
 
     def _previous(self, estimator):
         """The fitted estimator with these parameters, which starts where it is."""
@@ -1517,12 +1495,6 @@ class LanguageModel(
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
-
-
-def _is_resumable(part):
-    """Whether a model with a parameter `checkpoint` makes use of it as it is set."""
-    says = getattr(part, "__sklstruct_resumable__", None)
-    return says is None or says()
 
 
 def _check_lists(text, labels):

@@ -1,15 +1,20 @@
-"""Estimators by name: from the quickest to the best, with settings that serve well."""
+"""The estimator of a language model: by name, with the words and a checkpoint."""
 
 from __future__ import annotations
 
+import os
 import re
+from typing import Any
 
 from sklearn.pipeline import make_pipeline
 
+from .._checkpoint import Checkpoint, keeps_state
 from .._compat import BaseEstimator
 from ..loglinear import JointLogLinear, StructuredLogLinearLM
-from ..mixture import FactoredLM, MixtureLM
+from ..mixture import FactoredLM, MixtureLM, ModelClassifier
 from ..smoothing import KneserNeyLM
+from ..symbols import Labels, prepare_for_ids
+from ..symbols._ids import unfitted_params
 from ..word_classes import ContextRefiner, ExchangeClustering
 
 QUALITIES = ("fast", "good", "better", "best")
@@ -89,6 +94,51 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
     return MixtureLM(
         [("factored", factored(*factors)), ("kn", KneserNeyLM())], weights="logistic"
     )
+
+
+def estimator_for(
+    labels: Labels,
+    estimator: Any,
+    quality: str | None,
+    max_depth: int,
+    checkpoint: Checkpoint | str | os.PathLike | None,
+) -> Any:
+    """The estimator, or the one of a name, with what it has to know of the words."""
+    if quality is not None:
+        estimator = quality_estimator(quality, max_depth, labels.n_classes)
+        give_checkpoint(estimator, checkpoint)
+    prepare_for_ids(estimator, labels)
+    return estimator
+
+
+def give_checkpoint(
+    estimator: Any, checkpoint: Checkpoint | str | os.PathLike | None
+) -> None:
+    """Set it in every part that can keep its state, and has no checkpoint of its own.
+
+    Raises
+    ------
+    ValueError
+        If no part has a state to keep, or the path is a file where a folder is needed.
+    """
+    if checkpoint is None:
+        return
+    params = unfitted_params(estimator)
+    if isinstance(estimator, ModelClassifier):
+        checkpoint = Checkpoint.of_kind(checkpoint, estimator, folder=True)
+    else:
+        checkpoint = Checkpoint.of(checkpoint)
+    names = []
+    for name in params:
+        of, _, last = name.rpartition("__")
+        if last == "checkpoint" and keeps_state(params.get(of, estimator)):
+            names.append(name)
+    if not names:
+        raise ValueError(
+            f"checkpoint: no part of this {type(estimator).__name__} has a state "
+            "to keep, as log-linear models do; set checkpoint=None"
+        )
+    estimator.set_params(**{n: checkpoint for n in names if params[n] is None})
 
 
 def _cut(path, max_depth, n_classes, most):

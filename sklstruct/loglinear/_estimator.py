@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -454,9 +454,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return super().partial_fit(
             X, y, classes, sample_weight, decay=decay, window=window
         )
-
-    def recall(self, samples: tuple, count: Callable[[], Counted]) -> Counted:
-        return count() if self.memory is None else self.memory.counted(samples, count)
 
     @property
     def keeps_positions(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -71,25 +70,6 @@ def label_array(values: Any) -> np.ndarray:
 def plain(symbol: Any) -> Any:
     """A symbol as Python writes it: 7 and not np.int64(7)."""
     return symbol.item() if isinstance(symbol, np.generic) else symbol
-
-
-def plain_list(values: Any) -> Any:
-    """The values of a list, an array or a column as Python objects, in a list.
-
-    Scalars of NumPy and Arrow hash and compare slowly or not at all, and would come
-    back from `sample`. Values that cannot be iterated are returned unchanged.
-    """
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
-        # A scalar of Arrow may hold a list.
-        return values.as_py() if hasattr(values, "as_py") else values
-    if not isinstance(values, list | tuple):
-        for method in ("to_pylist", "as_py", "to_list", "tolist"):
-            if hasattr(values, method):
-                return getattr(values, method)()
-    values = list(values)
-    if values and hasattr(values[0], "as_py"):
-        values = [v.as_py() if hasattr(v, "as_py") else v for v in values]
-    return values
 
 
 def sliding_base(windows: np.ndarray) -> np.ndarray | None:

@@ -13,10 +13,9 @@ from ._encoding import (
     label_array,
     object_array,
     pack_strings,
-    plain_list,
     unpack_strings,
 )
-from ._text import TextFile
+from ._text import TextFile, plain_list
 
 
 def _check_labels(name, labels):

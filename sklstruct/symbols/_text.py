@@ -24,7 +24,6 @@ from .._checks import INT32_MAX, check_count, physical_memory
 from .._files import COMPRESSIONS, DamagedData, open_read
 from .._warnings import warn
 from . import _text_fast as _fast
-from ._encoding import plain_list
 
 # Bytes of a file between two looks at signals.
 _BLOCK = 1 << 20
@@ -883,6 +882,25 @@ def number_sentences(X: Any, name: str = "X") -> NumberedText:
     text = number_symbols(sentences)
     _warn_of_sentences(text, name)
     return text
+
+
+def plain_list(values: Any) -> Any:
+    """The values of a list, an array or a column as Python objects, in a list.
+
+    Scalars of NumPy and Arrow hash and compare slowly or not at all, and would come
+    back from `sample`. Values that cannot be iterated are returned unchanged.
+    """
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        # A scalar of Arrow may hold a list.
+        return values.as_py() if hasattr(values, "as_py") else values
+    if not isinstance(values, list | tuple):
+        for method in ("to_pylist", "as_py", "to_list", "tolist"):
+            if hasattr(values, method):
+                return getattr(values, method)()
+    values = list(values)
+    if values and hasattr(values[0], "as_py"):
+        values = [v.as_py() if hasattr(v, "as_py") else v for v in values]
+    return values
 
 
 def _warn_of_words(text: NumberedText, name: str) -> None:
