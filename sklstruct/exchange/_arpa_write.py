@@ -36,6 +36,18 @@ def write_arpa(
     precision: int = 7,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    sections, words = sections_of(model, start, end, unknown, precision)
+    return lambda file: put(sections, words, int(precision), file)
+
+
+def sections_of(
+    model: BackoffModel,
+    start: Hashable = None,
+    end: Hashable = None,
+    unknown: Hashable = None,
+    precision: int = 7,
+) -> tuple[Sections, Words]:
+    """What `put` writes, of a model and options that are checked."""
     check_precision(precision)
     parts = take_apart(model)
     if parts.symbols is None and parts.tree.n_nodes > 1:
@@ -45,8 +57,7 @@ def write_arpa(
         )
     check_backoffs(parts.log_backoff)
     words = words_of(parts, start, end, unknown)
-    sections = _Sections(close_model(model, class_of_symbol(words)), words)
-    return lambda file: _put(sections, words, int(precision), file)
+    return Sections(close_model(model, class_of_symbol(words)), words), words
 
 
 def check_precision(precision: int) -> None:
@@ -99,9 +110,10 @@ class Rows(NamedTuple):
     last: np.ndarray  # int32, word
     log_prob: np.ndarray  # log10
     log_backoff: np.ndarray  # log10; NaN: no third column
+    further: np.ndarray | None = None  # (n_columns, n_rows): log10, after them
 
 
-class _Sections:
+class Sections:
     """The n-grams of each order: pairs, and those whose last word is never predicted.
 
     Rows are made part by part when they are written: all of them would take more memory
@@ -177,12 +189,21 @@ def marks_left(words: Words, listed: np.ndarray) -> Rows:
     return never_predicted(root, extra, np.zeros(len(extra)))
 
 
-def _put(sections: _Sections, words: Words, precision: int, file: Any) -> None:
+def put(
+    sections: Sections,
+    words: Words,
+    precision: int,
+    file: Any,
+    further: Callable[[Rows, int], Rows] | None = None,
+) -> None:
+    """Write a file; `further` gives the rows of an order their other columns."""
     parent = sections.closed.tree.parent
     file.write(header(sections.counts))
     for order in range(1, sections.order + 1):
         file.write(section_header(order))
         for part in sections.rows(order - 1):
+            if further is not None:
+                part = further(part, order)
             for block in format_rows(
                 part, words, parent, sections.word_of_node, sections.order, precision
             ):
@@ -217,8 +238,9 @@ def format_rows(
 
     order: the highest of the file; the nodes of the rows are those of `parent`.
     """
-    # Words and blanks, two numbers with sign, point and up to three digits before it.
-    longest = (words.longest + 1) * order + 2 * (precision + 8) + 2
+    # Words and blanks; a number has a sign, a point and up to five digits before it.
+    n_numbers = 2 if rows.further is None else 2 + len(rows.further)
+    longest = (words.longest + 1) * order + n_numbers * (precision + 8) + 2
     longest += _arpa_fast.SPARE_BYTES
     buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
     text = np.append(words.text, np.zeros(_arpa_fast.SPARE_BYTES, dtype=np.uint8))

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import io
 import os
+from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
 
 from .._files import open_read, open_write
 from ..backoff import BackoffModel
-from ..exchange import read, write
+from ..exchange import read
+from ..exchange._arpa_write import put, sections_of
 from ._automaton import ContextAutomaton
 
 _LN10 = np.log(10.0)
 
 
-def _columns(model, automaton, grams):
-    """(log10 mf, log10 mbow) of the n-grams of one section, given as words."""
-    n = len(grams[0])
-    words = np.empty((len(grams), n), dtype=object)
-    words[:] = grams
-    ids = model.labels.encode_contexts(words)
-    target = model.labels.encode_targets(words[:, -1])
+def _ids(model, words):
+    """(symbols, classes) of words."""
+    return model.labels.encode_contexts(words), model.labels.encode_targets(words)
+
+
+def _columns(model, automaton, ids, target):
+    """(log10 mf, log10 mbow) of n-grams, rows of symbols; the class of the last."""
+    n = ids.shape[1]
 
     def find(windows):
         width = windows.shape[1]
@@ -31,7 +34,7 @@ def _columns(model, automaton, grams):
         node = model.locate(np.ascontiguousarray(windows))
         return np.where(automaton.depth[node] == width, node, -1).astype(np.int32)
 
-    node, own = find(ids[:, :-1]), np.full(len(grams), -1, dtype=np.int32)
+    node, own = find(ids[:, :-1]), np.full(len(ids), -1, dtype=np.int32)
     if n <= automaton.max_depth:
         own = find(ids)
     arc = automaton.find_arcs(node, target)
@@ -87,7 +90,8 @@ def write_max_arpa(
     Notes
     -----
     Every line has five fields, separated by tabs: log10 f, the n-gram, log10 bow,
-    log10 mf, log10 mbow.
+    log10 mf, log10 mbow; the lines are those of the ARPA file, in its order, and
+    numbers have no zeros at their end. An n-gram without bow has 0 there.
 
     References
     ----------
@@ -104,38 +108,36 @@ def write_max_arpa(
     >>> file = io.BytesIO()
     >>> write_max_arpa(model.backoff_model_, file, precision=2)
     >>> next(line for line in file.getvalue().splitlines() if b"\ta\t" in line).split()
-    [b'-0.65', b'a', b'0.26', b'-0.48', b'0.00']
+    [b'-0.65', b'a', b'0.26', b'-0.48', b'0']
     """
+    sections, words = sections_of(model, precision=precision)
     plain = io.BytesIO()
-    write(model, plain, precision=precision)
+    put(sections, words, precision, plain)
     # The file lists n-grams that the model lacks, and the unknown word, which histories
     # may hold: the bounds are those of the file.
     plain.seek(0)
     closed = read(plain, format="arpa", drop_zero_unknown=False)
     automaton = ContextAutomaton(closed)
-    out = []
-    text = plain.getvalue().decode("utf-8").split("\n")
-    for order, _, lines in _sections(text):
-        if order:
-            out.append(f"\\{order}-grams:")
-            fields = [line.split("\t") for line in lines if line.strip()]
-            if fields:
-                grams = [f[1].split(" ") for f in fields]
-                for f, bound, longer in zip(
-                    fields, *_columns(closed, automaton, grams)
-                ):
-                    bound = float(f[0]) if np.isnan(bound) else bound
-                    backoff = f[2] if len(f) > 2 else f"{0.0:.{precision}f}"
-                    out.append(
-                        f"{f[0]}\t{f[1]}\t{backoff}\t{bound:.{precision}f}"
-                        f"\t{longer + 0.0:.{precision}f}"
-                    )
-            out.append("")
-        else:
-            out += lines
-    out += ["\\end\\", ""]
+    parent, text = sections.closed.tree.parent, words.text.tobytes()
+    spelt = [text[a:b].decode() for a, b in pairwise(words.ptr.tolist())]
+    symbol, target = _ids(closed, np.array(spelt, dtype=object))
+
+    def bounds(rows, order):
+        ids = np.empty((len(rows.node), order), dtype=symbol.dtype)
+        node = rows.node
+        for k in range(order - 1):
+            ids[:, k] = symbol[sections.word_of_node[node]]
+            node = parent[node]
+        ids[:, -1] = symbol[rows.last]
+        bound, longer = _columns(closed, automaton, ids, target[rows.last])
+        bound = np.where(np.isnan(bound), rows.log_prob, bound)
+        return rows._replace(
+            log_backoff=np.nan_to_num(rows.log_backoff, nan=0.0),
+            further=np.stack([bound, longer]),
+        )
+
     with open_write(path_or_file) as file:
-        file.write("\n".join(out).encode("utf-8"))
+        put(sections, words, precision, file, bounds)
 
 
 def read_max_arpa(
@@ -238,7 +240,9 @@ def _split(number, line):
 
 def _check_bounds(model, automaton, rows, tol):
     """A ValueError if the bounds of a section are not those of its model."""
-    found = _columns(model, automaton, [gram for _, gram, _ in rows])
+    words = np.array([gram for _, gram, _ in rows], dtype=object)
+    ids, target = _ids(model, words)
+    found = _columns(model, automaton, ids, target[:, -1])
     for (i, _, given), *true in zip(rows, *found):
         for name, a, b in zip(("mf", "mbow"), given, true):
             if not np.isnan(b) and not abs(a - b) <= tol:

@@ -36,6 +36,7 @@ from sklstruct.hmm import (
     split_sequences,
     write_max_arpa,
 )
+from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._sequences import object_array
 from sklstruct.smoothing import WittenBellLM
 
@@ -612,6 +613,47 @@ def test_max_arpa(interpolate, tmp_path):
             read_max_arpa(io.BytesIO(text))
     with pytest.raises(ValueError):
         read_max_arpa(io.BytesIO(b"nothing"))
+
+
+def plain_bounds(text):
+    """The lines of a MAX-ARPA file from those of an ARPA file, n-gram by n-gram."""
+    model = read(io.BytesIO(text), drop_zero_unknown=False)
+    automaton, labels = ContextAutomaton(model), model.labels
+
+    def node(words):
+        ids = labels.encode_contexts(np.array([words], dtype=object))
+        at = int(model.locate(ids)[0]) if words else 0
+        return at if automaton.depth[at] == len(words) else -1
+
+    out = []
+    for line in text.decode().split("\n"):
+        if "\t" in line:
+            first, gram, *weight = line.split("\t")
+            words = gram.split(" ")
+            target = labels.encode_targets(np.array(words[-1:], dtype=object))
+            at = np.array([node(words[:-1])], dtype=np.int32)
+            arc, own = automaton.find_arcs(at, target)[0], -1
+            if len(words) <= automaton.max_depth:
+                own = node(words)
+            mf = automaton.arc_max[arc] / np.log(10) if arc >= 0 else float(first)
+            mbow = automaton.max_backoff[own] / np.log(10) if own >= 0 else 0.0
+            numbers = max(mf, -99.0), mbow if np.isfinite(mbow) else 0.0
+            numbers = (
+                f"{float(f'{x:.7f}') + 0.0:.7f}".rstrip("0").rstrip(".")
+                for x in numbers
+            )
+            line = "\t".join([first, gram, *(weight or ["0"]), *numbers])
+        out.append(line)
+    return "\n".join(out).encode()
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_max_arpa_is_the_arpa_file_with_two_columns(depth):
+    model = LanguageModel(KneserNeyLM(discount="single"), max_depth=depth).fit(TEXT)
+    plain, file = io.BytesIO(), io.BytesIO()
+    write(model.backoff_model_, plain)
+    write_max_arpa(model.backoff_model_, file)
+    assert file.getvalue() == plain_bounds(plain.getvalue())
 
 
 def test_parts_of_the_smoothing_learn_from_ids():
