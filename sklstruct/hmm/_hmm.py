@@ -141,7 +141,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     order_ : int
         Order of the transition model.
 
-    objective_ : ndarray of shape (n_iter_,)
+    objective_ : ndarray of shape (n_iterations,)
         The objective (see Notes) after each iteration, in nats; never falling.
 
     n_iter_ : int
