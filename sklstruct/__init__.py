@@ -19,6 +19,7 @@ except ImportError as exc:
 
 # Imported on first use, so that `import sklstruct` stays cheap.
 if TYPE_CHECKING:
+    from ._trusted import TRUSTED_TYPES
     from ._version import __version__
     from .backoff import BackoffModel
     from .context_tree import SuffixTreeVectorizer
@@ -43,6 +44,7 @@ __all__ = [
     "SampleRankClassifier",
     "StructuredLogLinearLM",
     "SuffixTreeVectorizer",
+    "TRUSTED_TYPES",
     "__version__",
 ]
 
@@ -59,6 +61,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             ".linear": ["DualLinearClassifier"],
             ".loglinear": ["StructuredLogLinearLM"],
             ".smoothing": ["AdditiveLM", "GraphDiffusionUnigram", "KneserNeyLM"],
+            "._trusted": ["TRUSTED_TYPES"],
             "._version": ["__version__"],
         },
     )

@@ -275,6 +275,22 @@ def check_sorted_groups(
         )
 
 
+class CheckedState:
+    """A pickled state whose arrays compiled loops follow: looked at when it is loaded.
+
+    A class below this one says in `_check_arrays` what must be true of its arrays, in
+    one pass over them, by the checks above: arrays that lead out of each other are a
+    ValueError then, and not the end of the interpreter later.
+    """
+
+    def _check_arrays(self) -> None:
+        raise NotImplementedError
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._check_arrays()
+
+
 def physical_memory() -> float:
     """Bytes of memory of this machine; infinite where the system does not tell."""
     try:

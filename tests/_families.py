@@ -1,7 +1,10 @@
 """The members of families, found by walking the package: no test lists them."""
 
+import inspect
 import pkgutil
 from importlib import import_module
+
+from sklearn.base import BaseEstimator
 
 import sklstruct
 from sklstruct.backoff import BackoffClassifier
@@ -18,6 +21,17 @@ def subclasses(base):
         left += children
         found |= {c for c in children if c.__module__.startswith("sklstruct.")}
     return sorted(found, key=lambda kind: kind.__name__)
+
+
+def public_estimators():
+    for module in pkgutil.walk_packages(sklstruct.__path__, "sklstruct."):
+        if any(part.startswith("_") for part in module.name.split(".")[1:]):
+            continue
+        package = import_module(module.name)
+        for name in getattr(package, "__all__", ()):
+            thing = getattr(package, name)
+            if inspect.isclass(thing) and issubclass(thing, BaseEstimator):
+                yield thing
 
 
 def smoothers(variants=()):

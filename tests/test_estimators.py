@@ -1,15 +1,13 @@
 """scikit-learn's checks, and our own, over every public estimator."""
 
-import inspect
 import pickle
-import pkgutil
 from dataclasses import dataclass, field
-from importlib import import_module
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from _callbacks import StopAfter
+from _families import public_estimators
 from _oracles import toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -379,17 +377,6 @@ def test_sparse_output_under_set_output(estimator):
     X, _ = toy()
     with config_context(transform_output="pandas"):
         assert sp.issparse(clone(estimator).fit_transform(X))
-
-
-def public_estimators():
-    for module in pkgutil.walk_packages(sklstruct.__path__, "sklstruct."):
-        if any(part.startswith("_") for part in module.name.split(".")[1:]):
-            continue
-        package = import_module(module.name)
-        for name in getattr(package, "__all__", ()):
-            thing = getattr(package, name)
-            if inspect.isclass(thing) and issubclass(thing, BaseEstimator):
-                yield thing
 
 
 def test_every_public_estimator_is_checked():

@@ -31,6 +31,7 @@ LAYERS = [
         "_progress",
         "_warnings",
         "_watch",
+        "_trusted",
         "_version",
         "_checkpoint",
     ],

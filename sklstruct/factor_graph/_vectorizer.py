@@ -142,22 +142,21 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         return self._transform(_Reading(X))
 
     def _fit(self, reading: _Reading) -> None:
+        sorts = [key for key, dicts in reading.dicts.items() if any(dicts)]
+        # By strings, as files of other formats than pickle hold no other keys.
         self._encoders = {
-            key: DictVectorizer().fit(dicts)
-            for key, dicts in reading.dicts.items()
-            if any(dicts)
+            " ".join(key): DictVectorizer().fit(reading.dicts[key]) for key in sorts
         }
-        nothing = np.empty(0, dtype=object)
 
         def names(key: tuple) -> np.ndarray:
-            if key not in self._encoders:
-                return nothing
-            return self._encoders[key].get_feature_names_out()
+            if key not in sorts:
+                return np.empty(0, dtype=object)
+            return self._encoders[" ".join(key)].get_feature_names_out()
 
         self.feature_names_ = names(("features",))
         self.candidate_feature_names_ = names(("candidate_features",))
         self.edge_feature_names_, self.pair_feature_names_ = (
-            {key[1]: names(key) for key in self._encoders if key[0] == what}
+            {key[1]: names(key) for key in sorts if key[0] == what}
             for what in ("edge", "pair")
         )
 
@@ -165,18 +164,19 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         """All feature dictionaries of one sort as rows."""
         dicts = reading.dicts.get(key, [])
         n_rows = reading.n_pairs.get(key, len(dicts))
-        if key not in self._encoders:
+        encoder = self._encoders.get(" ".join(key))
+        if encoder is None:
             return empty_rows(n_rows)
-        width = len(self._encoders[key].vocabulary_)
+        width = len(encoder.vocabulary_)
         if not dicts:
             return empty_rows(n_rows, width)
-        matrix = self._encoders[key].transform(dicts).tocsr()
+        matrix = encoder.transform(dicts).tocsr()
         matrix.sum_duplicates()
         what = " ".join(key)
         if not np.isfinite(matrix.data).all():
             bad = np.flatnonzero(~np.isfinite(matrix.data))[0]
             row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
-            name = self._encoders[key].get_feature_names_out()[matrix.indices[bad]]
+            name = encoder.get_feature_names_out()[matrix.indices[bad]]
             raise ValueError(
                 f"{reading.owner(key, row)}: feature {name!r} is NaN or infinite"
             )
@@ -211,10 +211,10 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             for kind, (pairs, n_tables) in instance.edges.items():
                 edges[kind] = pairs
                 crossed = part(("edge", kind), len(pairs))
-                if ("edge", kind) in self._encoders:
+                if f"edge {kind}" in self._encoders:
                     edge_features[kind] = crossed
                 tables = part(("pair", kind), n_tables)
-                if ("pair", kind) in self._encoders:
+                if f"pair {kind}" in self._encoders:
                     pair_features[kind] = tables
             graphs.append(
                 FactorGraph(

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from .._checks import INT32_MAX, check_memory
+from .._checks import INT32_MAX, as_ids, check_memory, check_pointers
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
@@ -278,6 +278,23 @@ class DualNodes(NodeModels):
         if self.n_leaves is None:
             self.n_leaves = _LEAF_CANDIDATES[0]
         del self._trees, self._fold, self._estimator
+
+    def _check_arrays(self) -> None:
+        super()._check_arrays()
+        forest, weights = self.forest, self.weights
+        per_node = np.diff(as_ids("model_ptr", self.model_ptr, 1, np.int64))
+        check_pointers("model_ptr", self.model_ptr, 0, weights.n_nodes)
+        first = np.concatenate([[0], np.cumsum(weights.n_outcomes)])
+        for name, right in {
+            "model_ptr": per_node.size == forest.n_nodes,
+            "numbers": np.shape(self.numbers) == (forest.n_trees, len(CHAIN)),
+            "role": np.array_equal(self.role, _roles(forest)),
+        }.items():
+            if not right:
+                raise ValueError(f"{name} of the pickled model is not of its forest")
+        n_outcomes = np.diff(first[self.model_ptr])
+        if not np.array_equal(n_outcomes, forest.rows_of_node):
+            raise ValueError("n_outcomes of the pickled model is not of its forest")
 
     # -------------------------------------------------------------- calibration
 

@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from .._checks import check_memory
+from .._checks import check_length, check_memory
 from .._parallel import (
     ThreadMap,
     row_blocks,
@@ -123,6 +123,11 @@ class LogisticNodes(NodeModels):
         )
         self.dtype = self.coef.dtype
         del self._fits, self._settings
+
+    def _check_arrays(self) -> None:
+        super()._check_arrays()
+        for name in ("coef", "intercept"):
+            check_length(name, getattr(self, name), self.forest.n_rows, "the outcomes")
 
     def warn(self, stacklevel: int) -> None:
         warn_not_converged(self.status, self._max_iter, stacklevel + 1)

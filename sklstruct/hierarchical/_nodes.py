@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, CheckedState
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..taxonomy import Forest
@@ -49,7 +49,7 @@ class TrainingSet(NamedTuple):
         return int(self.code.max()) + 1
 
 
-class NodeModels(ABC):
+class NodeModels(CheckedState, ABC):
     """The models at all nodes of all trees."""
 
     dtype: Any = (np.float64, np.float32)
@@ -62,6 +62,9 @@ class NodeModels(ABC):
     """Steps that the fit of a tree reports; None: not known."""
 
     forest: Forest
+
+    def _check_arrays(self) -> None:
+        self.forest.check()
 
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
         """The training set as `fit` reads it.

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._checks import CheckedState, as_ids, check_length, check_pointers
 from . import _weights_fast as kernels
 from ._samples import is_sparse
 
@@ -201,7 +202,7 @@ def packed(
     return Piece(Features.of_words(words), start, cell[:total], intercept, n_outcomes)
 
 
-class NodeWeights:
+class NodeWeights(CheckedState):
     """The weights of several nodes over the same columns.
 
     Parameters
@@ -229,6 +230,43 @@ class NodeWeights:
         self.cell = _join(cells, np.uint32)
         self.start_ptr = _ptr([s.size for s in packed] or [0] * len(pieces))
         self.start = _join(packed, np.uint32)
+
+    def _check_arrays(self) -> None:
+        n, size = self.n_nodes, as_ids("n_outcomes", self.n_outcomes, 1, np.int64)
+        shape = n, self.n_features // 64 + 1
+        spare = kernels.SPARE if self.start.size else 0
+        for name, array in {"words": self.words, "rank": self.rank}.items():
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        for name, last in {
+            "lane_ptr": self.intercept.size,
+            "cell_ptr": self.cell.size - spare,
+            "start_ptr": self.start.size,
+        }.items():
+            pointers = as_ids(name, getattr(self, name), 1, np.int64)
+            check_length(name, pointers, n + 1, "the nodes and their end")
+            check_pointers(name, pointers, 0, last)
+        for v in range(n):
+            features = Features.of_words(self.words[v])
+            M, cell = lanes_of(int(size[v])), self._cells(v)
+            start = self._starts(v, M)
+            good = (
+                size[v] > 0
+                and self.lane_ptr[v + 1] - self.lane_ptr[v] == M
+                and np.array_equal(self.rank[v], features.rank)
+                and features.columns()[-1:].sum() < max(self.n_features, 1)
+                and start.size == (features.size if cell.size else 0) + 1
+            )
+            if good and cell.size:
+                check_pointers("start", start, 0, cell.size)
+                length = np.diff(start.astype(np.int64))
+                short = np.flatnonzero(length < M)
+                n_lanes = length[short] - 2 * length[short] // 3
+                at = np.repeat(start[short + 1] - np.cumsum(n_lanes), n_lanes)
+                lanes = cell[at.astype(np.int64) + np.arange(at.size)].view(np.uint16)
+                good = length.max() <= M and lanes.max(initial=0) < size[v]
+            if not good:
+                raise ValueError(f"the pickled weights of node {v} are damaged")
 
     @property
     def n_nodes(self) -> int:
@@ -292,14 +330,18 @@ class NodeWeights:
             blocks.append(sp.csr_matrix((weight, (outcome, column)), shape=shape))
         return sp.vstack(blocks, format="csr")
 
+    def _cells(self, v):
+        return self.cell[self.cell_ptr[v] : self.cell_ptr[v + 1]]
+
+    def _starts(self, v, M):
+        if self.start.size:
+            return self.start[self.start_ptr[v] : self.start_ptr[v + 1]]
+        return np.arange(0, self._cells(v).size + 1, M, dtype=np.uint32)
+
     def _entries(self, v):
         """(column, outcome, weight) of what node v stores."""
         M = int(self.lane_ptr[v + 1] - self.lane_ptr[v])
-        cell = self.cell[self.cell_ptr[v] : self.cell_ptr[v + 1]]
-        if self.start.size:
-            start = self.start[self.start_ptr[v] : self.start_ptr[v + 1]]
-        else:
-            start = np.arange(0, cell.size + 1, M, dtype=np.uint32)
+        cell, start = self._cells(v), self._starts(v, M)
         row = np.empty(cell.size, dtype=np.int32)
         outcome = np.empty(cell.size, dtype=np.int32)
         weight = np.empty(cell.size, dtype=np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import CheckedState, as_ids, check_ids, check_length, check_pointers
 from .._parallel import row_blocks
 from ..backoff import Distribution
 from ..context_tree import ContextTree, Pairs
@@ -14,7 +15,7 @@ from . import _joint_fast as _fast
 _SLICE = 1 << 14
 
 
-class JointTrees(Distribution):
+class JointTrees(CheckedState, Distribution):
     """The fitted state: trees, one after the other, and weights on their pairs.
 
     Parameters
@@ -64,6 +65,25 @@ class JointTrees(Distribution):
         self.beta = np.concatenate(scale)
         self.node_weight = weight
         self.w = np.zeros(self.pair_class.size)
+
+    def _check_arrays(self) -> None:
+        n_nodes = [tree.n_nodes for tree in self.trees]
+        n, first = sum(n_nodes), as_ids("first", self.first, 1, np.int64)
+        if not np.array_equal(first, np.cumsum([0, *n_nodes])):
+            raise ValueError("first of the pickled model is not that of its trees")
+        for name, length in (("parent", n), ("ptr", n + 1)):
+            array = as_ids(name, getattr(self, name), 1, np.int64)
+            check_length(name, array, length, "of the nodes of all trees")
+        check_ids("parent", self.parent, -1, n, "node")
+        check_ids("node - parent", np.arange(n) - self.parent, 1, n + 1, "way up")
+        check_pointers("ptr", self.ptr, 0, self.pair_class.size)
+        check_ids(
+            "pair_class", as_ids("pair_class", self.pair_class, 1), 0, self.n_classes,
+            "class",
+        )  # fmt: skip
+        check_length("w", self.w, self.pair_class.size, "one per pair")
+        check_length("beta", self.beta, n, "one per node")
+        check_length("node_weight", self.node_weight, n_nodes[0], "of the first tree")
 
     def locate(self, contexts: tuple[NDArray, ...]) -> NDArray:
         """(n_samples, n_trees) int32 deepest nodes of windows, a matrix for each tree;

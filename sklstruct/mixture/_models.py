@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import CheckedState
 from .._parallel import row_blocks
 from ..backoff import Distribution
 from ..backoff._distribution import by_group, count_rows, take
@@ -170,7 +171,7 @@ class MixtureModel(ComposedModel):
         return np.hstack([m.facts(a) for m, a in zip(self.models, at)])
 
 
-class FactoredModel(ComposedModel):
+class FactoredModel(CheckedState, ComposedModel):
     r""":math:`\prod_j P(v_{j+1} \mid v_j, x)` along the path of a tree to a class.
 
     Contexts are a pair: what the models of groups read, what those of words read.
@@ -191,9 +192,19 @@ class FactoredModel(ComposedModel):
         self, tree: Forest, models: list[Distribution | None], of_words: NDArray
     ) -> None:
         self.tree, self.models, self.of_words = tree, models, of_words
+        self._set_paths()
+
+    def _check_arrays(self) -> None:
+        self.tree.check()
+        if {len(self.models), len(self.of_words)} != {self.tree.n_nodes}:
+            raise ValueError("models and of_words must have one entry per node")
+        self._set_paths()
+
+    def _set_paths(self):
+        tree = self.tree
         self.n_classes = tree.terminal.shape[1]
         self.path_node, self.path_child = paths(tree)
-        self.root = models[0]
+        self.root = self.models[0]
         self.fact_depths = () if self.root is None else self.root.fact_depths
 
     def _contexts(self, at, node):

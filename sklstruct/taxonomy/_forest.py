@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, as_ids, check_ids, check_length, check_pointers
 from ._taxonomy import Taxonomy
 
 
@@ -74,6 +74,38 @@ class Forest(NamedTuple):
     def model_nodes(self) -> NDArray:
         """The nodes that have a model: those with at least two children."""
         return np.flatnonzero(self.n_child >= 2).astype(np.int32)
+
+    def check(self) -> None:
+        """ValueError if the arrays, of a pickle say, lead out of each other."""
+        n, n_trees, n_classes = self.parent.size, *self.terminal.shape
+        for name, array in self._asdict().items():
+            as_ids(name, array, 2 if name == "terminal" else 1)
+            if name not in ("tree_ptr", "terminal"):
+                check_length(name, array, n, "one per node")
+        check_length("tree_ptr", self.tree_ptr, n_trees + 1, "the trees and their end")
+        check_pointers("tree_ptr", self.tree_ptr, 0, n)
+        check_ids("n_child", self.n_child, 0, n + 1, "number of children")
+        inner = np.flatnonzero(self.n_child)
+        first, n_child = self.first_child[inner], self.n_child[inner].astype(np.int64)
+        check_ids("first_child - node", first - inner, 1, n + 1, "way down")
+        check_ids("first_child + n_child", first + n_child, 0, n + 1, "node")
+        parent, end = np.full(n, -1), np.cumsum(n_child)
+        if end[-1:].sum() == n - n_trees:
+            child = np.repeat(first - end + n_child, n_child) + np.arange(n - n_trees)
+            parent[child] = np.repeat(inner, n_child)
+        rows = self.rows_of_node
+        known = np.flatnonzero(self.node_class >= 0)
+        check_ids("node_class", self.node_class, -1, n_classes, "class")
+        check_ids("terminal", self.terminal, 0, n, "node")
+        for name, right in {
+            "parent": np.array_equal(self.parent, parent)
+            and np.array_equal(np.flatnonzero(parent < 0), self.tree_ptr[:-1]),
+            "row": np.array_equal(self.row, np.cumsum(rows) - rows),
+            "terminal": np.array_equal(np.sort(self.terminal, axis=None), known)
+            and (self.node_class[self.terminal] == np.arange(n_classes)).all(),
+        }.items():
+            if not right:
+                raise ValueError(f"{name} of the forest is not that of its children")
 
     @classmethod
     def from_taxonomies(cls, taxonomies: Iterable[Taxonomy]) -> Forest:

@@ -183,6 +183,10 @@ class Taxonomy:
         for array in (parent, leaf, labels, self.child_ptr, self.level_ptr):
             array.flags.writeable = False
 
+    def __getstate__(self):
+        names = ("parent", "leaf_of_class", "classes", "names")
+        return {name: getattr(self, name) for name in names}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take a pickled taxonomy; ValueError if its arrays are no tree."""
         keys = ("parent", "leaf_of_class", "classes")
@@ -790,12 +794,6 @@ class Taxonomy:
         )
 
     __hash__ = None  # type: ignore[assignment]  # as Python wants it beside __eq__
-
-    def __reduce__(self):
-        return (
-            Taxonomy._trusted,
-            (self.parent, self.leaf_of_class, self.classes, self.names),
-        )
 
     def __sklearn_clone__(self) -> Taxonomy:
         return self  # never changes, thus shared by the clones of an estimator

@@ -1,0 +1,341 @@
+"""Every public estimator with something learned, and the questions that it answers."""
+
+import os
+import tempfile
+import warnings
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from _oracles import toy
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+
+from sklstruct import (
+    AdditiveLM,
+    DualLinearClassifier,
+    HierarchicalClassifier,
+    KneserNeyLM,
+    LanguageModel,
+    StructuredLogLinearLM,
+    SuffixTreeVectorizer,
+)
+from sklstruct.backoff import PrunedLM
+from sklstruct.distributed import DaskLanguageModel
+from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
+from sklstruct.hierarchical import (
+    REGULARIZATIONS,
+    PathClassifier,
+    SenseClassifier,
+)
+from sklstruct.hmm import (
+    ClassifierEmission,
+    EditDistanceChannel,
+    FrequencyEmission,
+    HighOrderHMM,
+    KeypadChannel,
+    NoisyChannelDecoder,
+    SuffixEmission,
+)
+from sklstruct.language_model import CacheLM, PerplexityFilter, PerplexityTransformer
+from sklstruct.loglinear import (
+    PENALTIES,
+    SOLVERS,
+    Checkpoint,
+    JointLogLinear,
+    StructuredLogLinearLMCV,
+)
+from sklstruct.metrics import LikelihoodScorer
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.smoothing import (
+    AbsoluteDiscountLM,
+    AbsoluteDiscountUnigram,
+    AdditiveUnigram,
+    GoodTuringUnigram,
+    GraphDiffusionUnigram,
+    GraphSpreadUnigram,
+    GrownLM,
+    JelinekMercerLM,
+    KatzLM,
+    PrunedKneserNeyLM,
+    WittenBellLM,
+)
+from sklstruct.taxonomy import (
+    TAXONOMY_BUILDERS,
+    GivenTaxonomy,
+    RefinedTaxonomy,
+    Taxonomy,
+)
+from sklstruct.word_classes import (
+    ContextRefiner,
+    ExchangeClustering,
+    TaxonomyClustering,
+)
+
+TEXT = [
+    "the cat sat on the mat",
+    "a dog sat on the cat",
+    "the dog ran to the mat",
+    "a cat ran",
+    "the fox sat",
+    "on the mat a cat sat",
+] * 3
+NEW = ["the cat ran on the zebra", "a fox", ""]
+SEQUENCES = [s.split() for s in TEXT]
+TAGS = [[w[0] if w != "the" else "D" for w in s] for s in SEQUENCES]
+GROUPS = {c: ["left" if c < "x" else "right"] for c in "vwxyz"}
+
+# Of the rows of features, and of the words of a text.
+QUESTIONS = {
+    "rows": [
+        ("predict",), ("predict_proba",), ("predict_log_proba",), ("predict_top_k", 2),
+        ("decision_function",), ("decision_path",), ("transform",),
+        ("predict_weights",), ("locate",), ("sample", 3),
+    ],
+    "sentences": [
+        ("token_log_proba",), ("score_samples",), ("perplexity",),
+        ("perplexity_by_depth",), ("perplexity_by_sentence",), ("evaluate",),
+        ("score_stream",), ("partial_fit",),
+    ],
+    "sequences": [
+        ("predict",), ("predict_k", 3), ("predict_proba",), ("log_likelihood",),
+        ("sample_posterior", 2), ("decode",), ("candidates",),
+    ],
+    "words": [("classes_of",)],
+    "graphs": [("predict",), ("predict_marginals",), ("sample", 3)],
+    "documents": [("transform",), ("predict",)],
+}  # fmt: skip
+
+
+class Halves:
+    """Two groups of words, by their order: a clustering that is not ours."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def fit(self, X, y=None):
+        return self
+
+    def classes_of(self, words):
+        return np.arange(len(words)) % 2
+
+
+def ask(model, kind, X, y=None):
+    """Every question once; an answer or an exception, both are allowed."""
+    answers = {}
+
+    def put(name, call):
+        try:
+            answers[name] = call()
+        except Exception as exc:
+            answers[name] = exc
+
+    for name, *arguments in QUESTIONS[kind]:
+        if hasattr(model, name):
+            put(name, partial(getattr(model, name), X, *arguments))
+    if y is not None and hasattr(model, "target_log_proba"):
+        put("target_log_proba", lambda: model.target_log_proba(X, y))
+    if kind == "sentences":
+        put("next", lambda: model.predict_next(["the cat"], k=2))
+        put("sample", lambda: model.sample(2, random_state=0, max_length=5))
+        put("rows", lambda: model.rows(model.begin()))
+        put("advance", lambda: model.advance(model.begin(), "cat"))
+        put("heaviest", lambda: model.heaviest_ngrams(3))
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("m.arpa", "m.bin", "m.sklm"):
+                path = os.path.join(folder, name)
+                put(name, lambda path=path: model.save(path))
+    return answers
+
+
+def samples():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = np.array(list("vwxyz"))[np.arange(60) % 5]
+    X[:, 0] += np.arange(60) % 5
+    return X, y
+
+
+def graph_instances():
+    words = SEQUENCES[0]
+    variables = [
+        {"candidates": ["n", "v"], "features": {"word": w, "first": w[0]}}
+        for w in words
+    ]
+    edges = [(i, i + 1, "next") for i in range(len(words) - 1)]
+    return [{"variables": variables, "edges": edges}] * 3
+
+
+def fitted():
+    """name -> (model, question or None): a function that makes each of them."""
+    found = {}
+
+    windows, target = toy()
+    paths = sp.csr_array(SuffixTreeVectorizer(max_depth=3).fit_transform(windows))
+    features, label = samples()
+    sparse = sp.csr_array(np.where(features > 0, features, 0))
+
+    def put(model, X, y, kind="rows", name=None):
+        name = name or type(model).__name__
+        found[name] = (lambda: clone(model).fit(X, y), kind, X, y)
+
+    # contexts
+    for smoother in (
+        KneserNeyLM(), AdditiveLM(), WittenBellLM(), AbsoluteDiscountLM(), KatzLM(),
+        JelinekMercerLM(), PrunedKneserNeyLM(discount=0.5, threshold=0.1),
+        GrownLM(lam=0.1), PrunedLM(WittenBellLM(), 1e-6),
+        StructuredLogLinearLM(max_iter=20), StructuredLogLinearLMCV(max_fits=2),
+        JointLogLinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
+        GoodTuringUnigram(), GraphDiffusionUnigram(), GraphSpreadUnigram(),
+        MixtureLM([("kn", KneserNeyLM()), ("wb", WittenBellLM())]),
+    ):  # fmt: skip
+        put(smoother, windows, target)
+    put(KneserNeyLM(), paths, target, name="KneserNeyLM of paths")
+    put(StructuredLogLinearLM(max_iter=5), paths, target, name="log-linear of paths")
+    put(FactoredLM(ExchangeClustering(2), AdditiveLM()), windows, target)
+    put(SuffixTreeVectorizer(), windows, None)
+    put(SuffixTreeVectorizer(collapse=True), windows, None, name="collapsed vectorizer")
+    put(ContextRefiner([(ExchangeClustering(2), 1), ("word", 1)]), windows, target)
+
+    # features
+    for name, model in {
+        "HierarchicalClassifier": HierarchicalClassifier(),
+        "hierarchical, conf": HierarchicalClassifier("conf"),
+        "hierarchical, greedy": HierarchicalClassifier(prediction="greedy"),
+        "hierarchical, best first": HierarchicalClassifier(prediction="best_first"),
+        "hierarchical, logistic": HierarchicalClassifier(estimator="logistic"),
+        "hierarchical of two": HierarchicalClassifier(n_taxonomies=2),
+        "hierarchical of leaves": HierarchicalClassifier(max_leaf=2),
+        "hierarchical of estimators": HierarchicalClassifier(
+            estimator=LogisticRegression()
+        ),
+        "DualLinearClassifier": DualLinearClassifier(),
+        "dual of probabilities": DualLinearClassifier("log_loss"),
+        "SenseClassifier": SenseClassifier(min_samples=5),
+        "PathClassifier": PathClassifier(),
+    }.items():
+        y = label
+        if name == "PathClassifier":
+            y = np.array([[*GROUPS[c], c] for c in label])
+        if hasattr(model, "random_state"):
+            model.set_params(random_state=0)
+        for X, kind in ((features, ""), (sparse, ", sparse")):
+            if not kind or isinstance(
+                model, HierarchicalClassifier | DualLinearClassifier
+            ):
+                put(model, X, y, name=name + kind)
+
+    # words
+    def words(make, name=None):
+        name = name or type(make).__name__
+        found[name] = (lambda: clone(make).fit(TEXT), "sentences", NEW, None)
+
+    words(LanguageModel(KneserNeyLM(discount=0.5), max_depth=2))
+    words(
+        LanguageModel(StructuredLogLinearLM(max_iter=5), max_depth=2),
+        "log-linear words",
+    )
+    words(
+        LanguageModel(
+            make_pipeline(
+                ContextRefiner([(ExchangeClustering(2), 1), ("word", 1)]),
+                WittenBellLM(),
+            ),
+            max_depth=2,
+        ),
+        "refined words",
+    )  # fmt: skip
+    words(
+        LanguageModel(FactoredLM(ExchangeClustering(2), WittenBellLM()), max_depth=2),
+        "factored words",
+    )
+    words(
+        LanguageModel(
+            MixtureLM([("kn", KneserNeyLM(discount=0.5)), ("wb", WittenBellLM())]),
+            max_depth=2,
+        ),
+        "mixture of words",
+    )
+    base = LanguageModel(WittenBellLM(), max_depth=2).fit(TEXT)
+    words(
+        CacheLM(
+            FrozenEstimator(base), max_order=2, half_life=100, ngram_half_life=200,
+            class_half_life=50, word_classes=2, weights="em",
+        )
+    )  # fmt: skip
+    found["words counted in batches"] = (
+        lambda: LanguageModel(WittenBellLM(), max_depth=2).partial_fit(TEXT),
+        "sentences", NEW, None,
+    )  # fmt: skip
+    found["ExchangeClustering"] = (
+        lambda: ExchangeClustering(2).fit(TEXT), "words", ["cat", "zebra"], None
+    )  # fmt: skip
+    tree = Taxonomy.from_nested([["cat", "dog"], ["sat", "ran"]])
+    found["TaxonomyClustering"] = (
+        lambda: TaxonomyClustering(tree, depth=1).fit(TEXT), "words", ["cat"], None
+    )  # fmt: skip
+    found["DaskLanguageModel"] = (
+        lambda: DaskLanguageModel.from_backoff(base.backoff_model_),
+        "sentences", NEW, None,
+    )  # fmt: skip
+    for step in (
+        PerplexityTransformer(FrozenEstimator(base)),
+        PerplexityFilter(FrozenEstimator(base), head=0.3, tail=0.8),
+    ):
+        put(step, TEXT, None, kind="documents")
+
+    # sequences
+    for emission, name in (
+        (SuffixEmission(), "HighOrderHMM"),
+        (FrequencyEmission(floor=0.01), "hmm of frequencies"),
+    ):
+        put(HighOrderHMM(3, emission=emission), SEQUENCES, TAGS, "sequences", name)
+    numbers = [np.random.default_rng(i).integers(0, 3, (5, 4)) for i in range(20)]
+    put(
+        HighOrderHMM(2, emission=ClassifierEmission(MultinomialNB())),
+        numbers, [[str(v) for v in x[:, 0]] for x in numbers], "sequences",
+        "hmm of a classifier",
+    )  # fmt: skip
+    language = LanguageModel(WittenBellLM(), max_depth=2)
+    for name, channel, X in (
+        ("NoisyChannelDecoder", EditDistanceChannel(), SEQUENCES[:2]),
+        ("decoder of keys", KeypadChannel(), [["843", "228"]]),
+    ):
+        found[name] = (
+            lambda channel=channel: NoisyChannelDecoder(language, channel).fit(TEXT),
+            "sequences", X, None,
+        )  # fmt: skip
+    for emission in (SuffixEmission(), FrequencyEmission()):
+        ids = [[ord(t) % 4 for t in tags] for tags in TAGS]
+        found[type(emission).__name__] = (
+            lambda e=emission, ids=ids: clone(e).fit(SEQUENCES, ids, 4), "sequences",
+            SEQUENCES[0], None,
+        )  # fmt: skip
+
+    # graphs
+    X = graph_instances()
+    y = [[("n", "v")[w[0] in "sr"] for w in SEQUENCES[0]]] * len(X)
+    put(FactorGraphVectorizer(), X, None, kind="documents")
+    graphs = FactorGraphVectorizer().fit_transform(X)
+    put(SampleRankClassifier(random_state=0, epochs=2), graphs, y, kind="graphs")
+
+    # parts, which learn nothing
+    parts = [kind() for kind in (*REGULARIZATIONS.values(), *PENALTIES.values())]
+    parts += [kind() for kind in (*SOLVERS.values(), *TAXONOMY_BUILDERS.values())]
+    parts += [
+        GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS), Checkpoint("folder"),
+        EditDistanceChannel(), KeypadChannel(), LikelihoodScorer(),
+        ClassifierEmission(MultinomialNB()),
+    ]  # fmt: skip
+    for part in parts:
+        found[type(part).__name__] = (lambda part=part: part, None, None, None)
+    return found
+
+
+def make(entry):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return entry[0]()
