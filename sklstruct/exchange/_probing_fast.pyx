@@ -16,7 +16,7 @@ scores to the last bit: the probability of the longest match, then the back-off 
 of the contexts from its length up, the shortest first.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -559,7 +559,7 @@ cdef class Tables:
     def id_of(self, bytes word not None):
         """The id of a word, 0 for unknown ones."""
         return word_id(
-            &self.t, <const uint8_t*>PyBytes_AS_STRING(word), PyBytes_GET_SIZE(word)
+            &self.t, <const uint8_t*>PyBytes_AsString(word), PyBytes_Size(word)
         )
 
     def write_start(self, State state not None):
@@ -703,8 +703,8 @@ cdef const uint8_t* bytes_of(text, Py_ssize_t* size) except NULL:
     if isinstance(text, str):
         return <const uint8_t*>PyUnicode_AsUTF8AndSize(text, size)
     if isinstance(text, bytes):
-        size[0] = PyBytes_GET_SIZE(text)
-        return <const uint8_t*>PyBytes_AS_STRING(text)
+        size[0] = PyBytes_Size(text)
+        return <const uint8_t*>PyBytes_AsString(text)
     raise TypeError(
         f"sentence must be a str or bytes of words with blanks between them, got "
         f"{type(text).__name__}"

