@@ -12,9 +12,11 @@ type checkers that read scikit-learn's source, take the classes themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import sklearn
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -103,11 +105,49 @@ else:
         TransformerMixin,
         _fit_context,
     )
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
     from sklearn.utils.metaestimators import _BaseComposition, available_if
     from sklearn.utils.validation import column_or_1d
 
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:  # scikit-learn before 1.9
+
+        class _NoCallbacks:
+            """A task of a fit that nobody is told of."""
+
+            def subcontext(self, **_):
+                return self
+
+            def propagate_callback_context(self, estimator):
+                return nullcontext()
+
+            def call_on_fit_task_begin(self, **_):
+                pass
+
+            def call_on_fit_task_end(self, **_):
+                return False
+
+        class CallbackSupportMixin:
+            def set_callbacks(self, *callbacks):
+                """Refuse callbacks, which come with scikit-learn 1.9."""
+                if callbacks:
+                    raise ImportError(
+                        "callbacks need scikit-learn 1.9 or later, got "
+                        f"{sklearn.__version__}; verbose prints the steps of a fit"
+                    )
+                return self
+
+            def _init_callback_context(self, **_):
+                return _NoCallbacks()
+
+        def with_callbacks(method):
+            return method
+
+
+HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
+
 __all__ = [
+    "HAS_CALLBACKS",
     "BaseEstimator",
     "CallbackSupportMixin",
     "ClassifierMixin",

@@ -1,5 +1,13 @@
 """Callbacks of scikit-learn's protocol that the tests of several estimators use."""
 
+import pytest
+
+from sklstruct._compat import HAS_CALLBACKS
+
+needs_callbacks = pytest.mark.skipif(
+    not HAS_CALLBACKS, reason="callbacks came with scikit-learn 1.9"
+)
+
 
 class StopAfter:
     """Asks to stop at the end of the n-th task of a name, and of those after it."""

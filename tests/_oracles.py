@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+from sklearn import get_config
 
 # ------------------------------------------------------------------------ data
 
@@ -20,6 +21,13 @@ def wikitext(split):
     path = Path(DATA, "wikitext-2", f"{split}.txt.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [line.split() for line in file if line.strip()]
+
+
+def sparse_settings():
+    """Settings for each kind of sparse results, which scikit-learn has from 1.9 on."""
+    if "sparse_interface" in get_config():
+        return [{"sparse_interface": kind} for kind in ("sparray", "spmatrix")]
+    return [{}]
 
 
 def toy(seed=0, n=200):

@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -56,6 +58,51 @@ def test_documented_results_belong_to_a_case(load, path):
         assert result["case"] in known, result["case"]
         assert result["figures"] and 0 <= result["environment"]
         assert result["environment"] < len(book["environments"])
+
+
+def results(file, **case):
+    """Figures of the results whose cases hold these values."""
+    book = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+    return [
+        result["figures"]
+        for result in book["results"]
+        if case.items() <= result["case"].items()
+    ]
+
+
+def test_readme_states_what_the_results_hold():
+    """The table of the first screen, figure by figure, means over the splits."""
+    text = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    table = [line for line in text.splitlines() if line.startswith("| ")][2:5]
+
+    def ladder(model, figure):
+        (found,) = results("word_classes.json", section="ladder", model=model)
+        return found[figure]
+
+    best = "joint and single trees in the factors + Kneser-Ney"
+    expected = [
+        f"{ladder('factored + Kneser-Ney', 'test'):.0f}",
+        f"{ladder('factored + Kneser-Ney', 'fit_seconds'):.0f}",
+        f"{ladder(best, 'test'):.0f}",
+        f"{ladder(best, 'fit_seconds') / 60:.0f}",
+        f"{ladder('KenLM lmplz', 'test'):.0f}",
+        f"{ladder('modified Kneser-Ney', 'fit_seconds'):.1f}",
+    ]
+    assert re.findall(r"\d*\.?\d+", table[0].split("WikiText-2", 1)[1]) == expected
+
+    expected = []
+    for model, digits in [("tree", 1), ("LinearSVC", 0), ("omikuji", 1)]:
+        found = results("sparse_classes.json", section="text1000", model=model)
+        assert len(found) == 3
+        expected.append(f"{mean(f['accuracy'] for f in found):.3f}"[1:])
+        expected.append(f"{mean(f['fit'] for f in found):.{digits}f}")
+    assert re.findall(r"\d*\.\d+|\d+", table[1].split("texts", 1)[1]) == expected
+
+    expected = []
+    for peer in ("sklstruct, hybrid", "sklearn-crfsuite", "nltk"):
+        (found,) = results("hmm.json", section="peers", split="EWT", peer=peer)
+        expected.append(f"{found['accuracy']:.3f}"[1:])
+    assert re.findall(r"\.\d+", table[2]) == expected
 
 
 def run_here(load, capsys, argv, cases, run):

@@ -43,16 +43,25 @@ def test_examples_of_docstrings(name):
     assert failed == 0
 
 
-def test_code_of_readme(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def python_of_readme():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    names = {
-        "sentences": ["as soon as they can", "as soon as the dog ran", "the dog"] * 20,
-        "held_out": ["as soon as the cat ran"],
-    }
-    assert blocks
-    for block in blocks:
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("block", python_of_readme(), ids=["model", "classes", "typo"])
+def test_code_of_readme(block, tmp_path, monkeypatch, capsys):
+    """Each block alone, as somebody pastes it."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         exec(block, names)
-    assert (tmp_path / "model.arpa").stat().st_size > 0
-    assert names["search"].best_params_
+    printed = capsys.readouterr().out
+    if "lm" in names:
+        assert 1 < float(printed.split()[0]) < 200
+        back = sklstruct.LanguageModel.load(tmp_path / "model.arpa")
+        assert back.perplexity(names["lines"][:50]) > 1
+    elif "texts" in names:
+        assert "flight" in printed
+    else:
+        assert printed == "the value of the expression is returned\n"

@@ -7,10 +7,11 @@ import time
 
 import numpy as np
 import pytest
+from _callbacks import needs_callbacks
 from joblib import parallel_config
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 
+from sklstruct._compat import HAS_CALLBACKS, CallbackSupportMixin, with_callbacks
 from sklstruct._parallel import (
     ThreadMap,
     _controller,
@@ -168,6 +169,7 @@ class Recorder:
         return (context.task_name, context.task_id) == self.stop
 
 
+@needs_callbacks
 @pytest.mark.parametrize(
     "stop, n_done", [(None, 10), (("iteration", 2), 6), (("round", 0), 5)]
 )
@@ -177,6 +179,13 @@ def test_progress_tells_the_callbacks_and_stops_the_loop_that_they_name(stop, n_
     assert len(model.done_) == n_done
     assert sorted(recorder.begun) == sorted(recorder.ended)
     assert recorder.begun[0] == recorder.ended[-1] == ("fit", 0)
+
+
+@pytest.mark.skipif(HAS_CALLBACKS, reason="what elder versions say instead")
+def test_callbacks_are_refused_where_there_are_none():
+    assert len(Worker().set_callbacks().fit().done_) == 10
+    with pytest.raises(ImportError, match=r"callbacks need scikit-learn 1\.9"):
+        Worker().set_callbacks(Recorder())
 
 
 @pytest.mark.parametrize("verbose, n_lines", [(0, 0), (False, 0), (True, 10), (2, 6)])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import exchange
+from .._compat import HAS_CALLBACKS
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
@@ -168,7 +169,7 @@ def train(arguments: argparse.Namespace) -> None:
     )
     held_out = text_of([arguments.tune]) if arguments.tune else None
     with progress(arguments, f"learning from {', '.join(arguments.text)}") as shown:
-        if shown.shows:
+        if shown.shows and HAS_CALLBACKS:
             lm.set_callbacks(shown)
         lm.fit(text_of(arguments.text), X_val=held_out)
         lm.set_callbacks()

@@ -299,7 +299,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         data, indices, indptr = self.tree_.paths(node, matched)
         container = (
             sp.csr_array
-            if get_config()["sparse_interface"] == "sparray"
+            if get_config().get("sparse_interface") == "sparray"
             else sp.csr_matrix
         )
         shape = (node.size, self.tree_.n_nodes)

@@ -81,11 +81,13 @@ def sample_weights(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
     if class_weight is not None and (weight > 0).any():
-        present = np.unique(y[weight > 0])
-        by_class = compute_class_weight(
-            class_weight, classes=present, y=y[weight > 0],
-            sample_weight=weight[weight > 0],
-        )  # fmt: skip
+        known, heavy = y[weight > 0], weight[weight > 0]
+        present, code = np.unique(known, return_inverse=True)
+        if isinstance(class_weight, str):
+            # "balanced", which scikit-learn before 1.8 computes without weights
+            by_class = heavy.sum() / (present.size * np.bincount(code, heavy))
+        else:
+            by_class = compute_class_weight(class_weight, classes=present, y=known)
         factor = by_class[np.minimum(np.searchsorted(present, y), present.size - 1)]
         with np.errstate(over="ignore"):
             weight = weight * factor

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from _oracles import sparse_settings
 from sklearn import config_context
 from sklearn.base import clone
 
@@ -16,10 +17,10 @@ WORDS = np.array(
 )
 
 
-@pytest.mark.parametrize("interface", ["sparray", "spmatrix"])
-def test_sparse_interface(interface):
-    kind = sp.sparray if interface == "sparray" else sp.spmatrix
-    with config_context(sparse_interface=interface):
+@pytest.mark.parametrize("setting", sparse_settings())
+def test_sparse_interface(setting):
+    kind = sp.sparray if "sparray" in setting.values() else sp.spmatrix
+    with config_context(**setting):
         vectorizer = SuffixTreeVectorizer(padding="")
         for paths in (vectorizer.fit_transform(WORDS), vectorizer.transform(WORDS)):
             assert isinstance(paths, kind) and paths.format == "csr"

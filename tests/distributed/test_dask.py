@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import joblib
 import numpy as np
 import pytest
-from _callbacks import StopAfter
+from _callbacks import StopAfter, needs_callbacks
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -218,6 +218,7 @@ def test_verbose_prints_here(client, capsys):
     assert len(lines) == len(set(lines))
 
 
+@needs_callbacks
 def test_a_callback_stops_the_fit(client):
     stop = StopAfter("iteration", 2)
     stop.max_propagation_depth = None

@@ -4,9 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-from _callbacks import StopAfter
+from _callbacks import StopAfter, needs_callbacks
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from sklstruct.factor_graph import (
@@ -458,6 +457,7 @@ def test_views_of_the_weights():
     assert np.array_equal(both, model.coef_)
 
 
+@needs_callbacks
 def test_callbacks_and_verbose(capsys):
     X, y = noisy_chains(7)
     model = (
@@ -468,6 +468,8 @@ def test_callbacks_and_verbose(capsys):
     assert model.n_iter_ == 3 and model.n_updates_.shape == (3,)
     three = SampleRankClassifier(random_state=0, epochs=3).fit(X, y)
     assert np.array_equal(model.coef_, three.coef_)
+    from sklearn.callback import ProgressBar
+
     SampleRankClassifier(epochs=2).set_callbacks(ProgressBar()).fit(X, y)
     capsys.readouterr()
     SampleRankClassifier(epochs=4, verbose=2, random_state=0).fit(X, y)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from _callbacks import needs_callbacks
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
@@ -910,6 +911,7 @@ def test_grid_search(train):
     assert search.best_score_ > -0.6
 
 
+@needs_callbacks
 def test_callbacks(train, capsys):
     model = HierarchicalClassifier(n_taxonomies=2, random_state=0)
     tasks = []

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _callbacks import StopAfter
+from _callbacks import StopAfter, needs_callbacks
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.datasets import load_digits, make_classification
@@ -254,6 +254,7 @@ def test_verbose_counts_iterations_of_folds(train, capsys):
 # --------------------------------------------------------------------- callbacks
 
 
+@needs_callbacks
 @pytest.mark.parametrize(
     ("regularization", "n_solves"),
     [("single", 1), (GammaPrior(2, 1), 1), ("gamma", 2), ("indep", 2)],
@@ -266,6 +267,7 @@ def test_callback_stops_rounds_and_folds(train, regularization, n_solves):
     assert model.score(*train) > 0.8
 
 
+@needs_callbacks
 @pytest.mark.parametrize("estimator", [None, GaussianNB()])
 def test_callback_stops_trees(train, estimator):
     callback = StopAfter("taxonomy")

@@ -8,6 +8,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from _callbacks import needs_callbacks
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -726,6 +727,7 @@ def test_search_inside():
     assert model.estimator_.best_params_["estimator__discount"] in (0.2, 0.7)
 
 
+@needs_callbacks
 def test_callbacks_reach_the_estimator():
     class Recorder:
         def __init__(self):

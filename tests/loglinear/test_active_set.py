@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _callbacks import StopAfter
+from _callbacks import StopAfter, needs_callbacks
 from _oracles import random_corpus
 
 from sklstruct import StructuredLogLinearLM
@@ -136,6 +136,7 @@ def test_few_iterations_are_said():
         model.set_params(padding=-1).fit(X, y)
 
 
+@needs_callbacks
 def test_iterations_are_reported_and_can_stop_the_growth(capsys):
     X, y = random_corpus(4, 6, 500, 4)
     model = StructuredLogLinearLM(

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _callbacks import needs_callbacks
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -584,6 +585,7 @@ def test_one_class_and_one_sample(penalty):
     assert model.predict([[0, 1]]).tolist() == ["a"]
 
 
+@needs_callbacks
 def test_an_interrupted_fit_leaves_the_interpreter_and_the_model_sane(monkeypatch):
     monkeypatch.setattr(_problem, "THREAD_PAIRS", 1)
     w = corpus()

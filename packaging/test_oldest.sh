@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The tests with the oldest versions of run-time dependencies that pyproject.toml allows.
+#
+#     packaging/test_oldest.sh [WHEEL | .] [TEST ...]
+#
+# By default the source tree is compiled; a wheel of build_wheel.sh spares that.
+set -euo pipefail
+root="$(cd "$(dirname "$0")/.." && pwd)"
+what="${1:-$root}"
+[ "$what" = . ] && what="$root"
+[ -e "$what" ] || { echo "no such wheel: $what"; exit 2; }
+what="$(realpath "$what")"
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- tests
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+# "numpy>=2.0" becomes "numpy==2.0.*": the last bug fix of the oldest version.
+python3 - "$root/pyproject.toml" > "$work/oldest.txt" <<'PY'
+import re, sys, tomllib
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)["project"]
+for line in project["dependencies"] + project["optional-dependencies"]["plot"]:
+    name, version = re.fullmatch(r"([\w-]+)>=([\d.]+)", line).groups()
+    print(f"{name}=={version}.*")
+PY
+cat "$work/oldest.txt"
+"$work/venv/bin/python" -m pip install --quiet -r "$work/oldest.txt" "pandas==2.2.*" pytest "$what"
+cd "$root"
+"$work/venv/bin/pytest" -q -p no:cacheprovider "$@"
