@@ -2,25 +2,24 @@
 # Source distribution -> wheel from it -> repaired -> installed in an empty
 # environment -> tested there. What a release and a job of CI call.
 #
-#     packaging/build_wheel.sh [-o FOLDER] [-p PYTHON ...] [-e EXTRAS] [-C SETTING ...] [TEST ...]
+#     packaging/build_wheel.sh [-o FOLDER] [-p PYTHON ...] [-e EXTRAS] [-1] [TEST ...]
 #
 #   -o  where the two files go (default: dist)
 #   -p  a Python that the wheel is installed in and tested with; may be given more than
 #       once (default: python3, which also builds)
 #   -e  extras to install with the wheel; without them peers' tests skip (default: none)
-#   -C  a setting of the build, as pip takes it
-#       (-C setup-args=-Dpython.allow_limited_api=false: a wheel for this Python alone)
+#   -1  a wheel for one Python alone, not for CPython 3.11 and all later ones
 #   TEST  arguments of pytest, from the root of the source distribution (default: tests)
 set -euo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
-out="$root/dist" extras="" pythons=() settings=()
-while getopts "o:p:e:C:h" option; do
+out="$root/dist" extras="" pythons=() limited=true
+while getopts "o:p:e:1h" option; do
   case "$option" in
     o) mkdir -p "$OPTARG"; out="$(cd "$OPTARG" && pwd)" ;;
     p) pythons+=("$OPTARG") ;;
     e) extras="[$OPTARG]" ;;
-    C) settings+=("-C$OPTARG") ;;
-    *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    1) limited=false ;;
+    *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 shift $((OPTIND - 1))
@@ -39,7 +38,8 @@ mkdir source
 tar -xzf sdist/*.tar.gz -C source --strip-components=1
 
 echo "== wheel"
-tools/bin/python -m build --wheel ${settings[@]+"${settings[@]}"} --outdir "$work/raw" source
+tools/bin/python -m build --wheel --outdir "$work/raw" \
+  "-Csetup-args=-Dpython.allow_limited_api=$limited" source
 
 echo "== repair"
 case "$(uname -s)" in
