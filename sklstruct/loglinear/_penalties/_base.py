@@ -24,6 +24,9 @@ methods
 ``separable()``
     (l1(level), l2(level)) of a penalty that is the sum over the pairs of
     l1 |w| + l2 w^2 / 2; of one entry or one a pair.
+``dual(v)``
+    For the duality gap: (theta, value), the largest factor of at most 1 for which the
+    conjugate of the penalty at theta v is finite, and its value there.
 ``gradient(w, out)``
     out = the gradient, at 0 the derivative from above; for a solver that asks
     ``Penalty.smooth``.
@@ -47,6 +50,10 @@ from .. import _solver_fast as _fast
 
 if TYPE_CHECKING:
     from .._problem import Problem
+
+
+# Relative accuracy of the factor that takes a vector into the dual ball of a norm.
+BISECTION = 1e-6
 
 
 class BoundPenalty(metaclass=ABCMeta):
@@ -86,6 +93,14 @@ class BoundPenalty(metaclass=ABCMeta):
     def value(self, w: np.ndarray) -> float:
         """The penalty at w, strengths included."""
 
+    def dual(self, v: np.ndarray) -> tuple[float, float]:
+        """(theta, conjugate at theta v): a factor in [0, 1] for which it is finite.
+
+        The larger theta, the tighter the duality gap. At 0 the conjugate of every
+        penalty that is nowhere negative, and 0 at no weights, is 0.
+        """
+        return 0.0, 0.0
+
     def in_metric_of(self, problem: Problem) -> BoundPenalty:
         """The same strengths, with steps in the metric of a problem that has the same
         pairs and other counts."""
@@ -120,6 +135,40 @@ class ProximalPenalty(BoundPenalty):
             self._last = (self.problem, kappa, self.problem.metric(kappa))
         value = self.value(y)
         return proximal_step(self, self._last[2], y, g, out), value
+
+
+class DualNorm:
+    """`BoundPenalty.dual` of a norm with an exact `prox`, by bisection.
+
+    The operator gives 0 at v, in any metric, just where v is in the dual ball, on which
+    the conjugate is 0. Non-negative weights have the ball of the positive part of v.
+    """
+
+    def dual(self: Any, v: np.ndarray) -> tuple[float, float]:
+        problem = self.problem
+        v = np.maximum(v, 0.0) if problem.positive else np.abs(v)
+        metric, out = np.ones_like(v), np.empty_like(v)
+
+        def inside(theta):
+            np.multiply(v, theta, out=out)
+            return not self.prox(out, metric, out).any()
+
+        if inside(1.0):
+            return 1.0, 0.0
+        # The norm is at least the sum of strength |w|: a box is inside of the ball.
+        theta = 1.0
+        for k, (lo, hi) in enumerate(problem.levels):
+            strength = problem.strength.of(lo, hi, k)
+            over = v[lo:hi] > strength
+            limit = np.broadcast_to(strength, hi - lo)[over] / v[lo:hi][over]
+            theta = min(theta, float(limit.min(initial=1.0)))
+        if theta == 0.0:
+            return 0.0, 0.0
+        upper = 1.0
+        while upper > theta * (1.0 + BISECTION):
+            middle = float(np.sqrt(theta * upper))
+            theta, upper = (middle, upper) if inside(middle) else (theta, middle)
+        return theta, 0.0
 
 
 class Penalty(BaseEstimator, metaclass=ABCMeta):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
-from ._base import BoundPenalty, Penalty
+from ._base import BoundPenalty, DualNorm, Penalty
 from ._separable import ByLevel, separable_step
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _no_weight(level):
     return _ZERO
 
 
-class BoundTreeL2(BoundPenalty):
+class BoundTreeL2(DualNorm, BoundPenalty):
     r"""The exact operator needs one metric value a word, which is useless on text.
 
     Instead, :math:`\|v\| \le \tfrac12 (\|v\|^2/\eta + \eta)`, tight at
