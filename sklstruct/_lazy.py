@@ -1,4 +1,4 @@
-"""Faces of packages: names that are imported when they are first used.
+"""What is made when it is first used: names of packages, and tables of objects.
 
 A face lists its names twice: as imports below ``if TYPE_CHECKING`` for type checkers,
 and as a table for Python. A rule of the house compares the two.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
+from typing import Any
 
-__all__ = ["lazy_face"]
+__all__ = ["lazy_face", "stored"]
 
 
 def lazy_face(
@@ -51,3 +53,12 @@ def lazy_face(
         return sorted(sys.modules[package].__all__)
 
     return get, names
+
+
+def stored(thing: Any) -> dict[str, Any]:
+    """The attributes of an object, without the values of its cached properties."""
+    return {
+        name: value
+        for name, value in vars(thing).items()
+        if not isinstance(getattr(type(thing), name, None), cached_property)
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from .._checks import (
     check_rows,
     check_top_k,
 )
+from .._lazy import stored
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest
@@ -173,7 +175,6 @@ class BackoffModel(Distribution):
         self.node_weight: NDArray | None = None
         labels.check_sizes(self.n_classes, self.n_symbols)
         self.labels = labels
-        self._cache: dict = {}
 
     def relabel(self, labels: Labels) -> BackoffModel:
         """The same model under other names.
@@ -256,12 +257,27 @@ class BackoffModel(Distribution):
 
     # --------------------------------------------------------- derived tables
 
-    def _cached(self, name, compute):
-        # Two threads may compute the same table; both results are equal.
-        table = self._cache.get(name)
-        if table is None:
-            table = self._cache[name] = compute()
-        return table
+    @cached_property
+    def _root_order(self) -> NDArray:
+        first = self.log_prob[: self.n_classes]
+        return np.argsort(-first, kind="stable").astype(np.int32)
+
+    @cached_property
+    def _root_prob(self) -> NDArray:
+        return np.exp(self.log_prob[: self.n_classes])
+
+    @cached_property
+    def _row_sums(self) -> NDArray:
+        out = np.empty(self.n_nodes)
+        _backoff_fast.row_sums(*self._node_arrays(), out)
+        return out
+
+    @cached_property
+    def _gap(self) -> int:
+        """The first context without its beginning; -1: none."""
+        gap = np.flatnonzero(drop_newest(self.tree) < 0)
+        gap = gap[gap > 0]
+        return int(gap[0]) if gap.size else -1
 
     def _node_arrays(self):
         return (
@@ -570,18 +586,14 @@ class BackoffModel(Distribution):
         """
         nodes = self._check_nodes(at)
         k = check_top_k(k, self.n_classes)
-        order = self._cached(
-            "root_order",
-            lambda: np.argsort(-self.log_prob[: self.n_classes], kind="stable").astype(
-                np.int32
-            ),
-        )
         classes = np.empty((len(nodes), int(k)), dtype=np.int32)
         log_prob = np.empty((len(nodes), int(k)))
         arrays = self._node_arrays()
         for s in row_blocks(len(nodes), rows_per_block(self.n_classes)):
             seen = np.zeros(self.n_classes, dtype=np.int32)
-            _backoff_fast.top_k(*arrays, order, nodes[s], seen, classes[s], log_prob[s])
+            _backoff_fast.top_k(
+                *arrays, self._root_order, nodes[s], seen, classes[s], log_prob[s]
+            )
         return classes, log_prob
 
     def draw(self, at: ArrayLike, uniform: ArrayLike, skip: int = -1) -> NDArray:
@@ -620,7 +632,7 @@ class BackoffModel(Distribution):
                 f"uniform must hold numbers of at least 0 and below 1, got "
                 f"uniform[{outside[0]}] = {uniform[outside[0]]}"
             )
-        mass = self._cached("row_sums", self._row_sums)[nodes]
+        mass = self._row_sums[nodes]
         if skip >= 0:
             skipped = np.full(len(nodes), skip, dtype=np.int32)
             mass = mass - np.exp(self._target(nodes, skipped)[0])
@@ -633,15 +645,19 @@ class BackoffModel(Distribution):
                 f"node {int(nodes[empty[0]])} cannot be drawn from: its probabilities"
                 f"{without} sum to {mass[empty[0]]}"
             )
-        root_prob = self._cached(
-            "root_prob", lambda: np.exp(self.log_prob[: self.n_classes])
-        )
         out = np.empty(len(nodes), dtype=np.int32)
         arrays = self._node_arrays()
         for s in row_blocks(len(nodes), rows_per_block(self.n_classes)):
             seen = np.zeros(self.n_classes, dtype=np.int32)
             _backoff_fast.sample(
-                *arrays, root_prob, mass[s], nodes[s], uniform[s], skip, seen, out[s]
+                *arrays,
+                self._root_prob,
+                mass[s],
+                nodes[s],
+                uniform[s],
+                skip,
+                seen,
+                out[s],
             )
         return out
 
@@ -742,10 +758,7 @@ class BackoffModel(Distribution):
         out = super().facts(at)
         out[:, 0] = self.depth(at)
         if self.node_weight is not None:
-            log_weight = self._cached(
-                "log_weight", lambda: np.log1p(self.node_weight).astype(np.float32)
-            )
-            out[:, 1] = log_weight[at]
+            out[:, 1] = np.log1p(self.node_weight[np.asarray(at)])
         return out
 
     # ------------------------------------------------------------------ cursor
@@ -774,7 +787,7 @@ class BackoffModel(Distribution):
         """
         if not self.has_states:
             raise ValueError(
-                f"node {self._cached('gap', self._gap)} is a context whose beginning, "
+                f"node {self._gap} is a context whose beginning, "
                 "without the newest symbol, is not in the tree, so a node is not a "
                 "state; use locate on windows of symbols"
             )
@@ -786,12 +799,7 @@ class BackoffModel(Distribution):
     @property
     def has_states(self) -> bool:
         """True if the node of a history determines that of each continuation."""
-        return self._cached("gap", self._gap) < 0
-
-    def _gap(self):
-        gap = np.flatnonzero(drop_newest(self.tree) < 0)
-        gap = gap[gap > 0]
-        return int(gap[0]) if gap.size else -1
+        return self._gap < 0
 
     def advance(
         self,
@@ -871,11 +879,6 @@ class BackoffModel(Distribution):
 
     # -------------------------------------------------------------- evaluation
 
-    def _row_sums(self):
-        out = np.empty(self.n_nodes)
-        _backoff_fast.row_sums(*self._node_arrays(), out)
-        return out
-
     def row_sums(self) -> np.ndarray:
         """Sum of P(y | n) over all classes, for every node, in O(pairs).
 
@@ -885,7 +888,7 @@ class BackoffModel(Distribution):
             Relative to the row's back-off weight bow(n), exact to about
             1e-16 * (1 + bow(n)).
         """
-        return self._cached("row_sums", self._row_sums).copy()
+        return self._row_sums.copy()
 
     def check_normalized(
         self, nodes: ArrayLike | None = None, tol: float = 1e-9
@@ -912,7 +915,7 @@ class BackoffModel(Distribution):
         """
         if not tol >= 0:
             raise ValueError(f"tol must be at least 0, got {tol!r}")
-        sums = self._cached("row_sums", self._row_sums)
+        sums = self._row_sums
         ids = None if nodes is None else self._check_nodes(nodes, "nodes")
         deviation = np.abs((sums if ids is None else sums[ids]) - 1)
         if deviation.size == 0:
@@ -951,7 +954,7 @@ class BackoffModel(Distribution):
     __hash__ = None  # type: ignore[assignment]  # as Python does it
 
     def __getstate__(self):
-        return {**self.__dict__, "_cache": {}}
+        return stored(self)
 
     def __setstate__(self, state: dict) -> None:
         """Take a pickled model; ValueError if its arrays do not fit each other."""

@@ -101,7 +101,9 @@ def expand_tree(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
     """
     if tree.span is None:
         return tree, np.arange(tree.n_nodes, dtype=np.int32)
-    return tree.cached("expanded", lambda: _expand(tree))
+    if tree.expanded is None:
+        tree.expanded = _expand(tree)
+    return tree.expanded
 
 
 def _expand(tree):

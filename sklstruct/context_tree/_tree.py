@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .._checks import INT32_MAX, as_ids, check_ids, check_length, check_sorted_groups
+from .._lazy import stored
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_nodes
 from ._histories import Histories
-
-T = TypeVar("T")
 
 
 class ContextTree:
@@ -131,7 +131,6 @@ class ContextTree:
         """All attributes, from arrays that are in order."""
         self.parent, self.symbol = parent, symbol
         self.n_symbols = int(n_symbols)
-        self._child_ptr = None
         if level_ptr is None:
             ends = [0, 1]
             while ends[-1] < parent.size:
@@ -139,7 +138,7 @@ class ContextTree:
             level_ptr = np.array(ends, dtype=np.int64)
         self.level_ptr = level_ptr
         self.span = self.edge_text = self.edge_pos = None
-        self._cache = {}
+        self.expanded: Any = None  # what `expand_tree` gives, once it was asked
 
     # ------------------------------------------------------------- building
 
@@ -367,15 +366,13 @@ class ContextTree:
 
     # -------------------------------------------------------------- reading
 
-    @property
+    @cached_property
     def child_ptr(self) -> np.ndarray:
         """(n_nodes + 1,) int32: where the children of each node begin."""
         # Counting and smoothing do without it, in whose memory it would have to fit.
-        if self._child_ptr is None:
-            child_ptr = np.empty(self.parent.size + 1, dtype=np.int32)
-            _fast.count_children(self.parent, child_ptr)
-            self._child_ptr = child_ptr
-        return self._child_ptr
+        child_ptr = np.empty(self.parent.size + 1, dtype=np.int32)
+        _fast.count_children(self.parent, child_ptr)
+        return child_ptr
 
     @property
     def n_nodes(self) -> int:
@@ -449,23 +446,12 @@ class ContextTree:
                 "tree is collapsed; expand it first"
             )
 
-    @property
+    @cached_property
     def root_child(self) -> np.ndarray:
         """(max(n_symbols, 1),) int32: the root's child for each symbol id, or -1."""
-        return self.cached("root_child", self._root_child)
-
-    def _root_child(self):
         table = np.full(max(self.n_symbols, 1), -1, dtype=np.int32)
         first = slice(int(self.child_ptr[0]), int(self.child_ptr[1]))
         table[self.symbol[first]] = np.arange(first.start, first.stop, dtype=np.int32)
-        return table
-
-    def cached(self, name: str, compute: Callable[[], T]) -> T:
-        """A table derived from the tree, made once and not pickled."""
-        # Two threads may compute the same table; both results are equal.
-        table = self._cache.get(name)
-        if table is None:
-            table = self._cache[name] = compute()
         return table
 
     def find_windows(self, contexts: Any) -> np.ndarray:
@@ -629,7 +615,7 @@ class ContextTree:
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        return {**self.__dict__, "_cache": {}, "_child_ptr": None}
+        return {**stored(self), "expanded": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take a pickled tree; ValueError if its arrays lead out of each other."""

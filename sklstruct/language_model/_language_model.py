@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
 
 import numpy as np
@@ -403,16 +403,12 @@ class LanguageModel(
         del X, encoder
         labels.forget_tables()
 
-        def count():
-            return Counted.of_tokens(
-                tokens, labels, self.max_depth, folder=folder, **options
-            )
-
-        if not isinstance(tokens, np.ndarray):
+        count = partial(
+            Counted.of_tokens, tokens, labels, self.max_depth, folder=folder, **options
+        )
+        if estimator.memory is None or not isinstance(tokens, np.ndarray):
             return count()
         sizes = labels.n_classes, labels.n_symbols, self.max_depth
-        if estimator.memory is None:
-            return count()
         key = tokens, *sizes, *options.values()
         return replace(estimator.memory.counted(key, count), labels=labels)
 
@@ -554,7 +550,8 @@ class LanguageModel(
                 f"{type(self.estimator).__name__} has neither predict_log_proba nor "
                 "predict_proba"
             )
-        give_checkpoint(estimator, self.checkpoint)
+        if self.checkpoint is not None:
+            give_checkpoint(estimator, self.checkpoint)
         return estimator
 
     def _previous(self, estimator):

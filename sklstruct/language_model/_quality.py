@@ -106,14 +106,13 @@ def estimator_for(
     """The estimator, or the one of a name, with what it has to know of the words."""
     if quality is not None:
         estimator = quality_estimator(quality, max_depth, labels.n_classes)
-        give_checkpoint(estimator, checkpoint)
+        if checkpoint is not None:
+            give_checkpoint(estimator, checkpoint)
     prepare_for_ids(estimator, labels)
     return estimator
 
 
-def give_checkpoint(
-    estimator: Any, checkpoint: Checkpoint | str | os.PathLike | None
-) -> None:
+def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
     """Set it in every part that can keep its state, and has no checkpoint of its own.
 
     Raises
@@ -121,13 +120,11 @@ def give_checkpoint(
     ValueError
         If no part has a state to keep, or the path is a file where a folder is needed.
     """
-    if checkpoint is None:
-        return
     params = unfitted_params(estimator)
     if isinstance(estimator, ModelClassifier):
-        checkpoint = Checkpoint.of_kind(checkpoint, estimator, folder=True)
+        kept = Checkpoint.of_kind(checkpoint, estimator, folder=True)
     else:
-        checkpoint = Checkpoint.of(checkpoint)
+        kept = Checkpoint.of(checkpoint)
     names = []
     for name in params:
         of, _, last = name.rpartition("__")
@@ -138,7 +135,7 @@ def give_checkpoint(
             f"checkpoint: no part of this {type(estimator).__name__} has a state "
             "to keep, as log-linear models do; set checkpoint=None"
         )
-    estimator.set_params(**{n: checkpoint for n in names if params[n] is None})
+    estimator.set_params(**{n: kept for n in names if params[n] is None})
 
 
 def _cut(path, max_depth, n_classes, most):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ._encoding import (
     unpack_strings,
 )
 from ._text import TextFile, plain_list
+
+_FIELDS = ("classes", "symbols", "start", "end", "unknown")
 
 
 def _check_labels(name, labels):
@@ -123,7 +126,6 @@ class Labels:
             except TypeError as exc:
                 raise ValueError(f"{name} must be hashable: {exc}") from exc
         self.start, self.end, self.unknown = start, end, unknown
-        self._cache: dict[str, Any] = {}
         if start is not None and self.class_id(start) >= 0:
             raise ValueError(
                 f"start={start!r} is one of classes: a sentence start is never "
@@ -174,21 +176,15 @@ class Labels:
 
     def forget_tables(self) -> None:
         """Free what is derived from the labels; it is made again when it is needed."""
-        self._cache = {}
+        self.__dict__ = {name: vars(self)[name] for name in _FIELDS}
 
-    def _cached(self, name, compute):
-        # Two threads may compute the same table; both results are equal.
-        table = self._cache.get(name)
-        if table is None:
-            table = self._cache[name] = compute()
-        return table
+    @cached_property
+    def _class_index(self) -> SymbolIndex:
+        return SymbolIndex(self.classes)
 
-    def _class_index(self):
-        return self._cached("class_index", lambda: SymbolIndex(self.classes))
-
-    def _symbol_index(self):
-        symbols = self.known_symbols("the encoding of contexts")
-        return self._cached("symbol_index", lambda: SymbolIndex(symbols))
+    @cached_property
+    def _symbol_index(self) -> SymbolIndex:
+        return SymbolIndex(self.known_symbols("the encoding of contexts"))
 
     def known_symbols(self, what: str) -> np.ndarray:
         """`symbols`, or a ValueError that says what needs them."""
@@ -201,11 +197,11 @@ class Labels:
 
     def class_id(self, label: Any) -> int:
         """Class id of one label, -1 if it is no class."""
-        return self._class_index().code.get(label, -1)
+        return self._class_index.code.get(label, -1)
 
     def symbol_id(self, label: Any) -> int:
         """Symbol id of one label, -1 if it is no context symbol."""
-        return self._symbol_index().code.get(label, -1)
+        return self._symbol_index.code.get(label, -1)
 
     @property
     def start_id(self) -> int:
@@ -222,17 +218,13 @@ class Labels:
         """Class id of the unknown word, -1 if there is none."""
         return -1 if self.unknown is None else self.class_id(self.unknown)
 
-    @property
+    @cached_property
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: each class as context symbol, -1 if it is none."""
-
-        def compute():
-            code = self._symbol_index().code
-            return np.array(
-                [code.get(c, -1) for c in self.classes.tolist()], dtype=np.int32
-            )
-
-        return self._cached("symbol_of_class", compute)
+        code = self._symbol_index.code
+        return np.array(
+            [code.get(c, -1) for c in self.classes.tolist()], dtype=np.int32
+        )
 
     @property
     def class_of_symbol(self) -> np.ndarray:
@@ -240,45 +232,34 @@ class Labels:
         n_symbols = 0 if self.symbols is None else self.symbols.size
         return self.class_of_token[:n_symbols]
 
-    @property
+    @cached_property
     def token_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the token of each class."""
+        token = self.symbol_of_class.copy()
+        new = token < 0
+        n_symbols = self.known_symbols("tokens").size
+        token[new] = n_symbols + np.arange(new.sum(), dtype=np.int32)
+        return token
 
-        def compute():
-            token = self.symbol_of_class.copy()
-            new = token < 0
-            token[new] = self.symbols.size + np.arange(new.sum(), dtype=np.int32)
-            return token
-
-        return self._cached("token_of_class", compute)
-
-    @property
+    @cached_property
     def class_of_token(self) -> np.ndarray:
         """(n_tokens + 1,) int32: the class of each token, -1 if it has none.
 
         The last entry is the token of a word that the labels do not know, -2.
         """
+        n_symbols = self.known_symbols("tokens").size
+        new = int(np.count_nonzero(self.symbol_of_class < 0))
+        table = np.full(n_symbols + new + 1, -1, dtype=np.int32)
+        table[self.token_of_class] = np.arange(self.n_classes, dtype=np.int32)
+        table[-1] = -2
+        return table
 
-        def compute():
-            token = self.token_of_class
-            new = int(np.count_nonzero(self.symbol_of_class < 0))
-            table = np.full(self.symbols.size + new + 1, -1, dtype=np.int32)
-            table[token] = np.arange(self.classes.size, dtype=np.int32)
-            table[-1] = -2
-            return table
-
-        return self._cached("class_of_token", compute)
-
-    @property
+    @cached_property
     def token_code(self) -> dict:
         """label -> token, for every label of the model."""
-
-        def compute():
-            code = dict(self._symbol_index().code)
-            code.update(zip(self.classes.tolist(), self.token_of_class.tolist()))
-            return code
-
-        return self._cached("token_code", compute)
+        code = dict(self._symbol_index.code)
+        code.update(zip(self.classes.tolist(), self.token_of_class.tolist()))
+        return code
 
     # --------------------------------------------------------------- encoding
 
@@ -296,7 +277,7 @@ class Labels:
             A label that is no context symbol becomes the id of `unknown`, or -1 (which
             ends the history) where there is no such symbol.
         """
-        index = self._symbol_index()
+        index = self._symbol_index
         unknown = -1 if self.unknown is None else index.code.get(self.unknown, -1)
         return _ids(index, X, unknown)
 
@@ -314,7 +295,7 @@ class Labels:
             A label that is no class becomes the class of `unknown`, or -1 where there
             is none. ``None`` and NaN become -1.
         """
-        return _ids(self._class_index(), y, self.unknown_id)
+        return _ids(self._class_index, y, self.unknown_id)
 
     # ----------------------------------------------------------- object model
 
@@ -340,7 +321,7 @@ class Labels:
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        state = {**self.__dict__, "_cache": {}}
+        state = {name: vars(self)[name] for name in _FIELDS}
         # A string a label takes a hundred times the time of two arrays.
         for name in ("classes", "symbols"):
             values = state[name]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import object_array, plain
 from ._labels import Labels, read_vocabulary, sort_symbols
@@ -344,7 +345,7 @@ class SentenceEncoder:
         return text.where_is(found[0]), plain(text.symbols[found[0]])
 
     def __getstate__(self):
-        return {k: v for k, v in self.__dict__.items() if k != "_code"}
+        return stored(self)
 
 
 def context_windows(
