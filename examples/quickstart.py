@@ -2,10 +2,11 @@
 Train, tune, compare, sample from and export language models
 ============================================================
 
-Trains log-linear models with four penalties, and modified Kneser-Ney, on a text, at
-orders 2 to 5. The strength of the penalty and the weight of deep contexts are tuned on
-held-out sentences by a coordinate search. Prints the perplexity of test sentences,
-plots it, writes the best model as an ARPA file and samples three sentences from it.
+Climbs a ladder of language models on one text: modified Kneser-Ney, a log-linear model
+whose two parameters GridSearchCV chooses, then "good", "better" and "best", which add
+word classes, mixtures and several contexts at once, and a cache over "better" that
+remembers what it has just read. Prints and plots the perplexity of test sentences,
+writes an ARPA file and a binary file, and samples sentences.
 
     python examples/quickstart.py              # Python's own help texts
     python examples/quickstart.py my_text.txt  # one sentence a line
@@ -15,40 +16,27 @@ The run takes about a minute with the default text.
 
 import argparse
 import os
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 
-from sklstruct import StructuredLogLinearLM
+from sklstruct import LanguageModel, StructuredLogLinearLM
 from sklstruct.datasets import load_python_topics
-from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import StructuredLogLinearLMCV
-from sklstruct.smoothing import KneserNeyLM
+from sklstruct.language_model import CacheLM, compare
 
-ORDERS = (2, 3, 4, 5)
-MAX_FITS = 24  # of a search
-MODELS = {
-    "modified Kneser-Ney": KneserNeyLM(),
-    "elastic_net": StructuredLogLinearLMCV(max_fits=MAX_FITS),
-    "l2": StructuredLogLinearLMCV(penalty="l2", max_fits=MAX_FITS),
-    "tree_l2": StructuredLogLinearLMCV(
-        penalty="tree_l2", search=["lam", "alpha"], max_fits=MAX_FITS
-    ),
-    "tree_linf": StructuredLogLinearLMCV(
-        penalty="tree_linf", search=["lam", "alpha"], max_fits=MAX_FITS
-    ),
-}
+GRID = {"estimator__lam": [0.05, 0.1, 0.2], "estimator__alpha": [0.5, 0.7, 0.9]}
 
 
-class Tuned(NamedTuple):
-    """A model fitted to training and validation sentences, and how it was chosen."""
+class Rung(NamedTuple):
+    """A fitted model of the ladder."""
 
-    model: LanguageModel
-    score: float  # mean log-likelihood of a validation token, before it was learned
-    chosen: dict[str, float]
+    name: str
+    model: LanguageModel | CacheLM
+    seconds: float  # of training; of the cache alone for a model with a cache
 
 
 def read_text(path):
@@ -87,106 +75,68 @@ def split_text(sentences, random_state):
     return [[s for s, p in zip(sentences, part[block]) if p == k] for k in range(3)]
 
 
-def tune_one(estimator, order, train, valid, min_count):
-    """Strengths chosen on `valid`, then a model of all sentences."""
-    lm = LanguageModel(estimator, max_depth=order - 1, min_count=min_count)
-    if isinstance(estimator, KneserNeyLM):
-        lm.fit(train)
-        return Tuned(clone(lm).fit(train + valid), lm.score(valid), {})
-    found = lm.fit(train, X_val=valid).estimator_
-    values = {"lam": found.lam_, "alpha": found.alpha_}
-    if found.depth_weight_ != 1.0:
-        values["depth_weight"] = found.depth_weight_
-    best = StructuredLogLinearLM(penalty=found.penalty_, **values)
-    chosen = dict(values)
-    if hasattr(found.penalty_, "gamma"):
-        chosen = {"lam": found.lam_, "gamma": found.penalty_.gamma}
-        chosen["depth_weight"] = found.depth_weight_
-    final = lm.set_params(estimator=best).fit(train + valid)
-    return Tuned(final, -found.held_out_loss_, chosen)
+def tuned(train, valid, min_count):
+    """A search over two parameters of a log-linear model, judged by `valid`."""
+    lm = LanguageModel(StructuredLogLinearLM(penalty="l2"), min_count=min_count)
+    known, held_out = np.split(np.arange(len(train) + len(valid)), [len(train)])
+    search = GridSearchCV(lm, GRID, cv=[(known, held_out)], refit=False)
+    chosen = search.fit(train + valid).best_params_
+    return lm.set_params(**chosen).fit(train)
 
 
-def tune(train, valid, min_count, n_jobs):
-    """`Tuned` of each kind and order."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+def climb(train, valid, min_count):
+    """Yield each `Rung`, trained on `train`, with choices and weights by `valid`."""
+    start = time.perf_counter()
 
-    what = [(order, name) for order in ORDERS for name in MODELS]
-    found = Parallel(n_jobs, return_as="generator")(
-        delayed(tune_one)(MODELS[name], order, train, valid, min_count)
-        for order, name in what
-    )
-    tuned = {name: {} for name in MODELS}
-    progress = Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("models tuned"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
-    with progress:
-        for order, name in progress.track(what):
-            tuned[name][order] = next(found)
-    return tuned
+    def rung(name, model):
+        return Rung(name, model, time.perf_counter() - start)
+
+    model = LanguageModel("fast", min_count=min_count).fit(train)
+    yield rung("modified Kneser-Ney", model)
+    start = time.perf_counter()
+    model = tuned(train, valid, min_count)
+    values = model.get_params()
+    chosen = (f"{name[11:]} {values[name]:g}" for name in GRID)
+    yield rung(f"log-linear, {', '.join(chosen)}", model)
+    for name in ("good", "better", "best"):
+        start = time.perf_counter()
+        # A mixture learns its weights from sentences that its parts have not seen.
+        held_out = {} if name == "good" else {"X_val": valid}
+        model = LanguageModel(name, min_count=min_count).fit(train, **held_out)
+        yield rung(f'"{name}"', model)
+        if name == "better":
+            better = model
+    start = time.perf_counter()
+    yield rung('"better" and a cache', CacheLM(FrozenEstimator(better)).fit(valid))
 
 
-def print_table(tuned, perplexity):
-    width = max(map(len, tuned)) + 2
-    print(f"{'':{width}}" + "".join(f"{f'order {n}':>16}" for n in ORDERS))
-    for name, by_order in tuned.items():
-        print(f"{name:{width}}", end="")
-        print("".join(f"{perplexity[name][n]:16.1f}" for n in ORDERS))
-        chosen = [by_order[n].chosen for n in ORDERS]
-        if chosen[0]:
-            for parameter in chosen[0]:
-                values = "".join(f"{c[parameter]:16.2g}" for c in chosen)
-                print(f"{'  ' + parameter:{width}}{values}")
+def show(rung, test, base):
+    """Print a line of the table as soon as its model is there; return perplexity."""
+    perplexity = rung.model.perplexity(test)
+    gain = ""
+    if base is not None:
+        gap = compare(base, rung.model, test, random_state=0)
+        gain = f"{-gap.gain:+.1f} ± {gap.standard_error:.1f} %"
+    print(f"{rung.name:34}{perplexity:9.1f}{gain:>18}{rung.seconds:9.1f} s", flush=True)
+    return perplexity
 
 
-def print_legend():
-    """One line for each thing in the table that needs one."""
-    print(
-        "\nsmaller is better: as hard to guess as one of so many equally likely words"
-        "\norder n: the n - 1 words before a word are known"
-        "\nlam: strength of the penalty; alpha: weight of a context for each word of it"
-        "\n(below 1: long contexts count less); depth_weight: strength for each word of"
-        "\na context (above 1: long contexts pay more); gamma: weight of the squares;"
-        "\nall chosen by validation"
-    )
+def draw(rungs, perplexity, path):
+    """Bars of perplexity, the first model at the top."""
+    import matplotlib.pyplot as plt
 
-
-def print_conclusion(tuned, test):
-    """The best order of each model, chosen by validation, and whether they differ."""
-    best = {
-        name: max(by_order.values(), key=lambda found: found.score)
-        for name, by_order in tuned.items()
-    }
-    loss = {name: -found.model.score_samples(test) for name, found in best.items()}
-    n_tokens = sum(map(len, test)) + len(test)
-    ranked = sorted(loss, key=lambda name: loss[name].sum())
-    first = ranked[0]
-    print(f"\nConclusion: {first} has the lowest test perplexity of the models whose")
-    print(
-        "order was chosen by validation. Against it, with the standard error over the"
-    )
-    print("test sentences:")
-    for name in ranked:
-        order = best[name].model.max_depth + 1
-        line = f"  {name}, order {order}: {np.exp(loss[name].sum() / n_tokens):.1f}"
-        if name != first:
-            gap = loss[name] - loss[first]
-            percent = 100 * gap.sum() / n_tokens
-            error = 100 * gap.std() * np.sqrt(gap.size) / n_tokens
-            line += f", {percent:.1f} ± {error:.1f} % more"
-            if percent < 2 * error:
-                line += ": a tie on this text"
-        print(line)
+    figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
+    names = [rung.name for rung in rungs]
+    colours = ["#777777"] + ["#0072B2"] * (len(names) - 2) + ["#56B4E9"]
+    bars = ax.barh(names, perplexity, color=colours)
+    ax.bar_label(bars, [f"{value:.1f}" for value in perplexity], padding=4)
+    ax.invert_yaxis()
+    ax.set_xlabel("perplexity of the test sentences (smaller is better)")
+    ax.set_xlim(0, 1.12 * max(perplexity))
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(left=False)
+    figure.savefig(path, dpi=150)
 
 
 def print_samples(model, text, random_state):
@@ -220,7 +170,7 @@ def main():
         "--output",
         type=Path,
         default=Path(__file__).parent / "output",
-        help="folder of plot and ARPA file (default:\noutput, next to this file)",
+        help="folder of what is written (default:\noutput, next to this file)",
     )
     parser.add_argument(
         "--min-count",
@@ -228,27 +178,18 @@ def main():
         default=2,
         help="rarer words become <unk> (default: 2)",
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=min(2, os.cpu_count() or 1),
-        help="processes (default: 2)",
-    )
     parser.add_argument("--seed", type=int, default=0, help="of splits and samples")
     args = parser.parse_args()
-    if args.min_count < 1 or args.jobs < 1 or args.seed < 0:
-        parser.error("--min-count and --jobs must be at least 1, --seed at least 0")
+    if args.min_count < 1 or args.seed < 0:
+        parser.error("--min-count must be at least 1, --seed at least 0")
 
     # Before the work, not after it: what could stop us from showing the results.
     sentences = read_text(args.textfile)
     try:
         import matplotlib
-        import rich  # noqa: F401
     except ImportError as exc:
         raise SystemExit(f'{exc.name} is missing: pip install ".[plot]"') from None
     matplotlib.use("agg")
-    from sklstruct.plotting import PerplexityDisplay
-
     try:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -261,43 +202,40 @@ def main():
             *words, len(sentences)
         )
     )
-    tuned = tune(train, valid, args.min_count, args.jobs)
-    models = {
-        name: [found.model for found in by_order.values()]
-        for name, by_order in tuned.items()
-    }
-
-    display = PerplexityDisplay.from_estimator(models, test)
-    any_model = models["l2"][0]
-    _, counts = any_model.perplexity(test, return_counts=True)
+    print(f"\n{'':32}perplexity  against the first   trained")
+    rungs, perplexity = [], []
+    for rung in climb(train, valid, args.min_count):
+        base = rungs[0].model if rungs else None
+        perplexity.append(show(rung, test, base))
+        rungs.append(rung)
+    _, counts = rungs[0].model.perplexity(test, return_counts=True)
     print(
-        f"\nTest perplexity (end marks counted, and {counts.n_unknown} unknown words "
-        f"of {counts.n_counted} tokens;\n{any_model.vocabulary_.size} classes)\n"
+        "\nsmaller is better: as hard to guess as one of so many equally likely words."
+        "\nMean ± standard error over the test sentences. End marks count, and"
+        f"\n{counts.n_unknown} unknown words of {counts.n_counted} tokens. All models "
+        f"know the {rungs[0].model.vocabulary_.size} words that occur\nat least "
+        f"{args.min_count} times. A cache reads the test sentences in their order and"
+        "\nlearns from those that it has read: another task, hence the other colour."
     )
-    print_table(tuned, display.perplexity)
-    print_legend()
-    print_conclusion(tuned, test)
 
-    display.ax_.set_title("Perplexity of held-out sentences by order")
-    display.ax_.set_ylim(bottom=0)  # differences of a per cent look like that
-    plot = args.output / "quickstart.png"
-    display.figure_.savefig(plot, dpi=150)
-    best = max(
-        (found for by_order in tuned.values() for found in by_order.values()),
-        key=lambda found: found.score,
-    ).model
-    arpa = args.output / "quickstart.arpa"
-    best.to_arpa(arpa)
-    print(f"\nplot        {os.path.relpath(plot)}\nARPA file   {os.path.relpath(arpa)}")
+    picture = args.output / "quickstart.png"
+    draw(rungs, perplexity, picture)
+    arpa, binary = args.output / "quickstart.arpa", args.output / "quickstart.bin"
+    rungs[1].model.to_arpa(arpa)
+    rungs[0].model.save(binary, format="kenlm")
+    for name, path in [
+        ("picture", picture),
+        (f"ARPA file of {rungs[1].name}", arpa),
+        (f"KenLM's binary file of {rungs[0].name}", binary),
+    ]:
+        print(f"\n{name}:\n  {os.path.relpath(path)}", end="")
 
-    name = next(name for name, of_name in models.items() if best in of_name)
-    order = best.max_depth + 1
-    print(f"\n{name}, order {order}, the best on the validation sentences, writes (of")
+    static = min(range(len(rungs) - 1), key=perplexity.__getitem__)
     print(
-        "500 samples, those of 6 to 20 known words that are not in the text, the three"
+        f"\n\n{rungs[static].name} writes (the three most probable by the word of 500"
     )
-    print("that it finds most probable, word by word):")
-    print_samples(best, sentences, args.seed)
+    print("samples, without those of unknown words and those that are in the text):")
+    print_samples(rungs[static].model, sentences, args.seed)
 
 
 if __name__ == "__main__":
