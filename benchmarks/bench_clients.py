@@ -1,6 +1,7 @@
 """Our tables under KenLM's names next to KenLM's own module, on one file.
 
-    python benchmarks/bench_clients.py [--peer]
+    [SKLSTRUCT_TEXT=large.txt LMPLZ=build/bin/lmplz] \\
+        python benchmarks/bench_clients.py [--peer]
 
 The model is modified Kneser-Ney of order 5 on WikiText-2, written as a probing binary,
 which both map. `words` are single calls of ``BaseScore`` on the validation text,
@@ -9,15 +10,27 @@ over a list of a million sentences. All scores are compared. `online` is one wor
 one state of a `LanguageModel`, by ``advance``; that of ``"better"`` learns from the
 first 4 000 sentences. `documents` are words a second of a `PerplexityTransformer`, over
 documents of eight sentences. One thread.
+
+`train` is the command ``sklstruct lmplz -o 5`` from a text file to an ARPA file, a
+process of its own with start-up and imports, and KenLM's ``lmplz`` beside it with
+``-S 1G`` and as it is called without; `SKLSTRUCT_TEXT` is the large text. All run in
+turns on one core, with the least seconds of each. `mix` is ``sklstruct mix`` of the
+trigram models of the two halves of WikiText-2, words in one of them or in both.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
+import time
+from pathlib import Path
 
 import numpy as np
-from _common import fastest, main, options, timed, wikitext
+from _common import data_folder, fastest, main, options, timed, wikitext
 from sklearn.frozen import FrozenEstimator
 
 from sklstruct import KneserNeyLM, LanguageModel
@@ -38,7 +51,91 @@ def cases():
         {"what": "documents"},
         {"what": "files"},
         {"what": "files", "read": True, "slow": True},
+        {"what": "train", "text": "WikiText-2"},
+        {"what": "train", "text": "large", "slow": True},
+        {"what": "mix"},
     ]
+
+
+def process(command, **streams):
+    """(CPU seconds, wall seconds, peak MB) of a program on the first core."""
+    start = time.perf_counter()
+    child = subprocess.Popen(
+        command, **streams, preexec_fn=lambda: os.sched_setaffinity(0, {0})
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.perf_counter() - start
+    if os.waitstatus_to_exitcode(status):
+        raise RuntimeError(f"{command} ended with {os.waitstatus_to_exitcode(status)}")
+    return usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024
+
+
+def in_turns(commands, **streams):
+    """Figures of several programs, in turns."""
+    found = {who: [] for who in commands}
+    for _ in range(min(options.repeats, 3)):
+        for who, command in commands.items():
+            found[who].append(process(command, **streams))
+    figures = {}
+    for who, runs in found.items():
+        for name, values in zip(("seconds", "wall", "mb"), zip(*runs)):
+            figures[f"{who}_{name}"] = min(values)
+    return figures
+
+
+def text_file(name, folder):
+    """WikiText-2 unpacked without a list of it: a child's peak counts its parent's."""
+    if name == "large":
+        return os.environ.get("SKLSTRUCT_TEXT") or sys.exit(
+            "set SKLSTRUCT_TEXT to a large text to run this"
+        )
+    path = Path(folder, "text.txt")
+    with (
+        gzip.open(data_folder("wikitext-2") / "train.txt.gz", "rb") as packed,
+        open(path, "wb") as file,
+    ):
+        file.writelines(line for line in packed if line.strip())
+    return str(path)
+
+
+def train(case):
+    ours = [sys.executable, "-m", "sklstruct", "lmplz", "-o", "5", "--skip_symbols"]
+    with tempfile.TemporaryDirectory() as folder:
+        text = text_file(case["text"], folder)
+        files = ["--text", text, "--arpa", str(Path(folder, "model.arpa"))]
+        commands = {"ours": [*ours, "-T", folder, *files]}
+        if "kenlm" in options.peers:
+            program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
+            if program is None:
+                sys.exit("set LMPLZ to KenLM's lmplz to compare with it")
+            theirs = [program, "-o", "5", "--skip_symbols", "-T", folder, *files]
+            commands["lmplz_1g"] = [*theirs, "-S", "1G"]
+            commands["lmplz"] = theirs
+        figures = in_turns(commands, stderr=subprocess.DEVNULL)
+    for who in list(commands)[1:]:
+        for name in ("seconds", "wall", "mb"):
+            ratio = figures[f"ours_{name}"] / figures[f"{who}_{name}"]
+            figures[f"{who}_{name}_ratio"] = ratio
+    return figures
+
+
+def mix():
+    program = [sys.executable, "-m", "sklstruct"]
+    with tempfile.TemporaryDirectory() as folder:
+        text = text_file("WikiText-2", folder)
+        with open(text, "rb") as file:
+            lines = file.readlines()
+        half, models = len(lines) // 2, []
+        for name, part in (("a", lines[:half]), ("b", lines[half:])):
+            Path(folder, name).write_bytes(b"".join(part))
+            models.append(str(Path(folder, f"{name}.arpa")))
+            train = ["lmplz", "-o", "3", "--skip_symbols", "--text", f"{folder}/{name}"]
+            process([*program, *train, "--arpa", models[-1]], stderr=subprocess.DEVNULL)
+        out = ["-o", str(Path(folder, "mixed.arpa"))]
+        command = [*program, "mix", *models, "--weights", "0.5,0.5", *out]
+        figures = in_turns({"mix": command}, stderr=subprocess.DEVNULL)
+        figures["megabytes"] = os.path.getsize(out[1]) / 2**20
+    return figures
 
 
 def word_by_word(module, model, words):
@@ -83,6 +180,10 @@ def documents(lm, path, lines):
 
 
 def run(case):
+    if case["what"] == "train":
+        return train(case)
+    if case["what"] == "mix":
+        return mix()
     if case.get("model"):
         lm = LanguageModel(case["model"], max_depth=4).fit(wikitext("train")[:4000])
         return online(lm, wikitext("valid")[:200])

@@ -370,6 +370,22 @@ def test_cursor_over_words_without_class():
         assert model.advance(state, "ran")[0] == pytest.approx(expected[2])
 
 
+@pytest.mark.parametrize("path", [[("word", 2), ("word", 1)], [("word", 1)]])
+def test_cursor_over_words_without_class_on_a_path(path):
+    """A path that begins with an older word ends where that one is missing."""
+    model = LanguageModel(
+        make_pipeline(ContextRefiner(path), AdditiveLM()),
+        max_depth=2, unknown=None, out_of_vocabulary="exclude",
+    ).fit(TEXT)  # fmt: skip
+    text = ["the zebra ran on a zebra", "zebra the cat sat", "the cat zebra ran"]
+    for sentence, expected in zip(text, model.token_log_proba(text)):
+        state, found = model.begin(), []
+        for word in [*sentence.split(), "</s>"]:
+            log_prob, state = model.advance(state, word)
+            found.append(log_prob)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 def test_cursor_over_a_tree_whose_nodes_are_no_states():
     """The context "a b" is in the tree and "a" is not: states are windows."""
     labels = Labels(["a", "b", "<unk>"], ["a", "b"], unknown="<unk>")

@@ -106,8 +106,8 @@ class LanguageModel(
 
     max_depth : int, default=4
         Longest context m, in symbols, from 1 to 2^24; the order of the n-gram model
-        is m + 1. Where the estimator has a `max_depth` of its own, the smaller
-        counts.
+        is m + 1: ``lmplz -o 5`` is ``max_depth=4``. Where the estimator has a
+        `max_depth` of its own, the smaller counts.
 
     min_count : int, default=1
         Words that occur less often in training become `unknown`; at least 1.
@@ -1096,9 +1096,10 @@ class LanguageModel(
         token = self._tokens(words)
         known = np.flatnonzero(token != predictor.encoder.lost)
         log_prob = np.full(len(words), np.nan)
-        log_prob[known] = predictor.distribution.target(
-            predictor.locate(states[known]), self._labels.class_of_token[token[known]]
-        )
+        if known.size:
+            y = self._labels.class_of_token[token[known]]
+            at = predictor.locate(states[known])
+            log_prob[known] = predictor.distribution.target(at, y)
         states = predictor.follow(states, token)
         states[token == predictor.encoder.end] = predictor.begin(1)
         return (

@@ -11,6 +11,8 @@ from _oracles import following_text, make_model, random_corpus
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import PrunedLM, prune
+from sklstruct.backoff._prune import renormalize
+from sklstruct.context_tree import Pairs
 from sklstruct.exchange import read, write
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
@@ -394,6 +396,25 @@ def test_prune_to_a_size():
         assert 0 <= room < 12 + 20 * model.max_depth
     assert prune(model, to="1MB") == prune(model, to=model.n_pairs)
     assert prune(model, to="2GB").n_pairs == model.n_pairs
+
+
+def test_prune_to_a_size_counts_contexts_without_pairs():
+    """Contexts that only lead to longer ones take room too."""
+    model = fitted(seed=2, max_depth=3)
+    pairs, node = model.pairs, model.pairs.nodes()
+    level = model.tree.levels()[node]
+    kept = (level != 1) | (node % 2 == 0)
+    ptr = np.concatenate([[0], np.cumsum(kept)])[pairs.ptr]
+    holed = Pairs(model.tree, ptr, pairs.target[kept])
+    log_prob = model.log_prob[kept]
+    log_left = np.log(np.maximum(1 - holed.node_sums(np.exp(log_prob)), 1e-300))
+    model = renormalize(holed, log_prob, log_left, model.labels)
+    model.check_normalized()
+    whole = n_bytes(model)
+    for share in (0.3, 0.5, 0.7, 0.9):
+        smaller = prune(model, to=f"{share * whole / 1000:.6f}kB")
+        assert n_bytes(smaller) <= share * whole
+        assert (np.diff(smaller.pairs.ptr) == 0).any()
 
 
 def test_prune_to_refuses():

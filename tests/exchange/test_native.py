@@ -180,6 +180,25 @@ def test_wrong_content_with_right_checksums_is_found():
             load(joined({**header, **change}, body))
 
 
+def test_a_header_of_another_checksum_is_found():
+    """Also where it is a header, of the same arrays in other words."""
+    data = data_of(MODELS["marks"])
+    other = data.replace(b'"<unk>"', b'"<unc>"', 1)
+    assert other != data and len(other) == len(data)
+    with pytest.raises(ValueError, match="header has another CRC"):
+        load(other)
+
+
+def test_arrays_that_end_behind_the_file_are_found():
+    """Without checksums nothing else looks at where an array ends."""
+    header, body = parts_of(data_of(MODELS["marks"]))
+    for name, (_, (n,), _, _) in header["arrays"].items():
+        longer = json.loads(json.dumps(header))
+        longer["arrays"][name][1] = [n + len(body)]
+        with pytest.raises(ValueError, match=f"cut short: {name} ends behind"):
+            load(joined(longer, body), verify=False)
+
+
 def test_read_native_is_the_reader_of_the_table(tmp_path):
     path = tmp_path / "m.sklm"
     exchange.write(MODELS["marks"], path, format="native")

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.frozen import FrozenEstimator
 
 from sklstruct import KneserNeyLM, LanguageModel, NoisyChannelDecoder, exchange
-from sklstruct.backoff import mix, restrict
+from sklstruct.backoff import BackoffModel, mix, restrict
 from sklstruct.datasets import load_python_topics
 from sklstruct.hmm import EditDistanceChannel
 from sklstruct.language_model import CacheLM, interpolate
@@ -243,6 +243,16 @@ def test_mix_is_the_mixture_where_it_is_explicit(pair):
     other = mix(models[::-1], [3, 1])
     assert other.labels == mixed.labels
     np.testing.assert_allclose(other.log_prob, mixed.log_prob, rtol=1e-12)
+
+
+def test_mix_of_unigrams_that_miss_one(pair):
+    """Files are rounded, and some leave mass: the rows of a mixture sum to 1."""
+    a, b = (lm.backoff_model_ for lm in pair)
+    log_prob = a.log_prob.copy()
+    log_prob[: a.n_classes] += np.log(0.9)
+    rough = BackoffModel(a.pairs, log_prob, a.log_backoff, a.labels)
+    assert rough.check_normalized(tol=np.inf) > 0.05
+    assert mix([rough, b], [0.5, 0.5]).check_normalized() < 1e-12
 
 
 def test_mix_reads_lacking_words_as_unknown(tmp_path):

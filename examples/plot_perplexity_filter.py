@@ -1,0 +1,77 @@
+"""
+Sorting documents by perplexity
+===============================
+
+Crawled text is filtered by how probable a model of good text finds it, as CCNet does it
+with KenLM's models. Here a model of Python's help texts sorts documents into head,
+middle and tail. To the documents that it has not seen we add some that are damaged:
+their words are shuffled, or a share of their letters is replaced.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from sklstruct.datasets import load_python_topics
+from sklstruct.language_model import (
+    LanguageModel,
+    PerplexityFilter,
+    PerplexityTransformer,
+)
+from sklstruct.smoothing import KneserNeyLM
+
+rng = np.random.default_rng(0)
+sentences = [" ".join(words) for words in load_python_topics(drop_repeated=True)]
+half = len(sentences) // 2
+model = LanguageModel(KneserNeyLM(), max_depth=2).fit(sentences[:half])
+
+# %%
+# A document is a string; its lines are its sentences.
+documents = ["\n".join(sentences[i : i + 5]) for i in range(half, len(sentences), 5)]
+
+
+def shuffled(document):
+    return " ".join(rng.permutation(document.split()))
+
+
+def misspelt(document):
+    letters = np.array(list(document))
+    wrong = (rng.random(letters.size) < 0.05) & np.char.isalpha(letters)
+    letters[wrong] = rng.choice(list("abcdefghijklmnopqrstuvwxyz"), wrong.sum())
+    return "".join(letters)
+
+
+kinds = {
+    "as written": documents,
+    "misspelt": [misspelt(document) for document in documents],
+    "shuffled": [shuffled(document) for document in documents],
+}
+
+# %%
+# The transformer gives numbers: a column each of log-probability a token, perplexity,
+# rate of unknown words and length.
+numbers = PerplexityTransformer(FrozenEstimator(model)).fit(documents)
+fig, ax = plt.subplots(figsize=(7, 3.5))
+every = np.concatenate([numbers.transform(d)[:, 1] for d in kinds.values()])
+bins = np.geomspace(every.min(), every.max(), 30)
+for name, some in kinds.items():
+    ax.hist(numbers.transform(some)[:, 1], bins, histtype="step", label=name, lw=2)
+ax.set(xscale="log", xlabel="perplexity of a document", ylabel="documents")
+ax.legend()
+fig.tight_layout()
+
+# %%
+# The filter learns its cut-offs from the documents as they come, good and bad: a third
+# of them is the head.
+mixed = [document for some in kinds.values() for document in some]
+sorter = PerplexityFilter(FrozenEstimator(model), head=1 / 3, tail=2 / 3).fit(mixed)
+print(f"{'':12}{'head':>7}{'middle':>8}{'tail':>6}")
+for name, some in kinds.items():
+    answer = sorter.predict(some)
+    shares = [np.mean(answer == part) for part in ("head", "middle", "tail")]
+    print(f"{name:12}{shares[0]:7.0%}{shares[1]:8.0%}{shares[2]:6.0%}")
+
+# %%
+# `select` reads documents one after the other and gives back those to keep.
+kept = list(sorter.select(iter(kinds["misspelt"])))
+print(f"{len(kept)} of {len(documents)} misspelt documents are kept")
