@@ -185,8 +185,10 @@ def test_bad_labels(arguments, options, message):
 
 def test_equality_pickle_and_repr():
     labels = Labels(["a", "</s>"], ["a", "^"], start="^", end="</s>")
-    _ = labels.token_code  # a table that is not to be pickled
-    copy = pickle.loads(pickle.dumps(labels))
+    data = pickle.dumps(labels)
+    assert labels.token_code == {"a": 0, "^": 1, "</s>": 2}
+    assert pickle.dumps(labels) == data  # without the tables
+    copy = pickle.loads(data)
     assert copy == labels and "token_code" not in vars(copy)
     assert labels != Labels(["a", "</s>"], ["a", "^"], start="^")
     assert labels != Labels(["a", "</s>"]) and labels != 3
