@@ -118,7 +118,14 @@ class Sections:
 
     Rows are made part by part when they are written: all of them would take more memory
     than the model.
+
+    Attributes
+    ----------
+    bounds : pair of ndarrays or None
+        log10 of a further column for each pair, and of one for each node.
     """
+
+    bounds: tuple[np.ndarray, np.ndarray] | None = None
 
     def __init__(self, closed: ClosedModel, words: Words) -> None:
         tree = closed.tree
@@ -138,15 +145,15 @@ class Sections:
         for k in range(self.order):
             here = never[depth == k + 1]
             weight = log10_backoffs(closed.log_backoff[here])
-            rows = [
-                never_predicted(closed.without_newest(here), last_word[here], weight)
-            ]
+            context = closed.without_newest(here)
+            rows = [(here, never_predicted(context, last_word[here], weight))]
             if k == 0:
-                rows.append(marks_left(words, rows[0].last))
+                marks = marks_left(words, last_word[here])
+                rows.append((np.full(len(marks.node), -1, dtype=np.int32), marks))
             self._never.append(rows)
             nodes = tree.level(k)
             n_pairs = closed.pair_ptr[nodes.stop] - closed.pair_ptr[nodes.start]
-            self.counts.append(int(n_pairs) + sum(len(part.node) for part in rows))
+            self.counts.append(int(n_pairs) + sum(len(own) for own, _ in rows))
 
     def rows(self, k: int) -> Iterator[Rows]:
         """The n-grams of order k + 1."""
@@ -156,7 +163,7 @@ class Sections:
         bounds = [*np.unique(np.searchsorted(ptr, cuts)).tolist(), ptr.size - 1]
         # Programs take the words of a decoder from lines of three columns: below the
         # highest order all have them.
-        none = 0.0 if k + 1 < self.order else np.nan
+        none = 0.0 if k + 1 < self.order or self.bounds is not None else np.nan
         for first, last in pairwise(bounds):
             pairs = slice(int(ptr[first]), int(ptr[last]))
             node = np.repeat(
@@ -168,8 +175,21 @@ class Sections:
             weight = np.full(len(node), none)
             weight[known] = log10_backoffs(closed.log_backoff[context[known]])
             log_prob = log10_probs(closed.log_prob[pairs])
-            yield Rows(node, closed.target[pairs], log_prob, weight)
-        yield from self._never[k]
+            rows = Rows(node, closed.target[pairs], log_prob, weight)
+            yield self._with_bounds(rows, context, pairs)
+        for context, rows in self._never[k]:
+            yield self._with_bounds(rows, context)
+
+    def _with_bounds(self, rows, context, pairs=None):
+        """The rows with their further columns; the context of each, -1: it is none."""
+        if self.bounds is None:
+            return rows
+        of_pair, of_node = self.bounds
+        further = np.zeros((2, len(context)))
+        further[0] = _ZERO if pairs is None else of_pair[pairs]
+        known = context >= 0
+        further[1, known] = of_node[context[known]]
+        return rows._replace(further=further)
 
 
 def never_predicted(
@@ -189,21 +209,13 @@ def marks_left(words: Words, listed: np.ndarray) -> Rows:
     return never_predicted(root, extra, np.zeros(len(extra)))
 
 
-def put(
-    sections: Sections,
-    words: Words,
-    precision: int,
-    file: Any,
-    further: Callable[[Rows, int], Rows] | None = None,
-) -> None:
-    """Write a file; `further` gives the rows of an order their other columns."""
+def put(sections: Sections, words: Words, precision: int, file: Any) -> None:
+    """Write a file."""
     parent = sections.closed.tree.parent
     file.write(header(sections.counts))
     for order in range(1, sections.order + 1):
         file.write(section_header(order))
         for part in sections.rows(order - 1):
-            if further is not None:
-                part = further(part, order)
             for block in format_rows(
                 part, words, parent, sections.word_of_node, sections.order, precision
             ):

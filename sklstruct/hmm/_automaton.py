@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..backoff import BackoffModel
-from ..backoff._closure import close_model
+from ..backoff._closure import ClosedModel, close_model
 from ..context_tree import find_pairs, tree_of_arrays
 from . import _automaton_fast as _fast
 
@@ -76,13 +76,7 @@ class ContextAutomaton:
         self.unknown_class = labels.unknown_id
         self.n_nodes, self.n_classes = tree.n_nodes, len(labels.classes)
         self.depth, self.max_depth = tree.levels(), tree.n_levels - 1
-        owner = np.repeat(
-            np.arange(self.n_nodes, dtype=np.int32), np.diff(closed.pair_ptr)
-        )
-        # The same class after the next shorter context: -1 at the root alone.
-        arc_parent = find_pairs(
-            closed.pair_ptr, closed.target, tree.parent[owner], closed.target
-        )
+        arc_parent = shorter_pairs(model, closed)
         self.arc_next = closed.extension
         for k in range(tree.n_levels):
             first, last = closed.pair_ptr[tree.level_ptr[k : k + 2]]
@@ -91,41 +85,15 @@ class ContextAutomaton:
         self.start_node = 0
         if self.start_symbol >= 0:
             self.start_node = max(int(tree.root_child[self.start_symbol]), 0)
-        self._set_bounds(arc_parent)
-
-    def _set_bounds(self, arc_parent):
         # A history is a string of classes other than the end, after the start mark.
-        words = (
-            np.delete(np.arange(self.n_classes), self.end_class)
-            if (self.end_class >= 0)
-            else np.arange(self.n_classes)
-        )
-        symbols = self.symbol_of_class[words]
-        possible = np.zeros(
-            max(
-                int(self.symbol.max()),
-                int(symbols.max(initial=-1)),
-                self.start_symbol,
-                0,
-            )
-            + 1,
-            dtype=bool,
-        )
+        symbols = labels.symbol_of_class
+        if self.end_class >= 0:
+            symbols = np.delete(symbols, self.end_class)
+        possible = np.zeros(model.n_symbols, dtype=bool)
         possible[symbols[symbols >= 0]] = True
-        whole = bool((symbols >= 0).all()) and self.start_symbol >= 0
-        if self.start_symbol >= 0:
-            possible[self.start_symbol] = True
-        extends = np.zeros(self.n_nodes, dtype=np.uint8)
-        extends[1:] = possible[self.symbol[1:]]
-        if self.start_symbol >= 0:  # nothing stands before a start
-            extends[1:][self.symbol[self.parent[1:]] == self.start_symbol] = 0
-        n_longer = np.bincount(self.parent[1:][extends[1:] > 0], minlength=self.n_nodes)
-        complete = (n_longer == possible.sum()) & whole
-        self.arc_max = np.empty(len(self.arc_class))
-        self.max_backoff = np.empty(self.n_nodes)
-        _fast.max_backoff(
-            self.arcs, arc_parent, extends, complete.view(np.uint8),
-            self.arc_max, self.max_backoff,
+        self.arc_max, self.max_backoff = max_backoffs(
+            closed._replace(log_prob=self.arc_log_prob, log_backoff=self.backoff),
+            arc_parent, possible, bool((symbols >= 0).all()), self.start_symbol,
         )  # fmt: skip
 
     def find_arcs(self, nodes: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -186,3 +154,59 @@ class ContextAutomaton:
         bound.arc_max = self.arc_max[:last]
         bound.max_backoff = np.zeros(n)
         return bound
+
+
+def shorter_pairs(model: BackoffModel, closed: ClosedModel) -> np.ndarray:
+    """The pair of the same class after the next shorter context: -1 at the root."""
+    if closed.target is model.pairs.target:
+        return model.pairs.parent
+    owner = np.repeat(
+        np.arange(closed.tree.n_nodes, dtype=np.int32), np.diff(closed.pair_ptr)
+    )
+    return find_pairs(
+        closed.pair_ptr, closed.target, closed.tree.parent[owner], closed.target
+    )
+
+
+def max_backoffs(
+    closed: ClosedModel,
+    pair_parent: np.ndarray,
+    possible: np.ndarray,
+    whole: bool,
+    start: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(log mf of each pair, log mbow of each node): what longer histories can give.
+
+    Parameters
+    ----------
+    closed : ClosedModel
+
+    pair_parent : ndarray of shape (n_pairs,)
+        See `shorter_pairs`.
+
+    possible : bool ndarray of shape (n_symbols,)
+        Symbols that a history may hold; the start mark, where one is known, is one.
+
+    whole : bool
+        Whether no word of a history is missing from the symbols.
+
+    start : int
+        Symbol of the start mark, -1 if there is none.
+    """
+    tree = closed.tree
+    possible = possible.copy()
+    if start >= 0:
+        possible[start] = True
+    extends = np.zeros(tree.n_nodes, dtype=np.uint8)
+    extends[1:] = possible[tree.symbol[1:]]
+    if start >= 0:  # nothing stands before a start
+        extends[1:][tree.symbol[tree.parent[1:]] == start] = 0
+    n_longer = np.bincount(tree.parent[1:][extends[1:] > 0], minlength=tree.n_nodes)
+    complete = (n_longer == possible.sum()) & (whole and start >= 0)
+    arc_max, node_max = np.empty(len(closed.target)), np.empty(tree.n_nodes)
+    _fast.max_backoff(
+        tree.child_ptr, closed.pair_ptr.astype(np.int64), closed.target,
+        closed.log_prob, closed.log_backoff, pair_parent, extends,
+        complete.view(np.uint8), arc_max, node_max,
+    )  # fmt: skip
+    return arc_max, node_max

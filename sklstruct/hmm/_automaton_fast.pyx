@@ -60,7 +60,9 @@ cdef int rank(const void* a, const void* b) noexcept nogil:
 
 
 def max_backoff(
-    Arcs arcs, const int[::1] arc_parent, const unsigned char[::1] extends,
+    const int[::1] child_ptr, const long long[::1] arc_ptr, const int[::1] arc_class,
+    const double[::1] arc_log_prob, const double[::1] backoff,
+    const int[::1] arc_parent, const unsigned char[::1] extends,
     const unsigned char[::1] complete, double[::1] arc_max, double[::1] node_max,
 ):
     """max over all histories h' that end in h of P(w | h'), as two columns.
@@ -72,14 +74,16 @@ def max_backoff(
     at from the largest such factor down, so that those which hold w are passed once
     each. arc_max holds the maxima of the children that hold w when a node is met.
     """
-    cdef const arcs_t* t = &arcs.c
-    cdef Py_ssize_t n, i
+    cdef arcs_t t
+    cdef Py_ssize_t n, i, n_nodes = backoff.shape[0]
     cdef long long a, b
     cdef int count
     cdef double best
     cdef Py_ssize_t widest = 1
-    for n in range(t.n_nodes):
-        widest = max(widest, t.child_ptr[n + 1] - t.child_ptr[n])
+    t.arc_ptr = &arc_ptr[0]
+    t.arc_class = &arc_class[0]
+    for n in range(n_nodes):
+        widest = max(widest, child_ptr[n + 1] - child_ptr[n])
     import numpy as np
     buffer = np.empty(widest * sizeof(ranked_t), dtype=np.uint8)
     cdef unsigned char[::1] raw = buffer
@@ -87,31 +91,31 @@ def max_backoff(
     with nogil:
         for a in range(arc_max.shape[0]):
             arc_max[a] = -INFINITY
-        for n in range(t.n_nodes - 1, -1, -1):
+        for n in range(n_nodes - 1, -1, -1):
             count = 0
-            for i in range(t.child_ptr[n], t.child_ptr[n + 1]):
+            for i in range(child_ptr[n], child_ptr[n + 1]):
                 if extends[i]:
                     order[count].node = <int>i
-                    order[count].value = t.backoff[i] + node_max[i]
+                    order[count].value = backoff[i] + node_max[i]
                     count += 1
             if count > 1:
                 qsort(order, count, sizeof(ranked_t), rank)
             node_max[n] = -INFINITY if complete[n] else 0.0
             if count and order[0].value > node_max[n]:
                 node_max[n] = order[0].value
-            for a in range(t.arc_ptr[n], t.arc_ptr[n + 1]):
+            for a in range(arc_ptr[n], arc_ptr[n + 1]):
                 best = -INFINITY if complete[n] else 0.0
                 for i in range(count):
                     if order[i].value <= best:
                         break
-                    if find_arc(t, order[i].node, t.arc_class[a]) < 0:
+                    if find_arc(&t, order[i].node, arc_class[a]) < 0:
                         best = order[i].value
                         break
-                best += t.arc_log_prob[a]
+                best += arc_log_prob[a]
                 if best > arc_max[a]:
                     arc_max[a] = best
             if n and extends[n]:
-                for a in range(t.arc_ptr[n], t.arc_ptr[n + 1]):
+                for a in range(arc_ptr[n], arc_ptr[n + 1]):
                     b = arc_parent[a]
                     if arc_max[a] > arc_max[b]:
                         arc_max[b] = arc_max[a]

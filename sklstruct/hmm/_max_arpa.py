@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
@@ -13,14 +12,19 @@ from .._files import open_read, open_write
 from ..backoff import BackoffModel
 from ..exchange import read
 from ..exchange._arpa_write import put, sections_of
-from ._automaton import ContextAutomaton
+from ._automaton import ContextAutomaton, max_backoffs, shorter_pairs
 
 _LN10 = np.log(10.0)
+_ZERO = -99.0  # log10 of 0 in these files
 
 
 def _ids(model, words):
-    """(symbols, classes) of words."""
-    return model.labels.encode_contexts(words), model.labels.encode_targets(words)
+    """Symbols of rows of words, and the class of the last one, -1 for none."""
+    labels = model.labels
+    target = labels.encode_targets(words[:, -1])
+    # The class of a word that is none, as the start, is that of unknown words.
+    target[labels.classes[target] != words[:, -1]] = -1
+    return labels.encode_contexts(words), target
 
 
 def _columns(model, automaton, ids, target):
@@ -37,12 +41,24 @@ def _columns(model, automaton, ids, target):
     node, own = find(ids[:, :-1]), np.full(len(ids), -1, dtype=np.int32)
     if n <= automaton.max_depth:
         own = find(ids)
-    arc = automaton.find_arcs(node, target)
-    bound = np.where(arc >= 0, automaton.arc_max[arc], np.nan) / _LN10
-    longer = np.where(own >= 0, automaton.max_backoff[own], 0.0) / _LN10
-    # -99 is how these files write a zero; a context that nothing can precede is
-    # never looked up.
-    return np.maximum(bound, -99.0), np.where(np.isfinite(longer), longer, 0.0)
+    arc = np.where(target < 0, -1, automaton.find_arcs(node, target))
+    return _as_written(
+        np.where(arc >= 0, automaton.arc_max[arc], np.nan),
+        np.where(own >= 0, automaton.max_backoff[own], 0.0),
+    )
+
+
+def _as_written(mf, mbow):
+    """log10 of the bounds: a zero is -99; 0 where nothing can precede a context."""
+    return (
+        np.maximum(mf / _LN10, _ZERO),
+        np.where(np.isfinite(mbow), mbow / _LN10, 0.0),
+    )
+
+
+def _with_zeros(log_prob):
+    """Probabilities as the file means them: what it writes as a zero is one."""
+    return np.where(log_prob <= _ZERO * _LN10 + 1e-9, -np.inf, log_prob)
 
 
 def _sections(lines):
@@ -111,33 +127,23 @@ def write_max_arpa(
     [b'-0.65', b'a', b'0.26', b'-0.48', b'0']
     """
     sections, words = sections_of(model, precision=precision)
-    plain = io.BytesIO()
-    put(sections, words, precision, plain)
-    # The file lists n-grams that the model lacks, and the unknown word, which histories
-    # may hold: the bounds are those of the file.
-    plain.seek(0)
-    closed = read(plain, format="arpa", drop_zero_unknown=False)
-    automaton = ContextAutomaton(closed)
-    parent, text = sections.closed.tree.parent, words.text.tobytes()
-    spelt = [text[a:b].decode() for a, b in pairwise(words.ptr.tolist())]
-    symbol, target = _ids(closed, np.array(spelt, dtype=object))
-
-    def bounds(rows, order):
-        ids = np.empty((len(rows.node), order), dtype=symbol.dtype)
-        node = rows.node
-        for k in range(order - 1):
-            ids[:, k] = symbol[sections.word_of_node[node]]
-            node = parent[node]
-        ids[:, -1] = symbol[rows.last]
-        bound, longer = _columns(closed, automaton, ids, target[rows.last])
-        bound = np.where(np.isnan(bound), rows.log_prob, bound)
-        return rows._replace(
-            log_backoff=np.nan_to_num(rows.log_backoff, nan=0.0),
-            further=np.stack([bound, longer]),
-        )
-
+    closed = sections.closed
+    written = closed._replace(
+        log_prob=_with_zeros(closed.log_prob),
+        log_backoff=np.maximum(closed.log_backoff, _ZERO * _LN10),
+    )
+    # A history may hold every word that the file lists, but not the end.
+    of_symbol, special = words.of_symbol, words.special
+    start = np.flatnonzero(of_symbol == special["start"])
+    possible = of_symbol != special["end"]
+    mf, mbow = max_backoffs(
+        written, shorter_pairs(model, closed), possible,
+        bool(possible.sum() == words.n_words - 1),
+        int(start[0]) if start.size else -1,
+    )  # fmt: skip
+    sections.bounds = _as_written(mf, mbow)
     with open_write(path_or_file) as file:
-        put(sections, words, precision, file, bounds)
+        put(sections, words, precision, file)
 
 
 def read_max_arpa(
@@ -217,7 +223,11 @@ def read_max_arpa(
         format="arpa",
         drop_zero_unknown=False,
     )
-    automaton = ContextAutomaton(model)
+    automaton = ContextAutomaton(
+        BackoffModel(
+            model.pairs, _with_zeros(model.log_prob), model.log_backoff, model.labels
+        )
+    )
     for _, rows in sections:
         _check_bounds(model, automaton, rows, tol)
     return model
@@ -242,7 +252,7 @@ def _check_bounds(model, automaton, rows, tol):
     """A ValueError if the bounds of a section are not those of its model."""
     words = np.array([gram for _, gram, _ in rows], dtype=object)
     ids, target = _ids(model, words)
-    found = _columns(model, automaton, ids, target[:, -1])
+    found = _columns(model, automaton, ids, target)
     for (i, _, given), *true in zip(rows, *found):
         for name, a, b in zip(("mf", "mbow"), given, true):
             if not np.isnan(b) and not abs(a - b) <= tol:

@@ -39,6 +39,7 @@ from sklstruct.hmm import (
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._sequences import object_array
 from sklstruct.smoothing import WittenBellLM
+from sklstruct.symbols import Labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
@@ -618,6 +619,9 @@ def test_max_arpa(interpolate, tmp_path):
 def plain_bounds(text):
     """The lines of a MAX-ARPA file from those of an ARPA file, n-gram by n-gram."""
     model = read(io.BytesIO(text), drop_zero_unknown=False)
+    # -99 stands for a zero.
+    log_prob = np.where(model.log_prob < -227.9, -np.inf, model.log_prob)
+    model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
     automaton, labels = ContextAutomaton(model), model.labels
 
     def node(words):
@@ -630,9 +634,11 @@ def plain_bounds(text):
         if "\t" in line:
             first, gram, *weight = line.split("\t")
             words = gram.split(" ")
-            target = labels.encode_targets(np.array(words[-1:], dtype=object))
-            at = np.array([node(words[:-1])], dtype=np.int32)
-            arc, own = automaton.find_arcs(at, target)[0], -1
+            arc, own = -1, -1
+            if words[-1] in labels.classes:
+                target = labels.encode_targets(np.array(words[-1:], dtype=object))
+                at = np.array([node(words[:-1])], dtype=np.int32)
+                arc = automaton.find_arcs(at, target)[0]
             if len(words) <= automaton.max_depth:
                 own = node(words)
             mf = automaton.arc_max[arc] / np.log(10) if arc >= 0 else float(first)
@@ -647,13 +653,47 @@ def plain_bounds(text):
     return "\n".join(out).encode()
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_max_arpa_is_the_arpa_file_with_two_columns(depth):
-    model = LanguageModel(KneserNeyLM(discount="single"), max_depth=depth).fit(TEXT)
+def assert_bounds_of_the_file(model):
+    """The lines are those of the ARPA file, with the bounds that its numbers have."""
     plain, file = io.BytesIO(), io.BytesIO()
-    write(model.backoff_model_, plain)
-    write_max_arpa(model.backoff_model_, file)
-    assert file.getvalue() == plain_bounds(plain.getvalue())
+    write(model, plain, precision=12)
+    write_max_arpa(model, file, precision=12)
+    expected = plain_bounds(plain.getvalue()).decode().split("\n")
+    for line, other in zip(file.getvalue().decode().split("\n"), expected, strict=True):
+        found, wanted = line.split("\t"), other.split("\t")
+        assert found[:3] == wanted[:3]
+        np.testing.assert_allclose(
+            np.array(found[3:], dtype=float), np.array(wanted[3:], dtype=float),
+            atol=1e-6, err_msg=line,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("unknown", ["<unk>", None])
+def test_max_arpa_is_the_arpa_file_with_two_columns(depth, unknown):
+    estimator = LanguageModel(
+        KneserNeyLM(discount="single"), max_depth=depth, unknown=unknown
+    )
+    assert_bounds_of_the_file(estimator.fit(TEXT).backoff_model_)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_max_arpa_of_odd_models(seed):
+    """Words that are never predicted, no marks, zeros, any back-off weight."""
+    rng = np.random.RandomState(seed)
+    marks = {"start": "S", "end": "E"} if seed % 3 else {}
+    before = [*"ab", *(["S"] if marks else []), *("x" if seed % 2 else "c")]
+    after = [*"abc", *(["E"] if marks else [])]
+    contexts = rng.choice(before, size=(40, 2))
+    contexts[1:][contexts[1:, 1] == "S", 0] = "S"
+    targets = rng.choice(after, size=40)
+    model = AdditiveLM(delta=0.1).fit(contexts, targets).backoff_model_
+    log_prob = model.log_prob - rng.uniform(0, 2, model.n_pairs)
+    log_prob[rng.rand(model.n_pairs) < 0.2] = -np.inf
+    log_backoff = np.append(0.0, rng.uniform(-1, 1, model.n_nodes - 1))
+    labels = Labels(model.labels.classes, model.labels.symbols, **marks)
+    model = BackoffModel(model.pairs, log_prob, log_backoff, labels)
+    assert_bounds_of_the_file(model)
 
 
 def test_parts_of_the_smoothing_learn_from_ids():
