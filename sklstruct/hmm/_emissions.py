@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -92,11 +93,35 @@ def _labelled(X, ids, weight):
 
 def _count(X, ids, n_labels, weight):
     """symbol -> counts of labels; missing observations are not counted."""
-    observations, label, weight = _labelled(X, ids, weight)
-    code: dict = {}
-    at = [code.setdefault(_key(o), len(code)) for o in observations]
-    flat = np.array(at, dtype=np.int64) * n_labels + label
-    table = np.bincount(flat, weight, minlength=len(code) * n_labels)
+    label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
+    keep = label >= 0
+    if weight is not None:
+        weight = np.concatenate(weight)
+        keep &= weight > 0
+        weight = weight[keep]
+    observations = list(itertools.chain.from_iterable(X))
+    if not keep.all():
+        observations = list(itertools.compress(observations, keep.tolist()))
+    try:
+        code = dict.fromkeys(observations)
+    except TypeError:
+        for o in observations:
+            _key(o)
+        raise
+    # -1 for what is missing; to ask once a symbol is faster than once a position.
+    known = [o for o in code if not is_missing(o)]
+    if not known:
+        raise ValueError("X holds no observation to learn emissions from")
+    code.update(dict.fromkeys(code, -1))
+    code.update(zip(known, range(len(known))))
+    at = np.array([code[o] for o in observations], dtype=np.int64)
+    kept = slice(None) if len(known) == len(code) else at >= 0
+    table = np.bincount(
+        at[kept] * n_labels + label[keep][kept],
+        None if weight is None else weight[kept],
+        minlength=len(known) * n_labels,
+    )
+    code = dict(zip(known, range(len(known))))
     return code, table.reshape(len(code), n_labels).astype(np.float64)
 
 
@@ -350,7 +375,7 @@ class SuffixEmission(Emission):
 
     def _endings(self, word):
         """Endings of a word with its shape, shortest first."""
-        if any(c.isdigit() for c in word):
+        if any(map(str.isdigit, word)):
             shape = 1
         elif len(word) > 1 and word.isupper():
             shape = 2
@@ -358,7 +383,7 @@ class SuffixEmission(Emission):
             shape = 3 if word[:1].isupper() else 0
         if "-" in word:
             shape += 4
-        if not any(c.isalnum() for c in word):
+        if not any(map(str.isalnum, word)):
             shape = 8
         for k in range(min(self.max_suffix, len(word)) + 1):
             yield f"{shape}{word[len(word) - k :]}"

@@ -298,7 +298,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             self._class_of_label = self._classes_of(self.smoothing)
         else:
             self._class_of_label = np.arange(len(self.classes_), dtype=np.int32)
-        if all((some >= 0).all() for some in ids):
+        if all(some.min(initial=0) >= 0 for some in ids):
             self.transition_model_, _ = self._learn(*self._windows(ids, weight))
             self.emission_ = self._fit_emission(X, ids, weight)
             self.objective_ = np.empty(0)
@@ -333,7 +333,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             return None, None, None
         n = len(self.classes_)
         w = context_windows(
-            [np.where(a < 0, n + 2, a).tolist() for a in ids],
+            [[n + 2 if k < 0 else k for k in a.tolist()] for a in ids],
             self.order - 1, start=n, end=n + 1,
         )  # fmt: skip
         name = np.array([*w.vocabulary, -1], dtype=np.int32)
@@ -603,11 +603,10 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     """The labels that there can be, sorted: those given, or those of all sequences."""
     code: dict[Any, Any] = {}
     for i, labels in enumerate(y):
-        for one in _items(labels):
-            try:
-                code.setdefault(one)
-            except TypeError as exc:
-                raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
+        try:
+            code.update(dict.fromkeys(_items(labels)))
+        except TypeError as exc:
+            raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
     code.pop(None, None)
     if classes is not None:
         names = list(range(classes)) if isinstance(classes, Integral) else None

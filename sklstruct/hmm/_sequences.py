@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,8 @@ def check_sequences(X: Any, name: str = "X") -> list:
         raise TypeError(f"{name} must be a list of sequences, got a scalar array")
     sequences = list(X)
     for i, sequence in enumerate(sequences):
+        if isinstance(sequence, list | tuple | np.ndarray):
+            continue
         if isinstance(sequence, str | bytes):
             raise TypeError(
                 f"{name}[{i}] is a string; pass its symbols, for example "
@@ -95,17 +98,19 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
     code[None] = -1
     if classes.dtype.kind in "iu":
         code.setdefault(-1, -1)
-    found = []
-    for i, labels in enumerate(y):
-        row = items(labels)
-        try:
-            found.append(np.array([code[one] for one in row], dtype=np.int32))
-        except KeyError as exc:
-            wrong = exc.args[0]
-            raise ValueError(
-                f"{name}[{i}] holds {wrong!r}, which is not in classes_"
-            ) from None
-    return found
+    rows = list(map(items, y))
+    try:
+        flat = np.array(
+            [code[one] for row in rows for one in row], dtype=np.int32
+        )
+    except KeyError as exc:
+        wrong = exc.args[0]
+        i = next(i for i, row in enumerate(rows) if wrong in row)
+        raise ValueError(
+            f"{name}[{i}] holds {wrong!r}, which is not in classes_"
+        ) from None
+    ends = list(itertools.accumulate(map(len, rows), initial=0))
+    return [flat[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def is_missing(observation: Any) -> bool:
