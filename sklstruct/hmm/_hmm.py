@@ -109,9 +109,9 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
 
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
-        bound, which can be stopped early with a certified gap. It is far slower
-        than the lattice where many positions have many candidates, and warns of it;
-        a position with 256 or more is an error.
+        bound, which can be stopped early with a certified gap. It takes longer than
+        the lattice, the more so the more candidates positions have: more than 20 on
+        average are an error.
         "auto": the lattice, and refinement for sentences that pass `max_states`.
         Marginals and sums always use the lattice.
 

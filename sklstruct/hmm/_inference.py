@@ -17,7 +17,7 @@ from ..backoff import BackoffModel
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
 from ._given import check_possible, restrict
-from ._lattice import PRUNE_FROM, LatticeSolver, LatticeTooLargeError
+from ._lattice import LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
 from ._sequences import (
     LabelLists,
@@ -28,6 +28,9 @@ from ._sequences import (
     object_array,
 )
 
+# Up to here refinement takes at most five times as long as the lattice: see the page of
+# benchmarks.
+MOST_CANDIDATES = 20
 # Sentences whose best path refinement finds easily need some hundreds.
 _MANY_REFINEMENTS = 1000
 
@@ -180,11 +183,13 @@ class SequenceInference:
 
     def _check_width(self, i, c):
         """Refinement fills rows of all candidates: the lattice is far faster."""
-        if self.solver == "refine" and c.width >= PRUNE_FROM:
+        mean = c.ptr[c.length] / max(c.length, 1)
+        if self.solver == "refine" and mean > MOST_CANDIDATES:
             raise ValueError(
-                f"solver='refine' is for fewer than {PRUNE_FROM} candidates a "
-                f"position, but X[{i}] has {c.width} at one: give fewer (n_candidates "
-                "of a decoder), or use solver='auto'"
+                f"solver='refine' is for at most {MOST_CANDIDATES} candidates a "
+                f"position on average, but X[{i}] has {mean:.1f}: give fewer "
+                "(n_candidates of a decoder, min_proba of emissions), or use "
+                "solver='auto'"
             )
 
     def _decode_one(self, solvers, i, c):

@@ -16,8 +16,6 @@ from ._candidates import Candidates, Decoded
 from ._lattice import PRUNE_FROM as _PRUNE_FROM
 from ._lattice import LatticeSolver, LatticeTooLargeError
 
-_NOTHING = np.empty(0)
-
 
 class RejectionDraws(NamedTuple):
     """Draws by rejection, and the trials and refinements behind them."""
@@ -56,7 +54,11 @@ class _Bound:
         )
         self.head = np.full(c.n_positions, -1, dtype=np.int32)
         self.path = np.empty(c.n_positions, dtype=np.int32)
+        self.best_path = np.empty(c.n_positions, dtype=np.int32)
         self._scores = np.empty(2)
+        # log q of the bound, log p of best_path, log q and log p of path.
+        self.reached = np.array([np.inf, -np.inf, np.inf, -np.inf])
+        self._n_known = 0
         self.n_states = _fast.start(
             self.arcs, c.ptr, c.ids, c.log_factor, slot, bigram, self.state,
             self.row_ptr, self.score, self.dest, self.edge_order, self.head,
@@ -85,30 +87,49 @@ class _Bound:
         grown("dest", n_edges, np.int32)
         grown("edge_order", n_edges, np.int32)
 
-    def evaluate(self, total):
-        """log of the largest, or summed, weight of q."""
+    def evaluate(self):
+        """log of the summed weight of q."""
         _fast.evaluate(
             self.c.ptr, self.state, self.row_ptr, self.score, self.dest, self.head,
-            total, self.value, self.choice,
+            self.value, self.choice,
         )  # fmt: skip
         return float(self.value[0])
 
-    def follow(self, uniform=_NOTHING):
-        """(log q, log p) of the best path, or of one drawn; self.path holds it."""
-        _fast.follow(
+    def draw(self, uniform):
+        """(log q, log p) of a path drawn from q; self.path holds it."""
+        _fast.draw(
             self.arcs, self.c.ptr, self.c.ids, self.c.log_factor, self.row_ptr,
             self.dest, self.score, self.value, self.choice, uniform, self.path,
             self._scores,
         )  # fmt: skip
         return float(self._scores[0]), float(self._scores[1])
 
-    def refine(self, path):
-        """Lengthen the contexts of a path; False where all are exact."""
-        c = self.c
-        if self.n_states + c.n_positions > len(self.state):
+    def climb(self, steps, tol, max_states):
+        """Refine along the best path at most so often: (why it stops, how often)."""
+        c, done = self.c, 0
+        while True:
+            reason, n, self.n_states, self._n_known = _fast.climb(
+                self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal,
+                self.state, self.row_ptr, self.score, self.dest, self.edge_order,
+                self.head, self.n_states, self._n_known, self.value, self.choice,
+                steps - done, tol, max_states, self.path, self.best_path,
+                self.reached,
+            )  # fmt: skip
+            done += n
+            if reason != _fast.Stop.FULL:
+                return reason, done
+            self._make_room()
+
+    def _make_room(self):
+        if self.n_states + self.c.n_positions > len(self.state):
             self._allocate(2 * len(self.state), len(self.score))
         if self.row_ptr[self.n_states] + self._n_edges > len(self.score):
             self._allocate(len(self.state), 2 * len(self.score))
+
+    def refine(self, path):
+        """Lengthen the contexts of a path; False where all are exact."""
+        c = self.c
+        self._make_room()
         self.n_states, changed = _fast.refine(
             self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal, path,
             self.state, self.row_ptr, self.score, self.dest, self.edge_order,
@@ -223,21 +244,23 @@ class RefinementSolver:
         if c.width >= _PRUNE_FROM:
             c = self.useful(c)
         q = self._bound(c)
-        best, best_path, upper = -np.inf, none, np.inf
         iteration = 0
         while True:
-            upper = q.evaluate(False)
-            if upper == -np.inf:
-                return Decoded(none, -np.inf, 0.0, iteration, q.n_states)
-            log_q, log_p = q.follow()
-            upper = max(upper, log_q)
-            if log_p > best:
-                best, best_path = log_p, q.classes(q.path)
+            limit = self.max_iter
             if trace is not None:
+                limit = iteration + bool(trace)  # the bound itself comes first
+            elif self.warn_after is not None and iteration < self.warn_after:
+                limit = self.warn_after
+            limit = min(limit, self.max_iter)
+            reason, n = q.climb(limit - iteration, self.tol, self.max_states)
+            iteration += n
+            if reason == _fast.Stop.IMPOSSIBLE:
+                return Decoded(none, -np.inf, 0.0, iteration, q.n_states)
+            upper, best, log_q, log_p = q.reached.tolist()
+            if trace is not None and reason != _fast.Stop.EXACT:
                 trace.append((log_q, log_p, q.n_states, q.classes(q.path)))
-            gap = max(upper - best, 0.0)
-            # A gap of rounding in a sum of this size is none.
-            if gap <= max(self.tol, 1e-13 * abs(upper)):
+            gap = 0.0 if reason == _fast.Stop.EXACT else max(upper - best, 0.0)
+            if reason != _fast.Stop.LIMIT:
                 break
             if iteration >= self.max_iter or q.n_states >= self.max_states:
                 break
@@ -250,11 +273,8 @@ class RefinementSolver:
                     ConvergenceWarning,
                     stacklevel=2,
                 )
-            iteration += 1
-            if not q.refine(q.path):  # every context of the path is exact
-                gap = 0.0
-                break
-        return Decoded(best_path, best, gap, iteration, q.n_states)
+        path = q.classes(q.best_path) if best > -np.inf else none
+        return Decoded(path, best, gap, iteration, q.n_states)
 
     def sample(
         self,
@@ -301,13 +321,13 @@ class RefinementSolver:
         refined = 0
         since = 0
         began = time.monotonic()
-        if q.evaluate(True) == -np.inf:
+        if q.evaluate() == -np.inf:
             raise ValueError(impossible)
         refining = True
         while len(paths) < n:
             rejected = []
             for _ in range(self.batch_size):
-                log_q, log_p = q.follow(rng.random_sample(c.n_positions))
+                log_q, log_p = q.draw(rng.random_sample(c.n_positions))
                 ratios.append(log_p - log_q)
                 accept = bool(rng.random_sample() < np.exp(min(log_p - log_q, 0.0)))
                 accepted.append(accept)
@@ -332,7 +352,7 @@ class RefinementSolver:
                 for path in rejected:
                     q.refine(path)
                 refined += 1
-                if q.evaluate(True) == -np.inf:
+                if q.evaluate() == -np.inf:
                     raise ValueError(impossible)
         return RejectionDraws(
             np.array(paths, dtype=np.int32).reshape(len(paths), c.length),

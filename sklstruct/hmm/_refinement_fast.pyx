@@ -13,7 +13,7 @@ and one pass over the states of the position before for each state that it makes
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport exp, log, INFINITY
+from libc.math cimport exp, fabs, log, INFINITY
 
 from ._automaton_fast cimport Arcs, arcs_t, find_arc, find_child, walk
 
@@ -23,6 +23,15 @@ cdef enum:
     LENGTH = 2    # symbols of the context, the start of the sentence counted
     UP = 3        # the state of the context without its oldest symbol, or -1
     FOLLOW = 4    # next state of the same position, or -1
+
+cpdef enum Stop:
+    """Why `climb` stops."""
+    IMPOSSIBLE  # no path has a weight above 0
+    CERTAIN     # no path is better than the best one found by more than the tolerance
+    EXACT       # the bound gives the best path its own weight
+    LIMIT       # on refinements or states
+    FULL        # the arrays have no room for another refinement
+    PAUSE
 
 
 def start(
@@ -161,81 +170,114 @@ cdef void fill(
 def evaluate(
     const long long[::1] cand_ptr, const int[:, ::1] state,
     const long long[::1] row_ptr, const double[::1] score, const int[::1] dest,
-    const int[::1] head, bint total, double[::1] value, int[::1] choice,
+    const int[::1] head, double[::1] value, int[::1] choice,
 ):
-    """Best (or log of the summed) weight from every state to the end."""
+    """log of the summed weight from every state to the end; its best candidate."""
+    with nogil:
+        sweep(cand_ptr, state, row_ptr, score, dest, head, True, 0, value, choice)
+
+
+cdef void sweep(
+    const long long[::1] cand_ptr, const int[:, ::1] state,
+    const long long[::1] row_ptr, const double[::1] score, const int[::1] dest,
+    const int[::1] head, bint total, int n_known, double[::1] value, int[::1] choice,
+) noexcept nogil:
+    """Best (or log of the summed) weight from every state to the end.
+
+    n_known: the states before it have values from before the last refinement. Weights
+    only go down, so that a best value whose own candidate has lost nothing holds.
+    """
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef int s, k, n, best
     cdef long long row
     cdef double top, x, summed
-    with nogil:
-        for i in range(length - 1, -1, -1):
-            n = <int>(cand_ptr[i + 1] - cand_ptr[i])
-            s = head[i]
-            while s >= 0:
-                row = row_ptr[s]
-                top = -INFINITY
-                best = 0
+    for i in range(length - 1, -1, -1):
+        n = <int>(cand_ptr[i + 1] - cand_ptr[i])
+        s = head[i]
+        while s >= 0:
+            row = row_ptr[s]
+            if s < n_known:
+                k = choice[s]
+                x = score[row + k]
+                if dest[row + k] >= 0:
+                    x += value[dest[row + k]]
+                if x == value[s]:
+                    s = state[s, FOLLOW]
+                    continue
+            top = -INFINITY
+            best = 0
+            for k in range(n):
+                x = score[row + k]
+                if dest[row + k] >= 0:
+                    x += value[dest[row + k]]
+                if x > top:
+                    top = x
+                    best = k
+            choice[s] = best
+            value[s] = top
+            if total and top > -INFINITY:
+                summed = 0.0
                 for k in range(n):
                     x = score[row + k]
                     if dest[row + k] >= 0:
                         x += value[dest[row + k]]
-                    if x > top:
-                        top = x
-                        best = k
-                choice[s] = best
-                value[s] = top
-                if total and top > -INFINITY:
-                    summed = 0.0
-                    for k in range(n):
-                        x = score[row + k]
-                        if dest[row + k] >= 0:
-                            x += value[dest[row + k]]
-                        summed += exp(x - top)
-                    value[s] = top + log(summed)
-                s = state[s, FOLLOW]
+                    summed += exp(x - top)
+                value[s] = top + log(summed)
+            s = state[s, FOLLOW]
 
 
-def follow(
+def draw(
     Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
     const double[::1] observed, const long long[::1] row_ptr, const int[::1] dest,
     const double[::1] score, const double[::1] value, const int[::1] choice,
     const double[::1] uniform, int[::1] path, double[::1] out,
 ):
-    """One path from the start: the best, or drawn by `uniform` where it is not empty.
+    """One path from the start, drawn by `uniform`.
 
     path: candidate index of each position. out: its log q and log p.
     """
-    cdef const arcs_t* t = &arcs.c
+    with nogil:
+        follow(
+            &arcs.c, cand_ptr, candidate, observed, row_ptr, dest, score, value, choice,
+            &uniform[0], path, &out[0],
+        )
+
+
+cdef void follow(
+    const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
+    const double[::1] observed, const long long[::1] row_ptr, const int[::1] dest,
+    const double[::1] score, const double[::1] value, const int[::1] choice,
+    const double* uniform, int[::1] path, double* out,
+) noexcept nogil:
+    """One path from the start: the best, or drawn by `uniform` where it is not NULL."""
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef int s = 0, k, node = t.start_node, n
     cdef double left, x, lp
     cdef long long arc, row
     out[0] = 0.0
     out[1] = 0.0
-    with nogil:
-        for i in range(length):
-            row = row_ptr[s]
-            n = <int>(cand_ptr[i + 1] - cand_ptr[i])
-            k = choice[s]
-            if uniform.shape[0]:
-                # The best candidate is where rounding at the end of the row leads.
-                left = uniform[i]
-                for k in range(n):
-                    x = score[row + k] - value[s]
-                    if dest[row + k] >= 0:
-                        x += value[dest[row + k]]
-                    left -= exp(x)
-                    if left < 0:
-                        break
-                else:
-                    k = choice[s]
-            path[i] = k
-            out[0] += score[row + k]
-            arc = walk(t, node, candidate[cand_ptr[i] + k], &lp)
-            out[1] += lp + observed[cand_ptr[i] + k]
-            node = t.arc_next[arc]
-            s = dest[row + k]
+    for i in range(length):
+        row = row_ptr[s]
+        n = <int>(cand_ptr[i + 1] - cand_ptr[i])
+        k = choice[s]
+        if uniform != NULL:
+            # The best candidate is where rounding at the end of the row leads.
+            left = uniform[i]
+            for k in range(n):
+                x = score[row + k] - value[s]
+                if dest[row + k] >= 0:
+                    x += value[dest[row + k]]
+                left -= exp(x)
+                if left < 0:
+                    break
+            else:
+                k = choice[s]
+        path[i] = k
+        out[0] += score[row + k]
+        arc = walk(t, node, candidate[cand_ptr[i] + k], &lp)
+        out[1] += lp + observed[cand_ptr[i] + k]
+        node = t.arc_next[arc]
+        s = dest[row + k]
 
 
 def refine(
@@ -244,106 +286,192 @@ def refine(
     int[:, ::1] state, long long[::1] row_ptr, double[::1] score, int[::1] dest,
     int[::1] edge_order, int[::1] head, int n_states,
 ):
+    """Lengthen by one symbol the contexts that a path uses: see `lengthen`.
+
+    Returns (number of states, number of edges on the path that were refined).
+    """
+    cdef int n, changed
+    with nogil:
+        n = lengthen(
+            &arcs.c, cand_ptr, candidate, observed, slot, literal, path, state, row_ptr,
+            score, dest, edge_order, head, n_states, &changed,
+        )
+    return n, changed
+
+
+cdef int lengthen(
+    const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
+    const double[::1] observed, int[::1] slot, bint literal, const int[::1] path,
+    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, int[::1] dest,
+    int[::1] edge_order, int[::1] head, int n_states,
+    int* changed,
+) noexcept nogil:
     """Lengthen by one symbol the contexts that a path uses, left to right.
 
     Row refinement makes a state with a row of its own. The literal algorithm copies
     the row of the shorter context and lowers the weight of the path's edge alone,
     in every state that ends in the new context.
 
-    Returns (number of states, number of edges on the path that were refined).
+    Returns the number of states; changed: edges on the path that were refined.
     """
-    cdef const arcs_t* t = &arcs.c
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef int n = n_states, s, before = 0, m, base, shorter, k, q, changed = 0
+    cdef int n = n_states, s, before = 0, m, base, shorter, k, q
     cdef int node, oldest, symbol, last
     cdef long long a
     cdef double x
-    with nogil:
-        for i in range(1, length):
-            last = path[i - 1]
-            s = dest[row_ptr[before] + last]
-            # The context whose weight the path's edge has now.
-            base = s
-            if literal:
-                while state[base, LENGTH] > edge_order[row_ptr[s] + path[i]]:
-                    base = state[base, UP]
-            if state[base, CLOSED]:
+    changed[0] = 0
+    for i in range(1, length):
+        last = path[i - 1]
+        s = dest[row_ptr[before] + last]
+        # The context whose weight the path's edge has now.
+        base = s
+        if literal:
+            while state[base, LENGTH] > edge_order[row_ptr[s] + path[i]]:
+                base = state[base, UP]
+        if state[base, CLOSED]:
+            before = s
+            continue
+        m = state[base, LENGTH]
+        if base == s:
+            # Prefix-closed: the context without its last symbol has to be there.
+            q = before
+            if state[before, LENGTH] < m:
                 before = s
                 continue
-            m = state[base, LENGTH]
-            if base == s:
-                # Prefix-closed: the context without its last symbol has to be there.
-                q = before
-                if state[before, LENGTH] < m:
-                    before = s
-                    continue
-                while state[q, LENGTH] > m:
-                    q = state[q, UP]
-                shorter = q
-                oldest = <int>(i - 1 - m)
-                if oldest >= 0:
-                    k = candidate[cand_ptr[oldest] + path[oldest]]
-                    symbol = t.symbol_of_class[k]
-                else:
-                    symbol = t.start_symbol
-                node = find_child(t, state[s, NODE], symbol)
-                state[n, CLOSED] = node < 0 or oldest < 0 or (
-                    t.child_ptr[node + 1] == t.child_ptr[node]
-                )
-                state[n, NODE] = node if node >= 0 else state[s, NODE]
-                state[n, LENGTH] = m + 1
-                state[n, UP] = s
-                state[n, FOLLOW] = head[i]
-                head[i] = n
-                if literal:
-                    row_ptr[n + 1] = row_ptr[n] + cand_ptr[i + 1] - cand_ptr[i]
-                    for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
-                        score[row_ptr[n] + k] = score[row_ptr[s] + k]
-                        edge_order[row_ptr[n] + k] = edge_order[row_ptr[s] + k]
-                else:
-                    fill(t, cand_ptr, candidate, observed, slot, i, &state[n, 0],
-                         &row_ptr[n], &score[0], &edge_order[0])
-                    for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
-                        x = score[row_ptr[s] + k]
-                        if score[row_ptr[n] + k] > x:
-                            score[row_ptr[n] + k] = x
-                for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
-                    dest[row_ptr[n] + k] = dest[row_ptr[s] + k]
-                q = head[i - 1]
-                while q >= 0:
-                    if dest[row_ptr[q] + last] == s:
-                        k = q
-                        while state[k, LENGTH] > m:
-                            k = state[k, UP]
-                        if k == shorter:
-                            dest[row_ptr[q] + last] = n
-                    q = state[q, FOLLOW]
-                base = s = n
-                n += 1
+            while state[q, LENGTH] > m:
+                q = state[q, UP]
+            shorter = q
+            oldest = <int>(i - 1 - m)
+            if oldest >= 0:
+                k = candidate[cand_ptr[oldest] + path[oldest]]
+                symbol = t.symbol_of_class[k]
             else:
-                base = s
-                while state[base, LENGTH] > m + 1:
-                    base = state[base, UP]
-            changed += 1
+                symbol = t.start_symbol
+            node = find_child(t, state[s, NODE], symbol)
+            state[n, CLOSED] = node < 0 or oldest < 0 or (
+                t.child_ptr[node + 1] == t.child_ptr[node]
+            )
+            state[n, NODE] = node if node >= 0 else state[s, NODE]
+            state[n, LENGTH] = m + 1
+            state[n, UP] = s
+            state[n, FOLLOW] = head[i]
+            head[i] = n
             if literal:
-                node = state[base, NODE]
-                k = candidate[cand_ptr[i] + path[i]]
-                a = walk(t, node, k, &x)
-                if not state[base, CLOSED]:
-                    a = find_arc(t, node, k)
-                    x = t.arc_max[a] if a >= 0 else x + t.max_backoff[node]
-                x += observed[cand_ptr[i] + path[i]]
-                q = head[i]
-                while q >= 0:
+                row_ptr[n + 1] = row_ptr[n] + cand_ptr[i + 1] - cand_ptr[i]
+                for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
+                    score[row_ptr[n] + k] = score[row_ptr[s] + k]
+                    edge_order[row_ptr[n] + k] = edge_order[row_ptr[s] + k]
+            else:
+                fill(t, cand_ptr, candidate, observed, slot, i, &state[n, 0],
+                     &row_ptr[n], &score[0], &edge_order[0])
+                for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
+                    x = score[row_ptr[s] + k]
+                    if score[row_ptr[n] + k] > x:
+                        score[row_ptr[n] + k] = x
+            for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
+                dest[row_ptr[n] + k] = dest[row_ptr[s] + k]
+            q = head[i - 1]
+            while q >= 0:
+                if dest[row_ptr[q] + last] == s:
                     k = q
-                    while state[k, LENGTH] > m + 1:
+                    while state[k, LENGTH] > m:
                         k = state[k, UP]
-                    if k == base:
-                        a = row_ptr[q] + path[i]
-                        if x < score[a]:
-                            score[a] = x
-                        if edge_order[a] < m + 1:
-                            edge_order[a] = m + 1
-                    q = state[q, FOLLOW]
-            before = s
-    return n, changed
+                    if k == shorter:
+                        dest[row_ptr[q] + last] = n
+                q = state[q, FOLLOW]
+            base = s = n
+            n += 1
+        else:
+            base = s
+            while state[base, LENGTH] > m + 1:
+                base = state[base, UP]
+        changed[0] += 1
+        if literal:
+            node = state[base, NODE]
+            k = candidate[cand_ptr[i] + path[i]]
+            a = walk(t, node, k, &x)
+            if not state[base, CLOSED]:
+                a = find_arc(t, node, k)
+                x = t.arc_max[a] if a >= 0 else x + t.max_backoff[node]
+            x += observed[cand_ptr[i] + path[i]]
+            q = head[i]
+            while q >= 0:
+                k = q
+                while state[k, LENGTH] > m + 1:
+                    k = state[k, UP]
+                if k == base:
+                    a = row_ptr[q] + path[i]
+                    if x < score[a]:
+                        score[a] = x
+                    if edge_order[a] < m + 1:
+                        edge_order[a] = m + 1
+                q = state[q, FOLLOW]
+        before = s
+    return n
+
+
+def climb(
+    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
+    const double[::1] observed, int[::1] slot, bint literal, int[:, ::1] state,
+    long long[::1] row_ptr, double[::1] score, int[::1] dest, int[::1] edge_order,
+    int[::1] head, int n_states, int n_known, double[::1] value, int[::1] choice,
+    long long steps, double tol, long long max_states, int[::1] path,
+    int[::1] best_path, double[::1] out,
+):
+    """Refine along the best path until it is certain, or as often as allowed.
+
+    steps: most refinements. n_known: see `sweep`. out: log q of the bound, log p of the
+    best path found, kept in best_path, and log q and log p of the last one, in path.
+
+    Returns (reason to stop, refinements, states, states with values).
+    """
+    cdef const arcs_t* t = &arcs.c
+    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef long long done = 0
+    cdef int changed, reason
+    cdef double[2] scores
+    while True:
+        PyErr_CheckSignals()
+        with nogil:
+            while True:
+                sweep(cand_ptr, state, row_ptr, score, dest, head, False, n_known,
+                      value, choice)
+                n_known = n_states
+                out[0] = value[0]
+                if value[0] == -INFINITY:
+                    reason = IMPOSSIBLE
+                    break
+                follow(t, cand_ptr, candidate, observed, row_ptr, dest, score, value,
+                       choice, NULL, path, scores)
+                out[2] = scores[0]
+                out[3] = scores[1]
+                if scores[0] > out[0]:
+                    out[0] = scores[0]
+                if scores[1] > out[1]:
+                    out[1] = scores[1]
+                    for i in range(length):
+                        best_path[i] = path[i]
+                # A gap of rounding in a sum of this size is none.
+                if out[0] - out[1] <= max(tol, 1e-13 * fabs(out[0])):
+                    reason = CERTAIN
+                    break
+                if done >= steps or n_states >= max_states:
+                    reason = LIMIT
+                    break
+                if (n_states + length > state.shape[0]
+                        or row_ptr[n_states] + cand_ptr[length] > score.shape[0]):
+                    reason = FULL
+                    break
+                n_states = lengthen(
+                    t, cand_ptr, candidate, observed, slot, literal, path, state,
+                    row_ptr, score, dest, edge_order, head, n_states, &changed,
+                )
+                done += 1
+                if changed == 0:
+                    reason = EXACT
+                    break
+                if done % 64 == 0:
+                    reason = PAUSE
+                    break
+        if reason != PAUSE:
+            return reason, done, n_states, n_known

@@ -100,9 +100,7 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
         code.setdefault(-1, -1)
     rows = list(map(items, y))
     try:
-        flat = np.array(
-            [code[one] for row in rows for one in row], dtype=np.int32
-        )
+        flat = np.array([code[one] for row in rows for one in row], dtype=np.int32)
     except KeyError as exc:
         wrong = exc.args[0]
         i = next(i for i, row in enumerate(rows) if wrong in row)
