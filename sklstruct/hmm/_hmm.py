@@ -81,10 +81,12 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     classes : int or array-like of shape (n_classes,), default=None
         The labels that there can be; a number n stands for 0..n-1. None: those of y.
 
-    unlabelled_weight : float, default=1
-        How often a sequence with unknown labels counts, above 0, where one without
-        counts once. Below 1 where a few labels are to be trusted more than what
-        expectation-maximisation makes of many sequences.
+    unlabelled_weight : float, default=0.1
+        How often a sequence without any known label counts, above 0, where one with
+        all labels counts once; one with some has the mean over its positions. Below 1
+        the labels that are known are trusted more than what expectation-maximisation
+        makes of the others: at 1, many sequences without labels give the classes
+        another meaning. Without effect where no label is known at all.
 
     em_max_iter : int, default=100
         Most iterations of expectation-maximisation, at least 1. Only sequences with
@@ -209,7 +211,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         smoothing: Any = None,
         emission: Any = "suffix",
         classes: ArrayLike | int | None = None,
-        unlabelled_weight: float = 1.0,
+        unlabelled_weight: float = 0.1,
         em_max_iter: int = 100,
         em_tol: float = 1e-5,
         n_init: int = 1,
@@ -397,16 +399,18 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     def _maximise(self, X, ids, weight):
         """Expectation-maximisation, from the known labels or from random counts."""
         n = len(self.classes_)
-        whole = np.array([(some >= 0).all() for some in ids])
-        observed = Observed.of(
-            X, ids, np.where(whole, weight, weight * self.unlabelled_weight)
-        )
+        known = any((some >= 0).any() for some in ids)
+        counts = weight
+        if known:
+            # The mean over the positions: 1 for a label, unlabelled_weight for none.
+            lost = np.array([np.mean(some < 0) if len(some) else 0.0 for some in ids])
+            counts = weight * (1.0 - lost + lost * self.unlabelled_weight)
+        observed = Observed.of(X, ids, counts)
         if not observed.symbols:
             raise ValueError("X holds no observation to learn emissions from")
         windows = None
         if not isinstance(self.smoothing, BackoffModel):
             windows = histories(n, self.order)
-        known = any((some >= 0).any() for some in ids)
         rng = check_random_state(self.random_state)
         best: tuple = ()
         for _ in range(1 if known else self.n_init):

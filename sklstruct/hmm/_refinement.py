@@ -116,7 +116,7 @@ class _Bound:
                 self.reached,
             )  # fmt: skip
             done += n
-            if reason != _fast.Stop.FULL:
+            if reason != "full":
                 return reason, done
             self._make_room()
 
@@ -254,13 +254,13 @@ class RefinementSolver:
             limit = min(limit, self.max_iter)
             reason, n = q.climb(limit - iteration, self.tol, self.max_states)
             iteration += n
-            if reason == _fast.Stop.IMPOSSIBLE:
+            if reason == "impossible":
                 return Decoded(none, -np.inf, 0.0, iteration, q.n_states)
             upper, best, log_q, log_p = q.reached.tolist()
-            if trace is not None and reason != _fast.Stop.EXACT:
+            if trace is not None and reason != "exact":
                 trace.append((log_q, log_p, q.n_states, q.classes(q.path)))
-            gap = 0.0 if reason == _fast.Stop.EXACT else max(upper - best, 0.0)
-            if reason != _fast.Stop.LIMIT:
+            gap = 0.0 if reason == "exact" else max(upper - best, 0.0)
+            if reason != "limit":
                 break
             if iteration >= self.max_iter or q.n_states >= self.max_states:
                 break

@@ -24,14 +24,17 @@ cdef enum:
     UP = 3        # the state of the context without its oldest symbol, or -1
     FOLLOW = 4    # next state of the same position, or -1
 
-cpdef enum Stop:
-    """Why `climb` stops."""
+cdef enum:
+    # Why `climb` stops.
     IMPOSSIBLE  # no path has a weight above 0
     CERTAIN     # no path is better than the best one found by more than the tolerance
-    EXACT       # the bound gives the best path its own weight
-    LIMIT       # on refinements or states
+    EXACT       # the bound gives its best path its own weight
+    LIMIT       # as many refinements or states as allowed
     FULL        # the arrays have no room for another refinement
-    PAUSE
+    PAUSE       # to look for signals
+
+
+REASONS = ("impossible", "certain", "exact", "limit", "full")
 
 
 def start(
@@ -474,4 +477,4 @@ def climb(
                     reason = PAUSE
                     break
         if reason != PAUSE:
-            return reason, done, n_states, n_known
+            return REASONS[reason], done, n_states, n_known

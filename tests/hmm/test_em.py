@@ -1,7 +1,10 @@
 """Sequences whose labels are partly known: expectation-maximisation, weights, given."""
 
 import itertools
+import re
+import textwrap
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,7 +148,7 @@ def test_objective_rises(order, unknown):
     X, y = toy(30, labels="DNV")
     tagger = HighOrderHMM(
         order, smoothing=AdditiveLM(delta=0.1), emission="mle", classes=list("DNV"),
-        em_tol=0, em_max_iter=12, random_state=1,
+        unlabelled_weight=1, em_tol=0, em_max_iter=12, random_state=1,
     ).fit(X, masked(y, unknown))  # fmt: skip
     assert tagger.n_iter_ == 12
     gain = np.diff(tagger.objective_)
@@ -162,7 +165,8 @@ def test_objective_rises(order, unknown):
 def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops():
     X, y = toy(40)
     some = masked(y, 0.6)
-    tagger = HighOrderHMM(3, em_tol=1e-4, em_max_iter=200).fit(X, some)
+    tagger = HighOrderHMM(3, unlabelled_weight=1, em_tol=1e-4, em_max_iter=200)
+    tagger.fit(X, some)
     assert 1 < tagger.n_iter_ < 200
     assert (np.diff(tagger.objective_) > 0).all()
     assert tagger.log_likelihood(X, given=some).sum() == pytest.approx(
@@ -206,8 +210,22 @@ def test_weight_of_what_is_unlabelled():
     )
     # A weight of 2 is the unlabelled part twice.
     twice = clone(tagger).set_params(unlabelled_weight=2).fit(X, some)
+    tagger.set_params(unlabelled_weight=1)
     again = clone(tagger).fit([*X, *X[20:]], [*some, *some[20:]])
     np.testing.assert_allclose(twice.objective_, again.objective_, rtol=1e-9)
+    # A sequence of which one label is unknown counts less by its share of 0.6.
+    some = [[None, *row[1:]] if i < 20 else row for i, row in enumerate(y)]
+    part = clone(tagger).set_params(unlabelled_weight=0.4).fit(X, some)
+    weight = [1 - 0.6 / len(x) if i < 20 else 1 for i, x in enumerate(X)]
+    value = part.log_likelihood(X, given=some) @ np.array(weight)
+    assert part.objective_[-1] == pytest.approx(value, rel=1e-9)
+
+
+def test_weight_does_not_matter_where_nothing_is_labelled():
+    X, _ = toy(30)
+    tagger = HighOrderHMM(2, classes=3, em_max_iter=3, random_state=0)
+    some = clone(tagger).fit(X)
+    assert same_model(some, clone(tagger).set_params(unlabelled_weight=7).fit(X))
 
 
 def test_first_order_without_smoothing_is_hmmlearns():
@@ -531,15 +549,6 @@ def test_metrics_of_other_libraries():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert seqeval.accuracy_score(y, found) == pytest.approx(tagger.score(X, y))
-    tag = pytest.importorskip("nltk.tag.api")
-
-    class Tagger(tag.TaggerI):
-        def tag(self, tokens):
-            return list(zip(tokens, tagger.predict([tokens])[0]))
-
-    gold = [list(zip(a, b)) for a, b in zip(X, y)]
-    assert Tagger().accuracy(gold) == pytest.approx(tagger.score(X, y))
-    assert Tagger().confusion(gold)["D", "D"] > 0
 
 
 def test_guess_by_a_classifier():
@@ -579,3 +588,23 @@ class _Recorder(MultinomialNB):
     def fit(self, X, y, sample_weight=None):
         self.n_samples_, self.weight_ = X.shape[0], sample_weight
         return super().fit(X, y, sample_weight)
+
+
+def test_adapter_of_the_guide_is_a_tagger_of_nltk():
+    pytest.importorskip("nltk.tag.api")
+    guide = Path(__file__).parents[2] / "docs" / "user_guide" / "hmm.rst"
+    text = guide.read_text(encoding="utf-8")
+    code = re.search(r"(    from nltk\.tag\.api.*?)\n\S", text, re.DOTALL)[1]
+    X, y = toy(30)
+    tagger = HighOrderHMM(3).fit(X, y)
+    names = {"X": X, "y": y, "tagger": tagger}
+    exec(textwrap.dedent(code), names)  # runs the text of the guide
+    gold = [list(zip(words, tags)) for words, tags in zip(X, y)]
+    adapter = names["Tagger"](tagger)
+    assert adapter.accuracy(gold) == pytest.approx(tagger.score(X, y))
+    confusion = adapter.confusion(gold)
+    assert confusion["D", "D"] == sum(
+        a == b == "D"
+        for found, true in zip(tagger.predict(X), y)
+        for a, b in zip(found, true)
+    )
