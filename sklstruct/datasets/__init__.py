@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from ._grec import grec_instances, load_grec
     from ._python_topics import load_python_topics
     from ._sparse_classes import make_sparse_classes
-    from ._svmlight import load_pd_sparse, load_sparse_classes
+    from ._svmlight import (
+        load_pd_sparse,
+        load_sparse_classes,
+        load_sparse_labels,
+        save_sparse_labels,
+    )
 
 __all__ = [
     "grec_instances",
@@ -17,8 +22,10 @@ __all__ = [
     "load_pd_sparse",
     "load_python_topics",
     "load_sparse_classes",
+    "load_sparse_labels",
     "make_clustered_classes",
     "make_sparse_classes",
+    "save_sparse_labels",
 ]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
@@ -29,6 +36,11 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._grec": ["grec_instances", "load_grec"],
             "._python_topics": ["load_python_topics"],
             "._sparse_classes": ["make_sparse_classes"],
-            "._svmlight": ["load_pd_sparse", "load_sparse_classes"],
+            "._svmlight": [
+                "load_pd_sparse",
+                "load_sparse_classes",
+                "load_sparse_labels",
+                "save_sparse_labels",
+            ],
         },
     )

@@ -1,4 +1,4 @@
-"""Sparse sets with many classes, read from files in the svmlight format."""
+"""Sparse sets with many classes or labels, in files of the svmlight format."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.datasets import load_svmlight_file
+from sklearn.utils import check_array
+
+from .._checks import INT32_MAX, check_sparse
+from .._files import open_write
 
 _PARTS = ("train", "heldout", "test")
 _SUFFIXES = ("", ".gz", ".bz2")
@@ -70,12 +74,13 @@ def load_sparse_classes(
     --------
     load_pd_sparse : The three files of a set of PD-Sparse, by its name.
 
+    load_sparse_labels : Several labels a sample.
+
     sklearn.datasets.load_svmlight_file : Reads one file, of other targets too.
 
     Notes
     -----
-    Samples of several labels each are another problem, for which there are omikuji,
-    napkinXC and PECOS; ``load_svmlight_file(path, multilabel=True)`` reads them.
+    `load_sparse_labels` reads samples of several labels each.
 
     References
     ----------
@@ -100,17 +105,11 @@ def load_sparse_classes(
     """
     if not paths:
         raise ValueError("paths is empty; pass at least one file")
-    if n_features is not None and not (
-        isinstance(n_features, (int, np.integer)) and n_features >= 1
-    ):
-        raise ValueError(f"n_features must be an integer >= 1, got {n_features!r}")
+    dtype = _check_options(n_features, dtype)
     if not (isinstance(zero_based, (bool, np.bool_)) or zero_based == "auto"):
         raise ValueError(
             f'zero_based must be True, False or "auto", got {zero_based!r}'
         )
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
     read = [_read(os.fspath(path), dtype) for path in paths]
     _count_from_zero([X for X, _, sizes in read if sizes is None], zero_based)
     width = _n_columns(read, n_features)
@@ -124,6 +123,198 @@ def load_sparse_classes(
         )
         for X, y, _ in read
     ]
+
+
+def load_sparse_labels(
+    *paths: str | os.PathLike,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    dtype: DTypeLike = np.float32,
+) -> list[tuple[sp.csr_matrix, sp.csr_matrix]]:
+    r"""Read files of sparse samples with any number of labels each.
+
+    The format of the Extreme Classification Repository [1]_: the first line has the
+    numbers of samples, features and labels; a line is a sample, ``label,label,...
+    feature:value feature:value ...``, both counted from 0. A line of a sample without
+    labels begins with its features. The first line may be missing.
+
+    Parameters
+    ----------
+    *paths : str or path-like
+        Files, plain or ``.gz`` or ``.bz2``. All get the same numbers of columns.
+
+    n_features, n_labels : int, default=None
+        Numbers of columns, >= 1. None: those of the first lines, else the largest in
+        any of the files.
+
+    dtype : {float32, float64}, default=float32
+        Type of X.
+
+    Returns
+    -------
+    parts : list of (X, Y)
+        CSR matrices with sorted indices; Y is an int64 indicator of the labels.
+
+    Raises
+    ------
+    FileNotFoundError
+        A file that is not there.
+
+    ValueError
+        No path; a line that is no sample, or whose features do not rise; labels that
+        are no integers >= 0, or twice in one line; fewer columns than features or
+        labels; sizes in the first line that are not those of the file.
+
+    See Also
+    --------
+    save_sparse_labels : Writes such a file.
+
+    load_sparse_classes : One label a sample.
+
+    References
+    ----------
+    .. [1] K. Bhatia et al., "The extreme classification repository: multi-label
+       datasets and code", 2016.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklstruct.datasets import load_sparse_labels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "train.txt"
+    ...     _ = path.write_text("2 3 4\n0,2 0:0.5 2:1\n 1:2\n")
+    ...     [(X, Y)] = load_sparse_labels(path)
+    >>> X.toarray()
+    array([[0.5, 0. , 1. ],
+           [0. , 2. , 0. ]], dtype=float32)
+    >>> Y.toarray()
+    array([[1, 0, 1, 0],
+           [0, 0, 0, 0]])
+    """
+    if not paths:
+        raise ValueError("paths is empty; pass at least one file")
+    dtype = _check_options(n_features, dtype)
+    _check_options(n_labels, dtype, "n_labels")
+    read = [_read(os.fspath(path), dtype, several=True) for path in paths]
+    width = _n_columns(read, n_features)
+    label = [_label_entries(path, y) for path, (_, y, _) in zip(paths, read)]
+    found = 1 + max((int(index.max()) for _, index in label if index.size), default=0)
+    if n_labels is None:
+        n_labels = max([found, *(s[2] for _, _, s in read if s is not None)])
+    for path, (_, index), (_, _, sizes) in zip(paths, label, read):
+        most = n_labels if sizes is None else min(n_labels, sizes[2])
+        if index.size and index.max() >= most:
+            raise ValueError(
+                f"{path} has label {index.max()}, and there are {most} labels, from 0 "
+                f"to {most - 1}"
+            )
+    parts = []
+    for (X, y, _), (ptr, index) in zip(read, label):
+        X = sp.csr_matrix((X.data, X.indices, X.indptr), (len(y), width))
+        one = np.ones(index.size, dtype=np.int64)
+        parts.append((X, sp.csr_matrix((one, index, ptr), (len(y), n_labels))))
+    return parts
+
+
+def _label_entries(path, y):
+    """(ptr, index) of labels read as a tuple of floats for each sample."""
+    ptr = np.concatenate([[0], np.cumsum([len(labels) for labels in y])])
+    flat = np.array([label for labels in y for label in labels], dtype=np.float64)
+    sample = np.repeat(np.arange(len(y)), np.diff(ptr))
+    odd = np.flatnonzero(~((flat >= 0) & (flat == np.rint(flat)) & (flat <= INT32_MAX)))
+    if odd.size:
+        raise ValueError(
+            f"{path}, sample {sample[odd[0]] + 1}: label {flat[odd[0]]:g} is no "
+            "integer from 0 to 2^31 - 1"
+        )
+    order = np.lexsort((flat, sample))
+    flat = flat[order].astype(np.int32)
+    twice = np.flatnonzero((flat[1:] == flat[:-1]) & (sample[1:] == sample[:-1]))
+    if twice.size:
+        raise ValueError(
+            f"{path}, sample {sample[twice[0]] + 1}: label {flat[twice[0]]} comes twice"
+        )
+    return ptr, flat
+
+
+def save_sparse_labels(
+    path: str | os.PathLike, X: ArrayLike | sp.spmatrix, Y: ArrayLike | sp.spmatrix
+) -> None:
+    """Write samples of any number of labels; `load_sparse_labels` has the format.
+
+    Values are written so that reading them gives the same numbers.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, compressed if its name ends with ``.gz`` or ``.bz2``. It is written
+        aside and renamed, so that an old one stays if this fails.
+
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Finite features.
+
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        Indicator of the labels, 0 or 1.
+
+    Raises
+    ------
+    ValueError
+        Numbers of samples that differ, features that are not finite, values of Y other
+        than 0 and 1.
+
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklstruct.datasets import load_sparse_labels, save_sparse_labels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_sparse_labels(f"{folder}/a.txt.gz", [[0, .25]], [[1, 1, 0]])
+    ...     [(X, Y)] = load_sparse_labels(f"{folder}/a.txt.gz")
+    >>> X.toarray(), Y.toarray()
+    (array([[0.  , 0.25]], dtype=float32), array([[1, 1, 0]]))
+    """
+    check_sparse(X)
+    check_sparse(Y, "Y")
+    dtype = [np.float64, np.float32]
+    X = sp.csr_matrix(check_array(X, accept_sparse="csr", dtype=dtype, input_name="X"))
+    Y = sp.csr_matrix(check_array(Y, accept_sparse="csr", input_name="Y"))
+    if X.shape[0] != Y.shape[0]:
+        raise ValueError(
+            f"X and Y have inconsistent numbers of samples: {X.shape[0]} and "
+            f"{Y.shape[0]}"
+        )
+    X, Y = X.copy(), Y.copy()
+    for matrix in (X, Y):
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    if (Y.data != 1).any():
+        value = Y.data[Y.data != 1][0]
+        raise ValueError(f"Y must be an indicator matrix of 0 and 1, has {value}")
+    with open_write(path) as file:
+        file.write(f"{X.shape[0]} {X.shape[1]} {Y.shape[1]}\n".encode())
+        for i in range(X.shape[0]):
+            at = slice(X.indptr[i], X.indptr[i + 1])
+            labels = Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()
+            # shortest decimals that are read as the same number
+            values = [str(value) for value in X.data[at]]
+            pairs = [f"{j}:{v}" for j, v in zip(X.indices[at].tolist(), values)]
+            # a reader may drop a line of nothing
+            line = ",".join(map(str, labels)) + " " + " ".join(pairs or ["0:0"])
+            file.write(line.encode() + b"\n")
+
+
+def _check_options(n_columns, dtype, name="n_features") -> np.dtype:
+    if n_columns is not None and not (
+        isinstance(n_columns, (int, np.integer)) and n_columns >= 1
+    ):
+        raise ValueError(f"{name} must be an integer >= 1, got {n_columns!r}")
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+    return dtype
 
 
 def _count_from_zero(matrices: list[sp.csr_matrix], zero_based: bool | str) -> None:
@@ -229,9 +420,12 @@ def load_pd_sparse(
 
 
 def _read(
-    path: str, dtype: np.dtype
-) -> tuple[sp.csr_matrix, NDArray, tuple[int, int, int] | None]:
-    """(X, y, sizes in the first line or None); features as they are numbered."""
+    path: str, dtype: np.dtype, several: bool = False
+) -> tuple[sp.csr_matrix, Any, tuple[int, int, int] | None]:
+    """(X, y, sizes in the first line or None); features as they are numbered.
+
+    y: a label a sample; if there are `several`, a tuple of them.
+    """
     opener: Callable = _OPENERS.get(Path(path).suffix, open)
     try:
         with opener(path, "rb") as file:
@@ -239,9 +433,11 @@ def _read(
             if sizes is None:
                 file.seek(0)
             try:
-                X, y = load_svmlight_file(file, dtype=dtype, zero_based=True)
+                X, y = load_svmlight_file(
+                    file, dtype=dtype, zero_based=True, multilabel=several
+                )
             except (ValueError, OverflowError) as exc:
-                raise ValueError(_fault(path, exc)) from exc
+                raise ValueError(_fault(path, exc, several)) from exc
     except FileNotFoundError as exc:
         raise FileNotFoundError(
             f"no file {path}; data sets are not part of this package, pass the path of "
@@ -251,29 +447,29 @@ def _read(
         if getattr(exc, "errno", None) is not None:  # the system's: no rights, no disk
             raise
         raise ValueError(f"{path} is damaged or not compressed: {exc}") from exc
-    if not y.size:
+    n = len(y)
+    if not n:
         raise ValueError(f"{path} holds no samples")
     if X.nnz and X.indices.min() < 0:
         raise ValueError(f"{path} has a feature beyond 2^31 - 1")
-    if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
+    finite = np.ones(n, dtype=bool) if several else np.isfinite(y)
+    if not (finite.all() and np.isfinite(X.data).all()):
         raise ValueError(
             f"{path} has labels or values that are not finite in {dtype}, first in "
-            f"sample {_first_not_finite(X, y) + 1}"
+            f"sample {_first_not_finite(X, finite) + 1}"
         )
-    if sizes is not None and (
-        y.size != sizes[0] or (X.nnz and X.indices.max() >= sizes[1])
-    ):
+    if sizes is not None and (n != sizes[0] or (X.nnz and X.indices.max() >= sizes[1])):
         raise ValueError(
             f"{path} says that it holds {sizes[0]} samples of {sizes[1]} features, and "
-            f"holds {y.size} of {X.shape[1]}"
+            f"holds {n} of {X.shape[1]}"
         )
     return X, y, sizes
 
 
-def _first_not_finite(X: sp.csr_matrix, y: NDArray) -> int:
-    row = np.repeat(np.arange(y.size), np.diff(X.indptr))
+def _first_not_finite(X: sp.csr_matrix, finite: NDArray) -> int:
+    row = np.repeat(np.arange(finite.size), np.diff(X.indptr))
     bad = row[~np.isfinite(X.data)]
-    return int(min([*np.flatnonzero(~np.isfinite(y))[:1], *bad[:1]]))
+    return int(min([*np.flatnonzero(~finite)[:1], *bad[:1]]))
 
 
 def _sizes(line: bytes) -> tuple[int, int, int] | None:
@@ -284,13 +480,17 @@ def _sizes(line: bytes) -> tuple[int, int, int] | None:
     return n_samples, n_features, n_labels
 
 
-def _fault(path: str, exc: Exception) -> str:
+def _fault(path: str, exc: Exception, several: bool) -> str:
     text = str(exc)
+    if several:
+        return (
+            f"{path} has a line that is no sample, `label,label,... feature:value ...`:"
+            f" {text}"
+        )
     if "," in text.partition("float: ")[2]:
         return (
-            f"{path} has samples with several labels ({text}), which is another "
-            "problem; sklearn.datasets.load_svmlight_file reads them with "
-            "multilabel=True"
+            f"{path} has samples with several labels ({text}); load_sparse_labels "
+            "reads them"
         )
     return (
         f"{path} has a line that is no sample, `label feature:value ...` with one "

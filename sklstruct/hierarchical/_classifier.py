@@ -16,7 +16,6 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
     column_or_1d,
@@ -41,17 +40,16 @@ from .._compat import (
     with_callbacks,
 )
 from .._docs import shared_docs
-from .._likelihood import TopKMixin, class_codes
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._samples import (
-    check_class_weight,
-    sample_weights,
-)
+from ..linear._labels import LabelsMixin, check_threshold, read_training
+from ..linear._samples import check_class_weight
+from ..linear._targets import Targets
 from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy, TaxonomyBuilder
 from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
+from ._label_problems import LabelProblems
 from ._logistic_nodes import LogisticNodes
 from ._nodes import NodeModels, TrainingSet
 from ._problems import NodeProblems, outcome_bounds
@@ -72,7 +70,7 @@ _MOST_TREES = 10_000
         width=76,
     )
 )
-class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
+class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     r"""Classification along a taxonomy of classes, learned from the data or given.
 
     With :math:`v_0, v_1, \dots, y` the path from the root of the tree to class y,
@@ -90,6 +88,19 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     node with two children has one weight vector. With `n_taxonomies` T > 1,
     :math:`P(y \mid x)` is the mean over T trees. Prediction computes about
     :math:`\log_2 K` dot products instead of K.
+
+    With several labels a sample (y an indicator matrix) every child of a node is a
+    yes/no question, "is there a label below it?", asked of the samples with a label
+    below the node, and
+
+    .. math::
+        P(y \mid x) = \prod_j \frac{1}{1 + e^{-t_j}},
+        \qquad t_j = w\,(g(z_j) - g(-z_j)) + b,
+
+    over the nodes on the way to label y, with the scores z of a
+    `DualLinearClassifier`, its evidence g, and one (w, b) for routing nodes and one for
+    leaves: the marginal probability of each label, a probabilistic label tree [3]_.
+    Rows do not sum to 1.
 
     Parameters
     ----------
@@ -131,14 +142,16 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
           for sparse X and leaves of many classes. The scores of the classes of a leaf
           enter the probability of the leaf (see Notes).
         - Another classifier with `predict_proba`: cloned for each node.
-        - None: "logistic" for dense X. For sparse X ``DualLinearClassifier("auto",
-          C=C, weight_threshold=0.02)``, but "logistic" if `regularization` is not
-          "single" or `prediction` is "greedy".
+        - None: "logistic" for dense X and one label a sample. Else
+          ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)``, with threshold 0
+          for dense X, but "logistic" if `regularization` is not "single" or
+          `prediction` is "greedy".
 
     n_leaves : int, default=None
         Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
         least 1. None: the smallest of 2, 3, 5 and 8 whose log-loss on a fold is within
-        1.5 % of the best; 2 without a fold. An error with other node models.
+        1.5 % of the best; 2 without a fold. An error with other node models, and with
+        several labels, when leaves are evaluated while they may hold an answer.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
         How `predict` finds its class. "joint": the most probable of all classes.
@@ -171,9 +184,14 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         Whether node models have intercepts. Those of "logistic" are not penalised,
         those of `DualLinearClassifier` are.
 
+    threshold : float or "f1", default=0.5
+        With several labels, those of a probability above it are predicted; in (0, 1).
+        "f1": the one of largest micro-averaged F1 on the fold, at least .01. Leave it
+        0.5 with one label a sample.
+
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
-        Weight 0 removes the class.
+        Weight 0 removes the class. None with several labels.
 
     tol : float, default=1e-4
         Tolerance of "logistic", > 0. A node is done when the largest entry of the
@@ -198,7 +216,17 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
+        Sorted labels; with several labels a sample the numbers of the columns of y.
+
+    multilabel_ : bool
+        Whether y was an indicator matrix.
+
+    label_columns_ : LabelColumns or None
+        With several labels the columns of y: ``known`` are those with a positive, the
+        classes of the trees; others have probability 0.
+
+    threshold_ : float
+        Threshold of `predict` with several labels.
 
     taxonomies_ : list of Taxonomy
         The trees, cut at `max_depth`; fewer than `n_taxonomies` if a callback asked
@@ -212,9 +240,10 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         The first of ``taxonomies_``.
 
     coef_ : ndarray of shape (n_rows, n_features)
-        Weight vectors of all nodes, in the order of ``forest_.row``; of the dtype of
-        X. Sparse (CSR, float32) with a `DualLinearClassifier`. This and the next five
-        exist for "logistic" and `DualLinearClassifier` only.
+        Weight vectors of all nodes, in the order of ``forest_.row``; with several
+        labels one for each child of ``model_nodes_``. Of the dtype of X; sparse (CSR,
+        float32) with a `DualLinearClassifier`. This and the next five exist for
+        "logistic" and `DualLinearClassifier` only.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
@@ -294,6 +323,8 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
        thesis, Université Pierre et Marie Curie, 2014, chapter 4.
     .. [2] R. Fagin, A. Lotem, M. Naor, "Optimal aggregation algorithms for
        middleware", PODS 2001 (best_first with several trees).
+    .. [3] K. Jasinska et al., "Extreme F-measure maximization using sparse probability
+       estimates", ICML 2016 (several labels).
 
     Examples
     --------
@@ -306,6 +337,16 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     >>> flat = HierarchicalClassifier([[0, 6], [1, 2, 3, 8], [4, 5, 7, 9]])
     >>> flat.fit(X[:1200] / 16, y[:1200]).taxonomy_.depth
     1
+
+    Several labels a sample:
+
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> X, Y = make_multilabel_classification(n_classes=5, random_state=0)
+    >>> model = HierarchicalClassifier([[0, 1], [2, 3, 4]], random_state=0)
+    >>> model.fit(X / 50, Y).predict_proba(X / 50).shape
+    (100, 5)
+    >>> model.predict_top_k(X / 50, k=2).nnz
+    200
     """
 
     _parameter_constraints: dict = {
@@ -331,6 +372,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         "C": [Interval(Real, 0, None, closed="neither")],
         "n_taxonomies": [Interval(Integral, 1, _MOST_TREES, closed="both")],
         "fit_intercept": ["boolean"],
+        "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -352,6 +394,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         C: float = 1.0,
         n_taxonomies: int = 1,
         fit_intercept: bool = True,
+        threshold: float | Literal["f1"] = 0.5,
         class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -369,6 +412,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         self.C = C
         self.n_taxonomies = n_taxonomies
         self.fit_intercept = fit_intercept
+        self.threshold = threshold
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -396,8 +440,10 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Features; float32 stays float32.
 
-        y : array-like of shape (n_samples,)
-            Labels.
+        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
+            Labels; several a sample as a dense or sparse matrix of 0 and 1. A sample
+            may have none. A label without a positive is never predicted, with a
+            warning.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.
@@ -426,7 +472,8 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             deep; if X is not finite, a malformed sparse matrix or so large that squares
             overflow; if weights are negative, all 0 or beyond the range of floats; if
             there are `known_levels` without exactly one given tree, or a class without
-            a known sample; or if parameters contradict each other.
+            a known sample; if a y of several columns is no indicator matrix or has no
+            positive; or if parameters contradict each other.
         TypeError
             If there are `fit_params` without an `estimator`.
         MemoryError
@@ -436,11 +483,14 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         """
         self._check_params(fit_params)
         data, factor = self._read_training(X, y, sample_weight)
-        nodes = self._node_models(data.X, sample_weight, factor, fit_params)
+        if data.several:
+            nodes: Any = self._label_nodes(data.X, known_levels)
+        else:
+            nodes = self._node_models(data.X, sample_weight, factor, fit_params)
         rng = check_random_state(self.random_state)
         limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide)
         sources = tree_sources(
-            self.taxonomy, self.n_taxonomies, self.classes_, limits, rng
+            self.taxonomy, self.n_taxonomies, self._tree_classes(), limits, rng
         )
         if known_levels is not None:
             given = sources[0].given if self.n_taxonomies == 1 else None
@@ -454,7 +504,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             for t, source in enumerate(sources):
                 task = progress.task("taxonomy", nodes.n_steps, f"tree {t + 1}: ")
                 with task:
-                    taxonomy = source.tree(data, self.classes_)
+                    taxonomy = source.tree(data, self._tree_classes())
                     task.step(repr(taxonomy), "build")
                     problems, rows = _problems_of(taxonomy, data)
                     nodes.fit(problems, rows, data, rng, task, parallel)
@@ -472,6 +522,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
 
     def _node_models(self, X, sample_weight, factor, fit_params) -> NodeModels:
         """The models of the nodes, as `estimator`, X and other parameters say."""
+        check_threshold(self.threshold, False, True)
         estimator = self.estimator
         if estimator is None:
             estimator = self._default_estimator(X)
@@ -492,6 +543,50 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             return LogisticNodes(self.regularization, self.C, options)
         params = self._routed(sample_weight, factor, fit_params)
         return EstimatorNodes(estimator, params, self.n_jobs)
+
+    def _label_nodes(self, X, known_levels) -> NodeModels:
+        """The models of the nodes for several labels a sample."""
+        estimator = self.estimator
+        if estimator is None and self.regularization == "single":
+            threshold = _SPARSE_THRESHOLD if sp.issparse(X) else 0.0
+            estimator = DualLinearClassifier(
+                "auto",
+                C=self.C,
+                fit_intercept=self.fit_intercept,
+                weight_threshold=threshold,
+            )
+        if not isinstance(estimator, DualLinearClassifier):
+            raise ValueError(
+                "with several labels a sample the nodes are those of a "
+                "DualLinearClassifier: leave estimator None or set it to one, and "
+                'regularization="single"'
+            )
+        if estimator.loss == "log_loss":
+            raise ValueError(
+                'loss="log_loss" of the estimator is for one label a sample, and y has '
+                'several: use "ovr_log_loss", "squared_hinge" or "auto"'
+            )
+        for name, value in {
+            "n_leaves": self.n_leaves,
+            "known_levels": known_levels,
+        }.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is for one label a sample, and y has several: leave it "
+                    "None"
+                )
+        if self.prediction == "greedy":
+            raise ValueError(
+                'prediction="greedy" is for one label a sample, and y has several: '
+                'use "joint"'
+            )
+        check_threshold(self.threshold, True, estimator.calibration is not None)
+        return DualNodes(estimator, None, True, self.threshold)
+
+    def _tree_classes(self):
+        """The classes of the trees."""
+        columns = self.label_columns_
+        return self.classes_ if columns is None else columns.known
 
     def _default_estimator(self, X):
         dense_only = self.regularization != "single" or self.prediction == "greedy"
@@ -578,30 +673,16 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
 
     def _read_training(self, X, y, sample_weight):
         """(TrainingSet, class weight of every sample that was passed)."""
-        if y is None:
-            raise ValueError(
-                "This HierarchicalClassifier estimator requires y to be passed, but "
-                "the target y is None"
-            )
-        check_sparse(X)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-        )
+        X, y, weight, factor, index = read_training(self, X, y, sample_weight)
         check_squares(X)
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
-        weight, factor, index = sample_weights(X, y, sample_weight, self.class_weight)
-        if index.size < weight.size:
-            X, y, weight = X[index], y[index], weight[index]
         _check_weight(weight, X)
-        self.classes_, code = np.unique(y, return_inverse=True)
-        weight = np.ascontiguousarray(weight)
-        return TrainingSet(X, code, weight, index, factor.size), factor
+        columns = self.label_columns_
+        if columns is None:
+            self.classes_, code = np.unique(y, return_inverse=True)
+            targets = Targets.one_each(code, self.classes_.size)
+        else:
+            self.classes_, targets = np.arange(columns.n_labels), columns.targets(y)
+        return TrainingSet(X, targets, weight, index, factor.size), factor
 
     def _mark_known(self, data, taxonomy, known_levels):
         """The data with `n_candidates`."""
@@ -663,6 +744,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     n_iter_ = property(lambda self: int(self.nodes_.n_iter.max(initial=0)))
     estimators_ = property(lambda self: self.nodes_.estimators)
     n_leaves_ = property(lambda self: self.nodes_.n_leaves)
+    threshold_ = property(lambda self: self.nodes_.threshold)
 
     def _read(self, X):
         check_is_fitted(self, "nodes_")
@@ -679,14 +761,15 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
 
     def _full_rows(self, X, finish):
         """finish(log-probabilities) for all rows, block by block."""
+        columns = self.label_columns_
         check_rows(X.shape[0], self.classes_.size)
-        out = np.empty((X.shape[0], self.classes_.size))
+        out = np.empty((X.shape[0], self._tree_classes().size))
 
         def use(part, log_proba):
             finish(log_proba, out=out[part])
 
         self.nodes_.rows(X, use, self.n_jobs)
-        return out
+        return out if columns is None else columns.spread(out, finish(-np.inf))
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         r"""Natural logarithm of :math:`P(y \mid x)` for every class.
@@ -720,7 +803,8 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of ``classes_``.
+            Rows sum to 1, but not with several labels; columns in the order of
+            ``classes_``.
 
         Raises
         ------
@@ -742,6 +826,8 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         scores : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. For two classes the difference of
             the log-probabilities of the second and the first, of shape (n_samples,).
+            With several labels the log-odds of each; those without a positive in `fit`
+            have the least float.
 
         Raises
         ------
@@ -749,6 +835,10 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             As `predict_log_proba`.
         """
         log_proba = self.predict_log_proba(X)
+        if self.label_columns_ is not None:
+            with np.errstate(divide="ignore"):
+                odds = log_proba - np.log(-np.expm1(log_proba))
+            return np.nan_to_num(odds)
         if self.classes_.size != 2:
             return log_proba
         return log_proba[:, 1] - log_proba[:, 0]
@@ -764,7 +854,9 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels. Ties go to the class that comes first in ``classes_``.
+            Labels. Ties go to the class that comes first in ``classes_``. With several
+            labels an indicator matrix of the kind of the y of `fit`: the labels of a
+            probability above ``threshold_``.
 
         Raises
         ------
@@ -772,8 +864,11 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             If X has scores that are no numbers, or ``prediction="greedy"`` was set and
             there are several trees.
         """
-        X = self._read(X)
-        return self.classes_[self._predict_code(X)[0]]
+        samples, columns = self._read(X), self.label_columns_
+        if columns is not None:
+            sample, code = self.nodes_.labels(samples, self.n_jobs)
+            return columns.indicator(sample, code, samples.shape[0])
+        return self.classes_[self._predict_code(samples)[0]]
 
     def _predict_code(self, X):
         """(class numbers, dot products)."""
@@ -804,7 +899,7 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             `sklstruct.metrics` says how they count it.
         """
         samples = self._read(X)
-        code, known = class_codes(y, self.classes_, samples.shape[0])
+        code, known = self._label_codes(y, samples.shape[0])
         out = self.nodes_.target(samples, code, self.n_jobs)
         out[~known] = np.nan
         return out
@@ -820,24 +915,28 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
         Returns
         -------
         indicator : CSR matrix of shape (n_samples, n_nodes)
-            1 at the nodes, root and leaf included, that hold the predicted class. The
+            1 at the nodes, root and leaf included, that hold a predicted class. The
             columns are the nodes of the trees of ``taxonomies_``, one tree after the
             other.
         """
-        code, _ = self._predict_code(self._read(X))
+        samples = self._read(X)
+        if self.label_columns_ is None:
+            code, _ = self._predict_code(samples)
+            who = np.arange(code.size)
+        else:
+            who, code = self.nodes_.labels(samples, self.n_jobs)
         offset, blocks = 0, []
         for taxonomy in self.taxonomies_:
-            node = taxonomy.leaf_of_class[code].astype(np.int64)
-            sample = np.arange(node.size)
+            node, sample = taxonomy.leaf_of_class[code].astype(np.int64), who
             while sample.size:
                 blocks.append((sample, node + offset))
                 node = taxonomy.parent[node].astype(np.int64)
                 sample, node = sample[node >= 0], node[node >= 0]
             offset += taxonomy.n_nodes
-        sample, column = (np.concatenate(part) for part in zip(*blocks))
+        sample, column = np.unique(np.hstack([*map(np.stack, blocks)]), axis=1)
         return sp.csr_matrix(
             (np.ones(sample.size, dtype=np.int64), (sample, column)),
-            shape=(code.size, offset),
+            shape=(samples.shape[0], offset),
         )
 
     def n_dot_products(self, X: ArrayLike) -> np.ndarray:
@@ -877,14 +976,12 @@ class HierarchicalClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
             )
         return router
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _problems_of(taxonomy, data):
-    """(NodeProblems of a tree, the numbers of their rows)."""
+    """(problems of the nodes of a tree, the numbers of their rows)."""
+    if data.several:
+        problems = LabelProblems(taxonomy, data.X, data.weight, data.targets)
+        return problems, np.arange(data.weight.size)
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)
     position = np.empty(K, dtype=np.int64)

@@ -27,11 +27,14 @@ from ..linear._calibration import (
 )
 from ..linear._samples import AUTO_C, costs, single, warn_uneven
 from ..linear._solver import BlockFit, DescentSettings, Node, peak_bytes, stored_bytes
+from ..linear._targets import Targets
 from ..linear._weights import NodeWeights, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._evidence import CHAIN, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
+from ._label_fold import NodeFold, choose_threshold, fit_answers, fit_sigmoids
+from ._label_problems import LabelProblems
 from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
 from ._tree_fold import TreeFold
@@ -59,7 +62,8 @@ class _Tree(NamedTuple):
     """One fitted tree."""
 
     fits: list[list[BlockFit]]  # blocks of each node
-    held: list[NDArray]  # of each node: members of the fold, numbers among it
+    # of each node: members of the fold, numbers among it, and their outcomes
+    held: list[tuple[NDArray, Targets]]
 
 
 class DualNodes(NodeModels):
@@ -82,17 +86,28 @@ class DualNodes(NodeModels):
     weights : NodeWeights
 
     numbers : ndarray of shape (n_trees, 5)
-        w_r, w_l, eta, c and c' of each tree.
+        w_r, w_l, eta, c and c' of each tree; with several labels w_r, w_l, b_r, b_l, 0.
 
     fold_log_loss : ndarray of shape (n_trees,)
+
+    threshold : float
+        That of the labels to predict, where there may be several.
 
     C, n_iter, status : ndarray of shape (n_models,)
     """
 
     wide = True
 
-    def __init__(self, estimator: DualLinearClassifier, n_leaves: int | None) -> None:
-        self.n_leaves = n_leaves
+    def __init__(
+        self,
+        estimator: DualLinearClassifier,
+        n_leaves: int | None,
+        several: bool = False,
+        threshold: float | str = 0.5,
+    ) -> None:
+        # with several labels leaves are evaluated while they may hold an answer
+        self.n_leaves = 1 if several else n_leaves
+        self.several, self.threshold = several, threshold
         self.regularizations: list = []
         self.loss = estimator.loss
         self.n_steps = 2 + (estimator.loss == "auto")
@@ -111,7 +126,7 @@ class DualNodes(NodeModels):
 
     def fit(
         self,
-        problems: NodeProblems,
+        problems: NodeProblems | LabelProblems,
         rows: NDArray,
         data: TrainingSet,
         rng: RandomState,
@@ -124,11 +139,12 @@ class DualNodes(NodeModels):
             if estimator.calibration is not None:
                 # in random order: a first part of them is used where all are too many
                 known = data.known.astype(np.int32)
-                held = rng.permutation(known[draw_fold(data.code[known], rng)])
+                held = draw_fold(data.targets.take(known), rng)
+                held = rng.permutation(known[held])
             self._fold = (
                 held,
                 data.X[held],
-                data.code[held],
+                data.targets.take(held),
                 data.weight[held],
             )
         self._check_size(problems, parallel.n_threads)
@@ -144,10 +160,7 @@ class DualNodes(NodeModels):
                 problems, number, seeds, self._settings(self.loss, stop), self._C,
                 np.arange(problems.n_nodes), parallel,
             )  # fmt: skip
-        members = []
-        for v in range(problems.n_nodes):
-            mine = number[problems.first[v] : problems.last[v]]
-            members.append(mine[mine >= 0])
+        members = [_members(problems, v, number) for v in range(problems.n_nodes)]
         self._trees.append(_Tree([fits[v] for v in range(len(fits))], members))
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
         progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
@@ -164,21 +177,15 @@ class DualNodes(NodeModels):
         cost = costs(C, problems.weight)
 
         def fit(v):
-            a, b = int(problems.first[v]), int(problems.last[v])
-            bound = problems.bounds_of(v)
-            outcome = np.repeat(
-                np.arange(bound.size - 1, dtype=np.int32), np.diff(bound)
-            )
-            held = np.flatnonzero(number[a:b] >= 0).astype(np.int32)
-            node = Node(
-                problems.X, a, b, outcome, cost[a:b], bound.size - 1, held
-            )  # fmt: skip
+            X, a, b, at, targets = problems.samples_of(v)
+            held = np.flatnonzero(number[at] >= 0).astype(np.int32)
+            node = Node(X, a, b, targets, cost[at], held)
             return [
                 node.fit(block, settings, int(seeds[v]) + k)
                 for k, block in enumerate(node.blocks(settings))
             ]
 
-        work = (problems.last - problems.first) * problems.n_rows
+        work = problems.sizes * problems.n_rows
         order = nodes[np.argsort(-work[nodes], kind="stable")].tolist()
         return dict(zip(order, parallel(fit, order)))
 
@@ -188,46 +195,52 @@ class DualNodes(NodeModels):
             self.loss, self._C = "squared_hinge", float(self._estimator.C)
             return
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
-        size = problems.last - problems.first
+        size = problems.sizes
         if order.size > 1:  # without the root, which costs as much as all leaves
             order = order[order != size.argmax()]
         members = np.array(
-            [
-                (number[problems.first[v] : problems.last[v]] >= 0).sum()
-                for v in order.tolist()
-            ]
+            [_members(problems, v, number)[0].size for v in order.tolist()]
         )
         enough = max(_TRIED * members.sum(), 100)
         order = order[: int(np.searchsorted(np.cumsum(members), enough)) + 1]
         best = np.inf
-        for loss, factor in (("squared_hinge", 1.0), ("log_loss", AUTO_C)):
+        second = "ovr_log_loss" if self.several else "log_loss"
+        for loss, factor in (("squared_hinge", 1.0), (second, AUTO_C)):
             C = factor * float(self._estimator.C)
             fits = self._solve(
                 problems, number, seeds, self._settings(loss, stop), C, order, parallel
             )
-            log_loss = _chain_log_loss(problems, number, fits, loss)
+            if self.several:
+                folds = [
+                    _node_fold(_members(problems, v, number), of_node)
+                    for v, of_node in fits.items()
+                ]
+                log_loss = fit_answers(folds, self._fold[3], loss)[1]
+            else:
+                log_loss = _chain_log_loss(problems, number, fits, loss)
             if not log_loss >= best:  # without a fold it is NaN: log_loss is kept
                 best, self.loss, self._C = log_loss, loss, C
 
     def _check_size(self, problems, n_threads):
         X = problems.X
-        n = (problems.last - problems.first).astype(float)
+        n = problems.sizes.astype(float)
         d = np.full(n.size, float(X.shape[1]))
         if sp.issparse(X):
-            d = np.minimum(d, problems.indptr[problems.last] - problems.indptr[
-                problems.first])  # fmt: skip
-        sizes = np.diff(problems.ptr) - 1
-        loss = "log_loss" if self.loss == "auto" else self.loss
-        work = np.array([peak_bytes(*of, loss) for of in zip(n, d, sizes)])
-        stored = sum(stored_bytes(*of) for of in zip(d, sizes))
+            d = np.minimum(d, problems.n_entries)
+        n_rows, loss = problems.n_rows, self.loss
+        if loss == "auto":
+            loss = "ovr_log_loss" if self.several else "log_loss"
+        work = np.array([peak_bytes(*of, loss) for of in zip(n, d, n_rows)])
+        stored = sum(stored_bytes(*of) for of in zip(d, n_rows))
         if self._estimator.weight_threshold > 0:
             stored *= _LEFT
         words = 12.0 * n.size * (X.shape[1] // 64 + 1)
         check_memory(
             np.sort(work)[-n_threads:].sum() + stored + words,
             None,
-            f"a tree of {n.size} nodes, the largest with {int(sizes.max(initial=1))} "
-            f"outcomes and {int(d.max(initial=0))} features,",
+            f"a tree of {n.size} nodes, the largest with "
+            f"{int(problems.n_outcomes.max(initial=1))} outcomes and "
+            f"{int(d.max(initial=0))} features,",
             "use smaller leaves (max_leaf), a larger weight_threshold, or fewer "
             "features",
         )
@@ -256,20 +269,25 @@ class DualNodes(NodeModels):
         )
         self.C = np.full(len(every), self._C)
         self.role = _roles(forest)
-        self.numbers = np.tile(CHAIN, (forest.n_trees, 1))
+        chain = (1.0, 1.0, 0.0, 0.0, 0.0) if self.several else CHAIN
+        self.numbers = np.tile(chain, (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
-        _, X, code, weight = fold
-        first = 0
-        for t, tree in enumerate(self._trees if code.size else []):
+        _, X, targets, weight = fold
+        first, folds = 0, dict[int, NodeFold]()
+        for t, tree in enumerate(self._trees if weight.size else []):
             mine = models[first : first + len(tree.fits)].tolist()
             unseen = {
-                v: (held, np.hstack([f.fold_scores for f in fits]))
+                v: _node_fold(held, fits)
                 for v, held, fits in zip(mine, tree.held, tree.fits)
             }
+            folds |= unseen
             own = TreeFold(
-                X, code, weight, forest, self.role, t, self.loss, self._scores, unseen
-            )
-            if self.n_leaves is None:
+                X, targets, weight, forest, self.role, t, self.loss, self._scores,
+                unseen,
+            )  # fmt: skip
+            if self.several:
+                found = fit_sigmoids(unseen, self.role, weight, self.loss)
+            elif self.n_leaves is None:
                 found = self._choose_leaves(own)
             else:
                 found = self._fit_numbers(own, self.n_leaves)
@@ -277,6 +295,11 @@ class DualNodes(NodeModels):
             first += len(tree.fits)
         if self.n_leaves is None:
             self.n_leaves = _LEAF_CANDIDATES[0]
+        if self.threshold == "f1":
+            self.threshold = choose_threshold(
+                X, targets, weight, forest, self.role, self.numbers, self.loss,
+                self._scores, folds,
+            )  # fmt: skip
         del self._trees, self._fold, self._estimator
 
     def _check_arrays(self) -> None:
@@ -353,6 +376,7 @@ class DualNodes(NodeModels):
             BEYOND,
             self.n_leaves,
             _BEAM * self.n_leaves,
+            self.several,
         )
 
     def _desk(self):
@@ -417,6 +441,27 @@ class DualNodes(NodeModels):
         self._blocks(block, n, _ROWS, n_jobs)
         return best, log_proba, n_dots
 
+    def labels(
+        self, X: NDArray | sp.csr_matrix, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
+        """(sample, label) of the labels of a probability above the threshold."""
+        X, posterior = single(X), self._posterior()
+        n_classes, least = self.forest.terminal.shape[1], np.log(self.threshold)
+        parts = row_blocks(X.shape[0], min(_ROWS, rows_per_block(n_classes)))
+        found: dict[int, tuple[NDArray, NDArray]] = {}
+
+        def block(part, stop):
+            rows = as_rows(X, part.start, part.stop)
+            above = np.empty((part.stop - part.start, n_classes), dtype=np.int8)
+            posterior.labels(rows, self._desk(), least, above, stop)
+            sample, label = np.nonzero(above)
+            found[part.start] = sample + part.start, label
+
+        with ThreadMap(n_jobs) as parallel, stop_flag() as stop:
+            parallel(lambda part: block(part, stop), parts)
+        sample, label = zip(*(found[part.start] for part in parts))
+        return np.concatenate(sample), np.concatenate(label)
+
     def target(
         self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
     ) -> NDArray:
@@ -444,19 +489,30 @@ def _roles(forest: Forest) -> NDArray:
     return role
 
 
+def _members(problems, v, number):
+    """(members of the fold below node v, their outcomes); number: as in `fit`."""
+    at, targets = problems.targets_of(v)
+    number = number[at]
+    member = np.flatnonzero(number >= 0)
+    return number[member], targets.take(member)
+
+
+def _node_fold(held, fits):
+    return NodeFold(*held, np.hstack([f.fold_scores for f in fits]))
+
+
 def _chain_log_loss(problems, number, fits, loss):
     """Mean log-loss of the fold at some nodes, with one scale for all."""
     blocks, targets, weights = [], [], []
     for v, of_node in fits.items():
-        a, b = int(problems.first[v]), int(problems.last[v])
-        member = np.flatnonzero(number[a:b] >= 0)
         scores = np.hstack([f.fold_scores for f in of_node])
         if scores.shape[1] == 1:
             scores = both_outcomes(scores, loss)
         blocks.append(evidence(scores, loss))
-        bound = problems.bounds_of(v)
-        targets.append(np.searchsorted(bound, member + a, side="right") - 1)
-        weights.append(problems.weight[a:b][member])
+        at, outcomes = problems.targets_of(v)
+        member = np.flatnonzero(number[at] >= 0)
+        targets.append(outcomes.outcome[member])
+        weights.append(problems.weight[at][member])
     wide = max(g.shape[1] for g in blocks)
     g = np.vstack(
         [

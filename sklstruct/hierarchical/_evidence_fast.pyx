@@ -25,6 +25,15 @@ less than the best so far. A class that no tree has evaluated has at most the su
 largest masses of the leaves left; these are evaluated, largest first, until the sum is
 less than the best.
 
+With several labels a sample (`several`) every outcome of a node is a yes/no question,
+asked if the answer above was yes, with the log-odds t = w (g(z) - g(-z)) + b, (w, b)
+being (w_r, b_r) at routing nodes and (w_l, b_l) at leaves:
+
+    P(y | x) = prod_j 1 / (1 + exp(-t_j))   over the nodes j on the way to y.
+
+Nothing is normalised, and a node is no less probable than what is below it: the masses
+of leaves and pending nodes are bounds, and the search is the same.
+
 Weights of a leaf, and of the next sample at the root, are prefetched while others are
 summed (`_weights.h`).
 
@@ -164,16 +173,18 @@ cdef class Posterior:
     cdef double beyond
     cdef Py_ssize_t n_leaves
     cdef Py_ssize_t beam
+    cdef bint several
 
     def __init__(self, Nodes nodes, const int64_t[::1] model_ptr,
                  const int8_t[::1] role, forest, const double[:, ::1] scalars,
-                 int loss, double beyond, Py_ssize_t n_leaves, Py_ssize_t beam):
+                 int loss, double beyond, Py_ssize_t n_leaves, Py_ssize_t beam,
+                 bint several):
         self.nodes, self.model_ptr, self.role = nodes, model_ptr, role
         self.tree_ptr, self.parent = forest.tree_ptr, forest.parent
         self.first_child, self.n_child = forest.first_child, forest.n_child
         self.node_class, self.terminal = forest.node_class, forest.terminal
         self.scalars, self.loss, self.beyond = scalars, loss, beyond
-        self.n_leaves, self.beam = n_leaves, beam
+        self.n_leaves, self.beam, self.several = n_leaves, beam, several
 
     cdef inline double evidence(self, double z) noexcept nogil:
         cdef double gap
@@ -183,6 +194,11 @@ cdef class Posterior:
             return -log1p(exp(-z)) if z > 0 else z - log1p(exp(z))
         gap = z - 1
         return self.beyond * gap if gap > 0 else -gap * gap
+
+    cdef inline double yes(self, double z, double w, double b) noexcept nogil:
+        """log of the probability of a yes."""
+        cdef double t = w * (self.evidence(z) - self.evidence(-z)) + b
+        return -log1p(exp(-t)) if t > 0 else t - log1p(exp(t))
 
     cdef inline void ask(
         self, Py_ssize_t v, Py_ssize_t n, const float* x, const int32_t* index,
@@ -197,11 +213,14 @@ cdef class Posterior:
         sklstruct_reach(&node, met)
 
     cdef void outcomes(
-        self, Desk desk, Py_ssize_t v, Py_ssize_t n, const float* x,
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
         const int32_t* index, sklstruct_met* asked,
     ) noexcept nogil:
-        """desk.a = evidence of all children of node v; asked: met there, or NULL."""
-        cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width
+        """desk.a = evidence of all children of node v of tree t, or log P(yes).
+
+        asked: met there, or NULL.
+        """
+        cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, leaf
         cdef sklstruct_weights node
         cdef sklstruct_met room
         cdef double z
@@ -214,6 +233,14 @@ cdef class Posterior:
             width = node.M if node.M < m - at else m - at
             if piece + 1 < self.model_ptr[v + 1]:
                 width = node.M  # pieces but the last have no padding
+            if self.several:
+                leaf = self.role[v] == LEAF
+                for j in range(width):
+                    desk.a[at + j] = self.yes(
+                        desk.z[j], self.scalars[t, leaf], self.scalars[t, 2 + leaf]
+                    )
+                at += width
+                continue
             if m == 2:
                 z = desk.z[0]
                 desk.a[0] = 0 if self.loss == 2 else self.evidence(-z)
@@ -242,7 +269,7 @@ cdef class Posterior:
         desk.state[v] = state
 
     cdef void expand(
-        self, Desk desk, Py_ssize_t v, Py_ssize_t n, const float* x,
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
         const int32_t* index,
     ) noexcept nogil:
         """R of the children of a routing node."""
@@ -252,21 +279,27 @@ cdef class Posterior:
         if m == 1:
             desk.a[0] = 0
         else:
-            self.outcomes(desk, v, n, x, index, &desk.root_met if asked else NULL)
-            if self.loss == 2:
+            self.outcomes(
+                desk, t, v, n, x, index, &desk.root_met if asked else NULL
+            )
+            if self.loss == 2 and not self.several:
                 total = self.log_total(desk, m, 1)
         for j in range(m):
             desk.route[child + j] = desk.route[v] + desk.a[j] - total
 
     cdef double look(
-        self, Desk desk, Py_ssize_t v, double w, Py_ssize_t n, const float* x,
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, Py_ssize_t n, const float* x,
         const int32_t* index, sklstruct_met* asked,
     ) noexcept nogil:
-        """Conditionals of the classes of a leaf; returns E. asked: as in `outcomes`."""
+        """Conditionals of the classes of a leaf of tree t; returns E, or 0.
+
+        asked: as in `outcomes`.
+        """
         cdef Py_ssize_t m = self.n_child[v]
-        cdef double total
-        self.outcomes(desk, v, n, x, index, asked)
-        total = self.log_total(desk, m, w)
+        cdef double total = 0
+        self.outcomes(desk, t, v, n, x, index, asked)
+        if not self.several:
+            total = self.log_total(desk, m, self.scalars[t, 1])
         sklstruct_less(m, &desk.a[0], total, &desk.value[self.first_child[v]])
         self.set(desk, v, OPEN)
         return total
@@ -277,7 +310,7 @@ cdef class Posterior:
     ) noexcept nogil:
         """Look into a leaf of tree t that is REACHED; its mass stays."""
         if self.role[v] == LEAF:
-            self.look(desk, v, self.scalars[t, 1], n, x, index, NULL)
+            self.look(desk, t, v, n, x, index, NULL)
         else:
             desk.value[v] = 0
             self.set(desk, v, OPEN)
@@ -289,10 +322,12 @@ cdef class Posterior:
         """Masses of leaves and pending nodes of a tree: desk.items; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
         cdef Py_ssize_t j, k, v, child, n_best, first, last, next_root
-        cdef double w_r = self.scalars[t, 0], w_l = self.scalars[t, 1]
-        cdef double eta = self.scalars[t, 2], c = self.scalars[t, 3]
-        cdef double pending = self.scalars[t, 4], top = -INFINITY, total
+        cdef double w_r = self.scalars[t, 0], eta = self.scalars[t, 2]
+        cdef double c = self.scalars[t, 3], pending = self.scalars[t, 4]
+        cdef double top = -INFINITY, total
         cdef Ranked* ranked = <Ranked*>&desk.ranked[0]
+        if self.several:
+            w_r, eta, c, pending = 1, 0, 0, 0
         desk.route[root] = 0
         if self.role[root] != ROUTE:
             n_queue = 0
@@ -318,7 +353,7 @@ cdef class Posterior:
             n_next = n_queue
             for j in range(n_queue):
                 v = desk.queue[j]
-                self.expand(desk, v, n, x, index)
+                self.expand(desk, t, v, n, x, index)
                 child = self.first_child[v]
                 for k in range(child, child + self.n_child[v]):
                     if self.role[k] == ROUTE:
@@ -381,7 +416,7 @@ cdef class Posterior:
                 v = ranked[j].node
                 if self.role[v] == LEAF:
                     total = self.look(
-                        desk, v, w_l, n, x, index, &desk.leaf_met[j - first]
+                        desk, t, v, n, x, index, &desk.leaf_met[j - first]
                     )
                     desk.mass[v] = w_r * desk.route[v] + eta * total
                 else:
@@ -390,6 +425,8 @@ cdef class Posterior:
             first = last
         if next_root >= 0:
             self.reach(next_root, &desk.root_met)
+        if self.several:
+            return n_items
         for j in range(n_items):
             desk.list[j] = desk.mass[desk.items[j]]
             if desk.list[j] > top:
@@ -424,7 +461,7 @@ cdef class Posterior:
         cdef Py_ssize_t end = desk.queue.shape[0]
         desk.queue[0] = <int32_t>v
         while at < n_queue:
-            self.expand(desk, desk.queue[at], n, x, index)
+            self.expand(desk, t, desk.queue[at], n, x, index)
             child = self.first_child[desk.queue[at]]
             for k in range(child, child + self.n_child[desk.queue[at]]):
                 if self.role[k] == ROUTE:
@@ -434,6 +471,12 @@ cdef class Posterior:
                     n_below += 1
                     desk.queue[end - n_below] = <int32_t>k
             at += 1
+        if self.several:
+            for k in range(end - n_below, end):
+                desk.mass[desk.queue[k]] = desk.route[desk.queue[k]]
+                self.set(desk, desk.queue[k], REACHED)
+            self.set(desk, v, OPEN)
+            return n_below
         for k in range(end - n_below, end):
             desk.mass[desk.queue[k]] = w_r * desk.route[desk.queue[k]]
             if desk.mass[desk.queue[k]] > top:
@@ -476,17 +519,23 @@ cdef class Posterior:
         desk.n_touched = 0
         desk.n_dots = 0
 
-    cdef int32_t best(
-        self, Desk desk, Py_ssize_t n, const float* x, const int32_t* index,
+    cdef void best(
+        self, Desk desk, int32_t[::1] best, double[::1] log_proba, Py_ssize_t n,
+        const float* x, const int32_t* index,
     ) noexcept nogil:
-        """The most probable class of one tree; ties to the smallest."""
+        """The most probable classes of one tree, as many as `best` holds.
+
+        Most probable first, ties to the smallest. Leaves are evaluated while their mass
+        exceeds the last of these.
+        """
         cdef Py_ssize_t n_items = self.open_tree(desk, 0, n, x, index), j, v, top_item
-        cdef Py_ssize_t n_below
-        cdef double best = -INFINITY, top
-        cdef int32_t y = -1
+        cdef Py_ssize_t n_below, last = best.shape[0] - 1
+        cdef double top
+        for j in range(best.shape[0]):
+            best[j], log_proba[j] = -1, -INFINITY
         for j in range(n_items):
             if desk.state[desk.items[j]] == OPEN:
-                self.challenge(desk, desk.items[j], &best, &y)
+                self.challenge(desk, desk.items[j], best, log_proba)
         while True:
             top, top_item = -INFINITY, -1
             for j in range(n_items):
@@ -494,8 +543,8 @@ cdef class Posterior:
                 if desk.state[v] != OPEN and desk.mass[v] > top:
                     top, top_item = desk.mass[v], j
             # a leaf of this very mass may hold a smaller class that ties
-            if top_item < 0 or top < best:
-                return y
+            if top_item < 0 or top < log_proba[last]:
+                return
             v = desk.items[top_item]
             if desk.state[v] == PENDING:
                 n_below = self.share_out(desk, 0, v, n, x, index)
@@ -507,7 +556,23 @@ cdef class Posterior:
                     n_items += 1
             else:
                 self.open_leaf(desk, 0, v, n, x, index)
-                self.challenge(desk, v, &best, &y)
+                self.challenge(desk, v, best, log_proba)
+
+    cdef void above(
+        self, Desk desk, double least, int8_t[::1] out, Py_ssize_t n, const float* x,
+        const int32_t* index,
+    ) noexcept nogil:
+        """out = 1 at the classes with log P(y | x) > least; all trees are open."""
+        cdef Py_ssize_t y, n_trees = self.terminal.shape[0]
+        cdef double bound = exp(least) * n_trees * (1 - 1e-9)
+        for y in range(out.shape[0]):
+            out[y] = 0
+            self.set_bound(desk, y)
+            if n_trees == 1 and desk.bound[y] <= least:
+                continue
+            if n_trees > 1 and desk.bound[y] < bound:
+                continue
+            out[y] = self.log_mean(desk, y, n, x, index) > least
 
     cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
         self, Py_ssize_t v
@@ -518,19 +583,28 @@ cdef class Posterior:
         return v, v + 1
 
     cdef inline void challenge(
-        self, Desk desk, Py_ssize_t v, double* best, int32_t* y
+        self, Desk desk, Py_ssize_t v, int32_t[::1] best, double[::1] log_proba
     ) noexcept nogil:
         """Compare the classes of an evaluated leaf with the best so far."""
-        cdef Py_ssize_t child, first, last
+        cdef Py_ssize_t child, first, end, at, last = best.shape[0] - 1
         cdef double p
-        if desk.mass[v] < best[0]:  # all classes have less than their leaf
+        cdef int32_t y
+        if desk.mass[v] < log_proba[last]:  # all classes have less than their leaf
             return
-        first, last = self.classes_below(v)
-        for child in range(first, last):
-            p = desk.mass[v] + desk.value[child]
-            if p > best[0] or (p == best[0] and self.node_class[child] < y[0]):
-                best[0] = p
-                y[0] = self.node_class[child]
+        first, end = self.classes_below(v)
+        for child in range(first, end):
+            p, y = desk.mass[v] + desk.value[child], self.node_class[child]
+            if p < log_proba[last] or (p == log_proba[last] and best[last] >= 0
+                                       and y > best[last]):
+                continue
+            at = last
+            while at > 0 and (
+                best[at - 1] < 0 or p > log_proba[at - 1]
+                or (p == log_proba[at - 1] and y < best[at - 1])
+            ):
+                best[at], log_proba[at] = best[at - 1], log_proba[at - 1]
+                at -= 1
+            best[at], log_proba[at] = y, p
 
     cdef double term(self, Desk desk, Py_ssize_t t, Py_ssize_t y) noexcept nogil:
         """log P(y | x) of a tree, or a bound of it."""
@@ -775,9 +849,8 @@ cdef class Posterior:
                 if i + 1 < rows.n:
                     desk.next_n = rows.row(i + 1, &desk.next_x, &desk.next_index)
                 self.clear(desk)
-                if best.shape[1] == 1 and self.terminal.shape[0] == 1:
-                    best[i, 0] = self.best(desk, n, x, index)
-                    log_proba[i, 0] = self.log_mean(desk, best[i, 0], n, x, index)
+                if self.terminal.shape[0] == 1:
+                    self.best(desk, best[i], log_proba[i], n, x, index)
                     n_dots[i] = desk.n_dots
                 else:
                     for t in range(self.terminal.shape[0]):
@@ -794,6 +867,24 @@ cdef class Posterior:
                 if over(&watch, (desk.n_dots + 64) * (n + 8)):
                     break
         desk.next_n = 0
+        propagate()
+
+    def labels(self, Rows rows, Desk desk, double least, int8_t[:, ::1] out,
+               int32_t[::1] stop):
+        """out[i, y] = whether log P(y | x_i) > least."""
+        cdef Watch watch = watch_of(stop)
+        cdef Py_ssize_t i, n, t
+        cdef const float* x = NULL
+        cdef const int32_t* index = NULL
+        with nogil:
+            for i in range(rows.n):
+                n = rows.row(i, &x, &index)
+                self.clear(desk)
+                for t in range(self.terminal.shape[0]):
+                    self.open_tree(desk, t, n, x, index)
+                self.above(desk, least, out[i], n, x, index)
+                if over(&watch, (desk.n_dots + 64) * (n + 8)):
+                    break
         propagate()
 
     def targets(self, Rows rows, Desk desk, const int32_t[::1] code, double[::1] out,

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from .._checks import INT32_MAX, CheckedState
 from .._parallel import ThreadMap
 from .._progress import Progress
+from ..linear._targets import Targets
 from ..taxonomy import Forest
-from ._problems import NodeProblems
 
 Use = Callable[[slice, NDArray], None]
 
@@ -29,7 +29,7 @@ class TrainingSet(NamedTuple):
     """The samples of positive weight."""
 
     X: NDArray | sp.csr_matrix
-    code: NDArray  # number of the class of each
+    targets: Targets  # number of the class of each, or of its labels
     weight: NDArray
     position: NDArray  # of each among the n_passed samples of `fit`
     n_passed: int
@@ -41,12 +41,33 @@ class TrainingSet(NamedTuple):
     def known(self) -> NDArray:
         """The samples whose class is known."""
         if self.n_candidates is None:
-            return np.arange(self.code.size)
+            return np.arange(self.weight.size)
         return np.flatnonzero(self.n_candidates == 1)
 
     @property
     def n_classes(self) -> int:
-        return int(self.code.max()) + 1
+        return self.targets.n_outcomes
+
+    @property
+    def several(self) -> bool:
+        """Whether samples have any number of labels."""
+        return self.targets.several
+
+    @property
+    def code(self) -> NDArray:
+        """Number of the class of each; for one label a sample."""
+        return self.targets.outcome.astype(np.int64)
+
+    def by_label(self) -> tuple[Any, NDArray, NDArray]:
+        """(X, class, weight) with a row for each label of each sample.
+
+        What builders of trees read: the mean of a class is that of the samples that
+        have the label.
+        """
+        if not self.several:
+            return self.X, self.code, self.weight
+        sample = self.targets.sample
+        return self.X[sample], self.targets.outcome, self.weight[sample]
 
 
 class NodeModels(CheckedState, ABC):
@@ -76,14 +97,17 @@ class NodeModels(CheckedState, ABC):
     @abstractmethod
     def fit(
         self,
-        problems: NodeProblems,
+        problems: Any,
         rows: NDArray,
         data: TrainingSet,
         rng: RandomState,
         progress: Progress,
         parallel: ThreadMap,
     ) -> None:
-        """Fit the nodes of one more tree; problems.X is ``data.X[rows]``."""
+        """Fit the nodes of one more tree; problems.X is ``data.X[rows]``.
+
+        problems: NodeProblems, or LabelProblems with several labels a sample.
+        """
 
     @abstractmethod
     def join(self, forest: Forest) -> None:

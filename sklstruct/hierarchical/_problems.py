@@ -18,7 +18,7 @@ separable, and the products with the eigenvectors are not small beside those wit
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._checks import INT32_MAX
 from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from ..linear._samples import is_sparse
+from ..linear._targets import Targets
 from ..taxonomy import Taxonomy
 from . import _logistic_fast as kernels
 
@@ -84,6 +85,16 @@ def spread(moment: NDArray, share: NDArray, lam: float) -> float:
     return square + flat * (2 - flat)
 
 
+class NodeSamples(NamedTuple):
+    """The samples of a node."""
+
+    X: Any  # whose rows start to stop are meant
+    start: int
+    stop: int
+    at: slice | NDArray  # their numbers among those of all nodes
+    targets: Targets  # the outcomes of each
+
+
 class NodeProblems:
     """The classification problems of a set of nodes over one sorted X.
 
@@ -130,6 +141,34 @@ class NodeProblems:
     def n_nodes(self) -> int:
         return self.ptr.size - 1
 
+    @property
+    def n_outcomes(self) -> NDArray:
+        return np.diff(self.ptr) - 1
+
+    @property
+    def sizes(self) -> NDArray:
+        """Samples of each node."""
+        return self.last - self.first
+
+    @property
+    def n_entries(self) -> NDArray:
+        """Values of X of the samples of each node."""
+        if sp.issparse(self.X):
+            return self.indptr[self.last] - self.indptr[self.first]
+        return self.sizes * self.X.shape[1]
+
+    def targets_of(self, v: int) -> tuple[slice, Targets]:
+        """(the samples of a node, the outcome of each)."""
+        bound = self.bounds_of(v)
+        m = bound.size - 1
+        outcome = np.repeat(np.arange(m, dtype=np.int32), np.diff(bound))
+        return slice(bound[0], bound[-1]), Targets.one_each(outcome, m)
+
+    def samples_of(self, v: int) -> NodeSamples:
+        """The samples of a node and their outcomes."""
+        at, targets = self.targets_of(v)
+        return NodeSamples(self.X, int(at.start), int(at.stop), at, targets)
+
     def bounds_of(self, v: int) -> NDArray:
         """The boundaries of the outcomes of a node."""
         return self.bounds[self.ptr[v] : self.ptr[v + 1]]
@@ -168,11 +207,7 @@ class NodeProblems:
 
     def _costs(self):
         """Multiplications of one product with X, by node."""
-        if sp.issparse(self.X):
-            width = self.indptr[self.last] - self.indptr[self.first]
-        else:
-            width = (self.last - self.first) * self.X.shape[1]
-        return width * self.n_rows + 1
+        return self.n_entries * self.n_rows + 1
 
     def _pays(self, nodes):
         """Whether the metric's set-up is cheap beside the solve; see the module."""

@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..linear._calibration import both_outcomes, evidence
+from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence import Evidence
 from ._evidence_fast import ROLES
+from ._label_fold import NodeFold
 
 # Numbers of a fold that are held at once, and samples that are taken all the same.
 _FOLD_SIZE = 20_000_000
@@ -28,14 +30,14 @@ class TreeFold(NamedTuple):
     """
 
     X: NDArray | sp.csr_matrix
-    code: NDArray
+    targets: Targets
     weight: NDArray
     forest: Forest
     role: NDArray  # of every node of the forest
     tree: int
     loss: str
     final_scores: Callable[[int, NDArray | sp.csr_matrix], NDArray]
-    unseen: dict[int, tuple[NDArray, NDArray]]
+    unseen: dict[int, NodeFold]
 
     def evidence(self, n_leaves: int, beam: int) -> Evidence:
         """The evidence of the members if `n_leaves` leaves are evaluated for each.
@@ -48,7 +50,7 @@ class TreeFold(NamedTuple):
         kept = root + np.flatnonzero(role[root:end] != ROLES["class"])
         wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
         most = _FOLD_SIZE // max(kept.size, n_leaves * wide)
-        n = min(self.code.size, max(_FEWEST, most))
+        n = min(self.targets.n_samples, max(_FEWEST, most))
         route, pending = self._descend(n, root, end, kept, beam)
         # leaves and pending nodes have a route, expanded nodes have none
         column = np.flatnonzero((route > -np.inf).any(axis=0))
@@ -72,7 +74,7 @@ class TreeFold(NamedTuple):
         if m == 1:
             return np.zeros((who.size, 1))
         scores = self.final_scores(v, self.X[who])
-        member, unseen = self.unseen[v]
+        member, _, unseen = self.unseen[v]
         row = np.full(n, -1)
         known = member < n
         row[member[known]] = np.flatnonzero(known)
@@ -125,7 +127,8 @@ class TreeFold(NamedTuple):
     def _targets(self, n):
         """(leaf of each member, its class among those of the leaf; -1: one class)."""
         forest, role = self.forest, self.role
-        terminal = forest.terminal[self.tree, self.code[:n]].astype(np.int64)
+        code = self.targets.outcome[:n]
+        terminal = forest.terminal[self.tree, code].astype(np.int64)
         leaf = terminal.copy()
         several = role[terminal] == ROLES["class"]
         leaf[several] = forest.parent[terminal[several]]

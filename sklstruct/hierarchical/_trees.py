@@ -52,10 +52,10 @@ class TreeSource(NamedTuple):
         """The taxonomy over exactly these classes, within the bounds."""
         if self.given is not None:
             taxonomy = self.given
-        elif classes.size == 1:
+        elif classes.size <= 1 + data.several:
             return Taxonomy.flat(classes)
         else:
-            X, code, weight = data.X, data.code, data.weight
+            X, code, weight = data.by_label()
             if self.view is not None:
                 X, code, weight = another_view(X, code, weight, self.view)
             taxonomy = self.builder.build(X, classes[code], sample_weight=weight)
@@ -83,10 +83,11 @@ class Limits(NamedTuple):
         wide: bool,
     ) -> Limits:
         """wide: `NodeModels.wide`."""
-        if not wide or not is_sparse(data.X):
+        if not wide or not (is_sparse(data.X) or data.several):
             return cls(max_depth, max_leaf, None)
+        n_entries = data.X.nnz if is_sparse(data.X) else data.X.size
         shape = choose_shape(
-            data.n_classes, *data.X.shape, n_entries=data.X.nnz, max_leaf=max_leaf
+            data.n_classes, *data.X.shape, n_entries=n_entries, max_leaf=max_leaf
         )
         return cls(max_depth, max_leaf, shape)
 

@@ -3,7 +3,8 @@
 The evidence g of a score z is minus the loss it would have as the score of the outcome
 of the sample: z for the multinomial loss (up to what is common to all outcomes),
 log sigma(z) for the logistic one, -max(0, 1 - z)² for the squared hinge. Probabilities
-are the softmax of w g with one w > 0, which a fold chooses.
+are the softmax of w g with one w > 0, which a fold chooses. Where each outcome is a
+question of its own, its probability is sigma(w (g(z) - g(-z)) + b).
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, logsumexp
+
+from ._targets import Targets
 
 LOSSES = ("squared_hinge", "log_loss", "ovr_log_loss")
 
@@ -31,6 +34,10 @@ _FEW_HELD = 100
 SCALE_PRIOR = 5e-4
 
 _LOG_SCALES = -8.0, 8.0
+
+# Of the offset of a sigmoid, and the weights of the prior on (log w, b).
+_OFFSETS = -30.0, 30.0
+_SIGMOID_PRIOR = np.array([1.0, 1e-2])
 
 
 def evidence(scores: NDArray, loss: str) -> NDArray:
@@ -71,16 +78,65 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
     return float(np.exp(found.x)), loss(found.x)
 
 
-def draw_fold(code: NDArray, rng: RandomState) -> NDArray:
-    """Samples to calibrate on, ascending; at least one of every class is left."""
-    n = code.size
+def log_odds(scores: NDArray, loss: str) -> NDArray:
+    """g(z) - g(-z) of the scores of yes/no questions."""
+    return evidence(scores, loss) - evidence(-scores, loss)
+
+
+def fit_sigmoid(
+    odds: NDArray, yes: NDArray, weight: NDArray
+) -> tuple[tuple[float, float], float]:
+    """((w, b), total log-loss) of the answers sigma(w odds + b) to some questions."""
+    if odds.size == 0:
+        return (1.0, 0.0), np.nan
+    sign, share = np.where(yes, 1.0, -1.0), weight / weight.sum()
+
+    def loss(theta):
+        w = np.exp(theta[0])
+        t = sign * (w * odds + theta[1])
+        slope = -share * sign * expit(-t)
+        gradient = np.array([w * (slope @ odds), slope.sum()])
+        gradient += 2 * SCALE_PRIOR * theta * _SIGMOID_PRIOR
+        prior = SCALE_PRIOR * (theta * theta) @ _SIGMOID_PRIOR
+        return float(share @ np.logaddexp(0.0, -t)) + prior, gradient
+
+    found = minimize(
+        loss, np.zeros(2), jac=True, method="L-BFGS-B",
+        bounds=[_LOG_SCALES, _OFFSETS],
+    )  # fmt: skip
+    w, b = float(np.exp(found.x[0])), float(found.x[1])
+    t = sign * (w * odds + b)
+    return (w, b), float(weight @ np.logaddexp(0.0, -t))
+
+
+def f1_threshold(proba: NDArray, yes: NDArray, weight: NDArray, missed: float) -> float:
+    """The threshold of largest micro-averaged F1, 2 TP / (predicted + positive).
+
+    missed: weight of the positives that are not among `proba`.
+    """
+    order = np.argsort(-proba, kind="stable")
+    p, w = proba[order], weight[order]
+    hits = np.cumsum(w * yes[order])
+    if not hits.size or hits[-1] == 0:
+        return 0.5
+    f1 = 2 * hits / (np.cumsum(w) + hits[-1] + missed)
+    f1[:-1][p[1:] == p[:-1]] = 0  # equal ones are taken together
+    best = int(f1.argmax())
+    below = p[best + 1] if best + 1 < p.size else 0.0
+    return float((p[best] + below) / 2)
+
+
+def draw_fold(targets: Targets, rng: RandomState) -> NDArray:
+    """Samples to calibrate on, ascending; at least one of every outcome is left."""
+    n = targets.n_samples
     size = min(max(n // 10, min(n // 4, _FEW_HELD)), _MOST_HELD)
     shuffled = rng.permutation(n)
-    # the first of each class, in the order drawn, stays
-    _, kept = np.unique(code[shuffled], return_index=True)
+    # the first of each outcome, in the order drawn, stays
+    drawn_targets = targets.take(shuffled)
+    _, entry = np.unique(drawn_targets.outcome, return_index=True)
     free = np.ones(n, dtype=bool)
-    free[kept] = False
-    # the last of them: the first are second samples of their classes, which frequent
-    # classes have sooner than rare ones
+    free[drawn_targets.sample[entry]] = False
+    # the last of them: the first are second samples of their outcomes, which frequent
+    # outcomes have sooner than rare ones
     drawn = shuffled[free]
     return np.sort(drawn[max(drawn.size - size, 0) :]).astype(np.int32)

@@ -18,7 +18,8 @@ typedef struct {
     float own; /* sum of the squares of the values that no other sample has */
     float q;   /* that of all values, and of the constant */
     float C;
-    ptrdiff_t y; /* lane of its outcome, negative for none of them */
+    const int32_t *y; /* (n_y,) lanes of its outcomes, each once */
+    ptrdiff_t n_y;
 } sklstruct_sample;
 
 /* Ask for the first lines of the rows of W that a sample will meet; the hardware finds
@@ -158,15 +159,14 @@ static inline double sklstruct_total(const float *sum)
                 }                                                                   \
     } while (0)
 
-/* Squared hinge. a holds sign * b; y is the outcome, -1 for none of them. Returns the
+/* Squared hinge. a holds sign * b; y are the n_y outcomes of the sample. Returns the
  * sum of |step|, *most its largest. */
 SKLSTRUCT_WIDE static double sklstruct_hinge(
-    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
-    float *a, float *step, float *most)
+    ptrdiff_t M, const float *z, const float *live, const int32_t *y, ptrdiff_t n_y,
+    float C, float q, float *a, float *step, float *most)
 {
     float sum[16] = {0}, top[16] = {0};
     const float h = 0.5f / C, inverse = 1.0f / (q + h);
-    const float own = y >= 0 ? a[y] : 0;
     ptrdiff_t i, j;
     SKLSTRUCT_LANES({
         float b = -a[i + j];
@@ -174,9 +174,9 @@ SKLSTRUCT_WIDE static double sklstruct_hinge(
         new = new > 0 ? new : 0;
         step[i + j] = (b - new) * live[i + j];
     });
-    if (y >= 0) {
-        float new = own - (z[y] - 1.0f + h * own) * inverse;
-        step[y] = (new > 0 ? new : 0) - own;
+    for (i = 0; i < n_y; i++) {
+        float own = a[y[i]], new = own - (z[y[i]] - 1.0f + h * own) * inverse;
+        step[y[i]] = (new > 0 ? new : 0) - own;
     }
     SKLSTRUCT_LANES({
         float size = fabsf(step[i + j]);
@@ -233,7 +233,6 @@ typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_al
         sklstruct_v16 *dual = (sklstruct_v16 *)a, *bias = (sklstruct_v16 *)last;    \
         const sklstruct_v16 *use = (const sklstruct_v16 *)live;                     \
         const float h = 0.5f / s->C, inverse = 1.0f / (s->q + h);                   \
-        float own = 0, score = 0;                                                   \
         int64_t any = 0;                                                            \
         ptrdiff_t j, k;                                                             \
         for (j = 0; j < M / 16; j++) {                                              \
@@ -244,8 +243,6 @@ typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_al
             SKLSTRUCT_STRIP_SCORES(SKLSTRUCT_INDEXED);                              \
         else                                                                        \
             SKLSTRUCT_STRIP_SCORES(SKLSTRUCT_COUNTED);                              \
-        if (s->y >= 0)                                                              \
-            own = a[s->y];                                                          \
         for (j = 0; j < M / 16; j++) {                                              \
             sklstruct_v16 b = -dual[j], new;                                        \
             z[j] += more[j];                                                        \
@@ -253,11 +250,10 @@ typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_al
             new = (sklstruct_v16)((sklstruct_i16)new & (sklstruct_i16)(new > 0));   \
             step.all[j] = (b - new) * use[j];                                       \
         }                                                                           \
-        if (s->y >= 0) {                                                            \
-            float new;                                                              \
-            score = ((const float *)z)[s->y];                                       \
-            new = own - (score - 1.0f + h * own) * inverse;                         \
-            step.lane[s->y] = (new > 0 ? new : 0) - own;                            \
+        for (j = 0; j < s->n_y; j++) {                                              \
+            float own = a[s->y[j]], score = ((const float *)z)[s->y[j]];            \
+            float new = own - (score - 1.0f + h * own) * inverse;                   \
+            step.lane[s->y[j]] = (new > 0 ? new : 0) - own;                         \
         }                                                                           \
         far.all = (sklstruct_i16){0};                                               \
         for (j = 0; j < M / 16; j++) {                                              \
@@ -320,16 +316,16 @@ enum { SKLSTRUCT_NEWTON = 30 };
 
 /* Logistic loss of every outcome against the rest; as sklstruct_hinge. `t` is room. */
 SKLSTRUCT_WIDE static double sklstruct_logistic(
-    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
-    float *a, float *step, float *t, float *most)
+    ptrdiff_t M, const float *z, const float *live, const int32_t *y, ptrdiff_t n_y,
+    float C, float q, float *a, float *step, float *t, float *most)
 {
     float sum[16] = {0}, top[16] = {0};
     const float all = q * C;
     ptrdiff_t i, j, round;
     /* step is t0 = s z - q b for now; own lanes have s = 1 */
     SKLSTRUCT_LANES({ step[i + j] = q * a[i + j] - z[i + j]; });
-    if (y >= 0)
-        step[y] = z[y] - q * a[y];
+    for (i = 0; i < n_y; i++)
+        step[y[i]] = z[y[i]] - q * a[y[i]];
     SKLSTRUCT_LANES({
         float t0 = step[i + j];
         t[i + j] = t0 > 0 ? t0 : (t0 + all < 0 ? t0 + all : 0);
@@ -353,8 +349,8 @@ SKLSTRUCT_WIDE static double sklstruct_logistic(
         step[i + j] = (-b - a[i + j]) * live[i + j];
         t[i + j] = b;
     });
-    if (y >= 0)
-        step[y] = t[y] - a[y];
+    for (i = 0; i < n_y; i++)
+        step[y[i]] = t[y[i]] - a[y[i]];
     SKLSTRUCT_LANES({
         float size = fabsf(step[i + j]);
         a[i + j] += step[i + j];

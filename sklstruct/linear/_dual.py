@@ -9,11 +9,10 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import expit, log_expit, logit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import (
     INT32_MAX,
@@ -30,20 +29,29 @@ from .._compat import (
     available_if,
     with_callbacks,
 )
-from .._likelihood import TopKMixin, class_codes
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from . import _weights_fast as kernels
-from ._calibration import LOSSES, both_outcomes, draw_fold, evidence, fit_scale
+from ._calibration import (
+    LOSSES,
+    both_outcomes,
+    draw_fold,
+    evidence,
+    f1_threshold,
+    fit_scale,
+    fit_sigmoid,
+    log_odds,
+)
+from ._labels import LabelsMixin, check_threshold, read_training
 from ._samples import (
     AUTO_C,
     check_class_weight,
     costs,
-    sample_weights,
     single,
     warn_uneven,
 )
 from ._solver import DescentSettings, Node, peak_bytes, stored_bytes
+from ._targets import Targets
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 
@@ -56,7 +64,7 @@ def _has_probabilities(estimator):
     return True
 
 
-class DualLinearClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
+class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     r"""Linear classifier of many classes, by dual coordinate descent on all at once.
 
     .. math::
@@ -81,15 +89,24 @@ class DualLinearClassifier(CallbackSupportMixin, TopKMixin, BaseEstimator):
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
     (squared_hinge), and w > 0 is chosen on samples that the model has not seen.
 
+    With several labels a sample (y an indicator matrix) :math:`\sigma_{ik}` is 1 for
+    each label of sample i, every label is a yes/no question of its own, and
+
+    .. math::
+        P(k \mid x) = \frac{1}{1 + e^{-w (g(z_k) - g(-z_k)) - v}},
+
+    with w and v common to all labels, chosen on these samples too. Rows do not sum to
+    1. The loss is squared_hinge or ovr_log_loss.
+
     Parameters
     ----------
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}, \
 default="squared_hinge"
         The loss. Take squared_hinge for text whose classes are nearly separable, and
         log_loss for noisy labels (the next word). "auto" fits squared_hinge with C and
-        log_loss with 10 C, and keeps the one of smaller log-loss on the fold; it needs
-        ``calibration="fold"``. Two classes are one problem, of the second against the
-        first.
+        log_loss (ovr_log_loss with several labels) with 10 C, and keeps the one of
+        smaller log-loss on the fold; it needs ``calibration="fold"``. Two classes are
+        one problem, of the second against the first.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length
@@ -112,9 +129,14 @@ default="squared_hinge"
         Weights of at most this part of the largest of their class are dropped, in [0,
         1). 0.02 makes models of text several times smaller and hardly changes them.
 
+    threshold : float or "f1", default=0.5
+        With several labels, those of a probability above it are predicted; in (0, 1).
+        "f1": the one of largest micro-averaged F1 on the fold. It must be 0.5 with one
+        label a sample, and without probabilities, when positive scores decide.
+
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
-        Weight 0 removes the class.
+        Weight 0 removes the class. None with several labels.
 
     tol : float, default=0.01
         The descent ends after an epoch whose change of the dual variables is at most
@@ -137,7 +159,14 @@ default="squared_hinge"
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
+        Sorted labels; with several labels a sample the numbers of the columns of y.
+
+    multilabel_ : bool
+        Whether y was an indicator matrix.
+
+    label_columns_ : LabelColumns or None
+        With several labels the columns of y: ``known`` are those with a positive, to
+        which rows of ``coef_`` belong; others have probability 0.
 
     coef_ : ndarray or CSR matrix of shape (n_classes, n_features)
         Weights, float32; (1, n_features) with two classes. Sparse with a
@@ -155,9 +184,16 @@ default="squared_hinge"
     scale_ : float
         w of the probabilities.
 
+    offset_ : float
+        v of the probabilities of several labels, else 0.
+
+    threshold_ : float
+        Threshold of `predict` with several labels.
+
     fold_log_loss_ : float
-        Mean log-loss (nats) of the fold by the model fitted without it. NaN without a
-        fold: with ``calibration=None``, or if every class has one sample.
+        Mean log-loss (nats a sample) of the fold by the model fitted without it; of
+        several labels the sum over all of them. NaN without a fold: with
+        ``calibration=None``, or if every class has one sample.
 
     n_iter_ : int
         Largest number of epochs of a class.
@@ -213,6 +249,7 @@ default="squared_hinge"
         "intercept_scaling": [Interval(Real, 1e-15, 1e15, closed="both")],
         "calibration": [StrOptions({"fold"}), None],
         "weight_threshold": [Interval(Real, 0, 1, closed="left")],
+        "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -232,6 +269,7 @@ default="squared_hinge"
         intercept_scaling: float = 1.0,
         calibration: Literal["fold"] | None = "fold",
         weight_threshold: float = 0.0,
+        threshold: float | Literal["f1"] = 0.5,
         class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 0.01,
         max_iter: int = 200,
@@ -245,6 +283,7 @@ default="squared_hinge"
         self.intercept_scaling = intercept_scaling
         self.calibration = calibration
         self.weight_threshold = weight_threshold
+        self.threshold = threshold
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -266,8 +305,9 @@ default="squared_hinge"
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Features; read in single precision.
 
-        y : array-like of shape (n_samples,)
-            Labels.
+        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
+            Labels; several a sample as a dense or sparse matrix of 0 and 1. A sample
+            may have none.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.
@@ -282,7 +322,7 @@ default="squared_hinge"
         ValueError
             If X is not finite, a malformed sparse matrix or so large that squares
             overflow; if weights are negative or all 0, or parameters contradict each
-            other.
+            other; if a y of several columns is no indicator matrix or has no positive.
         MemoryError
             If the weights and dual variables need more than this machine's memory;
             says how much.
@@ -292,23 +332,25 @@ default="squared_hinge"
                 'loss="auto" chooses by the log-loss of a fold: use '
                 'calibration="fold", or name the loss'
             )
-        rows, code, weight = self._read_training(X, y, sample_weight)
-        self._check_size(rows)
+        rows, targets, weight = self._read_training(X, y, sample_weight)
+        check_threshold(self.threshold, targets.several, self.calibration is not None)
+        self._check_size(rows, targets)
         rng = check_random_state(self.random_state)
-        candidates = [(self.loss, float(self.C))]
+        candidates: list[tuple[str, float]] = [(self.loss, float(self.C))]
         if self.loss == "auto":
+            second = "ovr_log_loss" if targets.several else "log_loss"
             candidates = [
                 ("squared_hinge", float(self.C)),
-                ("log_loss", AUTO_C * float(self.C)),
+                (second, AUTO_C * float(self.C)),
             ]
         if self.classes_.size == 1:
             weights = NodeWeights([], rows.shape[1])
-            found = _Found(np.nan, candidates[0], weights, 1.0, 0, True)
+            found = _Found(np.nan, candidates[0], weights, (1.0, 0.0, 0.5), 0, True)
             self._keep(found)
             return self
         held = np.empty(0, dtype=np.int32)
         if self.calibration is not None:
-            held = draw_fold(code, rng)
+            held = draw_fold(targets, rng)
         seed = rng.randint(1, INT32_MAX)
         fits: list[_Found] = []
         with (
@@ -317,7 +359,7 @@ default="squared_hinge"
         ):
             for candidate in candidates:
                 found = self._solve(
-                    rows, code, weight, held, seed, candidate, progress, parallel
+                    rows, targets, weight, held, seed, candidate, progress, parallel
                 )
                 # the log-loss of an empty fold is NaN: the first candidate stays
                 if not fits or found.fold_log_loss < fits[0].fold_log_loss:
@@ -337,29 +379,25 @@ default="squared_hinge"
     def _keep(self, found):
         self.loss_, self.C_ = found.candidate
         self.weights_ = found.weights
-        self.scale_ = found.scale
+        self.scale_, self.offset_, self.threshold_ = found.numbers
         self.fold_log_loss_ = found.fold_log_loss
         self.n_iter_ = found.n_iter
 
     def _read_training(self, X, y, sample_weight):
-        """(X in single precision, class of each sample, weights > 0)."""
-        if y is None:
-            raise ValueError(
-                "This DualLinearClassifier estimator requires y to be passed, but "
-                "the target y is None"
-            )
-        check_sparse(X)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
+        """(X in single precision, Targets, weights > 0)."""
         check_class_weight(self.class_weight)
-        weight, _, used = sample_weights(X, y, sample_weight, self.class_weight)
-        if used.size < weight.size:
-            X, y, weight = X[used], y[used], weight[used]
+        X, y, weight, _, _ = read_training(self, X, y, sample_weight)
+        several = self.label_columns_ is not None
         X = single(X)
         warn_uneven(X, stacklevel=6)
+        if several:
+            if self.loss == "log_loss":
+                raise ValueError(
+                    'loss="log_loss" is for one label a sample, and y has several: use '
+                    '"ovr_log_loss" or "squared_hinge"'
+                )
+            self.classes_ = np.arange(y.shape[1])
+            return X, self.label_columns_.targets(y), weight
         self.classes_, code = np.unique(y, return_inverse=True)
         if self.classes_.size > MOST_OUTCOMES and self.loss in ("log_loss", "auto"):
             raise ValueError(
@@ -367,28 +405,29 @@ default="squared_hinge"
                 f"that loss={self.loss!r} can hold; use HierarchicalClassifier, or "
                 'loss="squared_hinge"'
             )
-        return X, code.astype(np.int32), weight
+        return X, Targets.one_each(code, self.classes_.size), weight
 
-    def _check_size(self, X):
+    def _check_size(self, X, targets):
         n, d = X.shape
         d = min(d, X.nnz) if sp.issparse(X) else d
-        k = self.classes_.size
-        loss = "log_loss" if self.loss == "auto" else self.loss
+        k, n_rows, loss = targets.n_outcomes, targets.n_rows, self.loss
+        if loss == "auto":
+            loss = "ovr_log_loss" if targets.several else "log_loss"
         threads = ThreadMap(self.n_jobs).n_threads
-        needed = peak_bytes(n, d, k, loss, threads)
+        needed = peak_bytes(n, d, n_rows, loss, threads)
         remedy = "use fewer features, or a tree of classes (HierarchicalClassifier)"
         if self.weight_threshold == 0:
             if loss != "log_loss":  # whose weights are stored where they were fitted
-                needed += stored_bytes(d, k)
+                needed += stored_bytes(d, n_rows)
             remedy += ", or weight_threshold=0.02"
         check_memory(needed, None, f"n_classes={k} with {d} features", remedy)
 
-    def _solve(self, X, code, weight, held, seed, candidate, progress, parallel):
+    def _solve(self, X, targets, weight, held, seed, candidate, progress, parallel):
         loss, C = candidate
         constant = float(self.intercept_scaling) if self.fit_intercept else 0.0
         cost = costs(C, weight)
         divide = loss != "log_loss" or self.weight_threshold > 0
-        node = Node(X, 0, X.shape[0], code, cost, self.classes_.size, held, divide)
+        node = Node(X, 0, X.shape[0], targets, cost, held, divide)
         with stop_flag() as stop:
             settings = DescentSettings(
                 loss, constant, self.tol, self.max_iter, self.weight_threshold, stop
@@ -402,21 +441,39 @@ default="squared_hinge"
                 fits = parallel(fit, range(len(blocks)))
                 for (a, b), found in zip(blocks, fits):
                     task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
-        scores = np.hstack([f.fold_scores for f in fits])
-        scale, log_loss = 1.0, np.nan
+        numbers, log_loss = (1.0, 0.0, 0.5), np.nan
         if held.size:
-            g = evidence(
-                both_outcomes(scores, loss) if scores.shape[1] == 1 else scores, loss
+            scores = np.hstack([f.fold_scores for f in fits])
+            calibrate = self._labels_numbers if targets.several else self._scale
+            numbers, log_loss = calibrate(
+                scores, loss, targets.take(held), weight[held]
             )
-            scale, log_loss = fit_scale(g, code[held], weight[held])
         return _Found(
             log_loss,
             candidate,
             NodeWeights([f.piece for f in fits], X.shape[1]),
-            scale,
+            numbers,
             max(f.n_iter for f in fits),
             all(f.converged for f in fits),
         )
+
+    @staticmethod
+    def _scale(scores, loss, targets, weight):
+        """((w, 0, 1/2), mean log-loss) of a fold, for one label a sample."""
+        if scores.shape[1] == 1:
+            scores = both_outcomes(scores, loss)
+        scale, log_loss = fit_scale(evidence(scores, loss), targets.outcome, weight)
+        return (scale, 0.0, 0.5), log_loss
+
+    def _labels_numbers(self, scores, loss, targets, weight):
+        """((w, v, threshold), mean log-loss) of a fold, for several labels."""
+        odds, yes = log_odds(scores, loss).ravel(), targets.indicator().ravel()
+        each = np.repeat(weight, scores.shape[1])
+        (scale, offset), total = fit_sigmoid(odds, yes, each)
+        threshold = self.threshold
+        if threshold == "f1":
+            threshold = f1_threshold(expit(scale * odds + offset), yes, each, 0.0)
+        return (scale, offset, float(threshold)), total / weight.sum()
 
     # --------------------------------------------------------------- prediction
 
@@ -472,7 +529,8 @@ default="squared_hinge"
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes)
-            float32; (n_samples,) with two classes, positive for the second.
+            float32; (n_samples,) with two classes, positive for the second. With
+            several labels those without a positive in `fit` have the least float32.
 
         Raises
         ------
@@ -480,9 +538,10 @@ default="squared_hinge"
             If the matrix is larger than this machine's memory.
         """
         rows = self._read(X)
-        n_classes = self.classes_.size
-        width = 1 if n_classes <= 2 else n_classes
-        check_rows(rows.shape[0], width)
+        columns = self.label_columns_
+        n_classes = self.classes_.size if columns is None else columns.known.size
+        width = 1 if n_classes <= 2 and columns is None else n_classes
+        check_rows(rows.shape[0], max(width, self.classes_.size))
         out = np.zeros((rows.shape[0], width), dtype=np.float32)
 
         def finish(part, scores):
@@ -490,6 +549,8 @@ default="squared_hinge"
                 out[part] = scores
 
         self._blocks(rows, finish)
+        if columns is not None:
+            return columns.spread(out, float(np.finfo(np.float32).min))
         return out[:, 0] if width == 1 else out
 
     def predict(self, X: ArrayLike) -> NDArray:
@@ -503,9 +564,12 @@ default="squared_hinge"
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels. Ties go to the class that comes first in ``classes_``.
+            Labels. Ties go to the class that comes first in ``classes_``. With several
+            labels an indicator matrix of the kind of the y of `fit`.
         """
         rows = self._read(X)
+        if self.label_columns_ is not None:
+            return self._predict_labels(rows)
         code = np.zeros(rows.shape[0], dtype=np.int64)
 
         def finish(part, scores):
@@ -517,10 +581,28 @@ default="squared_hinge"
         self._blocks(rows, finish)
         return self.classes_[code]
 
+    def _predict_labels(self, X):
+        """Indicator of the labels of a probability above the threshold."""
+        least = logit(self.threshold_)
+        found = []
+
+        def finish(part, scores):
+            odds = self.scale_ * log_odds(scores, self.loss_) + self.offset_
+            sample, code = np.nonzero(odds > least)
+            found.append((sample + part.start, code))
+
+        self._blocks(X, finish)
+        sample, code = (np.concatenate(part) for part in zip(*found))
+        return self.label_columns_.indicator(sample, code, X.shape[0])
+
     def _log_proba_blocks(self, X, use):
         """use(slice, log-probabilities of the rows), block by block."""
 
         def finish(part, scores):
+            if self.label_columns_ is not None:
+                odds = log_odds(scores, self.loss_)
+                use(part, log_expit(self.scale_ * odds + self.offset_))
+                return
             if scores.shape[1] == 0:
                 use(part, np.zeros((scores.shape[0], 1)))
                 return
@@ -533,10 +615,12 @@ default="squared_hinge"
         self._blocks(X, finish)
 
     def _log_proba(self, X, finish):
-        check_rows(X.shape[0], self.classes_.size)
-        out = np.empty((X.shape[0], self.classes_.size))
+        columns, n_classes = self.label_columns_, self.classes_.size
+        check_rows(X.shape[0], n_classes)
+        width = n_classes if columns is None else columns.known.size
+        out = np.empty((X.shape[0], width))
         self._log_proba_blocks(X, lambda part, rows: finish(rows, out=out[part]))
-        return out
+        return out if columns is None else columns.spread(out, finish(-np.inf))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> NDArray:
@@ -550,7 +634,8 @@ default="squared_hinge"
         Returns
         -------
         log_proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
+            Columns in the order of ``classes_``; minus infinity for labels without a
+            positive in `fit`.
 
         Raises
         ------
@@ -571,7 +656,8 @@ default="squared_hinge"
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of ``classes_``.
+            Rows sum to 1, but not with several labels; columns in the order of
+            ``classes_``.
 
         Raises
         ------
@@ -600,7 +686,7 @@ default="squared_hinge"
             NaN where y is not in ``classes_``.
         """
         rows = self._read(X)
-        code, known = class_codes(y, self.classes_, rows.shape[0])
+        code, known = self._label_codes(y, rows.shape[0])
         out = np.empty(rows.shape[0])
 
         def use(part, log_proba):
@@ -610,7 +696,7 @@ default="squared_hinge"
         out[~known] = np.nan
         return out
 
-    predict_top_k = available_if(_has_probabilities)(TopKMixin.predict_top_k)
+    predict_top_k = available_if(_has_probabilities)(LabelsMixin.predict_top_k)
 
     def _find_top_k(self, X, k):
         rows = self._read(X)
@@ -624,16 +710,11 @@ default="squared_hinge"
         self._log_proba_blocks(rows, use)
         return best, log_proba
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 class _Found:
     """A fit of one candidate."""
 
-    def __init__(self, fold_log_loss, candidate, weights, scale, n_iter, converged):
+    def __init__(self, fold_log_loss, candidate, weights, numbers, n_iter, converged):
         self.fold_log_loss, self.candidate = fold_log_loss, candidate
-        self.weights, self.scale = weights, scale
+        self.weights, self.numbers = weights, numbers
         self.n_iter, self.converged = n_iter, converged

@@ -8,7 +8,7 @@ where W = sum_i x_i a_i' for dual variables a_i, one an outcome. A step takes a 
 and moves all of its duals together: one pass over the rows of W that x_i meets makes
 all scores, one more changes them. A feature's weights are contiguous, so that both
 passes are streams of wide additions (`_dual.h`) instead of a gather an outcome. With
-q = ||x_i||^2 and s = 1 for the outcome of the sample, -1 for others:
+q = ||x_i||^2 and s = 1 for the outcomes of the sample, -1 for others:
 
 squared hinge, sum_k max(0, 1 - s z)^2
     a = s b, b >= 0, b <- max(0, b - (s z - 1 + h b) / (q + h)) with h = 1 / (2 C_i),
@@ -18,7 +18,7 @@ logistic, sum_k log(1 + exp(-s z))
     Newton's method from an end at which it is monotone: t0 = s z - q b if that is
     positive, t0 + q C_i if that is negative, else 0. From s z it oscillates where
     q C_i is large.
-multinomial, log sum_k exp(z_k) - z_y
+multinomial, log sum_k exp(z_k) - z_y, of one outcome a sample
     a = C_i (e_y - p). With d = softmax(z) - p the step is p <- p + t d, where the
     derivative of the dual along d is -kl at t = 0 and q C_i ||d||^2 at t = 1, kl the
     sum of both divergences of softmax(z) and p: t is the zero of the line between. In
@@ -47,7 +47,7 @@ C.-J. Lin, Machine Learning 85, 2011 (logistic); S. Shalev-Shwartz, T. Zhang,
 Mathematical Programming 155, 2016 (steps on all duals of a sample).
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from .._watch cimport Watch, over, propagate, watch_of
 from ._weights_fast cimport Rows
@@ -60,7 +60,8 @@ cdef extern from "_dual.h" nogil:
         float own
         float q
         float C
-        Py_ssize_t y
+        const int32_t* y
+        Py_ssize_t n_y
 
     float sklstruct_squares(Py_ssize_t n, const float* x) noexcept
     void sklstruct_ask(
@@ -77,11 +78,13 @@ cdef extern from "_dual.h" nogil:
         Py_ssize_t n, const float* x, const int32_t* index, const float* step,
         Py_ssize_t M, float* W) noexcept
     double sklstruct_hinge(
-        Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
-        float q, float* a, float* step, float* most) noexcept
+        Py_ssize_t M, const float* z, const float* live, const int32_t* y,
+        Py_ssize_t n_y, float C, float q, float* a, float* step,
+        float* most) noexcept
     double sklstruct_logistic(
-        Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
-        float q, float* a, float* step, float* t, float* most) noexcept
+        Py_ssize_t M, const float* z, const float* live, const int32_t* y,
+        Py_ssize_t n_y, float C, float q, float* a, float* step, float* t,
+        float* most) noexcept
     double sklstruct_multinomial(
         Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
         float q, int correct, float* a, float* step, float* old, float* d,
@@ -114,8 +117,8 @@ cdef class Task:
     """One problem: samples, their lanes and costs.
 
     rows: the shared features of the samples. own: of each sample the sum of the
-    squares of the others, q: that of all and of the constant. lane: of the outcome of
-    each sample; negative where it has none of these lanes. cost: C_i. constant: value
+    squares of the others, q: that of all and of the constant. lane[lane_ptr[i]] to
+    lane[lane_ptr[i + 1]]: of the outcomes of sample i. cost: C_i. constant: value
     of the feature that stands for the intercept, 0 without; its weights are the last
     row of W.
     """
@@ -123,16 +126,17 @@ cdef class Task:
     cdef Rows rows
     cdef const float[::1] own
     cdef const float[::1] q
+    cdef const int64_t[::1] lane_ptr
     cdef const int32_t[::1] lane
     cdef const float[::1] cost
     cdef int loss
     cdef float constant
 
     def __init__(self, Rows rows, const float[::1] own, const float[::1] q,
-                 const int32_t[::1] lane, const float[::1] cost, int loss,
-                 float constant):
+                 const int64_t[::1] lane_ptr, const int32_t[::1] lane,
+                 const float[::1] cost, int loss, float constant):
         self.rows, self.own, self.q = rows, own, q
-        self.lane, self.cost = lane, cost
+        self.lane_ptr, self.lane, self.cost = lane_ptr, lane, cost
         self.loss, self.constant = loss, constant
 
 
@@ -171,7 +175,8 @@ cdef void shuffle(int32_t[::1] order, uint64_t* state) noexcept nogil:
 cdef inline void look(Task task, Py_ssize_t i, sklstruct_sample* sample) noexcept nogil:
     sample.n = task.rows.row(i, &sample.x, &sample.index)
     sample.own, sample.q = task.own[i], task.q[i]
-    sample.C, sample.y = task.cost[i], task.lane[i]
+    sample.C, sample.n_y = task.cost[i], task.lane_ptr[i + 1] - task.lane_ptr[i]
+    sample.y = &task.lane[task.lane_ptr[i]] if sample.n_y else NULL
 
 
 cdef inline void ask(
@@ -209,7 +214,7 @@ cdef double epoch(
     cdef float[16] sums
     cdef double total = 0
     cdef bint fused = task.loss == HINGE and sklstruct_has_strip(M)
-    sample.x, sample.index = NULL, NULL
+    sample.x, sample.index, sample.y = NULL, NULL, NULL
     for j in range(16):
         sums[j] = 0
     for position in range(order.shape[0]):
@@ -233,15 +238,16 @@ cdef double epoch(
         sklstruct_scores(sample.n, sample.x, sample.index, &W[0, 0], M, z)
         if task.loss == HINGE:
             total += sklstruct_hinge(
-                M, z, live, sample.y, sample.C, sample.q, a, step, &most
+                M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step, &most
             )
         elif task.loss == LOGISTIC:
             total += sklstruct_logistic(
-                M, z, live, sample.y, sample.C, sample.q, a, step, &room[2, 0], &most
+                M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step,
+                &room[2, 0], &most,
             )
         else:
             total += sklstruct_multinomial(
-                M, z, live, sample.y, sample.C, sample.q, correct, a, step,
+                M, z, live, sample.y[0], sample.C, sample.q, correct, a, step,
                 &room[2, 0], &room[3, 0], &most,
             )
         if most * sample.q > REST:

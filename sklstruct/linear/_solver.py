@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
+from ._targets import Targets
 from ._weights import Division, FittedStrip, Piece, lanes_of, packed, whole
 
 # Tolerance of the descent without the fold, in units of that of the whole.
@@ -61,14 +62,11 @@ class Node:
     start, stop : int
         Its rows.
 
-    outcome : ndarray of shape (stop - start,)
-        int32. Of two, the second has the weights and the first is the rest.
+    targets : Targets
+        Outcomes of each of these samples.
 
     cost : ndarray of shape (stop - start,)
         float32 C_i, positive.
-
-    n_outcomes : int
-        At least 2.
 
     held : ndarray of int32
         The fold, positions among the samples, ascending.
@@ -83,16 +81,14 @@ class Node:
         X: NDArray | sp.csr_matrix,
         start: int,
         stop: int,
-        outcome: NDArray,
+        targets: Targets,
         cost: NDArray,
-        n_outcomes: int,
         held: NDArray,
         divide: bool = True,
     ) -> None:
-        self.outcome, self.cost, self.held = outcome, cost, held
+        self.targets, self.cost, self.held = targets, cost, held
         self.division = Division.of(X, start, stop, divide)
-        # two outcomes are one problem, whatever the loss
-        self.n_rows = 1 if n_outcomes == 2 else n_outcomes
+        self.n_rows = targets.n_rows
 
     def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
         """(first, last) outcomes of each call of `fit`."""
@@ -104,7 +100,7 @@ class Node:
         self, block: tuple[int, int], settings: DescentSettings, seed: int
     ) -> BlockFit:
         """Fit some outcomes."""
-        n, m = self.outcome.size, block[1] - block[0]
+        n, m = self.targets.n_samples, block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
         q = np.empty(n, dtype=np.float32)
@@ -131,9 +127,8 @@ class Node:
 
     def _descend(self, first, m, q, settings, seed):
         """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes."""
-        M, n = lanes_of(m), self.outcome.size
-        lane = self.outcome - np.int32(1 if self.n_rows == 1 else first)
-        lane[lane >= m] = -1
+        M, n = lanes_of(m), self.targets.n_samples
+        lane_ptr, lane = self.targets.lanes(first, m)
         loss = settings.loss
         if self.n_rows == 1 and loss == "log_loss":
             loss = "ovr_log_loss"
@@ -142,6 +137,7 @@ class Node:
             division.rows,
             division.own,
             q,
+            lane_ptr,
             lane,
             self.cost,
             kernels.LOSS_CODES[loss],
@@ -189,15 +185,14 @@ def _zeros(n, M):
 
 
 def peak_bytes(
-    n_samples: int, n_columns: int, n_outcomes: int, loss: str, n_threads: int = 1
+    n_samples: int, n_columns: int, n_rows: int, loss: str, n_threads: int = 1
 ) -> float:
     """Peak memory of `Node.fit`: weights and duals of the blocks fitted at once."""
-    n_rows = 1 if n_outcomes == 2 else n_outcomes
     width = n_rows if loss == "log_loss" else min(n_rows, BLOCK)
     at_once = min(n_threads, -(-n_rows // width))
     return 4.0 * at_once * lanes_of(width) * (float(n_samples) + n_columns + 1)
 
 
-def stored_bytes(n_columns: int, n_outcomes: int) -> float:
+def stored_bytes(n_columns: int, n_rows: int) -> float:
     """Weights without a threshold."""
-    return 4.0 * lanes_of(1 if n_outcomes == 2 else n_outcomes) * (n_columns + 1.0)
+    return 4.0 * lanes_of(n_rows) * (n_columns + 1.0)

@@ -1,5 +1,5 @@
-"""Likelihood, perplexity and code length, scorers aligned by ``classes_``, and how much
-of the path to a class was predicted.
+"""Likelihood, perplexity and code length, scorers aligned by ``classes_``, how much of
+the path to a class was predicted, and how good the labels ranked first are.
 """
 
 from typing import TYPE_CHECKING
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
         neg_perplexity_scorer,
         perplexity,
     )
+    from ._ranked_labels import (
+        label_propensities,
+        make_ranking_scorer,
+        ndcg_at_k,
+        precision_at_k,
+        propensity_scored_precision_at_k,
+    )
 
 __all__ = [
     "LikelihoodScorer",
@@ -33,14 +40,19 @@ __all__ = [
     "hierarchical_f1_score",
     "hierarchical_precision_score",
     "hierarchical_recall_score",
+    "label_propensities",
     "log_likelihood",
     "log_likelihood_scorer",
     "make_code_length_scorer",
     "make_log_likelihood_scorer",
     "make_perplexity_scorer",
+    "make_ranking_scorer",
+    "ndcg_at_k",
     "neg_code_length_scorer",
     "neg_perplexity_scorer",
     "perplexity",
+    "precision_at_k",
+    "propensity_scored_precision_at_k",
 ]
 
 if not TYPE_CHECKING:  # or a type checker would find every name here
@@ -64,6 +76,13 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "neg_code_length_scorer",
                 "neg_perplexity_scorer",
                 "perplexity",
+            ],
+            "._ranked_labels": [
+                "label_propensities",
+                "make_ranking_scorer",
+                "ndcg_at_k",
+                "precision_at_k",
+                "propensity_scored_precision_at_k",
             ],
         },
     )

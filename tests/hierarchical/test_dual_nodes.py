@@ -441,7 +441,7 @@ def test_leaves_that_are_looked_into(monkeypatch, loss, data):
     real = DualNodes._choose_leaves
 
     def choose(self, fold):
-        seen.append(fold.code)
+        seen.append(fold.targets.outcome)
         return real(self, fold)
 
     monkeypatch.setattr(DualNodes, "_choose_leaves", choose)

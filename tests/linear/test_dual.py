@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 
 from sklstruct.linear import DualLinearClassifier, _solver
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
+from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
     Division,
     FittedStrip,
@@ -24,6 +25,11 @@ from sklstruct.linear._weights import (
     packed,
     whole,
 )
+
+
+def fold_of(code, rng):
+    return draw_fold(Targets.one_each(code, int(code.max()) + 1), rng)
+
 
 LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
 
@@ -163,7 +169,7 @@ def test_the_fold_is_unseen_when_it_calibrates_and_learned_in_the_end(loss):
     X, y = text(n=2000)
     model = DualLinearClassifier(loss, C=3, tol=1e-5, max_iter=5000, random_state=0)
     model.fit(X, y)
-    held = draw_fold(y, np.random.RandomState(0))
+    held = fold_of(y, np.random.RandomState(0))
     assert 150 < held.size < 250
     apart = np.setdiff1d(np.arange(len(y)), held)
     separate = exact(loss, C=3, tol=1e-5).fit(X[apart], y[apart])
@@ -181,7 +187,7 @@ def test_fold_leaves_a_sample_of_every_class():
     rng = np.random.RandomState(0)
     for n_classes in (1, 2, 50, 99, 100):
         code = np.arange(100) % n_classes
-        held = draw_fold(code, rng)
+        held = fold_of(code, rng)
         left = np.delete(code, held)
         assert set(left) == set(code)
         assert held.size == min(25, 100 - n_classes)
@@ -215,7 +221,16 @@ def test_fold_has_its_share_of_rare_classes():
     # a third of the samples are of one class, the others of 1 000 classes with two
     code = np.repeat(np.arange(1001), [1000] + [2] * 1000)
     rare = np.concatenate(
-        [code[draw_fold(code, np.random.RandomState(seed))] > 0 for seed in range(20)]
+        [
+            code[
+                fold_of(
+                    code,
+                    np.random.RandomState(seed),
+                )
+            ]
+            > 0
+            for seed in range(20)
+        ]
     )
     assert rare.size == 20 * 300
     # a rare sample of the fold needs its twin outside: 0.95 of the chance of others

@@ -1,0 +1,134 @@
+"""What a fold of the training samples says of several labels a sample.
+
+Every node that a sample of the fold reaches answers a yes/no question for each of its
+children, by scores of weights that had not seen the sample. Two sigmoids, one for
+routing nodes and one for leaves, make probabilities of the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import log_expit
+
+from .._parallel import row_blocks, rows_per_block
+from ..linear._calibration import f1_threshold, fit_sigmoid, log_odds
+from ..linear._targets import Targets
+from ..taxonomy import Forest
+from ._evidence_fast import ROLES
+
+# Probabilities that no threshold is looked for below.
+_LEAST = 0.01
+
+
+class NodeFold(NamedTuple):
+    """The members of the fold that reach a node."""
+
+    member: NDArray  # their numbers in the fold
+    targets: Targets  # the outcomes of each
+    scores: NDArray  # (members, outcomes), of weights that had not seen them
+
+
+def fit_answers(
+    folds: Sequence[NodeFold], weight: NDArray, loss: str
+) -> tuple[tuple[float, float], float]:
+    """((w, b), total log-loss) of the answers of some nodes; NaN without members."""
+    parts = [f for f in folds if f.member.size]
+    if not parts:
+        return (1.0, 0.0), np.nan
+    odds = np.concatenate([log_odds(f.scores, loss).ravel() for f in parts])
+    yes = np.concatenate([f.targets.indicator().ravel() for f in parts])
+    each = [np.repeat(weight[f.member], f.scores.shape[1]) for f in parts]
+    return fit_sigmoid(odds, yes, np.concatenate(each))
+
+
+def fit_sigmoids(
+    folds: dict[int, NodeFold], role: NDArray, weight: NDArray, loss: str
+) -> tuple[tuple[float, ...], float]:
+    """((w_r, w_l, b_r, b_l, 0), mean log-loss of all answers) of a tree.
+
+    The log-loss is that of the sets of nodes above the labels of a sample, in nats.
+    """
+    found = []
+    for kind in ("route", "leaf"):
+        part = [f for v, f in folds.items() if role[v] == ROLES[kind]]
+        found.append(fit_answers(part, weight, loss))
+    ((w_r, b_r), route), ((w_l, b_l), leaf) = found
+    if np.isnan([route, leaf]).all():
+        return (w_r, w_l, b_r, b_l, 0.0), np.nan
+    total = np.nansum([route, leaf]) / weight.sum()
+    return (w_r, w_l, b_r, b_l, 0.0), float(total)
+
+
+def choose_threshold(
+    X: NDArray | sp.csr_matrix,
+    targets: Targets,
+    weight: NDArray,
+    forest: Forest,
+    role: NDArray,
+    numbers: NDArray,
+    loss: str,
+    final_scores: Callable[[int, NDArray | sp.csr_matrix], NDArray],
+    folds: dict[int, NodeFold],
+) -> float:
+    """The threshold of the largest micro-averaged F1 on the fold X.
+
+    final_scores: those of a node for samples that it has not seen.
+    """
+    n = X.shape[0]
+    if n == 0:
+        return 0.5
+    proba, yes, each = [], [], []
+    missed = 0.0
+    for part in row_blocks(n, rows_per_block(2 * forest.n_nodes)):
+        P = np.zeros((part.stop - part.start, forest.terminal.shape[1]))
+        for t in range(forest.n_trees):
+            log_p = _log_proba(
+                part, X, forest, role, t, numbers[t], loss, final_scores, folds
+            )
+            P += np.exp(log_p[:, forest.terminal[t] - forest.tree_ptr[t]])
+        P /= forest.n_trees
+        here = np.arange(part.start, part.stop)
+        truth = targets.take(here).indicator()
+        sample, label = np.nonzero(P >= _LEAST)
+        proba.append(P[sample, label])
+        yes.append(truth[sample, label])
+        each.append(weight[here][sample])
+        missed += float(weight[here] @ (truth & (P < _LEAST)).sum(axis=1))
+    return f1_threshold(
+        np.concatenate(proba), np.concatenate(yes), np.concatenate(each), missed
+    )
+
+
+def _log_proba(part, X, forest, role, t, numbers, loss, final_scores, folds):
+    """log P of the nodes of tree t for members `part`; -inf below improbable nodes."""
+    root, end = forest.tree_ptr[t : t + 2].tolist()
+    log_p = np.full((part.stop - part.start, end - root), -np.inf)
+    log_p[:, 0] = 0.0
+    level = [root]
+    while level:
+        below: list[int] = []
+        for v in level:
+            first, m = int(forest.first_child[v]), int(forest.n_child[v])
+            who = np.flatnonzero(log_p[:, v - root] > np.log(_LEAST))
+            if m == 0 or who.size == 0:
+                continue
+            below += range(first, first + m)
+            answer = 0.0
+            if m > 1:
+                scores = final_scores(v, X[who + part.start])
+                own = np.full(X.shape[0], -1)
+                own[folds[v].member] = np.arange(folds[v].member.size)
+                mine = own[who + part.start]
+                scores[mine >= 0] = folds[v].scores[mine[mine >= 0]]
+                leaf = int(role[v] == ROLES["leaf"])
+                w, b = numbers[leaf], numbers[2 + leaf]
+                answer = log_expit(w * log_odds(scores, loss) + b)
+            above = log_p[who, v - root][:, None]
+            log_p[who, first - root : first - root + m] = above + answer
+        level = below
+    return log_p

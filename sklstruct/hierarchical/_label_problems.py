@@ -1,0 +1,95 @@
+"""The yes/no questions of all nodes of a tree, for several labels a sample.
+
+A node asks of the samples with a label below it, the root of all samples, below which
+of its children they have one. A sample may go down several branches, so that the rows
+of a node are no range as in `NodeProblems`, but are copied while it is fitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..linear._targets import Targets
+from ..taxonomy import Taxonomy
+from ._problems import NodeSamples
+
+
+class LabelProblems:
+    """The problems of all nodes with a model, in the order of `Forest.model_nodes`.
+
+    Parameters
+    ----------
+    taxonomy : Taxonomy
+        Over the labels 0 ... K - 1.
+
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+
+    weight : ndarray of shape (n_samples,)
+
+    targets : Targets
+        The labels of each sample.
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        X: Any,
+        weight: NDArray,
+        targets: Targets,
+    ) -> None:
+        self.X: Any = X
+        self.weight = weight
+        order, start, stop = taxonomy.class_sets
+        position = np.empty(order.size, dtype=np.int64)
+        position[order] = np.arange(order.size)
+        place = position[targets.outcome]
+        by_place = np.argsort(place, kind="stable")
+        self._place, self._sample = place[by_place], targets.sample[by_place]
+        # where the labels from each position on begin
+        self._first = np.searchsorted(self._place, np.arange(order.size + 1))
+        self._starts = []  # positions at which the children of each node start, and end
+        first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
+        for v, (a, b) in enumerate(zip(first, last)):
+            if b - a >= 2:
+                self._starts.append(np.append(start[a:b], stop[v]))
+            elif a == b and stop[v] - start[v] >= 2:
+                self._starts.append(np.arange(start[v], stop[v] + 1))
+        self.n_nodes = len(self._starts)
+        self.n_outcomes = np.array([s.size - 1 for s in self._starts], dtype=np.int64)
+        self.n_rows = self.n_outcomes
+        rows = [self._entries(v)[0] for v in range(self.n_nodes)]
+        self.sizes = np.array([r.size for r in rows], dtype=np.int64)
+        length = np.full(weight.size, X.shape[1])
+        if sp.issparse(X):
+            length = np.diff(X.indptr)
+        self.n_entries = np.array([length[r].sum() for r in rows], dtype=np.int64)
+
+    def _entries(self, v):
+        """(samples of node v, and for each of their children: number, child)."""
+        starts, n = self._starts[v], self.weight.size
+        part = slice(self._first[starts[0]], self._first[starts[-1]])
+        child = np.searchsorted(starts, self._place[part], side="right") - 1
+        m = starts.size - 1
+        key = np.unique(self._sample[part] * m + child)
+        sample, child = key // m, key % m
+        if v == 0:  # the root has samples without a label, too
+            return np.arange(n), sample, child
+        rows, number = np.unique(sample, return_inverse=True)
+        return rows, number, child
+
+    def targets_of(self, v: int) -> tuple[NDArray, Targets]:
+        """(the samples of a node, the children below which each has a label)."""
+        rows, number, child = self._entries(v)
+        ptr = np.searchsorted(number, np.arange(rows.size + 1)).astype(np.int64)
+        m = int(self.n_outcomes[v])
+        return rows, Targets(ptr, child.astype(np.int32), m, True)
+
+    def samples_of(self, v: int) -> NodeSamples:
+        """The samples of a node and their outcomes."""
+        rows, targets = self.targets_of(v)
+        X = self.X if rows.size == self.weight.size else self.X[rows]
+        return NodeSamples(X, 0, rows.size, rows, targets)

@@ -1,0 +1,235 @@
+"""Several labels a sample: what classifiers read and answer then.
+
+y is an indicator matrix, dense or sparse, as scikit-learn's `MultiLabelBinarizer` makes
+it. Labels are numbers of its columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from .._checks import check_sparse, check_top_k
+from .._likelihood import TopKMixin, class_codes
+from ._samples import sample_weights
+from ._targets import Targets
+
+# Labels that a warning names.
+_NAMED = 5
+
+
+class LabelColumns(NamedTuple):
+    """The columns of an indicator matrix, and those that a model knows."""
+
+    n_labels: int
+    known: NDArray
+    dtype: np.dtype
+    is_sparse: bool
+
+    @classmethod
+    def of(cls, Y: sp.csr_matrix, is_sparse: bool) -> LabelColumns:
+        """Of a checked indicator matrix; warns of columns without a positive."""
+        positives = np.bincount(Y.indices, minlength=Y.shape[1])
+        known, never = np.flatnonzero(positives), np.flatnonzero(positives == 0)
+        if known.size == 0:
+            raise ValueError(
+                f"y has {Y.shape[1]} labels and not one positive: there is nothing to "
+                "learn"
+            )
+        if never.size:
+            named = ", ".join(map(str, never[:_NAMED].tolist()))
+            more = f" and {never.size - _NAMED} more" if never.size > _NAMED else ""
+            warnings.warn(
+                f"no training sample has label {named}{more}: the model gives "
+                "probability 0",
+                stacklevel=6,
+            )
+        if known.size == 1:  # a tree has two leaves
+            known = np.sort(np.append(known, never[0]))
+        return cls(Y.shape[1], known, Y.dtype, is_sparse)
+
+    def targets(self, Y: sp.csr_matrix) -> Targets:
+        """Of the rows of Y, the known columns numbered from 0."""
+        return Targets.of_indicator(Y[:, self.known].tocsr())
+
+    def spread(self, values: NDArray, fill: float) -> NDArray:
+        """Values (n, known) in n_labels columns."""
+        if self.known.size == self.n_labels:
+            return values
+        out = np.full((values.shape[0], self.n_labels), fill, dtype=values.dtype)
+        out[:, self.known] = values
+        return out
+
+    def sparse(self, sample: NDArray, code: NDArray, value: Any, n: int) -> Any:
+        """CSR matrix (n, n_labels) with a value at some labels of some samples."""
+        out = sp.csr_matrix(
+            (value, (sample, self.known[code])), shape=(n, self.n_labels)
+        )
+        out.sort_indices()
+        return out
+
+    def indicator(self, sample: NDArray, code: NDArray, n: int) -> Any:
+        """Indicator matrix of the kind of y."""
+        one = np.ones(sample.size, dtype=self.dtype)
+        out = self.sparse(sample, code, one, n)
+        return out if self.is_sparse else out.toarray()
+
+
+def read_training(
+    estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None
+) -> tuple[Any, Any, NDArray, NDArray, NDArray]:
+    """(X, y, weights, class weight of all samples, numbers of those of weight > 0).
+
+    X, y and weights are those of the latter. y are labels (n,), or a CSR indicator
+    matrix; then `label_columns_` is set, else it is None.
+    """
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but "
+            "the target y is None"
+        )
+    check_sparse(X)
+    check_sparse(y, "y")
+    several = sp.issparse(y) or _n_axes(y) == 2
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        multi_output=several,
+    )
+    check_classification_targets(y)
+    several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
+    if several and estimator.class_weight is not None:
+        raise ValueError(
+            "class_weight is for one label a sample; with several use sample_weight, "
+            "or None"
+        )
+    if is_sparse and not several:
+        y = y.toarray()
+    y = _indicator(y) if several else column_or_1d(y, warn=True)
+    weight, factor, index = sample_weights(X, y, sample_weight, estimator.class_weight)
+    if index.size < weight.size:
+        X, y, weight = X[index], y[index], weight[index]
+    estimator.label_columns_ = LabelColumns.of(y, is_sparse) if several else None
+    return X, y, np.ascontiguousarray(weight), factor, index
+
+
+def _n_axes(y):
+    try:
+        return np.asarray(y).ndim
+    except ValueError:  # lists of unequal length
+        type_of_target(y, input_name="y")  # says what to do about them
+        raise
+
+
+def _indicator(y):
+    Y = y if sp.issparse(y) else sp.csr_matrix(y)
+    Y = sp.csr_matrix(Y, copy=True)
+    Y.sum_duplicates()
+    Y.eliminate_zeros()
+    if (Y.data != 1).any():
+        value = Y.data[Y.data != 1][0]
+        raise ValueError(
+            f"y of several columns must be an indicator matrix of 0 and 1, and has "
+            f"{value!r} ({type_of_target(y)}); make one with "
+            "sklearn.preprocessing.MultiLabelBinarizer, or pass one column"
+        )
+    return Y
+
+
+def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> None:
+    """ValueError for a `threshold` that has no meaning."""
+    if not several and threshold != 0.5:
+        raise ValueError(
+            f"threshold={threshold!r} is for several labels a sample, and y has one: "
+            "leave it 0.5"
+        )
+    if threshold != 0.5 and not calibrated:
+        raise ValueError(
+            f'threshold={threshold!r} needs probabilities: use calibration="fold"'
+        )
+
+
+class LabelsMixin(TopKMixin):
+    """The answers for several labels; `label_columns_` is None for one a sample."""
+
+    label_columns_: LabelColumns | None
+
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was an indicator matrix."""
+        check_is_fitted(self)
+        return self.label_columns_ is not None
+
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, return_log_proba: bool = False
+    ) -> Any:
+        """The k most probable classes of each sample, most probable first.
+
+        The matrix of all classes is never made whole.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples, in the form that `fit` was given.
+
+        k : int, default=5
+            Number of classes, from 1 to n_classes.
+
+        return_log_proba : bool, default=False
+            Whether to return natural log-probabilities too; for one label a sample.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Ties go to the class that comes first in ``classes_``.
+
+        log_proba : ndarray of shape (n_samples, k)
+            With ``return_log_proba=True`` only.
+
+        proba : CSR matrix of shape (n_samples, n_labels)
+            With several labels a sample, and nothing else: the probabilities of the k
+            most probable labels of each.
+
+        Raises
+        ------
+        ValueError
+            If k is out of its range, or ``return_log_proba=True`` with several labels.
+        """
+        check_is_fitted(self)
+        columns = self.label_columns_
+        if columns is None:
+            if return_log_proba:
+                return super().predict_top_k(X, k, return_log_proba=True)
+            return super().predict_top_k(X, k)
+        if return_log_proba:
+            raise ValueError(
+                "return_log_proba=True is for one label a sample; with several the "
+                "matrix that is returned has the probabilities"
+            )
+        k = min(check_top_k(k, columns.n_labels), columns.known.size)
+        best, log_proba = self._find_top_k(X, k)
+        sample = np.repeat(np.arange(best.shape[0]), k)
+        value = np.exp(log_proba.ravel())
+        return columns.sparse(sample, best.ravel(), value, best.shape[0])
+
+    def _label_codes(self, y, n_samples):
+        """(number of each label as the model has it, whether it has it)."""
+        columns = self.label_columns_
+        classes = self.classes_ if columns is None else columns.known
+        return class_codes(y, classes, n_samples)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,72 @@
+"""The outcomes of samples: one each, or any number."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+class Targets(NamedTuple):
+    """Outcomes of samples: outcome[ptr[i]] to outcome[ptr[i + 1]] are those of i.
+
+    several: whether samples have any number of them, each outcome a problem of its own.
+    Otherwise each sample has exactly one, and two outcomes are one problem: the second
+    has the weights, and the first is the rest.
+    """
+
+    ptr: NDArray  # (n_samples + 1,) int64
+    outcome: NDArray  # int32, ascending for each sample
+    n_outcomes: int
+    several: bool
+
+    @classmethod
+    def one_each(cls, code: NDArray, n_outcomes: int) -> Targets:
+        """Outcome code[i] of sample i."""
+        ptr = np.arange(code.size + 1, dtype=np.int64)
+        return cls(ptr, code.astype(np.int32, copy=False), n_outcomes, False)
+
+    @classmethod
+    def of_indicator(cls, Y: sp.csr_matrix) -> Targets:
+        """The columns of the entries of each row."""
+        ptr, index = Y.indptr.astype(np.int64), Y.indices.astype(np.int32, copy=False)
+        return cls(ptr, index, Y.shape[1], True)
+
+    @property
+    def n_samples(self) -> int:
+        return self.ptr.size - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of weight vectors."""
+        return 1 if self.n_outcomes == 2 and not self.several else self.n_outcomes
+
+    @property
+    def sample(self) -> NDArray:
+        """The sample of each entry of `outcome`."""
+        return np.repeat(np.arange(self.n_samples), np.diff(self.ptr))
+
+    def lanes(self, first: int, m: int) -> tuple[NDArray, NDArray]:
+        """(ptr, lanes) of the samples among the m weight vectors from `first` on."""
+        if not self.several and self.n_outcomes == 2:
+            first += 1
+        lane = self.outcome - np.int32(first)
+        there = (lane >= 0) & (lane < m)
+        before = np.concatenate([[0], np.cumsum(there)]).astype(np.int64)
+        return before[self.ptr], lane[there]
+
+    def take(self, rows: NDArray) -> Targets:
+        """Those of some samples."""
+        length = np.diff(self.ptr)[rows]
+        ptr = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+        shift = np.repeat(self.ptr[rows] - ptr[:-1], length)
+        outcome = self.outcome[np.arange(ptr[-1]) + shift]
+        return self._replace(ptr=ptr, outcome=outcome)
+
+    def indicator(self) -> NDArray:
+        """(n_samples, n_outcomes) bool."""
+        out = np.zeros((self.n_samples, self.n_outcomes), dtype=bool)
+        out[self.sample, self.outcome] = True
+        return out

@@ -1,0 +1,362 @@
+"""How many of the labels that a model ranks first are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from .._checks import check_sparse, check_top_k
+from .._compat import _check_sample_weight
+from .._docs import shared_docs
+from .._likelihood import last_step
+
+_BLOCKS = {
+    "shared_parameters": """
+        y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+            Indicator of the labels, 0 or 1.
+
+        y_score : array-like or sparse matrix of shape (n_samples, n_labels)
+            Scores, larger for labels that are ranked first; equal ones by number. Of a
+            sparse matrix, such as that of `predict_top_k`, labels that are not stored
+            are not ranked, and count as wrong.
+
+        k : int, default=5
+            Labels that are looked at, from 1 to n_labels.
+    """,
+    "shared_weight": """
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights >= 0.
+    """,
+    "shared_errors": """
+        ValueError
+            A `y_true` of other values than 0 and 1, shapes that differ, scores that are
+            NaN, weights that are negative or all 0, a `k` out of its range.
+    """,
+}
+
+
+def _indicator(y_true, name="y_true") -> sp.csr_matrix:
+    check_sparse(y_true, name)
+    Y = check_array(y_true, accept_sparse="csr", input_name=name)
+    Y = sp.csr_matrix(Y, dtype=np.float64, copy=True)
+    Y.sum_duplicates()
+    Y.eliminate_zeros()
+    if (Y.data != 1).any():
+        value = Y.data[Y.data != 1][0]
+        raise ValueError(f"{name} must be an indicator matrix of 0 and 1, has {value}")
+    return Y
+
+
+def _ranked(y_true, y_score, k, sample_weight):
+    """(indicator, best k labels of each sample or -1, weights that sum to 1)."""
+    Y = _indicator(y_true)
+    check_sparse(y_score, "y_score")
+    # minus infinity is the log-probability of a label that no sample had
+    score = check_array(
+        y_score, accept_sparse="csr", input_name="y_score", ensure_all_finite=False
+    )
+    data = score.data if sp.issparse(score) else score
+    if np.isnan(data).any():
+        raise ValueError("y_score has NaN; every label needs a score")
+    if score.shape != Y.shape:
+        raise ValueError(
+            f"y_true and y_score must have one shape, got {Y.shape} and {score.shape}"
+        )
+    k = check_top_k(k, Y.shape[1])
+    weight = _check_sample_weight(
+        sample_weight, Y, dtype=np.float64, ensure_non_negative=True
+    )
+    best = np.full((Y.shape[0], k), -1)
+    if sp.issparse(score):
+        row = np.repeat(np.arange(Y.shape[0]), np.diff(score.indptr))
+        order = np.lexsort((score.indices, -score.data, row))
+        rank = np.arange(row.size) - score.indptr[row]
+        kept = rank < k
+        best[row[kept], rank[kept]] = score.indices[order][kept]
+    else:
+        best = np.argsort(-score, axis=1, kind="stable")[:, :k]
+    return Y, best, weight / weight.sum()
+
+
+def _gains(Y, best) -> NDArray:
+    """1 where the label at a rank is right."""
+    sample, label = np.nonzero(best >= 0)
+    out = np.zeros(best.shape)
+    found = Y[sample, best[sample, label]]
+    out[sample, label] = np.asarray(found).ravel()
+    return out
+
+
+@shared_docs(**_BLOCKS)
+def precision_at_k(
+    y_true: ArrayLike | sp.spmatrix,
+    y_score: ArrayLike | sp.spmatrix,
+    *,
+    k: int = 5,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Part of the k labels ranked first that are right.
+
+    .. math::
+        \mathrm{P@}k = \frac1n \sum_i \frac1k \sum_{r=1}^k y_{i\,l_r},
+
+    with :math:`l_1, l_2, \dots` the labels of sample i by falling score. A sample of
+    fewer than k labels cannot reach 1.
+
+    Parameters
+    ----------
+    {shared_parameters}
+
+    {shared_weight}
+
+    Returns
+    -------
+    precision : float
+        From 0 to 1.
+
+    Raises
+    ------
+    {shared_errors}
+
+    References
+    ----------
+    K. Bhatia et al., "The extreme classification repository: multi-label datasets and
+    code", 2016.
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import precision_at_k
+    >>> precision_at_k([[1, 0, 1], [0, 1, 0]], [[.9, .5, .1], [.2, .7, .6]], k=2)
+    0.5
+    """
+    Y, best, share = _ranked(y_true, y_score, k, sample_weight)
+    return float(share @ _gains(Y, best).mean(axis=1))
+
+
+@shared_docs(**_BLOCKS)
+def ndcg_at_k(
+    y_true: ArrayLike | sp.spmatrix,
+    y_score: ArrayLike | sp.spmatrix,
+    *,
+    k: int = 5,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Discounted gain of the k labels ranked first, in units of the best possible.
+
+    .. math::
+        \mathrm{nDCG@}k = \frac1n \sum_i
+        \frac{\sum_{r=1}^k y_{i\,l_r} / \log_2(r + 1)}
+        {\sum_{r=1}^{\min(k, |y_i|)} 1 / \log_2(r + 1)},
+
+    with :math:`l_1, l_2, \dots` the labels of sample i by falling score and
+    :math:`|y_i|` their number. A sample without labels counts as 0.
+
+    Parameters
+    ----------
+    {shared_parameters}
+
+    {shared_weight}
+
+    Returns
+    -------
+    gain : float
+        From 0 to 1.
+
+    Raises
+    ------
+    {shared_errors}
+
+    See Also
+    --------
+    sklearn.metrics.ndcg_score : Of dense scores; equal scores share their ranks.
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import ndcg_at_k
+    >>> ndcg_at_k([[0, 0, 1], [0, 1, 0]], [[.9, .5, .1], [.2, .7, .6]], k=3)
+    0.75
+    """
+    Y, best, share = _ranked(y_true, y_score, k, sample_weight)
+    discount = 1 / np.log2(np.arange(2, best.shape[1] + 2))
+    ideal = np.append(0.0, np.cumsum(discount))
+    ideal = ideal[np.minimum(np.diff(Y.indptr), best.shape[1])]
+    gain = _gains(Y, best) @ discount
+    return float(share @ (gain / np.where(ideal > 0, ideal, 1.0)))
+
+
+def label_propensities(
+    y_train: ArrayLike | sp.spmatrix, *, A: float = 0.55, B: float = 1.5
+) -> NDArray:
+    r"""Probabilities that labels which are right were also given.
+
+    .. math::
+        p_l = \frac{1}{1 + C\, (N_l + B)^{-A}},
+        \qquad C = (\ln N - 1) (B + 1)^A,
+
+    N being the number of training samples, :math:`N_l` that of those with label l.
+
+    Parameters
+    ----------
+    y_train : array-like or sparse matrix of shape (n_samples, n_labels)
+        Indicator of the labels of the training samples, at least 3.
+
+    A, B : float, default=0.55 and 1.5
+        As fitted to Wikipedia; .6 and 2.6 for items of Amazon. B > -1.
+
+    Returns
+    -------
+    propensity : ndarray of shape (n_labels,)
+        In (0, 1].
+
+    Raises
+    ------
+    ValueError
+        A `y_train` of other values than 0 and 1 or of fewer than 3 samples, A or B that
+        are not finite, B <= -1.
+
+    References
+    ----------
+    H. Jain, Y. Prabhu, M. Varma, "Extreme multi-label loss functions for
+    recommendation, tagging, ranking and other missing label applications", KDD 2016,
+    equation 2.
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import label_propensities
+    >>> label_propensities([[1, 0], [1, 0], [1, 1], [1, 0]]).round(2)
+    array([0.8 , 0.72])
+    """
+    Y = _indicator(y_train, "y_train")
+    if Y.shape[0] < 3:
+        raise ValueError(f"y_train has {Y.shape[0]} samples; ln N - 1 needs 3 or more")
+    if not (np.isfinite([A, B]).all() and B > -1):
+        raise ValueError(f"A must be finite and B > -1, got A={A!r} and B={B!r}")
+    n_of_label = np.bincount(Y.indices, minlength=Y.shape[1])
+    C = (np.log(Y.shape[0]) - 1) * (B + 1) ** A
+    return 1 / (1 + C * (n_of_label + B) ** -A)
+
+
+@shared_docs(**_BLOCKS)
+def propensity_scored_precision_at_k(
+    y_true: ArrayLike | sp.spmatrix,
+    y_score: ArrayLike | sp.spmatrix,
+    *,
+    propensity: ArrayLike,
+    k: int = 5,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Precision among the first k in which rare labels weigh more.
+
+    .. math::
+        \mathrm{PSP@}k = \frac{\sum_i \sum_{r=1}^k y_{i\,l_r} / p_{l_r}}
+        {\sum_i \max_{|S| \le k} \sum_{l \in S} y_{il} / p_l},
+
+    with :math:`l_1, l_2, \dots` the labels of sample i by falling score and
+    :math:`p_l` the propensities: if labels that are right are missing with probability
+    :math:`1 - p_l`, the numerator has the expectation that it has on complete labels.
+
+    Parameters
+    ----------
+    {shared_parameters}
+
+        propensity : array-like of shape (n_labels,)
+            In (0, 1]; see `label_propensities`.
+
+    {shared_weight}
+
+    Returns
+    -------
+    precision : float
+        From 0 to 1; 0 if no sample has a label.
+
+    Raises
+    ------
+    {shared_errors}
+
+    References
+    ----------
+    H. Jain, Y. Prabhu, M. Varma, "Extreme multi-label loss functions for
+    recommendation, tagging, ranking and other missing label applications", KDD 2016.
+    The division by the best possible value is that of the extreme classification
+    repository.
+
+    Examples
+    --------
+    >>> from sklstruct.metrics import propensity_scored_precision_at_k
+    >>> propensity_scored_precision_at_k(
+    ...     [[1, 0, 1], [0, 1, 0]], [[.9, .5, .1], [.2, .7, .6]],
+    ...     propensity=[1, 1, .5], k=1)
+    0.6666666666666666
+    """
+    Y, best, share = _ranked(y_true, y_score, k, sample_weight)
+    p = np.asarray(propensity, dtype=np.float64)
+    if p.shape != Y.shape[1:] or not ((p > 0) & (p <= 1)).all():
+        raise ValueError(
+            f"propensity must be {Y.shape[1]} numbers in (0, 1]; see label_propensities"
+        )
+    gain = (_gains(Y, best) / p[best]).sum(axis=1)
+    value = 1 / p[Y.indices]
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    order = np.lexsort((-value, row))
+    rank = np.arange(row.size) - Y.indptr[row]
+    first = rank < best.shape[1]
+    ideal = np.bincount(row[first], value[order][first], minlength=Y.shape[0])
+    total = float(share @ ideal)
+    return float(share @ gain) / total if total > 0 else 0.0
+
+
+def make_ranking_scorer(metric: Callable[..., float], **params: Any) -> Callable:
+    """Scorer for ``scoring=`` of a metric of ranked labels.
+
+    The first k labels come from `predict_top_k` where the estimator has it, else from
+    `decision_function` or `predict_proba`; pipelines are looked through.
+
+    Parameters
+    ----------
+    metric : callable
+        `precision_at_k`, `ndcg_at_k` or `propensity_scored_precision_at_k`.
+
+    **params : dict
+        Its parameters, such as k.
+
+    Returns
+    -------
+    scorer : callable (estimator, X, y, sample_weight=None) -> float
+        Greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklstruct.linear import DualLinearClassifier
+    >>> from sklstruct.metrics import make_ranking_scorer, precision_at_k
+    >>> X, Y = make_multilabel_classification(random_state=0)
+    >>> scorer = make_ranking_scorer(precision_at_k, k=1)
+    >>> model = DualLinearClassifier(random_state=0)
+    >>> cross_val_score(model, X / 50, Y, scoring=scorer).shape
+    (5,)
+    """
+    return partial(_score, metric, params)
+
+
+def _score(metric, params, estimator, X, y, sample_weight=None):
+    k = params.get("k", 5)
+    last, Z = last_step(estimator, X)
+    if getattr(last, "multilabel_", False) and hasattr(last, "predict_top_k"):
+        score = last.predict_top_k(Z, k)
+    elif hasattr(last, "decision_function"):
+        score = last.decision_function(Z)
+    elif hasattr(last, "predict_proba"):
+        score = last.predict_proba(Z)
+    else:
+        raise TypeError(
+            f"{type(last).__name__} has neither predict_top_k, decision_function nor "
+            "predict_proba: it ranks no labels"
+        )
+    return metric(y, score, sample_weight=sample_weight, **params)

@@ -1,0 +1,111 @@
+"""Files of several labels a sample: round trips, and files that are none."""
+
+import gzip
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+from sklstruct.datasets import load_sparse_labels, save_sparse_labels
+
+
+def made(seed=0, n=50):
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, 30, 0.2, format="csr", random_state=seed, dtype=np.float64)
+    X.data = rng.normal(size=X.nnz)
+    Y = sp.csr_matrix((rng.random((n, 12)) < 0.2).astype(int))
+    some = sp.diags_array((np.arange(n) != 3).astype(float))  # sample 3 has nothing
+    return sp.csr_matrix(some @ X), sp.csr_matrix(some @ Y).astype(int)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_was_written_is_read(tmp_path, suffix, dtype):
+    X, Y = made()
+    X = X.astype(dtype)
+    path = tmp_path / f"a.txt{suffix}"
+    save_sparse_labels(path, X, Y)
+    [(Z, T)] = load_sparse_labels(path, dtype=dtype)
+    assert Z.dtype == dtype
+    assert Z.shape == X.shape
+    assert T.shape == Y.shape
+    np.testing.assert_array_equal(Z.toarray(), X.toarray())
+    np.testing.assert_array_equal(T.toarray(), Y.toarray())
+
+
+def test_scikit_learn_reads_the_lines(tmp_path):
+    X, Y = made()
+    path = tmp_path / "a.txt"
+    save_sparse_labels(path, X, Y)
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    Z, labels = load_svmlight_file(str(path), multilabel=True, zero_based=True)
+    np.testing.assert_allclose(Z.toarray(), X.toarray())
+    assert labels == [tuple(np.flatnonzero(row).tolist()) for row in Y.toarray()]
+    [(_, T)] = load_sparse_labels(path, n_labels=20)
+    assert T.shape == (50, 20)
+
+
+def test_files_have_the_same_columns(tmp_path):
+    (tmp_path / "a").write_text("0,3 0:1\n")
+    (tmp_path / "b").write_text(" 4:1\n")
+    (X, Y), (Z, T) = load_sparse_labels(tmp_path / "a", tmp_path / "b")
+    assert X.shape == Z.shape == (1, 5)
+    assert Y.shape == T.shape == (1, 4)
+    assert T.nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no samples"),
+        ("2 3 4\n1 0:1\n", "says that it holds 2 samples"),
+        ("1 3 4\n1 5:1\n", "of 3 features"),
+        ("1 3 4\n4 0:1\n", "label 4, and there are 4"),
+        ("1,1 0:1\n", "sample 1: label 1 comes twice"),
+        ("0 0:1\n-1 0:1\n", "sample 2: label -1 is no integer"),
+        ("0.5 0:1\n", "label 0.5"),
+        ("nan 0:1\n", "label nan"),
+        ("99999999999 0:1\n", "no integer"),
+        ("1 0:x\n", "no sample"),
+        ("1 2:1 0:1\n", "no sample"),
+        ("1 0:inf\n", "not finite"),
+    ],
+)
+def test_odd_files(tmp_path, text, message):
+    path = tmp_path / "odd.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_sparse_labels(path)
+
+
+def test_damaged_and_missing(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"1 0:1\n" * 100)[:-12])
+    with pytest.raises(ValueError, match="damaged"):
+        load_sparse_labels(path)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        load_sparse_labels(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="paths is empty"):
+        load_sparse_labels()
+    for options in ({"n_features": 0}, {"n_labels": -1}, {"dtype": int}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            load_sparse_labels(path, **options)
+
+
+def test_bad_samples_leave_the_old_file(tmp_path):
+    X, Y = made()
+    odd = X.toarray()
+    odd[0, 0] = np.inf
+    path = tmp_path / "a.txt"
+    save_sparse_labels(path, X, Y)
+    before = path.read_bytes()
+    for Z, T, message in [
+        (X, 2 * Y, "0 and 1"),
+        (X[1:], Y, "inconsistent"),
+        (odd, Y, "X contains"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            save_sparse_labels(path, Z, T)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]

@@ -1,0 +1,341 @@
+"""Several labels a sample: trees and flat models against definitions and others."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, normalize
+from sklearn.svm import LinearSVC
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear._calibration import f1_threshold, fit_sigmoid
+from sklstruct.metrics import make_ranking_scorer, precision_at_k
+
+NEST = [[[0, 1, 2], [3, 4]], [5, 6, 7], [8, [9, 10, 11]]]
+SHAPES = {
+    "given": {"taxonomy": NEST},
+    "flat": {"max_depth": 0},
+    "binary": {"taxonomy": "cut", "max_leaf": 1},
+    "leaves": {"taxonomy": "kmeans", "max_leaf": 3},
+    "two trees": {"taxonomy": ("cut", NEST), "n_taxonomies": 2, "max_leaf": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = make_multilabel_classification(
+        400, 40, n_classes=12, n_labels=2, random_state=0, allow_unlabeled=True
+    )
+    assert (Y.sum(axis=1) == 0).any()
+    return sp.csr_matrix(normalize(X)), Y
+
+
+def exact(**params):
+    """Nodes at their optimum, and the sigmoid of their scores."""
+    node = DualLinearClassifier(
+        "ovr_log_loss", C=10, calibration=None, tol=1e-6, max_iter=5000
+    )
+    return HierarchicalClassifier(estimator=node, random_state=0, **params)
+
+
+def labels_below(nest):
+    if isinstance(nest, int):
+        return [nest]
+    return [label for part in nest for label in labels_below(part)]
+
+
+def by_hand(nest, X, Y, rows, above, out):
+    """Products of independent regressions, each on the samples of its parent."""
+    for part in nest:
+        yes = Y[:, labels_below(part)].any(axis=1)
+        model = LogisticRegression(C=10, solver="liblinear", tol=1e-8, max_iter=5000)
+        p = above * model.fit(X[rows], yes[rows]).predict_proba(X)[:, 1]
+        if isinstance(part, int):
+            out[:, part] = p
+        else:
+            by_hand(part, X, Y, np.flatnonzero(yes), p, out)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_marginals_are_products_of_independent_regressions(data, dense):
+    X, Y = data
+    expected = np.empty(Y.shape)
+    by_hand(NEST, X, Y, np.arange(len(Y)), np.ones(len(Y)), expected)
+    given = X.toarray() if dense else X
+    found = exact(taxonomy=NEST).fit(given, Y).predict_proba(given)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_tree_of_one_leaf_is_the_flat_model(data):
+    X, Y = data
+    tree = exact(max_depth=0).fit(X, Y)
+    flat = clone(tree.estimator).fit(X, Y)
+    np.testing.assert_allclose(tree.predict_proba(X), flat.predict_proba(X), atol=1e-5)
+    np.testing.assert_array_equal(tree.predict(X), flat.predict(X))
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "ovr_log_loss"])
+def test_flat_model_is_one_vs_rest_of_scikit_learn(data, loss):
+    X, Y = data
+    one = {
+        "squared_hinge": LinearSVC(tol=1e-8, max_iter=20_000),
+        "ovr_log_loss": LogisticRegression(solver="liblinear", tol=1e-8),
+    }[loss]
+    ours = DualLinearClassifier(loss, tol=1e-6, max_iter=5000, random_state=0)
+    peer = OneVsRestClassifier(one).fit(X, Y)
+    np.testing.assert_allclose(
+        ours.fit(X, Y).decision_function(X), peer.decision_function(X), atol=5e-4
+    )
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("loss", ["squared_hinge", "ovr_log_loss"])
+def test_searches_find_what_all_marginals_say(data, name, loss):
+    X, Y = data
+    model = HierarchicalClassifier(
+        estimator=DualLinearClassifier(loss), random_state=0, **SHAPES[name]
+    ).fit(X, Y)
+    P = model.predict_proba(X)
+    assert P.min() > 0
+    assert P.max() < 1
+    for k in (1, 3, 12):
+        best = np.argsort(-P, axis=1, kind="stable")[:, :k]
+        top = model.predict_top_k(X, k)
+        assert (np.diff(top.indptr) == k).all()
+        np.testing.assert_array_equal(top.indices.reshape(-1, k), np.sort(best, axis=1))
+        np.testing.assert_allclose(top.data, P[top.nonzero()], rtol=1e-12)
+    for threshold in (0.5, 0.05):
+        model.nodes_.threshold = threshold
+        np.testing.assert_array_equal(model.predict(X), P > threshold)
+    label = np.arange(len(Y)) % 12
+    found = model.target_log_proba(X, label)
+    np.testing.assert_allclose(found, np.log(P[np.arange(len(Y)), label]), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(X), np.log(P / (1 - P)), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_answers_do_not_depend_on_batch_jobs_or_format(data):
+    X, Y = data
+    params = {"taxonomy": "cut", "max_leaf": 3, "n_taxonomies": 2, "random_state": 0}
+    model = HierarchicalClassifier(**params).fit(X, Y)
+    P = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X[7:9]), P[7:9])
+    other = HierarchicalClassifier(n_jobs=2, **params).fit(X, sp.csr_matrix(Y))
+    np.testing.assert_array_equal(other.predict_proba(X), P)
+    found = other.predict(X)
+    assert sp.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), model.predict(X))
+    assert model.predict(X).dtype == Y.dtype
+
+
+def test_decision_path_is_above_every_predicted_label(data):
+    X, Y = data
+    model = HierarchicalClassifier(NEST, random_state=0, threshold=0.2).fit(X, Y)
+    tree, found = model.taxonomy_, model.predict(X)
+    path = model.decision_path(X).toarray()
+    for i in range(len(Y)):
+        nodes = set()
+        for label in np.flatnonzero(found[i]):
+            v = tree.leaf_of_class[label]
+            while v >= 0:
+                nodes.add(int(v))
+                v = tree.parent[v]
+        assert set(np.flatnonzero(path[i]).tolist()) == nodes
+    assert path.max() == 1
+
+
+def test_f1_threshold_is_the_best_of_all():
+    rng = np.random.default_rng(0)
+    p, weight = rng.random(300).round(2), rng.random(300)
+    yes = rng.random(300) < p
+
+    def f1(threshold, missed):
+        taken = p > threshold
+        hits = weight[taken & yes].sum()
+        return 2 * hits / (weight[taken].sum() + weight[yes].sum() + missed)
+
+    for missed in (0.0, 50.0):
+        found = f1_threshold(p, yes, weight, missed)
+        best = max(f1(t, missed) for t in np.arange(-0.005, 1, 0.01))
+        assert f1(found, missed) == pytest.approx(best)
+
+
+def test_sigmoid_is_that_of_a_regression():
+    rng = np.random.default_rng(0)
+    odds, weight = rng.normal(size=5000), rng.random(5000)
+    yes = rng.random(5000) < 1 / (1 + np.exp(-(2 * odds - 1)))
+    (w, b), total = fit_sigmoid(odds, yes, weight)
+    peer = LogisticRegression(C=1e8).fit(odds[:, None], yes, weight)
+    assert (w, b) == pytest.approx((peer.coef_[0, 0], peer.intercept_[0]), rel=2e-2)
+    t = np.where(yes, 1, -1) * (w * odds + b)
+    assert total == pytest.approx(weight @ np.log1p(np.exp(-t)))
+
+
+@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+def test_threshold_for_f1_raises_it(data, model):
+    X, Y = data
+
+    def f1(found):
+        return 2 * (found & Y).sum() / (found.sum() + Y.sum())
+
+    half = model(random_state=0).fit(X, Y)
+    chosen = model(random_state=0, threshold="f1").fit(X, Y)
+    assert 0 < chosen.threshold_ < 0.5
+    assert f1(chosen.predict(X)) > f1(half.predict(X)) + 0.02
+
+
+@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+def test_calibration_helps_on_other_samples(data, model):
+    X, Y = data
+    params = {"random_state": 0}
+    if model is HierarchicalClassifier:
+        params |= {"taxonomy": NEST, "estimator": DualLinearClassifier()}
+    fitted = model(**params).fit(X[:300], Y[:300])
+    Z, T = X[300:], Y[300:]
+
+    def loss():
+        P = fitted.predict_proba(Z)
+        return -(T * np.log(P) + (1 - T) * np.log(1 - P)).sum() / len(T)
+
+    calibrated = loss()
+    if model is HierarchicalClassifier:
+        assert fitted.nodes_.fold_log_loss[0] > 0
+        fitted.nodes_.numbers = np.array([[1.0, 1.0, 0.0, 0.0, 0.0]])
+    else:
+        assert fitted.fold_log_loss_ == pytest.approx(calibrated, rel=0.3)
+        fitted.scale_, fitted.offset_ = 1.0, 0.0
+    assert calibrated < loss()
+
+
+@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+def test_labels_that_no_sample_has(data, model):
+    X, Y = data
+    Y = Y.copy()
+    Y[:, [2, 7]] = 0
+    with pytest.warns(UserWarning, match="no training sample has label 2, 7"):
+        fitted = model(random_state=0).fit(X, Y)
+    P = fitted.predict_proba(X)
+    assert P.shape == Y.shape
+    assert (P[:, [2, 7]] == 0).all()
+    assert (np.delete(P, [2, 7], axis=1) > 0).all()
+    assert fitted.predict(X)[:, [2, 7]].sum() == 0
+    assert np.isneginf(fitted.predict_log_proba(X)[:, 2]).all()
+    assert np.isfinite(fitted.decision_function(X)).all()
+    assert fitted.predict_top_k(X, 12).nnz == 10 * len(Y)
+    with pytest.raises(ValueError, match="not one positive"):
+        model().fit(X, np.zeros_like(Y))
+    # samples of weight 0 are absent, and so are their labels
+    first = Y[:, 0] == 1
+    with pytest.warns(UserWarning, match="label 0, 2, 7"):
+        model(random_state=0).fit(X, Y, sample_weight=~first)
+
+
+@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+def test_one_label_with_positives(data, model):
+    X, Y = data
+    Y = np.column_stack([np.zeros(len(Y), int), Y[:, 0]])
+    with pytest.warns(UserWarning, match="label 0"):
+        fitted = model(random_state=0).fit(X, Y)
+    P = fitted.predict_proba(X)
+    assert P[:, 0].max() < 0.5
+    assert P[Y[:, 1] == 1, 1].mean() > P[Y[:, 1] == 0, 1].mean() + 0.1
+
+
+def test_weights_are_repeated_samples(data):
+    X, Y = data[0][:150], data[1][:150]
+    weight = 1 + np.arange(150) % 2
+    again = np.repeat(np.arange(150), weight)
+    weighted = exact(taxonomy=NEST).fit(X, Y, sample_weight=weight)
+    repeated = exact(taxonomy=NEST).fit(X[again], Y[again])
+    np.testing.assert_allclose(
+        weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize(
+    ("params", "change", "message"),
+    [
+        ({}, lambda Y: 2 * Y, "indicator matrix of 0 and 1"),
+        ({}, lambda Y: Y - 1, "indicator matrix of 0 and 1"),
+        ({}, lambda Y: sp.csr_matrix(2 * Y), "indicator matrix of 0 and 1"),
+        ({}, lambda Y: Y + 0.5, "Unknown label type"),
+        ({}, lambda Y: Y[:-1], "inconsistent numbers"),
+        ({}, lambda Y: [[1, 2], [3]] * 200, "MultiLabelBinarizer"),
+        ({"class_weight": "balanced"}, lambda Y: Y, "class_weight"),
+        ({"threshold": 0.3}, lambda Y: Y[:, 0], "several labels"),
+    ],
+)
+def test_bad_labels(data, model, params, change, message):
+    X, Y = data
+    with pytest.raises(ValueError, match=message):
+        model(**params).fit(X, change(Y))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"estimator": "logistic"}, "DualLinearClassifier"),
+        ({"estimator": LogisticRegression()}, "DualLinearClassifier"),
+        ({"regularization": "indep"}, "DualLinearClassifier"),
+        ({"estimator": DualLinearClassifier("log_loss")}, "ovr_log_loss"),
+        ({"n_leaves": 2}, "n_leaves"),
+        ({"prediction": "greedy"}, "greedy"),
+        ({"taxonomy": [[0, 1], [2, 3]]}, "4"),
+    ],
+)
+def test_parameters_of_one_label(data, params, message):
+    with pytest.raises(ValueError, match=message):
+        HierarchicalClassifier(**params).fit(*data)
+
+
+def test_flat_parameters_of_one_label(data):
+    with pytest.raises(ValueError, match="ovr_log_loss"):
+        DualLinearClassifier("log_loss").fit(*data)
+    with pytest.raises(ValueError, match="calibration"):
+        DualLinearClassifier(calibration=None, threshold="f1").fit(*data)
+    fitted = DualLinearClassifier(random_state=0).fit(*data)
+    with pytest.raises(ValueError, match="return_log_proba"):
+        fitted.predict_top_k(data[0], 2, return_log_proba=True)
+    plain = DualLinearClassifier(calibration=None, random_state=0).fit(*data)
+    np.testing.assert_array_equal(
+        plain.predict(data[0]), plain.decision_function(data[0]) > 0
+    )
+
+
+def test_a_million_labels_of_which_few_are_used(data):
+    X, Y = data
+    wide = sp.csr_matrix(Y)
+    wide = sp.csr_matrix(
+        (wide.data, wide.indices * 90_000, wide.indptr), shape=(len(Y), 1_000_000)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = HierarchicalClassifier(random_state=0).fit(X, wide)
+    top = fitted.predict_top_k(X, 3)
+    assert top.shape == wide.shape
+    assert set(top.indices.tolist()) <= set(range(0, 1_000_000, 90_000))
+    assert fitted.predict(X).shape == wide.shape
+
+
+def test_search_over_parameters_with_a_ranking_scorer(data):
+    X, Y = data
+    pipe = make_pipeline(Normalizer(), HierarchicalClassifier(random_state=0))
+    search = GridSearchCV(
+        pipe,
+        {"hierarchicalclassifier__C": [1e-4, 1.0]},
+        scoring=make_ranking_scorer(precision_at_k, k=1),
+        cv=2,
+    ).fit(X, Y)
+    assert search.best_params_ == {"hierarchicalclassifier__C": 1.0}
+    P = search.best_estimator_.predict_proba(X)
+    assert search.score(X, Y) == pytest.approx(precision_at_k(Y, P, k=1))
