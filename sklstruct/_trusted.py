@@ -39,6 +39,7 @@ TRUSTED_TYPES = (
     "sklstruct.language_model._perplexity.PerplexityFilter",
     "sklstruct.language_model._perplexity.PerplexityTransformer",
     "sklstruct.linear._dual.DualLinearClassifier",
+    "sklstruct.linear._labels.LabelColumns",
     "sklstruct.linear._weights.NodeWeights",
     "sklstruct.loglinear._cv.StructuredLogLinearLMCV",
     "sklstruct.loglinear._estimator.StructuredLogLinearLM",

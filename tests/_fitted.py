@@ -227,6 +227,13 @@ def fitted():
                 model, HierarchicalClassifier | DualLinearClassifier
             ):
                 put(model, X, y, name=name + kind)
+    several = np.stack([label < "x", label > "w", label == "z"], axis=1).astype(int)
+    for model in (
+        HierarchicalClassifier([[0, 1], 2], random_state=0),
+        DualLinearClassifier(random_state=0),
+    ):
+        name = f"{type(model).__name__} of several labels"
+        put(model, features, several, name=name)
 
     # words
     def words(make, name=None):

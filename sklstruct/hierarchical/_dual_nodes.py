@@ -316,7 +316,10 @@ class DualNodes(NodeModels):
             if not right:
                 raise ValueError(f"{name} of the pickled model is not of its forest")
         n_outcomes = np.diff(first[self.model_ptr])
-        if not np.array_equal(n_outcomes, forest.rows_of_node):
+        rows = forest.rows_of_node
+        if self.several:
+            rows = np.where(forest.n_child >= 2, forest.n_child, 0)
+        if not np.array_equal(n_outcomes, rows):
             raise ValueError("n_outcomes of the pickled model is not of its forest")
 
     # -------------------------------------------------------------- calibration

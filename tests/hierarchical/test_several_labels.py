@@ -153,6 +153,36 @@ def test_decision_path_is_above_every_predicted_label(data):
     assert path.max() == 1
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "ovr_log_loss"])
+def test_calibrated_marginals_are_those_of_the_formula(data, loss):
+    X, Y = data
+    model = HierarchicalClassifier(
+        NEST, estimator=DualLinearClassifier(loss), random_state=0
+    ).fit(X, Y)
+    forest, tree = model.forest_, model.taxonomy_
+    (w_r, w_l, b_r, b_l, _) = model.nodes_.numbers[0]
+    assert w_r != w_l
+    assert b_r != b_l
+    P, row = np.ones((len(Y), forest.n_nodes)), 0
+    z = X @ model.coef_.T.toarray() + model.intercept_
+    for v in model.model_nodes_:
+        first, m = forest.first_child[v], forest.n_child[v]
+        mine = z[:, row : row + m]
+        odds = mine
+        if loss == "squared_hinge":
+            odds = np.maximum(0, 1 + mine) ** 2 - np.maximum(0, 1 - mine) ** 2
+        # a node is a leaf if all of its children are single labels
+        leaf = (forest.node_class[first : first + m] >= 0).all()
+        w, b = (w_l, b_l) if leaf else (w_r, b_r)
+        P[:, first : first + m] = P[:, [v]] / (1 + np.exp(-w * odds - b))
+        row += m
+    assert row == model.coef_.shape[0]
+    assert tree.n_classes == 12
+    np.testing.assert_allclose(
+        model.predict_proba(X), P[:, forest.terminal[0]], rtol=2e-3
+    )
+
+
 def test_f1_threshold_is_the_best_of_all():
     rng = np.random.default_rng(0)
     p, weight = rng.random(300).round(2), rng.random(300)
