@@ -227,13 +227,6 @@ def fitted():
                 model, HierarchicalClassifier | DualLinearClassifier
             ):
                 put(model, X, y, name=name + kind)
-    several = np.stack([label < "x", label > "w", label == "z"], axis=1).astype(int)
-    for model in (
-        HierarchicalClassifier([[0, 1], 2], random_state=0),
-        DualLinearClassifier(random_state=0),
-    ):
-        name = f"{type(model).__name__} of several labels"
-        put(model, features, several, name=name)
 
     # words
     def words(make, name=None):
@@ -339,6 +332,15 @@ def fitted():
     ]  # fmt: skip
     for part in parts:
         found[type(part).__name__] = (lambda part=part: part, None, None, None)
+
+    # several labels a sample
+    several = np.stack([label < "x", label > "w", label == "z"], axis=1).astype(int)
+    for model in (
+        HierarchicalClassifier([[0, 1], 2], random_state=0),
+        DualLinearClassifier(random_state=0),
+    ):
+        name = f"{type(model).__name__} of several labels"
+        put(model, features, several, name=name)
     return found
 
 
