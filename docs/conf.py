@@ -1,7 +1,7 @@
 """Sphinx configuration; build with ``sphinx-build -W -b html docs docs/_build/html``.
 
-Nothing is fetched while building: there is no intersphinx, and only MathJax comes
-from elsewhere, when a page is read.
+Nothing is fetched while building or reading: there is no intersphinx, and MathJax is a
+part of the pages.
 """
 
 import re
@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "numpydoc",
     "myst_parser",  # of the changelog
     "sphinx_design",  # cards of the first page
@@ -38,7 +39,7 @@ templates_path = ["_templates"]
 default_role = "any_name"  # see setup()
 highlight_language = "python"
 # Formulas a little larger than the text; to match its x-height would be too much.
-mathjax4_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
+mathjax3_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
 add_module_names = False
 
 autosummary_generate = True
