@@ -544,10 +544,32 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         params = self._routed(sample_weight, factor, fit_params)
         return EstimatorNodes(estimator, params, self.n_jobs)
 
+    def refusal_of_labels(self) -> str | None:
+        estimator = self.estimator
+        dual = isinstance(estimator, DualLinearClassifier)
+        if not dual and (estimator is not None or self.regularization != "single"):
+            return (
+                "with several labels a sample the nodes are those of a "
+                "DualLinearClassifier: leave estimator None or set it to one, and "
+                'regularization="single"'
+            )
+        if dual and estimator.refusal_of_labels() is not None:
+            return f"estimator: {estimator.refusal_of_labels()}"
+        if self.n_leaves is not None:
+            return (
+                "n_leaves is for one label a sample, and y has several: leave it None"
+            )
+        if self.prediction == "greedy":
+            return (
+                'prediction="greedy" is for one label a sample, and y has several: '
+                'use "joint"'
+            )
+        return super().refusal_of_labels()
+
     def _label_nodes(self, X, known_levels) -> NodeModels:
         """The models of the nodes for several labels a sample."""
         estimator = self.estimator
-        if estimator is None and self.regularization == "single":
+        if estimator is None:
             threshold = _SPARSE_THRESHOLD if sp.issparse(X) else 0.0
             estimator = DualLinearClassifier(
                 "auto",
@@ -555,30 +577,10 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
                 fit_intercept=self.fit_intercept,
                 weight_threshold=threshold,
             )
-        if not isinstance(estimator, DualLinearClassifier):
+        if known_levels is not None:
             raise ValueError(
-                "with several labels a sample the nodes are those of a "
-                "DualLinearClassifier: leave estimator None or set it to one, and "
-                'regularization="single"'
-            )
-        if estimator.loss == "log_loss":
-            raise ValueError(
-                'loss="log_loss" of the estimator is for one label a sample, and y has '
-                'several: use "ovr_log_loss", "squared_hinge" or "auto"'
-            )
-        for name, value in {
-            "n_leaves": self.n_leaves,
-            "known_levels": known_levels,
-        }.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name} is for one label a sample, and y has several: leave it "
-                    "None"
-                )
-        if self.prediction == "greedy":
-            raise ValueError(
-                'prediction="greedy" is for one label a sample, and y has several: '
-                'use "joint"'
+                "known_levels is for one label a sample, and y has several: leave it "
+                "None"
             )
         check_threshold(self.threshold, True, estimator.calibration is not None)
         return DualNodes(estimator, None, True, self.threshold)

@@ -383,6 +383,14 @@ default="squared_hinge"
         self.fold_log_loss_ = found.fold_log_loss
         self.n_iter_ = found.n_iter
 
+    def refusal_of_labels(self) -> str | None:
+        if self.loss == "log_loss":
+            return (
+                'loss="log_loss" is for one label a sample, and y has several: use '
+                '"ovr_log_loss", "squared_hinge" or "auto"'
+            )
+        return super().refusal_of_labels()
+
     def _read_training(self, X, y, sample_weight):
         """(X in single precision, Targets, weights > 0)."""
         check_class_weight(self.class_weight)
@@ -391,11 +399,6 @@ default="squared_hinge"
         X = single(X)
         warn_uneven(X, stacklevel=6)
         if several:
-            if self.loss == "log_loss":
-                raise ValueError(
-                    'loss="log_loss" is for one label a sample, and y has several: use '
-                    '"ovr_log_loss" or "squared_hinge"'
-                )
             self.classes_ = np.arange(y.shape[1])
             return X, self.label_columns_.targets(y), weight
         self.classes_, code = np.unique(y, return_inverse=True)

@@ -108,11 +108,9 @@ def read_training(
     )
     check_classification_targets(y)
     several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
-    if several and estimator.class_weight is not None:
-        raise ValueError(
-            "class_weight is for one label a sample; with several use sample_weight, "
-            "or None"
-        )
+    refusal = estimator.refusal_of_labels() if several else None
+    if refusal is not None:
+        raise ValueError(refusal)
     if is_sparse and not several:
         y = y.toarray()
     y = _indicator(y) if several else column_or_1d(y, warn=True)
@@ -163,6 +161,16 @@ class LabelsMixin(TopKMixin):
     """The answers for several labels; `label_columns_` is None for one a sample."""
 
     label_columns_: LabelColumns | None
+    class_weight: Any
+
+    def refusal_of_labels(self) -> str | None:
+        """Why the parameters do not suit several labels a sample, or None."""
+        if self.class_weight is not None:
+            return (
+                "class_weight is for one label a sample; with several use "
+                "sample_weight, or None"
+            )
+        return None
 
     @property
     def multilabel_(self) -> bool:
@@ -231,5 +239,5 @@ class LabelsMixin(TopKMixin):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = self.refusal_of_labels() is None
         return tags
