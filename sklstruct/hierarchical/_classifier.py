@@ -545,16 +545,17 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         return EstimatorNodes(estimator, params, self.n_jobs)
 
     def refusal_of_labels(self) -> str | None:
-        estimator = self.estimator
-        dual = isinstance(estimator, DualLinearClassifier)
-        if not dual and (estimator is not None or self.regularization != "single"):
+        estimator, refusal = self.estimator, None
+        if isinstance(estimator, DualLinearClassifier):
+            refusal = estimator.refusal_of_labels()
+        elif estimator is not None or self.regularization != "single":
             return (
                 "with several labels a sample the nodes are those of a "
                 "DualLinearClassifier: leave estimator None or set it to one, and "
                 'regularization="single"'
             )
-        if dual and estimator.refusal_of_labels() is not None:
-            return f"estimator: {estimator.refusal_of_labels()}"
+        if refusal is not None:
+            return f"estimator: {refusal}"
         if self.n_leaves is not None:
             return (
                 "n_leaves is for one label a sample, and y has several: leave it None"
@@ -568,7 +569,7 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
 
     def _label_nodes(self, X, known_levels) -> NodeModels:
         """The models of the nodes for several labels a sample."""
-        estimator = self.estimator
+        estimator: Any = self.estimator
         if estimator is None:
             threshold = _SPARSE_THRESHOLD if sp.issparse(X) else 0.0
             estimator = DualLinearClassifier(
