@@ -86,6 +86,7 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
             "perplexity",
             "grid_search",
             "lam_path",
+            "penalties",
             "language",
             "pruning",
             "models_differ",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._checks import CheckedState, as_ids, check_length, check_pointers
 from .._compat import BaseEstimator, Interval
 from . import _channels_fast as _fast
 
@@ -203,7 +204,7 @@ class EditDistanceChannel(_Channel):
         return _BoundEdits(words, self)
 
 
-class _BoundEdits:
+class _BoundEdits(CheckedState):
     def __init__(self, words, channel):
         self.log_edit = float(np.log(channel.error_rate))
         self.max_distance = int(channel.max_distance)
@@ -216,6 +217,14 @@ class _BoundEdits:
         if self.text.size == 0:
             self.text = np.zeros(1, dtype=np.int32)
         self.ptr = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+    def _check_arrays(self) -> None:
+        ptr = as_ids("ptr", self.ptr, 1, np.int64)
+        for name in ("ids", "lengths"):
+            check_length(name, getattr(self, name), ptr.size - 1, "the words")
+        check_pointers("ptr", ptr, 0, int(np.sum(self.lengths)))
+        if self.text.ndim != 1 or self.text.size < ptr[-1]:
+            raise ValueError(f"text must have {ptr[-1]} letters, got {self.text.shape}")
 
     def candidates(self, observation):
         word = str(observation)

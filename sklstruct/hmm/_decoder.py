@@ -183,8 +183,8 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
             for i, word in enumerate(model.labels.classes.tolist())
             if word not in marks
         ]
-        self._ids = np.array(words, dtype=np.int32)
-        self.classes_ = labels.classes[self._ids]
+        self._class_of_label = np.array(words, dtype=np.int32)
+        self.classes_ = labels.classes[self._class_of_label]
         if not words:
             raise ValueError("language_model predicts no word")
         self._bound = self.channel.bind(self.classes_.tolist())
@@ -208,9 +208,11 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
     def _candidates(self, observation, unknown):
         """(class ids, log factors, whether some were dropped)."""
         if observation is None:
-            return self._ids, np.zeros(len(self._ids)), False
+            return self._class_of_label, np.zeros(len(self._class_of_label)), False
         found = self._bound.candidates(observation)
-        index, factor = check_candidates("channel", observation, found, len(self._ids))
+        index, factor = check_candidates(
+            "channel", observation, found, len(self._class_of_label)
+        )
         dropped = self.n_candidates is not None and len(index) > self.n_candidates
         if dropped:
             best = np.argsort(-factor, kind="stable")[: self.n_candidates]
@@ -218,7 +220,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
             index, factor = index[best], factor[best]
         if len(index) == 0 and unknown >= 0:
             return np.array([unknown], dtype=np.int32), np.zeros(1), False
-        return self._ids[index], factor, dropped
+        return self._class_of_label[index], factor, dropped
 
     def _labels(self, ids, sequence):
         labels = self.transition_model_.labels.classes[ids]
@@ -228,9 +230,6 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
             observed = object_array(sequence)
             labels = np.where(ids == unknown, observed, labels)
         return labels
-
-    def _class_ids(self):
-        return dict(zip(self.classes_.tolist(), self._ids.tolist()))
 
     def predict_proba(self, X: Sequence, given: Sequence | None = None) -> list:
         """Exact marginal probabilities of the candidates of each observation.

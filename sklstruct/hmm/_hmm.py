@@ -494,9 +494,6 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
 
-    def _class_ids(self):
-        return dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
-
     def predict_proba(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
         """Exact marginal probabilities of the labels at each position.
 

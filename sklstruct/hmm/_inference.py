@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, as_ids, check_ids, check_length
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ._automaton import ContextAutomaton
@@ -100,6 +100,7 @@ class SequenceInference:
 
     transition_model_: BackoffModel
     classes_: np.ndarray
+    _class_of_label: np.ndarray  # int32, of the transition model
     transition_weight: float
     solver: str
     tol: float
@@ -115,12 +116,22 @@ class SequenceInference:
 
     def _class_ids(self) -> dict:
         """The class of the transition model for each label in `classes_`."""
-        raise NotImplementedError
+        return dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
 
     def __getstate__(self):
         state = super().__getstate__().copy()
         state.pop("_automaton_cache", None)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        base: Any = super()
+        base.__setstate__(state)
+        if "transition_model_" in state:
+            ids = as_ids("_class_of_label", self._class_of_label, 1)
+            check_length("_class_of_label", ids, len(self.classes_), "the labels")
+            n_classes = self.transition_model_.n_classes
+            check_ids("_class_of_label", ids, 0, n_classes, "class")
+            self._class_of_label = ids
 
     @property
     def _automaton(self):

@@ -759,3 +759,19 @@ def test_lattice_display():
     assert log_q[-1] == pytest.approx(log_p.max(), abs=1e-9)
     assert len(display.plot_bound().ax_.lines) == 2
     matplotlib.pyplot.close("all")
+
+
+@pytest.mark.parametrize("wrong", [np.array([-7]), np.array([10**8]), np.empty(0, int)])
+def test_pickle_with_other_classes_is_refused(wrong):
+    lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2)
+    decoder = NoisyChannelDecoder(lm, EditDistanceChannel()).fit(["the cat", "a dog"])
+    hmm = HighOrderHMM(order=2).fit([["the", "cat"]], [["D", "N"]])
+    for model in (decoder, hmm):
+        n = model._class_of_label.size
+        model._class_of_label = np.resize(wrong, n if wrong.size else 0)
+        with pytest.raises(ValueError, match="_class_of_label"):
+            pickle.loads(pickle.dumps(model))
+    decoder = NoisyChannelDecoder(lm, EditDistanceChannel()).fit(["the cat", "a dog"])
+    decoder._bound.ptr = decoder._bound.ptr[:1]
+    with pytest.raises(ValueError, match="the words"):
+        pickle.loads(pickle.dumps(decoder))
