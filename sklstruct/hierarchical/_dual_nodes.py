@@ -18,22 +18,17 @@ from .._checks import INT32_MAX, as_ids, check_memory, check_pointers
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._calibration import (
-    BEYOND,
-    both_outcomes,
-    draw_fold,
-    evidence,
-    fit_scale,
-)
-from ..linear._samples import AUTO_C, costs, single, warn_uneven
+from ..linear._calibration import BEYOND, draw_fold
+from ..linear._samples import costs, single, warn_uneven
 from ..linear._solver import BlockFit, DescentSettings, Node, peak_bytes, stored_bytes
 from ..linear._targets import Targets
+from ..linear._trial import Trial, choose_loss
 from ..linear._weights import NodeWeights, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._evidence import CHAIN, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
-from ._label_fold import NodeFold, choose_threshold, fit_answers, fit_sigmoids
+from ._label_fold import NodeFold, choose_threshold, fit_sigmoids
 from ._label_problems import LabelProblems
 from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
@@ -156,10 +151,8 @@ class DualNodes(NodeModels):
             if self.loss == "auto":
                 self._choose(problems, number, seeds, stop, parallel)
                 progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
-            fits = self._solve(
-                problems, number, seeds, self._settings(self.loss, stop), self._C,
-                np.arange(problems.n_nodes), parallel,
-            )  # fmt: skip
+            settings = self._settings(self.loss, stop)
+            fits = self._solve(problems, number, seeds, settings, parallel)
         members = [_members(problems, v, number) for v in range(problems.n_nodes)]
         self._trees.append(_Tree([fits[v] for v in range(len(fits))], members))
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
@@ -172,9 +165,9 @@ class DualNodes(NodeModels):
             loss, constant, e.tol, e.max_iter, e.weight_threshold, stop
         )
 
-    def _solve(self, problems, number, seeds, settings, C, nodes, parallel):
+    def _solve(self, problems, number, seeds, settings, parallel):
         """{node: fits of its blocks}."""
-        cost = costs(C, problems.weight)
+        cost = costs(self._C, problems.weight)
 
         def fit(v):
             X, a, b, at, targets = problems.samples_of(v)
@@ -186,7 +179,7 @@ class DualNodes(NodeModels):
             ]
 
         work = problems.sizes * problems.n_rows
-        order = nodes[np.argsort(-work[nodes], kind="stable")].tolist()
+        order = np.argsort(-work, kind="stable").tolist()
         return dict(zip(order, parallel(fit, order)))
 
     def _choose(self, problems, number, seeds, stop, parallel):
@@ -198,28 +191,21 @@ class DualNodes(NodeModels):
         size = problems.sizes
         if order.size > 1:  # without the root, which costs as much as all leaves
             order = order[order != size.argmax()]
-        members = np.array(
-            [_members(problems, v, number)[0].size for v in order.tolist()]
-        )
-        enough = max(_TRIED * members.sum(), 100)
+        members = [_members(problems, v, number)[0].size for v in order.tolist()]
+        enough = max(_TRIED * sum(members), 100)
         order = order[: int(np.searchsorted(np.cumsum(members), enough)) + 1]
-        best = np.inf
-        second = "ovr_log_loss" if self.several else "log_loss"
-        for loss, factor in (("squared_hinge", 1.0), (second, AUTO_C)):
-            C = factor * float(self._estimator.C)
-            fits = self._solve(
-                problems, number, seeds, self._settings(loss, stop), C, order, parallel
-            )
-            if self.several:
-                folds = [
-                    _node_fold(_members(problems, v, number), of_node)
-                    for v, of_node in fits.items()
-                ]
-                log_loss = fit_answers(folds, self._fold[3], loss)[1]
-            else:
-                log_loss = _chain_log_loss(problems, number, fits, loss)
-            if not log_loss >= best:  # without a fold it is NaN: log_loss is kept
-                best, self.loss, self._C = log_loss, loss, C
+        trials = []
+        for v in order.tolist():
+            X, a, b, at, targets = problems.samples_of(v)
+            held = np.flatnonzero(number[at] >= 0).astype(np.int32)
+            trials.append(Trial(X, a, b, targets, problems.weight[at], held))
+        self.loss, self._C = choose_loss(
+            trials,
+            float(self._estimator.C),
+            lambda loss: self._settings(loss, stop),
+            seeds[order],
+            parallel,
+        )
 
     def _check_size(self, problems, n_threads):
         X = problems.X
@@ -502,25 +488,3 @@ def _members(problems, v, number):
 
 def _node_fold(held, fits):
     return NodeFold(*held, np.hstack([f.fold_scores for f in fits]))
-
-
-def _chain_log_loss(problems, number, fits, loss):
-    """Mean log-loss of the fold at some nodes, with one scale for all."""
-    blocks, targets, weights = [], [], []
-    for v, of_node in fits.items():
-        scores = np.hstack([f.fold_scores for f in of_node])
-        if scores.shape[1] == 1:
-            scores = both_outcomes(scores, loss)
-        blocks.append(evidence(scores, loss))
-        at, outcomes = problems.targets_of(v)
-        member = np.flatnonzero(number[at] >= 0)
-        targets.append(outcomes.outcome[member])
-        weights.append(problems.weight[at][member])
-    wide = max(g.shape[1] for g in blocks)
-    g = np.vstack(
-        [
-            np.pad(g, ((0, 0), (0, wide - g.shape[1])), constant_values=-1e6)
-            for g in blocks
-        ]
-    )
-    return fit_scale(g, np.concatenate(targets), np.concatenate(weights))[1]

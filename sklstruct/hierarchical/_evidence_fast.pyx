@@ -18,12 +18,12 @@ mass could hold the answer.
 
 The probability of several trees is the mean of theirs. Each class has an upper bound,
 the sum over trees of its probability or of the mass of its leaf; the leaves of the
-class with the largest bound are evaluated until the bound is exact. For the best class
-alone few bounds are needed. A class that some tree has evaluated has at most its
+class with the largest bound are evaluated until the bound is exact. For the few best
+classes few bounds are needed. A class that some tree has evaluated has at most its
 probability there plus the largest ones of the other trees; it is left out if this is
-less than the best so far. A class that no tree has evaluated has at most the sum of the
-largest masses of the leaves left; these are evaluated, largest first, until the sum is
-less than the best.
+less than the last of the best so far. A class that no tree has evaluated has at most
+the sum of the largest masses of the leaves left; these are evaluated, largest first,
+until the sum is less than that.
 
 With several labels a sample (`several`) every outcome of a node is a yes/no question,
 asked if the answer above was yes, with the log-odds t = w (g(z) - g(-z)) + b, (w, b)
@@ -74,9 +74,11 @@ cdef enum:
     REACHED = 2
     OPEN = 3    # evaluated
     ASKED = 4    # leaves whose weights are asked for at once
-    # Leaves of all trees that the best class of several is looked for in, beyond the
-    # first, before bounds of all classes are made.
-    MOST_LOOKS = 64
+    # Leaves of all trees that the best classes of several are looked for in, beyond the
+    # first, before bounds of all classes are made, and how many classes are looked for
+    # that way.
+    MOST_LOOKS = 256
+    FEW = 32
 
 ROLES = {"route": ROUTE, "leaf": LEAF, "single": SINGLE, "class": CLASS}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
@@ -664,22 +666,26 @@ cdef class Posterior:
             total += exp(self.exact(desk, t, y, n, x, index))
         return total
 
-    cdef int32_t best_of_several(
-        self, Desk desk, Py_ssize_t n, const float* x, const int32_t* index,
+    cdef bint best_of_several(
+        self, Desk desk, int32_t[::1] best, double[::1] log_proba, Py_ssize_t n,
+        const float* x, const int32_t* index,
     ) noexcept nogil:
-        """The most probable class of several trees, all open; -1: bounds are too weak.
+        """The most probable classes of several trees, all open; False: bounds are weak.
 
         Ties to the smallest. Leaves that are evaluated on the way keep their bounds:
         those of all classes can be asked for afterwards.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], n_nodes = desk.n_touched
-        cdef Py_ssize_t t, j, v, child, first, last, n_done = 0, left = MOST_LOOKS
+        cdef Py_ssize_t t, j, k, v, child, first, last, n_done = 0, left = MOST_LOOKS
+        cdef Py_ssize_t n_best = best.shape[0]
         cdef int favourites
-        cdef double best = -INFINITY, p, unseen
+        cdef double p, unseen
         cdef double* known = &desk.known[0]
         cdef double* mass = &desk.rest[0]
-        cdef int32_t top_y = -1
         cdef int32_t* done = &desk.queue[0]
+        # sums of probabilities until the end
+        for k in range(n_best):
+            best[k], log_proba[k] = -1, -INFINITY
         for t in range(n_trees):
             known[t] = 0
         t = 0
@@ -689,7 +695,7 @@ cdef class Posterior:
                 t += 1
             done[j] = desk.state[v] == OPEN
             if desk.state[v] == PENDING:
-                return -1
+                return False
             if desk.state[v] == OPEN:
                 desk.items[n_done] = <int32_t>v
                 n_done += 1
@@ -708,21 +714,21 @@ cdef class Posterior:
                 while v >= self.tree_ptr[t + 1]:
                     t += 1
                 self.challenge_all(
-                    desk, t, v, favourites, &best, &top_y, n, x, index
+                    desk, t, v, favourites, best, log_proba, n, x, index
                 )
         # then the leaves that may hold a better one, largest first
         while True:
             unseen = 0
             for t in range(n_trees):
                 unseen += mass[t]
-            if unseen < best * (1 - 1e-9):
-                return top_y
+            if unseen < log_proba[n_best - 1] * (1 - 1e-9):
+                break
             if left == 0:
-                return -1
+                return False
             left -= 1
             j = self.largest_left(desk, n_nodes)
             if j < 0:
-                return top_y
+                break
             v, t = desk.touched[j], 0
             while v >= self.tree_ptr[t + 1]:
                 t += 1
@@ -735,7 +741,10 @@ cdef class Posterior:
                 p = exp(desk.mass[v] + desk.value[child])
                 known[t] = p if p > known[t] else known[t]
             self.largest_left(desk, n_nodes)
-            self.challenge_all(desk, t, v, False, &best, &top_y, n, x, index)
+            self.challenge_all(desk, t, v, False, best, log_proba, n, x, index)
+        for k in range(n_best):
+            log_proba[k] = self.log_mean(desk, best[k], n, x, index)
+        return True
 
     cdef Py_ssize_t largest_left(self, Desk desk, Py_ssize_t n_nodes) noexcept nogil:
         """Of the leaves that are not done: the place of the largest, -1 for none.
@@ -764,33 +773,48 @@ cdef class Posterior:
         return found
 
     cdef void challenge_all(
-        self, Desk desk, Py_ssize_t t, Py_ssize_t v, bint favourites, double* best,
-        int32_t* top_y, Py_ssize_t n, const float* x, const int32_t* index,
+        self, Desk desk, Py_ssize_t t, Py_ssize_t v, bint favourites,
+        int32_t[::1] best, double[::1] total, Py_ssize_t n, const float* x,
+        const int32_t* index,
     ) noexcept nogil:
         """The classes of leaf v of tree t, which is open, against the best so far.
 
-        favourites: only those that the tree thinks most probable.
+        total: the sums over the trees of the probabilities of the latter. favourites:
+        only those that the tree thinks most probable.
         """
-        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, child, first, last, y
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, child, first, end, y
+        cdef Py_ssize_t last = best.shape[0] - 1, at
         cdef double others = 0, least, p
         for s in range(n_trees):
             others += desk.top[s] if s != t else 0
-        first, last = self.classes_below(v)
-        least = least_log(best[0] - others, desk.top[t] if favourites else 0)
-        for child in range(first, last):
+        first, end = self.classes_below(v)
+        least = least_log(total[last] - others, desk.top[t] if favourites else 0)
+        for child in range(first, end):
             if desk.mass[v] + desk.value[child] < least:
                 continue
             y = self.node_class[child]
             p = 0
             for s in range(n_trees):
                 p += exp(self.term(desk, s, y))
-            if p < best[0]:
+            if p < total[last]:
                 continue
-            p = self.probability(desk, y, n, x, index)
-            if p > best[0] or (p == best[0] and y < top_y[0]):
-                best[0] = p
-                top_y[0] = <int32_t>y
-                least = least_log(best[0] - others, desk.top[t] if favourites else 0)
+            for at in range(last + 1):
+                if best[at] == y:
+                    break
+            else:
+                p = self.probability(desk, y, n, x, index)
+                at = last
+                if p < total[last] or (p == total[last] and 0 <= best[last] < y):
+                    continue
+                while at > 0 and (
+                    p > total[at - 1] or (p == total[at - 1] and y < best[at - 1])
+                ):
+                    best[at], total[at] = best[at - 1], total[at - 1]
+                    at -= 1
+                best[at], total[at] = <int32_t>y, p
+                least = least_log(
+                    total[last] - others, desk.top[t] if favourites else 0
+                )
 
     cdef double log_mean(
         self, Desk desk, Py_ssize_t y, Py_ssize_t n, const float* x,
@@ -838,7 +862,7 @@ cdef class Posterior:
                double[:, ::1] log_proba, int64_t[::1] n_dots, int32_t[::1] stop):
         """The k most probable classes of each row, k columns of `best`."""
         cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i, n, t, top_y
+        cdef Py_ssize_t i, n, t
         cdef const float* x = NULL
         cdef const int32_t* index = NULL
         desk.asked = -1
@@ -855,13 +879,9 @@ cdef class Posterior:
                 else:
                     for t in range(self.terminal.shape[0]):
                         self.open_tree(desk, t, n, x, index)
-                    top_y = -1
-                    if best.shape[1] == 1:
-                        top_y = self.best_of_several(desk, n, x, index)
-                    if top_y >= 0:
-                        best[i, 0] = <int32_t>top_y
-                        log_proba[i, 0] = self.log_mean(desk, top_y, n, x, index)
-                    else:
+                    if best.shape[1] > FEW or not self.best_of_several(
+                        desk, best[i], log_proba[i], n, x, index
+                    ):
                         self.best_by_bounds(desk, best[i], log_proba[i], n, x, index)
                     n_dots[i] = desk.n_dots
                 if over(&watch, (desk.n_dots + 64) * (n + 8)):

@@ -7,7 +7,7 @@ routing nodes and one for leaves, make probabilities of the scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from .._parallel import row_blocks, rows_per_block
-from ..linear._calibration import f1_threshold, fit_sigmoid, log_odds
+from ..linear._calibration import f1_threshold, fit_answers, log_odds
 from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence_fast import ROLES
@@ -33,19 +33,6 @@ class NodeFold(NamedTuple):
     scores: NDArray  # (members, outcomes), of weights that had not seen them
 
 
-def fit_answers(
-    folds: Sequence[NodeFold], weight: NDArray, loss: str
-) -> tuple[tuple[float, float], float]:
-    """((w, b), total log-loss) of the answers of some nodes; NaN without members."""
-    parts = [f for f in folds if f.member.size]
-    if not parts:
-        return (1.0, 0.0), np.nan
-    odds = np.concatenate([log_odds(f.scores, loss).ravel() for f in parts])
-    yes = np.concatenate([f.targets.indicator().ravel() for f in parts])
-    each = [np.repeat(weight[f.member], f.scores.shape[1]) for f in parts]
-    return fit_sigmoid(odds, yes, np.concatenate(each))
-
-
 def fit_sigmoids(
     folds: dict[int, NodeFold], role: NDArray, weight: NDArray, loss: str
 ) -> tuple[tuple[float, ...], float]:
@@ -56,7 +43,8 @@ def fit_sigmoids(
     found = []
     for kind in ("route", "leaf"):
         part = [f for v, f in folds.items() if role[v] == ROLES[kind]]
-        found.append(fit_answers(part, weight, loss))
+        member, targets, scores = zip(*part) if part else ((), (), ())
+        found.append(fit_answers(scores, targets, [weight[m] for m in member], loss))
     ((w_r, b_r), route), ((w_l, b_l), leaf) = found
     if np.isnan([route, leaf]).all():
         return (w_r, w_l, b_r, b_l, 0.0), np.nan

@@ -9,11 +9,13 @@ question of its own, its probability is sigma(w (g(z) - g(-z)) + b).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from ._targets import Targets
 
@@ -62,12 +64,12 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
     """(w, mean log-loss of the fold at w) of evidence g (n, outcomes)."""
     if target.size == 0:
         return 1.0, np.nan
-    share = weight / weight.sum()
-    own = g[np.arange(target.size), target]
+    share, top = weight / weight.sum(), g.max(axis=1)
+    less, gap = g - top[:, None], top - g[np.arange(target.size), target]
 
     def loss(log_scale):
         w = np.exp(log_scale)
-        return float(share @ (logsumexp(w * g, axis=1) - w * own))
+        return float(share @ (np.log(np.exp(w * less).sum(axis=1)) + w * gap))
 
     found = minimize_scalar(
         lambda t: loss(t) + SCALE_PRIOR * t**2,
@@ -107,6 +109,21 @@ def fit_sigmoid(
     w, b = float(np.exp(found.x[0])), float(found.x[1])
     t = sign * (w * odds + b)
     return (w, b), float(weight @ np.logaddexp(0.0, -t))
+
+
+def fit_answers(
+    scores: Sequence[NDArray],
+    targets: Sequence[Targets],
+    weights: Sequence[NDArray],
+    loss: str,
+) -> tuple[tuple[float, float], float]:
+    """`fit_sigmoid` of the scores (samples, outcomes) of some problems together."""
+    if not scores:
+        return (1.0, 0.0), np.nan
+    odds = np.concatenate([log_odds(z, loss).ravel() for z in scores])
+    yes = np.concatenate([t.indicator().ravel() for t in targets])
+    each = [np.repeat(w, z.shape[1]) for w, z in zip(weights, scores)]
+    return fit_sigmoid(odds, yes, np.concatenate(each))
 
 
 def f1_threshold(proba: NDArray, yes: NDArray, weight: NDArray, missed: float) -> float:

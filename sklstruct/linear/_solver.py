@@ -100,12 +100,10 @@ class Node:
         self, block: tuple[int, int], settings: DescentSettings, seed: int
     ) -> BlockFit:
         """Fit some outcomes."""
-        n, m = self.targets.n_samples, block[1] - block[0]
+        m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
-        q = np.empty(n, dtype=np.float32)
-        kernels.squares(self.division.rows, settings.constant, q)
-        q += self.division.own
+        q = self._squares(settings)
         # the multinomial loss does not separate
         step = m if settings.loss == "log_loss" else STRIP
 
@@ -125,8 +123,27 @@ class Node:
             )
         return BlockFit(piece, fold_scores, n_iter, converged)
 
-    def _descend(self, first, m, q, settings, seed):
-        """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes."""
+    def fold_scores(self, settings: DescentSettings, seed: int) -> NDArray:
+        """(fold samples, outcomes): scores by the models of the other samples."""
+        q = self._squares(settings)
+        step = self.n_rows if settings.loss == "log_loss" else STRIP
+        return np.hstack(
+            [
+                self._descend(a, b - a, q, settings, seed, False)[1]
+                for a, b in _runs(0, self.n_rows, step)
+            ]
+        )
+
+    def _squares(self, settings):
+        q = np.empty(self.targets.n_samples, dtype=np.float32)
+        kernels.squares(self.division.rows, settings.constant, q)
+        return q + self.division.own
+
+    def _descend(self, first, m, q, settings, seed, whole=True):
+        """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes.
+
+        whole: whether the fold is learned in the end.
+        """
         M, n = lanes_of(m), self.targets.n_samples
         lane_ptr, lane = self.targets.lanes(first, m)
         loss = settings.loss
@@ -164,6 +181,7 @@ class Node:
         fold_scores = np.empty((held.size, m), dtype=np.float32)
         if held.size:
             kernels.scores(task, W, held, fold_scores, room, stop)
+        if held.size and whole:
             # the samples of the fold alone first: the others are at their optimum
             descend(held.copy(), reference, 0.0, 1)
             every = np.arange(n, dtype=np.int32)

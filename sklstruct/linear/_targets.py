@@ -65,6 +65,21 @@ class Targets(NamedTuple):
         outcome = self.outcome[np.arange(ptr[-1]) + shift]
         return self._replace(ptr=ptr, outcome=outcome)
 
+    def among(self, outcomes: NDArray) -> tuple[NDArray, Targets]:
+        """(samples, their targets) of the problem of some outcomes, ascending.
+
+        With one outcome each, the samples of these outcomes; else all.
+        """
+        number = np.full(self.n_outcomes, -1, dtype=np.int32)
+        number[outcomes] = np.arange(outcomes.size, dtype=np.int32)
+        outcome = number[self.outcome]
+        there = outcome >= 0
+        if not self.several:
+            return np.flatnonzero(there), self.one_each(outcome[there], outcomes.size)
+        before = np.concatenate([[0], np.cumsum(there)]).astype(np.int64)
+        rows = np.arange(self.n_samples)
+        return rows, Targets(before[self.ptr], outcome[there], outcomes.size, True)
+
     def indicator(self) -> NDArray:
         """(n_samples, n_outcomes) bool."""
         out = np.zeros((self.n_samples, self.n_outcomes), dtype=bool)

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes, _tree_fold
 from sklstruct.hierarchical import _evidence as numbers
 from sklstruct.hierarchical._dual_nodes import DualNodes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import DualLinearClassifier, _trial
 from sklstruct.linear._calibration import evidence
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
@@ -395,20 +395,21 @@ def test_calibrated_probabilities_are_good(data, new):
 def test_auto(monkeypatch, data):
     """The loss of the smaller log-loss at the nodes that are tried, and its C."""
     seen = {}
-    real = _dual_nodes._chain_log_loss
 
-    def spy(problems, number, fits, loss):
-        seen[loss] = real(problems, number, fits, loss) * handicap.get(loss, 1)
+    def spy(parts, scores, loss):
+        seen[loss] = handicap[loss]
+        assert all(t.held.size for t in parts)
         return seen[loss]
 
-    monkeypatch.setattr(_dual_nodes, "_chain_log_loss", spy)
-    for handicap in ({}, {"log_loss": 100}, {"squared_hinge": 100}):
+    monkeypatch.setattr(_trial, "fold_log_loss", spy)
+    for best in ("squared_hinge", "log_loss"):
+        handicap = dict.fromkeys(("squared_hinge", "log_loss"), 2.0) | {best: 1.0}
         model = HierarchicalClassifier(ONE_LEVEL, estimator=dual("auto"))
         model.set_params(random_state=0).fit(*data)
         assert set(seen) == {"squared_hinge", "log_loss"}
-        assert model.nodes_.loss == min(seen, key=seen.get)
-        C = {"squared_hinge": 1, "log_loss": 10}[model.nodes_.loss]
-        assert (model.C_ == C).all() and model.nodes_.loss not in handicap
+        assert model.nodes_.loss == best
+        C = {"squared_hinge": 1, "log_loss": 10}[best]
+        assert (model.C_ == C).all()
 
 
 def test_leaves_that_are_looked_into(monkeypatch, loss, data):

@@ -14,8 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from sklstruct.linear import DualLinearClassifier, _solver
+from sklstruct._parallel import ThreadMap
+from sklstruct.linear import DualLinearClassifier, _solver, _trial
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
+from sklstruct.linear._samples import costs, single
+from sklstruct.linear._solver import DescentSettings, Node
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
     Division,
@@ -382,18 +385,93 @@ def test_threads_and_blocks(loss, monkeypatch):
 def test_auto():
     X, y = text(n=1000)
     model = DualLinearClassifier("auto", random_state=0).fit(X, y)
-    folds = {
-        ("squared_hinge", 1.0): None,
-        ("log_loss", 10.0): None,
-    }
-    for loss, C in folds:
-        one = DualLinearClassifier(loss, C=C, random_state=0).fit(X, y)
-        folds[loss, C] = one.fold_log_loss_
-    assert (model.loss_, model.C_) == min(folds, key=folds.get)
-    assert model.fold_log_loss_ == min(folds.values())
-    # labels that are drawn: log_loss
+    one = DualLinearClassifier(model.loss_, C=model.C_, random_state=0).fit(X, y)
+    assert model.loss_ == "squared_hinge" and model.C_ == 1
+    assert np.array_equal(model.coef_, one.coef_)
+    assert model.fold_log_loss_ == one.fold_log_loss_
     noise = np.random.default_rng(0).integers(0, 7, len(y))
     assert DualLinearClassifier("auto", random_state=0).fit(X, noise).scale_ < 1
+    # without a fold it is the loss whose scores are log-probabilities
+    one_each = np.unique(y, return_index=True)[1]
+    few = DualLinearClassifier("auto").fit(X[one_each], y[one_each])
+    assert few.loss_ == "log_loss"
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 7, 40])
+def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
+    """The problem of the chosen outcomes, with the fold of the whole."""
+    rng = np.random.default_rng(0)
+    X, n = single(sp.csr_matrix(sp.random(400, 30, 0.3, "csr", rng=rng))), 300
+    targets = Targets.one_each(rng.integers(0, n_classes, n), n_classes)
+    if several:
+        targets = Targets.of_indicator(
+            sp.csr_matrix(rng.random((n, n_classes)) < 0.2)
+        )  # fmt: skip
+    held = np.sort(rng.choice(n, 60, replace=False)).astype(np.int32)
+    weight = rng.random(n)
+    trial = _trial.Trial(X, 50, 350, targets, weight, held)
+    monkeypatch.setattr(_trial, "_MEMBERS", 30)
+    part = trial.part(5)
+    if n_classes <= 16:
+        assert part is trial
+        return
+    assert part.targets.n_outcomes == n_classes // 2
+    full, yes = targets.indicator(), part.targets.indicator()
+    # which outcomes: those with the same samples
+    rows = np.arange(n)
+    if not several:
+        chosen = np.random.RandomState(5).permutation(n_classes)[: n_classes // 2]
+        rows = np.flatnonzero(np.isin(targets.outcome, chosen))
+        assert (yes.sum(axis=1) == 1).all()
+    columns = [
+        np.flatnonzero((full[rows].T == yes[:, k]).all(axis=1))
+        for k in range(yes.shape[1])
+    ]
+    columns = [c[0] for c in columns if c.size == 1]
+    assert len(columns) == yes.shape[1] and columns == sorted(columns)
+    assert np.array_equal(part.weight, weight[rows])
+    assert np.array_equal(rows[part.held], np.intersect1d(rows, held))
+    found = part.X[part.start : part.stop] - X[50:350][rows]
+    assert abs(found).sum() == 0
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
+def test_scores_of_the_fold_alone(loss):
+    """Those of the whole fit, which learns the fold afterwards."""
+    X, y = text()
+    held = np.arange(0, len(y), 9, dtype=np.int32)
+    node = Node(
+        single(X), 0, len(y), Targets.one_each(y, 7), costs(1.0, np.ones(len(y))), held
+    )
+    settings = DescentSettings(loss, 1.0, 0.01, 50, 0.0, np.zeros(1, dtype=np.int32))
+    whole = np.hstack(
+        [node.fit(b, settings, 3).fold_scores for b in node.blocks(settings)]
+    )
+    assert np.array_equal(node.fold_scores(settings, 3), whole)
+
+
+def test_log_loss_that_decides(monkeypatch):
+    """The logistic loss must be better by a part and by some nats."""
+    found = {}
+    monkeypatch.setattr(_trial, "fold_log_loss", lambda parts, z, loss: found[loss])
+    X, y = text()
+    held = np.arange(0, len(y), 9, dtype=np.int32)
+    targets = Targets.one_each(y, 7)
+    trial = _trial.Trial(single(X), 0, len(y), targets, np.ones(len(y)), held)
+    stop = np.zeros(1, dtype=np.int32)
+
+    def chosen(hinge, logistic):
+        found.update(squared_hinge=hinge, log_loss=logistic)
+        return _trial.choose_loss(
+            [trial], 2.0, lambda loss: DescentSettings(loss, 1.0, 0.1, 9, 0.0, stop),
+            np.array([1]), ThreadMap(None),
+        )  # fmt: skip
+
+    hinge, logistic = ("squared_hinge", 2.0), ("log_loss", 20.0)
+    assert chosen(1.0, 0.96) == hinge and chosen(1.0, 0.94) == logistic
+    assert chosen(0.1, 0.0905) == hinge and chosen(0.1, 0.0895) == logistic
+    assert chosen(0.005, -1.0) == hinge and chosen(np.nan, np.nan) == logistic
 
 
 def test_without_calibration():

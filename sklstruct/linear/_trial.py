@@ -1,0 +1,115 @@
+"""loss="auto": the loss of the smaller log-loss on the fold, tried on a few classes.
+
+The multinomial loss takes several times as long as the squared hinge, and a choice must
+not cost more than the fit. Which of the two suits the samples shows on a part of the
+classes: theirs are the samples that both are fitted to, without the fold and to a rough
+tolerance. Questions of several labels are independent, and a part of them is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._parallel import ThreadMap
+from ._calibration import both_outcomes, evidence, fit_answers, fit_scale
+from ._samples import AUTO_C, costs
+from ._solver import DescentSettings, Node
+from ._targets import Targets
+
+# Outcomes that are tried of a larger problem, a line of lanes at least, and the samples
+# of the fold that they should have.
+_FEWEST = 16
+_MEMBERS = 150
+
+# Tolerance of the descent, in units of that of the fit.
+_ROUGH = 5.0
+
+# The logistic loss is taken if its log-loss is smaller by this part, and by so many
+# nats a sample. It takes several times as long, and where labels are nearly certain its
+# classes are no better.
+_WORTH = 0.05
+_NATS = 0.01
+
+
+class Trial(NamedTuple):
+    """A problem on which losses are tried."""
+
+    X: NDArray | sp.csr_matrix
+    start: int
+    stop: int
+    targets: Targets
+    weight: NDArray
+    held: NDArray  # the fold, positions among the samples, ascending
+
+    def part(self, seed: int) -> Trial:
+        """The problem of some of the outcomes."""
+        m = self.targets.n_outcomes
+        share = _MEMBERS / max(self.held.size, 1)
+        most = max(_FEWEST, int(np.ceil(m * min(share, 1.0))))
+        if most >= m:
+            return self
+        chosen = np.random.RandomState(seed).permutation(m)[:most]
+        rows, targets = self.targets.among(np.sort(chosen))
+        held = np.flatnonzero(np.isin(rows, self.held)).astype(np.int32)
+        if self.targets.several:
+            return self._replace(targets=targets)
+        X = self.X[rows + self.start]
+        return Trial(X, 0, rows.size, targets, self.weight[rows], held)
+
+
+def choose_loss(
+    trials: Sequence[Trial],
+    C: float,
+    settings_of: Callable[[str], DescentSettings],
+    seeds: NDArray,
+    parallel: ThreadMap,
+) -> tuple[str, float]:
+    """(loss, C) of the smaller log-loss on the fold; logistic without a fold."""
+    parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
+    several = trials[0].targets.several
+    second = "ovr_log_loss" if several else "log_loss"
+
+    def log_loss(loss, C):
+        settings = settings_of(loss)
+        settings = settings._replace(tol=_ROUGH * settings.tol)
+
+        def scores(k):
+            X, start, stop, targets, weight, held = parts[k]
+            node = Node(X, start, stop, targets, costs(C, weight), held)
+            return node.fold_scores(settings, int(seeds[k]))
+
+        return fold_log_loss(parts, parallel(scores, range(len(parts))), loss)
+
+    hinge = log_loss("squared_hinge", C)
+    most = min(hinge * (1 - _WORTH), hinge - _NATS)
+    # no log-loss is below 0
+    if most <= 0 or most <= log_loss(second, AUTO_C * C):
+        return "squared_hinge", C
+    return second, AUTO_C * C
+
+
+def fold_log_loss(
+    parts: Sequence[Trial], scores: Sequence[NDArray], loss: str
+) -> float:
+    """Mean log-loss of the folds of some problems, with numbers common to all."""
+    held = [t.targets.take(t.held) for t in parts]
+    weights = [t.weight[t.held] for t in parts]
+    if parts[0].targets.several:
+        total = fit_answers(scores, held, weights, loss)[1]
+        return total / max(sum(w.sum() for w in weights), 1e-300)
+    pairs = [both_outcomes(z, loss) if z.shape[1] == 1 else z for z in scores]
+    blocks = [evidence(z, loss) for z in pairs]
+    wide = max(g.shape[1] for g in blocks)
+    g = np.vstack(
+        [
+            np.pad(g, ((0, 0), (0, wide - g.shape[1])), constant_values=-1e6)
+            for g in blocks
+        ]
+    )
+    outcome = np.concatenate([t.outcome for t in held])
+    return fit_scale(g, outcome, np.concatenate(weights))[1]
