@@ -1,4 +1,4 @@
-"""Classifiers and distributions: a classifier that has one, and one of a classifier."""
+"""Classifiers with a distribution, and the distribution of any classifier."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DistributionClassifier(TopKMixin):
 
     @abstractmethod
     def locate(self, X: Any) -> Any:
-        """The places where ``distribution_`` looks each row of X up.
+        """Locate each row of X for the methods of ``distribution_``.
 
         Parameters
         ----------
@@ -112,9 +112,8 @@ class DistributionClassifier(TopKMixin):
         Returns
         -------
         log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``: what such a target costs is a
-            matter of convention, which `sklstruct.metrics` leaves to a
-            parameter.
+            NaN where y is not in ``classes_``; the metrics of `sklstruct.metrics` have
+            a parameter for the cost of such a target.
         """
         at, target, known = self._locate_known(X, y)
         out = np.full(target.size, np.nan)
@@ -134,10 +133,10 @@ class DistributionClassifier(TopKMixin):
         return (at if known.size == target.size else take(at, known)), target, known
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
-        """Parameters with which the estimator learns from class ids.
+        """The parameters to set before the estimator learns from class ids.
 
-        What turns symbols into ids (`LanguageModel`) asks every part of its estimator
-        that has this method: the classes are 0, 1, ..., those of `labels`, seen or not.
+        `LanguageModel` calls this on every part of its estimator that has the method.
+        The classes are the ids of `labels`, seen or not.
         """
         if self.classes is not None:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""The same model with the context and the suffix of every n-gram.
+"""Closure of a model: the context and the suffix of every n-gram are added.
 
-Whatever moves along a text, or lists n-grams one by one, wants both: a file of n-grams
-names the context of each and has a line for the n-gram without its oldest symbol; an
-automaton follows the arc (h, y) to the context "h y" or to what that ends in.
+A file of n-grams needs both: it names the context of each n-gram and has a line for the
+n-gram without its oldest symbol. So does an automaton: its arc (h, y) leads to the
+context "h y" or to the longest suffix of it that is a context.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ClosedModel(NamedTuple):
         """The node of each context without its newest symbol."""
         if self.link is not None:
             return self.link[nodes]
-        # Counted text: none but the start marks.
+        # Counted text: only the start marks lack their suffix.
         windows = np.full((nodes.size, max(self.tree.max_depth, 1)), -1, np.int32)
         for row, context in zip(windows, self.tree.contexts(nodes)):
             row[row.size - context.size + 1 :] = context[:-1]
@@ -45,7 +45,7 @@ class ClosedModel(NamedTuple):
 
 
 def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel:
-    """Add what is missing; no query changes.
+    """Add the missing contexts and suffixes; the distribution stays the same.
 
     Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
     probability that backing off gives. Models estimated from sentences lack nothing,
@@ -132,10 +132,10 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
 def _extension_if_closed(
     model: BackoffModel, link: np.ndarray, class_of_symbol: np.ndarray
 ) -> np.ndarray | None:
-    """The node "h y" of each pair, None if a context or suffix is missing.
+    """The node "h y" of each pair (h, y), None if a context or suffix is missing.
 
-    The tree has all contexts already. One look-up a node answers both: where "h w" has
-    its pair (h, w), and that it has one.
+    The tree has all contexts already, so that a node needs one look-up, for the pair
+    (h, w) of the node "h w".
     """
     pairs = model.pairs
     last = class_of_symbol[newest_symbols(model.tree)[1:]]

@@ -1,9 +1,8 @@
-"""Counted: a text before the fit.
+"""Counted: a counted text, the input of every fit.
 
-Text, windows and path matrices become the same thing, contexts with what followed them
-and how often, by one of three makers: `Counted.of_tokens`, `Counted.of_windows` and
-`Counted.of_paths`. Whatever needs the same samples again (a fit, a search, the next
-batch, a worker of a cluster) takes a `Counted`.
+Three constructors, `Counted.of_tokens`, `Counted.of_windows` and `Counted.of_paths`,
+count how often each class followed each context. Fits, searches, batches and the
+workers of a cluster all take a `Counted`.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
 # Pairs of fewer samples than this are forgotten.
 SMALLEST = 1e-9
 
-# Ids of classes and of symbols in another numbering, which keeps their order, and the
-# sizes of that: the arguments of `Pairs.renumber`. -1 for what is gone, of which the
-# counts are 0.
+# The arguments of `Pairs.renumber`: for classes and for symbols the new ids, in rising
+# order, and their number. -1 marks an id that is gone; its counts are 0.
 Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
 
@@ -61,7 +59,7 @@ class Positions(NamedTuple):
 
     @classmethod
     def of_counts(cls, pairs: Pairs, count: np.ndarray) -> Self:
-        """One sample for all that end at a pair."""
+        """One weighted sample for each pair at which samples end."""
         pairs, source = expand_pairs(pairs)
         terminal = pairs.terminal_counts(count[source])
         at = np.flatnonzero(terminal > 0.0)
@@ -122,7 +120,7 @@ class PathRows(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What a batch was added to, for fits that start where the last one ended."""
+    """The counts before the last batch, for fits that continue from the last fit."""
 
     before: Counted
     numbering: Numbering  # of its labels now
@@ -141,9 +139,9 @@ class Counted:
         c(n, y) = \sum_{i \,:\, x_i \text{ ends in } n,\ y_i = y} \omega_i
 
     for every context n that occurs and every class y that followed it, with
-    :math:`\omega_i` the weight of a sample. `LanguageModel.count` makes one of
-    sentences; estimators over contexts learn from it by ``fit_counted``. It never
-    changes: operations give another one.
+    :math:`\omega_i` the weight of a sample. `LanguageModel.count` counts sentences;
+    ``fit_counted`` of the estimators over contexts learns from the counts. The object
+    is immutable: operations return a new one.
 
     Parameters
     ----------
@@ -154,10 +152,10 @@ class Counted:
         c(n, y), of type float64 or int32.
 
     labels : Labels
-        What the ids of classes and context symbols mean.
+        The meaning of the ids of classes and context symbols.
 
     max_depth : int
-        Number of columns of the windows that the samples are or would be.
+        Number of columns of the context windows.
 
     depth : int
         Longer contexts were not counted; at most `max_depth`.
@@ -166,21 +164,21 @@ class Counted:
         The nodes of the columns of a path matrix; None for text and windows.
 
     held_out : HeldOut, default=None
-        Held-out samples beside `pairs`, for estimators that choose numbers on such.
+        Held-out samples, for estimators that choose numbers on them.
 
     whole : Counted, default=None
-        What the model is fitted to with these numbers, where the held-out samples
-        were a share of all samples; None: `pairs` and `count`.
+        The counts of all samples, if the held-out ones are a share of them; the model
+        is fitted to these. None: it is fitted to `pairs` and `count`.
 
     positions : Positions, default=None
-        The samples themselves, where only unigrams were counted: for an estimator that
+        The samples themselves, if only unigrams were counted: for an estimator that
         counts the contexts that it needs.
 
     closed : bool, default=False
-        Whether no other classes may come with another batch.
+        True: later batches may have no other classes.
 
     batches : tuple of Counted, default=()
-        The last batches, where the counts are those of a window of batches.
+        The last batches, if the counts are those of a window of batches.
 
     growth : Growth, default=None
         What the last batch was added to.
@@ -245,10 +243,10 @@ class Counted:
             `depth`, `skip` and `folder`.
 
         labels : Labels
-            What the ids mean.
+            The meaning of the ids.
 
         max_depth : int
-            Columns that the windows of the text would have.
+            Number of columns of the windows of the text.
 
         depth : int, default=None
             Longest context that is counted. None: `max_depth`.
@@ -266,10 +264,10 @@ class Counted:
             A text that is held out instead, laid out as `tokens`.
 
         keep_positions : bool, default=False
-            Whether to count unigrams only and to keep the positions.
+            True: count unigrams only, and keep the positions.
 
         extend : bool, default=False
-            Whether the pairs keep their `extension`, for a file of the n-grams.
+            True: the pairs keep their `extension`, for a file of the n-grams.
 
         folder : str, default=None
             Folder for the files of the counts of parts. None: that of the system for
@@ -333,7 +331,7 @@ class Counted:
             Class ids of `labels`.
 
         labels : Labels
-            What the ids mean.
+            The meaning of the ids.
 
         depth : int, default=None
             Longest context that is counted. None: the number of columns.
@@ -348,10 +346,10 @@ class Counted:
             Windows, targets and positive weights (None: 1) that are held out instead.
 
         keep_positions : bool, default=False
-            Whether to count unigrams only and to keep the samples.
+            True: count unigrams only, and keep the samples.
 
         closed : bool, default=False
-            Whether no other classes may come with another batch.
+            True: later batches may have no other classes.
 
         Returns
         -------
@@ -397,10 +395,10 @@ class Counted:
             Class ids of `labels`.
 
         labels : Labels
-            What the class ids mean; the symbols of the contexts are not known.
+            The meaning of the class ids; the symbols of the contexts are not known.
 
         depth : int, default=None
-            Longest context that there may be. None: any.
+            Longest context that is allowed. None: any.
 
         sample_weight : float64 ndarray of shape (n_samples,), default=None
             Non-negative weights; 0 is as if absent.
@@ -477,8 +475,8 @@ class Counted:
         Returns
         -------
         counted : Counted
-            Exactly what counting the parts together gives, where the sums of weights
-            are exact, as those of whole numbers are.
+            Equal to the counts of all parts together, exactly so where sums of weights
+            have no rounding error, as for whole numbers.
 
         Raises
         ------
@@ -556,8 +554,7 @@ class Counted:
         Returns
         -------
         counted : Counted
-            Without what the samples are otherwise known by: path matrix, held-out
-            samples, batches.
+            Without path matrix, held-out samples and batches.
         """
         pairs, kept = self.pairs.select(keep)
         return type(self)(
@@ -619,12 +616,12 @@ class Counted:
             Factor of the counts before.
 
         window : int, default=None
-            The number of batches, this included, of which the counts are.
+            Number of the last batches, this included, that are counted.
 
         Returns
         -------
         counted : Counted
-            With the batches of the window, and with `before` as what it grew from.
+            With the batches of the window, and with `before` in `growth`.
         """
         if before is None:
             return replace(self, batches=() if window is None else (self.compact(),))
@@ -647,7 +644,7 @@ class Counted:
         return replace(counted, batches=batches, growth=growth)
 
     def compact(self) -> Self:
-        """With counts of four bytes, where that is exact, and without `growth`."""
+        """The same with counts of four bytes, if that is exact, without `growth`."""
         count = self.count
         if count.dtype != np.int32 and count.max(initial=0.0) <= INT32_MAX:
             small = count.astype(np.int32)
@@ -655,9 +652,9 @@ class Counted:
         return replace(self, count=count, growth=None)
 
     def trie(self, *, copy: bool = False) -> tuple[Pairs, np.ndarray]:
-        """(pairs, counts as floats) of the trie: merged contexts are apart.
+        """(pairs, counts as floats) of the trie, in which merged contexts are apart.
 
-        copy: whether the caller overwrites the counts, which are then a copy.
+        copy: True if the caller overwrites the counts, which are then a copy.
         """
         if self.pairs.tree.span is None:
             count = np.array(self.count, dtype=np.float64, copy=copy or None)
@@ -666,11 +663,16 @@ class Counted:
         return pairs, self.count[source]
 
     def complete(self) -> Counted:
-        """With the contexts of the positions counted."""
+        """The same, once the contexts of the positions are counted."""
         if self.positions is None:
             return self
         pairs, count, _ = self.positions.tree(self.labels, self.depth)
         return replace(self, pairs=pairs, count=count, positions=None)
+
+    @property
+    def undivided(self) -> Counted:
+        """The counts of all samples, those that are held out as a share included."""
+        return self if self.whole is None else self.whole
 
     @property
     def longest(self) -> int:
@@ -680,13 +682,13 @@ class Counted:
         return self.pairs.tree.max_depth
 
     def in_ids(self) -> Self:
-        """The same counts under labels that are their own ids."""
+        """The same counts, with ids for labels."""
         ids = Labels.of_ids(self.labels.n_classes, self.labels.n_symbols)
         whole = None if self.whole is None else replace(self.whole, labels=ids)
         return replace(self, labels=ids, whole=whole, batches=())
 
     def freeze(self) -> Self:
-        """The same; its arrays cannot be written from now on."""
+        """Make the arrays read-only; returns the same object."""
         tree = self.pairs.tree
         arrays = [self.pairs.ptr, self.pairs.target, self.count]
         if self.pairs.has_parents:
@@ -701,7 +703,7 @@ class Counted:
 
     @cached_property
     def digest(self) -> str:
-        """A text that tells counts apart: equal for equal content, and else another."""
+        """A hash of the content: equal for equal counts, different for others."""
         tree = self.pairs.tree
         found = blake2b(digest_size=32)
         labels = self.labels
@@ -724,15 +726,13 @@ class Counted:
         return found.hexdigest()
 
     def reader(self, padding: Any) -> PathReader | WindowReader:
-        """What finds the nodes of the rows of X for a model that was fitted to it."""
+        """The reader that finds the node of each row of X for a fitted model."""
         if self.paths is not None:
             return PathReader(self.paths)
         return WindowReader(padding, self.labels.known_symbols("reading windows"))
 
     def numbering(self, labels: Labels) -> Numbering:
-        """The ids of the classes and symbols in other labels, and their numbers.
-
-        -1 for what is not among them.
+        """The ids that the classes and symbols have in other labels, -1 for none.
 
         Raises
         ------
@@ -765,7 +765,7 @@ class Counted:
         return sum(array.nbytes for array in arrays)
 
     def __sizeof__(self):
-        # What a cluster plans with.
+        # Dask plans with this size.
         labels = [self.labels.classes, self.labels.symbols]
         size = object.__sizeof__(self) + self.pairs.__sizeof__() + self.count.nbytes
         return size + sum(array.nbytes for array in labels if array is not None)
@@ -811,10 +811,7 @@ def _renumbered(pairs, count, ids):
 
 
 def _place_in(old, ids, new):
-    """The number of each old pair among new ones in another numbering.
-
-    -1 where it is not among them, as where one of its ids is gone.
-    """
+    """The number of each old pair among new ones of another numbering, -1 for none."""
     class_ids, _, symbol_ids, _ = ids
     tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
     for k in range(1, tree.n_levels):

@@ -57,7 +57,7 @@ def estimate_discounts(
 
 
 def discount_problem(discounts: Sequence[float], strict: bool) -> str | None:
-    """What is wrong with discounts for counts 1, 2, ..., or None.
+    """The reason why discounts for counts 1, 2, ... are not valid, or None.
 
     D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
     negative; without interpolation D_i = i (`strict`) makes them 0.
@@ -72,7 +72,7 @@ def discount_problem(discounts: Sequence[float], strict: bool) -> str | None:
 def check_discount(discount: Any, strict: bool, by_depth: bool = False) -> None:
     """Errors about the parameter `discount` beyond its declared types.
 
-    by_depth: whether there may be a row for each depth.
+    by_depth: True if there may be a row for each depth.
     """
     if isinstance(discount, str):
         return

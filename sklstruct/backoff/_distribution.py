@@ -1,11 +1,11 @@
-"""Distribution: the questions that every fitted model of this package answers.
+"""Distribution: the interface of every fitted model of this package.
 
 A *distribution* is P(y | x) over the classes 0 ... n_classes - 1. Its contexts x are
-arrays, or nested tuples of arrays, with a row a sample. ``locate`` turns contexts into
-what the model looks up (nodes of a tree, say); the other methods answer from there:
+arrays, or nested tuples of arrays, with a row for each sample. ``locate`` turns
+contexts into places (such as nodes of a tree), which the other methods take:
 
 ============================  ======================================================
-``locate(contexts)``          what the model looks up, with a row a sample
+``locate(contexts)``          the place of each context
 ``target(at, y)``             ln P(y_i | x_i)
 ``rows(at)``                  ln P of every class
 ``best(at, k)``               the k most probable classes
@@ -13,8 +13,8 @@ what the model looks up (nodes of a tree, say); the other methods answer from th
 ``group_target(at, g, w)``    ln of the sum of P over a group of classes
 ============================  ======================================================
 
-Mixtures ask two more: ``facts(at)``, numbers about the history for a gate, and
-``groups()``, the grouping of the classes that the model itself uses.
+Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
+``groups()``, the model's own groups of classes.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
 class Distribution(ABC):
     """P(y | x) over `n_classes` classes given contexts.
 
-    Subclasses define `rows`. What else they define is faster than the definitions
-    here, which make whole rows.
+    Subclasses define `rows`. The other methods here compute whole rows; subclasses
+    override them with faster ones.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class Distribution(ABC):
             Numbers in [0, 1).
 
         skip : int, default=-1
-            A class that is never drawn: the others in proportion. -1: none.
+            A class that is never drawn; the row of the others is scaled. -1: none.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Distribution(ABC):
                     f"skip={skip}: nothing but the class {skip}, which is to be "
                     "skipped, has a probability after some context"
                 )
-            # Scaling the number, not the row: rows need not quite sum to 1.
+            # Rows may miss the sum 1 by rounding: the number is scaled, not the row.
             drawn = (total <= (uniform[s] * total[:, -1])[:, None]).sum(axis=1)
             out[s] = np.minimum(drawn, self.n_classes - 1)
         return out
@@ -231,7 +231,7 @@ class Distribution(ABC):
         -------
         facts : ndarray of shape (n_samples, 2 * len(fact_depths))
             For each tree of contexts the depth of the node that was found, and the
-            logarithm of one plus the weight of the training samples at it; zeros where
+            logarithm of one plus the weight of the training samples at it; zeros if
             these are not known.
         """
         return np.zeros((count_rows(at), 2 * len(self.fact_depths)))

@@ -1,8 +1,9 @@
-"""BackoffClassifier: what every estimator that fills a back-off model shares.
+"""BackoffClassifier: base of the estimators whose fitted model is a `BackoffModel`.
 
-A language model of this family is one method, `_fit_tree`: pairs over a context tree
-and their counts go in, (log-probability per pair, log back-off per node) come out. The
-rest (reading windows or path matrices, counting, targets, weights, predicting) is here.
+A subclass defines one method, `_fit_tree`: from the pairs of a context tree and their
+counts it computes the log-probability of each pair and the log back-off of each node.
+This module reads windows and path matrices, counts, checks targets and weights, and
+predicts.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(log_prob per pair, log_backoff per node), in natural logarithms.
 
-        They may take the place of the counts.
-        Every estimator defines this, or `_fit_counted` if its model has other pairs.
+        They may be written into the array of the counts. Every estimator defines this,
+        or `_fit_counted` if its model has other pairs.
         """
         raise NotImplementedError
 
@@ -120,7 +121,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             Of contexts no longer than `max_depth`.
 
         overwrite : bool
-            Whether the counts may be overwritten.
+            True: the counts may be overwritten.
         """
         pairs, count = counted.trie(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
@@ -134,7 +135,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     @property
     def keeps_positions(self) -> bool:
-        """Whether contexts are counted while the model is fitted, and not before."""
+        """True if the estimator counts contexts while it is fitted, and not before."""
         return False
 
     # -------------------------------------------------------------- fitting
@@ -155,7 +156,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X is neither (the message says where), a target is not in
+            If X is neither context windows nor a path matrix, a target is not in
             `classes`, or a weight is negative.
         """
         return self._fit(X, y, sample_weight)
@@ -182,10 +183,10 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     ) -> Self:
         """Learn from more samples.
 
-        Contexts, classes and symbols are added as they are observed, and the counts of
-        the batches merge. A model of counts is exactly that of one `fit` on all
-        batches (where the sums of weights are exact, as those of whole numbers are).
-        Costs the size of the model so far, besides that of the batch.
+        New contexts, classes and symbols are added, and the counts of the batches are
+        summed. A model of counts equals that of one `fit` on all batches, exactly so
+        where sums of weights have no rounding error, as for whole numbers. The cost of
+        a call grows with the model so far, not only with the batch.
 
         Parameters
         ----------
@@ -199,11 +200,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            As `fit`; if X is a path matrix, whose columns are those of one tree; or if
-            the model was fitted on one.
+            As `fit`; if X is a path matrix, whose columns belong to the tree of one
+            batch; or if the model was fitted on one.
         AttributeError
-            If the parameters ask for more than counts, such as numbers that are chosen
-            on held-out samples.
+            If the estimator chooses numbers on held-out samples, which batches do not
+            have.
         """
         return self._partial_fit(X, y, classes, sample_weight, decay, window)
 
@@ -248,8 +249,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             Contexts longer than `max_depth` are left out.
 
         overwrite : bool, default=False
-            Whether the counts may be overwritten, which saves memory: `counted` is then
-            of no more use.
+            True: the counts may be overwritten, which saves memory; `counted` cannot be
+            used afterwards.
 
         Returns
         -------
@@ -282,15 +283,14 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return self._learn(counted.cut(self.max_depth), overwrite)
 
     def _learn(self, counted: Counted, overwrite: bool = False) -> Self:
-        """Fit the model, and let nothing of another fit remain."""
+        """Fit the model, and drop the state of earlier fits."""
         self._so_far = None  # partial_fit keeps them
         if counted.positions is not None and not self.keeps_positions:
             counted = counted.complete()
         self.classes_ = counted.labels.classes
-        if counted.held_out is not None or self.held_out_share is not None:
-            counted = self._chosen(counted)
+        numbers = self._fit_divided(counted, overwrite)
+        counted, (pairs, log_prob, log_backoff, place) = counted.undivided, numbers
         self.depth_ = counted.longest
-        pairs, log_prob, log_backoff, place = self._fit_counted(counted, overwrite)
         self._reader: Any = counted.reader(self.padding)
         if place is not None:
             self._reader.renumber(counted.trie()[0].tree, place)
@@ -299,12 +299,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             self.backoff_model_.pairs.forget_parents()
         return self
 
-    def _chosen(self, counted: Counted) -> Counted:
-        """What is fitted to, once numbers are chosen on held-out samples."""
-        return counted if counted.whole is None else counted.whole
+    def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
+        """The model of all counts, of which `counted` may hold some out."""
+        return self._fit_counted(counted.undivided, overwrite)
 
     def adopt(self, model: BackoffModel, max_depth: int) -> Self:
-        """Take a model that was fitted elsewhere, as on the workers of a cluster.
+        """Become fitted by a model from elsewhere, such as the workers of a cluster.
 
         Parameters
         ----------
@@ -333,13 +333,13 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     def log_prior(self) -> float:
         """Logarithm of the prior density at the fitted model, up to a constant.
 
-        What the fit maximises is the log-likelihood plus this. It is 0 where the
-        smoothing is no maximum a posteriori estimate.
+        The fit maximises the log-likelihood plus this number. It is 0 for a smoothing
+        that is no maximum a posteriori estimate.
         """
         return 0.0
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """Parameters with which the estimator learns from windows of class ids."""
+        """The parameters to set before the estimator learns from windows of ids."""
         return {**super().__sklstruct_ids__(labels), "padding": -1}
 
     # ----------------------------------------------------------- prediction

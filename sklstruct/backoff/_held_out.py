@@ -1,4 +1,4 @@
-"""Held-out samples: what the numbers of an estimator are chosen on."""
+"""HeldOutClassifier: base of the estimators that choose numbers on held-out samples."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from .._docs import shared_docs
 from ..context_tree import Pairs
 from ._counted import Counted
 from ._estimator import SAMPLES, BackoffClassifier, HeldOutData
+from ._model import Fitted
 from ._slots import HeldOut
 
 VALIDATION_FRACTION = """
 validation_fraction : float, default=0.1
-    Share of the samples, between 0 and 1, that is held out where `fit` gets no
-    X_val: the last ones in order, as a text goes on, not random ones, which the
-    words around them would make easy. The model is then fitted to all samples
-    with the numbers found on these.
+    Share of the samples, between 0 and 1, that is held out if `fit` gets no X_val.
+    The last samples are held out, not random ones: neighbours of training samples
+    are too easy to predict. The model is then fitted to all samples with the
+    numbers that were chosen.
 """
 VALIDATION_CONSTRAINT = {
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -41,8 +42,8 @@ def _is_online(model: HeldOutClassifier) -> bool:
 class HeldOutClassifier(BackoffClassifier):
     """Base of the estimators that choose numbers on held-out samples.
 
-    Subclasses have the parameter `validation_fraction` and define `_uses_held_out` and
-    `_tune`.
+    Subclasses have the parameter `validation_fraction` and define `_uses_held_out`, and
+    `_tune` or `_fit_divided`.
     """
 
     validation_fraction: float
@@ -52,11 +53,11 @@ class HeldOutClassifier(BackoffClassifier):
 
     @abstractmethod
     def _uses_held_out(self) -> bool:
-        """Whether the parameters ask for held-out samples."""
+        """True if the parameters ask for held-out samples."""
 
-    @abstractmethod
     def _tune(self, pairs: Pairs, count: np.ndarray, held_out: HeldOut) -> None:
-        """Choose the numbers, in fitted attributes which the fit then reads."""
+        """Choose the numbers, and set the fitted attributes that `_fit_tree` reads."""
+        raise NotImplementedError
 
     @shared_docs(samples=SAMPLES)
     def fit(
@@ -75,8 +76,8 @@ class HeldOutClassifier(BackoffClassifier):
         {samples}
 
         X_val, y_val : as X and y, default=None
-            Held-out samples for the numbers that the parameters leave to them. None:
-            the last `validation_fraction` of the samples.
+            Held-out samples, on which numbers are chosen. None: the last
+            `validation_fraction` of the samples.
 
         sample_weight_val : array-like of shape (n_val_samples,), default=None
             Weights of the held-out samples.
@@ -89,7 +90,7 @@ class HeldOutClassifier(BackoffClassifier):
         Raises
         ------
         ValueError
-            If X is neither (the message says where), a target is not in
+            If X is neither context windows nor a path matrix, a target is not in
             `classes`, a weight is negative, or X_val is given and not used, or has no
             sample.
         """
@@ -113,13 +114,16 @@ class HeldOutClassifier(BackoffClassifier):
     def held_out_share(self) -> float | None:
         return self.validation_fraction if self._uses_held_out() else None
 
-    def _chosen(self, counted: Counted) -> Counted:
+    def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
         if self._uses_held_out():
-            if counted.held_out is None:
-                raise ValueError(
-                    f"counted: this {type(self).__name__} chooses numbers on held-out "
-                    "samples, and there are none; count with X_val, or by a "
-                    "LanguageModel that has this estimator"
-                )
-            self._tune(*counted.trie(), counted.held_out)
-        return super()._chosen(counted)
+            self._tune(*counted.trie(), self._held_out(counted))
+        return super()._fit_divided(counted, overwrite)
+
+    def _held_out(self, counted: Counted) -> HeldOut:
+        if counted.held_out is None:
+            raise ValueError(
+                f"counted: this {type(self).__name__} chooses numbers on held-out "
+                "samples, and there are none; count with X_val, or by a LanguageModel "
+                "that has this estimator"
+            )
+        return counted.held_out

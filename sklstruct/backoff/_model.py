@@ -31,13 +31,13 @@ _SLICE = 1 << 18
 
 
 class Fitted(NamedTuple):
-    """What an estimator makes of counts."""
+    """The numbers of a fitted model."""
 
     pairs: Pairs  # over a trie
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
-    # (n_nodes counted,) int32: the node of the model for each that was counted, -1 for
-    # those that are gone; None: they are the same.
+    # (n_nodes counted,) int32: the model's node for each counted node, -1 for none;
+    # None: the nodes are the same.
     place: np.ndarray | None = None
 
 
@@ -68,8 +68,8 @@ class BackoffModel(Distribution):
         the root has none: ``log_backoff[0] = 0``.
 
     labels : Labels, default=None
-        What the ids mean. None: classes are their ids, and context symbols are not
-        known; contexts are then given as ids.
+        The meaning of the ids. None: classes are their ids, and contexts are given as
+        ids.
 
     Attributes
     ----------
@@ -101,10 +101,9 @@ class BackoffModel(Distribution):
 
     Notes
     -----
-    A :class:`Distribution` whose `locate` gives nodes.
-
-    Whether the rows sum to 1 is not checked at construction (see
-    :meth:`check_normalized`). The compiled queries release the GIL.
+    A :class:`Distribution` whose `locate` gives nodes. The constructor does not check
+    that rows sum to 1; :meth:`check_normalized` does. The compiled queries release the
+    GIL.
 
     References
     ----------
@@ -597,9 +596,9 @@ class BackoffModel(Distribution):
         return classes, log_prob
 
     def draw(self, at: ArrayLike, uniform: ArrayLike, skip: int = -1) -> NDArray:
-        """The class that each number in [0, 1) falls on, in the row of each node.
+        """Draw a class from the row of each node, by inversion of a number in [0, 1).
 
-        A row that does not sum to 1 is drawn from in proportion.
+        A row that does not sum to 1 is scaled.
 
         Parameters
         ----------
@@ -610,7 +609,7 @@ class BackoffModel(Distribution):
             Numbers in [0, 1).
 
         skip : int, default=-1
-            A class that is never drawn: the others in proportion. -1: none.
+            A class that is never drawn; the row of the others is scaled. -1: none.
 
         Returns
         -------
@@ -636,7 +635,7 @@ class BackoffModel(Distribution):
         if skip >= 0:
             skipped = np.full(len(nodes), skip, dtype=np.int32)
             mass = mass - np.exp(self._target(nodes, skipped)[0])
-            # A rest of this size is rounding, and not drawn from.
+            # A rest of this size is a rounding error.
             mass[mass < 1e-12] = 0.0
         empty = np.flatnonzero(~(mass > 0) | ~(mass < np.inf))
         if empty.size:
@@ -669,8 +668,8 @@ class BackoffModel(Distribution):
             P(g \mid \mathrm{parent}(n)) - \sum_{y \in g,\, (n, y)}
             P(y \mid \mathrm{parent}(n)) \Big),
 
-        so that a node costs its pairs and the number of groups, not the number of
-        classes.
+        The cost of a node is its number of pairs plus the number of groups; it does not
+        depend on the number of classes.
 
         Parameters
         ----------
@@ -766,7 +765,7 @@ class BackoffModel(Distribution):
     def begin(self, n: int = 1) -> np.ndarray:
         """States at the beginning of n sequences.
 
-        A state is what is left of a history: the node of its longest known context.
+        A state is the node of the longest known context of a history.
 
         Parameters
         ----------
@@ -781,9 +780,9 @@ class BackoffModel(Distribution):
         Raises
         ------
         ValueError
-            If the tree lacks a context that one of its contexts begins with
-            (``"a"`` where it has ``"a b"``): the node of a history then does not tell
-            the node of its continuations. Use :meth:`locate` on windows.
+            If the tree has a context without its beginning (``"a b"`` without ``"a"``):
+            the node of a history then does not determine those of its continuations.
+            Use :meth:`locate` on windows.
         """
         if not self.has_states:
             raise ValueError(
@@ -885,15 +884,15 @@ class BackoffModel(Distribution):
         Returns
         -------
         sums : ndarray of shape (n_nodes,)
-            Relative to the row's back-off weight bow(n), exact to about
-            1e-16 * (1 + bow(n)).
+            Exact to about 1e-16 * (1 + bow(n)), with bow(n) the back-off weight of the
+            row.
         """
         return self._row_sums.copy()
 
     def check_normalized(
         self, nodes: ArrayLike | None = None, tol: float = 1e-9
     ) -> float:
-        """Largest deviation of a row's sum from 1, an error where it passes `tol`.
+        """Largest deviation of a row's sum from 1; an error if it is above `tol`.
 
         Parameters
         ----------
@@ -901,7 +900,7 @@ class BackoffModel(Distribution):
             Nodes to look at. None: all.
 
         tol : float, default=1e-9
-            At least 0; ``inf`` to learn the deviation without an error.
+            At least 0; ``inf`` returns the deviation without an error.
 
         Returns
         -------

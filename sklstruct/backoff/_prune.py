@@ -1,7 +1,8 @@
-"""Smaller back-off models: which explicit probabilities are worth their place.
+"""Pruning of back-off models.
 
 A pruned model has fewer pairs; the others keep their probabilities, and each context's
-back-off weight is set anew so that its row sums to 1. What a pair is worth is one of
+back-off weight is set anew so that its row sums to 1. The cost of removing a pair is
+one of
 
 - the relative entropy between the models with it and without it (Stolcke),
 - its joint probability times the logarithm of what it changes (Seymore, Rosenfeld),
@@ -9,8 +10,8 @@ back-off weight is set anew so that its row sums to 1. What a pair is worth is o
 
 A pair (h, y) is never removed while the context "h y" holds pairs, so that every
 context of the result can be reached by reading its symbols, as in a file of n-grams.
-All of a model's pairs are judged in the unpruned model: O(pairs m log pairs) for the
-look-ups, m being the depth.
+The cost of each pair is that in the unpruned model. Look-ups take O(pairs m log pairs),
+with m the depth.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ..symbols import Labels
 from ._model import BackoffModel
 
 METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
-# A parent's mass on the classes that a context has no pair for is one minus a sum;
-# below this it is summed itself.
+# The parent's mass on the classes without a pair is one minus a sum; a difference below
+# this has lost digits, and the mass is summed instead.
 _SMALL = 1e-2
-# Rows that miss 1 by more are no distributions, and are not pruned.
+# A model with a row that misses the sum 1 by more is refused.
 _TOLERANCE = 1e-3
 _UNITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
@@ -53,11 +54,11 @@ def prune(
         D = -p(h) \Big[ p(y \mid h) \log \frac{p(y \mid h')\, \tilde b(h)}{p(y \mid h)}
         + \log \frac{\tilde b(h)}{b(h)} \sum_{z \text{ unseen}} p(z \mid h) \Big]
 
-    where :math:`\tilde b(h)` is the back-off weight without the pair (1 where every
-    class has a pair after h, and the sum is over the other classes). Pairs are judged
-    one by one in the model as it is, and removed from the longest contexts to the
-    shortest; a pair whose n-gram begins one that stays is not removed (unless the model
-    does not know its context symbols). The unigrams stay.
+    where :math:`\tilde b(h)` is the back-off weight without the pair (if every class
+    has a pair after h, it is 1 and the sum is over the other classes). The cost of each
+    pair is that in the unpruned model, and pairs are removed from the longest contexts
+    to the shortest. A pair whose n-gram is the beginning of one that stays is kept
+    (unless the model does not know its context symbols), and so are the unigrams.
 
     Parameters
     ----------
@@ -65,33 +66,33 @@ def prune(
         Its rows must sum to 1 (within 0.001, which is rounded away).
 
     threshold : float or array-like, default=None
-        What is cheaper is removed.
+        Pairs of lower cost are removed.
 
         - ``"entropy"``: the relative rise of the perplexity, :math:`\exp D - 1`, as
           in SRILM. From 1e-9 to 1e-6 is usual.
         - ``"weighted_difference"``: nats a token.
         - ``"count"``: pairs of a count up to the threshold. One number, or one for each
-          depth from 1 on, the last also for what is deeper.
+          depth from 1 on, the last also for deeper ones.
 
-        0 removes nothing that costs anything; infinity leaves the unigrams. None: `to`
-        says how much.
+        0 removes only pairs without cost; infinity leaves the unigrams. None: `to`
+        gives the size.
 
     to : int or str, default=None
-        In the place of `threshold`: the most that is to be left. A number of n-grams,
-        unigrams included, such as 1_000_000; or a size, such as ``"20MB"`` (``kB``,
-        ``MB``, ``GB``, powers of 1000), of the arrays and words of the model in
-        memory. The dearest n-grams stay, each with those that it begins and ends with:
-        a file has no more of them.
+        Instead of `threshold`, the largest size of the result: a number of n-grams,
+        unigrams included, such as 1_000_000; or the memory of the model's arrays and
+        words, such as ``"20MB"`` (``kB``, ``MB``, ``GB``, powers of 1000). The n-grams
+        of the highest cost stay, each with its prefixes and suffixes, so that a file
+        needs no others.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
         ``"weighted_difference"`` is :math:`p(h, y) [\log p(y \mid h) - \log b(h)
         p(y \mid h')]` [2]_. ``"count"`` is the count cut-off.
 
     counts : array-like of shape (n_pairs,), default=None
-        How often each pair was seen. p(h) and p(h, y) are then relative frequencies.
-        None: p(h) is the product of the model's probabilities of its symbols (the start
-        mark has that of the end mark), which is poor for Kneser-Ney smoothing, whose
-        lower orders are not models of the text [3]_. ``"count"`` needs them.
+        Count of each pair. p(h) and p(h, y) are then relative frequencies. None: p(h)
+        is the product of the model's probabilities of its symbols (the start mark has
+        that of the end mark). Kneser-Ney smoothing needs the counts, as its lower
+        orders are not models of the text [3]_, and so does ``"count"``.
 
     Returns
     -------
@@ -136,7 +137,7 @@ def prune(
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if (threshold is None) == (to is None):
-        raise ValueError("threshold and to are two ways to say how much: give one")
+        raise ValueError("threshold and to: give one of them, and not both")
     least = None if to is not None else check_threshold(threshold, method)
     size = None if to is None else check_size(model, to)
     if counts is not None:
@@ -152,7 +153,7 @@ def prune(
 
 
 class Size(NamedTuple):
-    """The most that a pruned model may hold: so many pairs, or bytes."""
+    """The largest size of a pruned model, in pairs or in bytes."""
 
     most: int
     of_pair: int = 1
@@ -192,7 +193,7 @@ def choose(
     counts: np.ndarray | None,
     size: Size | None = None,
 ) -> np.ndarray:
-    """Which pairs `prune` keeps.
+    """A mask of the pairs that `prune` keeps.
 
     Parameters
     ----------
@@ -233,11 +234,11 @@ def choose(
 
 def _dearest(pairs, worth, size):
     """The pairs of the largest worth that are within a size."""
-    # Contexts before longer ones where they are worth the same.
+    # Stable: of equal worth, shorter contexts come first.
     order = np.argsort(-worth, kind="stable")
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
-    # A context is there from the first of its pairs on, or of those below it.
+    # A context is needed from the first of its pairs on, or of those below it.
     tree = pairs.tree
     of_node = np.full(tree.n_nodes, order.size)
     some = np.flatnonzero(np.diff(pairs.ptr))
@@ -264,7 +265,7 @@ def check_threshold(threshold: Any, method: str) -> np.ndarray:
 
 
 class _Masses:
-    """Probabilities of the pairs below the root, and what their contexts leave."""
+    """Probabilities of the pairs below the root, and the mass left by each context."""
 
     def __init__(self, model: BackoffModel):
         pairs, n_classes = model.pairs, model.n_classes
@@ -334,7 +335,7 @@ def _costs(model, method, counts):
         of_context = model.pairs.node_sums(counts)[m.node] / total
         joint = counts[n_classes:] / total
     log_backoff = model.log_backoff[m.node]
-    # A pair that only ever repeats its parent's 0 costs nothing: 0 times a logarithm.
+    # Removing a pair of probability 0, as its parent's, costs 0 times a logarithm: 0.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if method == "weighted_difference":
             change = m.log_prob - (m.log_low + log_backoff)
@@ -349,8 +350,8 @@ def _costs(model, method, counts):
             )
             from scipy.special import rel_entr
 
-            # Where every class has a pair, any one of them can be told from the others
-            # and costs nothing, but not two: then as if the back-off weight were 1.
+            # If every class has a pair, one pair follows from the others and costs
+            # nothing, but two do not: the cost is that of a back-off weight of 1.
             two = rel_entr(m.prob, m.low) + rel_entr(1 - m.prob, 1 - m.low)
             divergence = np.where(free > 0, divergence, np.maximum(two, 0.0))
             worth = np.expm1(np.where(of_context > 0, of_context * divergence, 0.0))
@@ -405,7 +406,7 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     pairs : Pairs
 
     labels : Labels
-        Of the pairs; without symbols nothing can be said.
+        Of the pairs; without symbols no context is known.
 
     Returns
     -------
@@ -423,10 +424,10 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
 def worth_of_prefixes(
     pairs: Pairs, ahead: np.ndarray, worth: np.ndarray, suffixes: bool = False
 ) -> np.ndarray:
-    """The worth of each pair, or of the best pair of the contexts that it leads to.
+    """The largest worth of each pair and of the pairs of the context "h y".
 
-    A pair (h, y) has to stay while the context "h y" has pairs: by these numbers those
-    above a threshold are such a set.
+    A pair (h, y) must stay while the context "h y" has pairs. The pairs whose result is
+    above a threshold satisfy this.
 
     Parameters
     ----------
@@ -439,8 +440,8 @@ def worth_of_prefixes(
         Numbers, or booleans: which pairs are to stay.
 
     suffixes : bool
-        Whether a pair (h', y), h' without the oldest symbol of h, has to stay with
-        (h, y), too, as files of n-grams want it.
+        True: a pair (h', y), h' without the oldest symbol of h, must stay with (h, y),
+        too, as files of n-grams need.
 
     Returns
     -------
@@ -468,16 +469,16 @@ def worth_of_prefixes(
 
 
 def add_prefixes(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
-    """The same distribution, with all that leads to the contexts of a model.
+    """The same distribution with the prefixes of all its contexts.
 
-    An automaton reads the symbols of a context "h y" from "h" on, and a file of n-grams
-    has its back-off weight beside the n-gram "h y": so "h" becomes a context, and
-    (h, y) a pair, with the probability that backing off gives it.
+    An automaton reaches a context "h y" from "h", and a file of n-grams has its
+    back-off weight beside the n-gram "h y". So "h" becomes a context and (h, y) a pair,
+    with the probability that backing off gives.
 
     Parameters
     ----------
     model : BackoffModel
-        Over a trie. Where its labels have no symbols nothing is added.
+        Over a trie. If its labels have no symbols, nothing is added.
 
     Returns
     -------
@@ -552,7 +553,7 @@ def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
     total = left + per_node(np.where(gone, 0.0, m.prob))
     pairs, kept = model.pairs.select(keep)
     old = np.flatnonzero(selected_nodes(model.pairs, keep) >= 0)
-    # Rows that missed 1 by rounding, as those of a file do, sum to it now.
+    # Rows of files miss the sum 1 by rounding; they sum to it afterwards.
     with np.errstate(divide="ignore"):
         log_total = np.log(np.where(total > 0, total, 1.0))[old]
         log_left = np.log(left)[old] - log_total
@@ -585,7 +586,7 @@ def selected_nodes(pairs: Pairs, keep: np.ndarray) -> np.ndarray:
 def renormalize(
     pairs: Pairs, log_prob: np.ndarray, log_left: np.ndarray, labels: Labels
 ) -> BackoffModel:
-    """Back-off weights that hand what each context leaves to its other classes.
+    """The model with the back-off weights by which every row sums to 1.
 
     Parameters
     ----------
@@ -596,7 +597,7 @@ def renormalize(
 
     log_left : ndarray of shape (n_nodes,)
         Logarithm of one minus the sum of a context's probabilities; the root's is not
-        looked at.
+        used.
 
     labels : Labels
 
@@ -611,7 +612,7 @@ def renormalize(
     target = pairs.target[n_classes:]
     low = np.zeros(node.size)
     for k in range(1, tree.n_levels):
-        # A model of what is known so far: nothing below the level k is read.
+        # A model of the levels above k, whose weights are known.
         known = BackoffModel(pairs, log_prob, log_backoff, labels)
         here = pairs.level(k)
         some = slice(here.start - n_classes, here.stop - n_classes)
@@ -621,7 +622,7 @@ def renormalize(
         left = log_left[nodes]
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = left - np.log(free)
-        # No mass is left, or no other class is there: the pairs share all.
+        # The parent has no mass on other classes: the pairs share all.
         stuck = free <= 0
         weight[stuck] = 0.0
         lost = stuck & (left > -np.inf)

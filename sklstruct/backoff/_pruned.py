@@ -24,24 +24,24 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
     .. math::
         \text{keep } (h, y) \iff D(h, y) \ge \text{threshold,}
 
-    D being what the model loses without the probability of class y after the context h;
-    see `prune`, which this is with the counts of the training data.
+    with D(h, y) the cost of removing the probability of class y after the context h.
+    `prune` defines it; this estimator passes it the counts of the training data.
 
     Parameters
     ----------
     estimator : estimator over contexts
-        What fits the model: a smoother or `StructuredLogLinearLM`; cloned. Its
-        `max_depth`, `padding` and `classes` say how X is read.
+        A smoother or `StructuredLogLinearLM`, which fits the model; cloned. X is read
+        by its `max_depth`, `padding` and `classes`.
 
     threshold : float or array-like, default=1e-7
-        What is cheaper is removed; at least 0. See `prune`.
+        Pairs of lower cost are removed; at least 0. See `prune`.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
-        How the cost of a pair is measured; see `prune`.
+        The cost of a pair; see `prune`.
 
     history : {"counts", "model"}, default="counts"
-        Where the probability of a context comes from: its relative frequency in the
-        training data, or the model.
+        The probability of a context: its relative frequency in the training data, or
+        the model's.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
 
     Notes
     -----
-    A path matrix does not say which symbols are which classes, so that pairs are judged
-    without regard to the n-grams which they begin.
+    A path matrix does not say which symbols are which classes, so that a pair may be
+    removed while a longer n-gram that begins with it stays.
 
-    A grid over ``threshold`` fits the whole model at each value; `prune` is cheaper
-    where one model is to be pruned to several sizes.
+    A grid over ``threshold`` fits the whole model at each value; to prune one model to
+    several sizes, `prune` is cheaper.
 
     References
     ----------
@@ -112,8 +112,6 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         self.method = method
         self.history = history
 
-    # How X is read is the estimator's affair.
-
     @property
     def max_depth(self) -> int | None:  # type: ignore[override]
         """Longest context, as the estimator has it."""
@@ -130,7 +128,7 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         return self.estimator.classes
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """Nothing: the estimator inside is asked for itself."""
+        """No parameters: `LanguageModel` asks the inner estimator, too."""
         return {}
 
     def _check_params(self):
@@ -146,7 +144,6 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         counts = self.history == "counts" or self.method == "count"
         return self.estimator.keeps_positions and not counts
 
-    # Where the estimator learns from counts alone.
     @available_if(lambda self: hasattr(self.estimator, "partial_fit"))
     def partial_fit(
         self,
@@ -161,20 +158,14 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         """Learn from more samples; see `BackoffClassifier.partial_fit`."""
         return self._partial_fit(X, y, classes, sample_weight, decay, window)
 
-    def _chosen(self, counted: Counted) -> Counted:
-        # The estimator is fitted anew, and chooses its numbers then.
-        return counted
-
-    def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+    def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
         inner = clone(self.estimator).set_params(classes=None, max_depth=None)
         inner.fit_counted(counted)
-        self.depth_ = inner.depth_
         model, counts = inner.backoff_model_, None
-        pairs, count = (counted if counted.whole is None else counted.whole).trie()
+        pairs, count = counted.undivided.trie()
         place = _nodes_in(model.tree, pairs.tree)
         if self.history == "counts" or self.method == "count":
-            # Smoothers may have probabilities of pairs that were never seen, and none
-            # of some that were.
+            # A smoother may have pairs that were never seen, and lack seen ones.
             node = place[pairs.nodes()]
             there = np.flatnonzero(node >= 0)
             slot = model.pairs.find(node[there], pairs.target[there])

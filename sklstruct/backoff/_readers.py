@@ -1,7 +1,7 @@
-"""Readers: the node of each row of X, once a model is fitted.
+"""Readers: they find the node of each row of X in a fitted model.
 
-Two kinds of X say the same: windows of symbols, and the path matrices that
-`SuffixTreeVectorizer` makes of them. A reader knows one of them:
+There is one for windows of symbols and one for the path matrices of
+`SuffixTreeVectorizer`:
 
 =============================  ====================================================
 ``nodes(estimator, tree, X)``  the node of each row, in the model's trie
@@ -38,7 +38,7 @@ class WindowReader(NamedTuple):
     symbols: np.ndarray  # (n_symbols,) the context symbols
 
     def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
-        """Nothing: windows are looked up in the model's own tree."""
+        """Do nothing: windows are looked up in the model's own tree."""
 
     def nodes(self, estimator: BaseEstimator, tree: ContextTree, X: Any) -> np.ndarray:
         """The deepest known node of each window."""
@@ -58,7 +58,7 @@ class WindowReader(NamedTuple):
 
 
 class PathReader:
-    """Reads the rows of a path matrix: each is a way from the root to a node.
+    """Reads the rows of a path matrix, each a path from the root to a node.
 
     Parameters
     ----------

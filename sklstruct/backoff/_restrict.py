@@ -15,15 +15,15 @@ from ._model import BackoffModel
 def restrict(
     model: BackoffModel, vocabulary: ArrayLike | TextFile, *, unknown: Any = "<unk>"
 ) -> BackoffModel:
-    r"""The same model over fewer words: the others are the unknown word.
+    r"""The same model over fewer words; the others become the unknown word.
 
     .. math::
         P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
         \notin \mathtt{vocabulary}} P(w \mid n), \qquad P'(y \mid n) = P(y \mid n)
 
-    for the other classes y and all contexts n without words that are left out, whose
-    rows sum to what they did. In contexts, too, words that are left out are read as the
-    unknown word: those that hold one are gone.
+    for the other classes y and all contexts n without words that are left out; the sums
+    of rows stay. Contexts that hold such a word are removed: there, too, it is read as
+    the unknown word.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def restrict(
     symbol[1:] = (np.cumsum(stays) - 1)[symbol[1:]]
     smaller = smaller.with_symbols(symbol, int(stays.sum()))
 
-    # The unknown word has a pair where it or one of those left out has one.
+    # The unknown word gets a pair if it or a word that is left out has one.
     unknown_id = labels.unknown_id
     class_id = np.where(keep, np.cumsum(keep) - 1, unknown_id)
     of_pair = index[pairs.nodes()]

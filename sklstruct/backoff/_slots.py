@@ -13,9 +13,9 @@ from ._model import BackoffModel
 class HeldOut(NamedTuple):
     """Held-out samples as slots over the tree of a model.
 
-    Each ends at the deepest context that the model knows. Below the slots it has
-    parent slots up to the root, so a sweep over the pairs gives the probabilities of
-    all samples, and one back the gradient.
+    Each sample ends at the deepest context that the model knows. Its pair has parent
+    pairs up to the root, so that one sweep down gives the probabilities of all samples
+    and one sweep up the gradient.
     """
 
     pairs: Pairs

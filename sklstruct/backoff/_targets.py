@@ -19,8 +19,8 @@ from ._model import BackoffModel
 class BackoffMixin(DistributionClassifier):
     """Classifiers whose fitted distribution is `backoff_model_`, a `BackoffModel`.
 
-    The models over contexts (`BackoffClassifier`) and the unigram smoothers, which have
-    none, are its two families; whoever wants the model asks for this class.
+    The models over contexts (`BackoffClassifier`) and the unigram smoothers are its two
+    families.
     """
 
     if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     classes: those of a closed vocabulary; None to learn them from y.
     """
     if classes is None:
-        # Objects first: what mixes kinds is named here, where scikit-learn's check only
-        # fails to sort it.
+        # scikit-learn's check cannot sort objects of several kinds; `encode_labels`
+        # names them.
         if y.dtype.kind != "O":
             check_classification_targets(y)
         target, found = encode_labels(y)

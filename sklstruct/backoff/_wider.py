@@ -1,4 +1,4 @@
-"""A model over more words than it knows."""
+"""WiderModel: a model over more words than its own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ._distribution import Distribution, take
 
 
 class WiderModel(Distribution):
-    r"""A model over words that it lacks in part: these are its unknown word.
+    r"""A model over more words than its own; the others are its unknown word.
 
     .. math::
         P(y \mid x) = \frac{P_0(\langle unk\rangle \mid x)}{1 + m}
 
     for the unknown word and each of the m words that the model :math:`P_0` lacks, and
-    :math:`P_0(y \mid x)` for the others, so that rows sum to what they sum to. Where
-    the model has no unknown word, words that it lacks have probability 0.
+    :math:`P_0(y \mid x)` for the others; the sums of rows stay. If the model has no
+    unknown word, the words that it lacks have probability 0.
 
     Parameters
     ----------
     model : Distribution
-        Over the classes of `own`. What it locates is located here.
+        Over the classes of `own`; its `locate` serves this model too.
 
     own : Labels
         Its words, all of which are in `labels`.

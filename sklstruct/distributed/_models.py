@@ -1,8 +1,8 @@
-"""Which estimators can be fitted on the shards of a tree, and how.
+"""Fits of estimators on the shards of a tree.
 
-An estimator can if its program, run on every shard at once, needs nothing of the other
-shards but sums and maxima, which `Pairs.total` and `Pairs.largest` give. It is listed
-in `FITS`, once; a subclass, which may do something else, is not.
+The program of such an estimator runs on every shard at once and needs only sums and
+maxima over all shards, which `Pairs.total` and `Pairs.largest` give. `FITS` lists these
+estimators, without their subclasses, which may need more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ..loglinear._solvers import Report, silent
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
-# What keeps the state of a fit, from what makes its identity; see `Checkpoint`.
+# From a function that makes the identity of a fit to the keeper of its state; see
+# `Checkpoint`.
 Keep = Callable[[Callable[[], dict[str, Any]]], Any]
 
 
@@ -62,15 +63,15 @@ class ShardedFit:
         self, estimator: Any, counted: Counted, keep: Keep, report: Report
     ) -> tuple[np.ndarray, np.ndarray]:
         """(log_prob, log_backoff) of a shard."""
-        _, log_prob, log_backoff, _ = estimator._fit_counted(counted, True)
-        return log_prob, log_backoff
+        model = estimator.fit_counted(counted, overwrite=True).backoff_model_
+        return model.log_prob, model.log_backoff
 
     def reporting(self, estimator: Any) -> AbstractContextManager[Report]:
         """The context of a whole fit: what its iterations call."""
         return nullcontext(silent)
 
     def finish(self, estimator: Any) -> None:
-        """Set what is a sum over the shards."""
+        """Set the fitted attributes that are sums over the shards."""
 
 
 class LogLinearFit(ShardedFit):
@@ -175,8 +176,8 @@ def fit_shard(
         of the whole tree.
 
     keep : callable
-        For fits that take long: called with a function that makes what the state
-        belongs to, gives the keeper of the state; see `Checkpoint`.
+        Called with a function that makes the identity of the fit; returns the keeper of
+        its state; see `Checkpoint`.
 
     report : callable
         Called with (iteration, objective, optimality) after each iteration; True stops
@@ -188,12 +189,11 @@ def fit_shard(
         Numbers beside the pairs and the nodes, and fitted attributes.
     """
     how = FITS[type(estimator)]
-    estimator.classes_ = counted.labels.classes
     numbers = how.fit(estimator, replace(counted, pairs=shard), keep, report)
     fitted = {
         name: value
         for name, value in vars(estimator).items()
-        if name.endswith("_") and not name.startswith("_") and name != "classes_"
+        if name.endswith("_") and name not in ("backoff_model_", "classes_")
     }
     of_pairs = {name: fitted.pop(name) for name in how.of_pairs}
     return ShardModel(*numbers, of_pairs, fitted)
@@ -217,13 +217,13 @@ def gather(
         The whole tree.
 
     models : list of ShardModel
-        What `fit_shard` gave.
+        From `fit_shard`.
 
     max_depth : int
         Columns of the windows of the text.
 
     labels : Labels
-        What the ids mean.
+        The meaning of the ids.
     """
     how = FITS[type(estimator)]
     for name, value in models[0].fitted.items():

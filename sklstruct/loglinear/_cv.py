@@ -23,14 +23,13 @@ from .._compat import Interval, with_callbacks
 from .._digest import digest
 from .._docs import shared_docs
 from .._parallel import ThreadMap
+from ..backoff import Counted, Fitted
 from ..backoff._estimator import SAMPLES
 from ..backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
     HeldOutClassifier,
 )
-from ..backoff._slots import HeldOut
-from ..context_tree import Pairs
 from ._estimator import StructuredLogLinearLM
 from ._fit import Fit, Settings, held_out_loss, penalty_of, solver_of
 from ._penalties import Penalty
@@ -89,11 +88,11 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         w(\theta) = \arg\min_{w \ge 0} f(w) + \Omega_\theta(w),
 
     by a coordinate search: each number of :math:`\theta` in turn is multiplied or
-    divided by `factor`, and again as long as that helps; when no number helps, the
-    factor becomes its root, once. Each fit starts from the weights of the best fit so
-    far, and takes a part of the iterations of a first fit. One part of the samples is
-    held out (the last, or X_val), as the parts of a text are not independent samples,
-    which folds need.
+    divided by `factor`, repeatedly as long as the held-out loss falls; when no number
+    helps, the factor becomes its root, once. Each fit starts from the weights of the
+    best fit so far, and needs fewer iterations than a first fit. One part of the
+    samples is held out (the last, or X_val). Cross-validation is not used, as the parts
+    of a text are not independent.
 
     The search begins at the values of the parameters. A parameter that is an array
     (`depth_weight`, `alpha`, or the `gamma` of an `ElasticNet`) is searched depth by
@@ -113,8 +112,8 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     search : list of str, default=None
         The parameters to search, in order, of "lam", "alpha", "depth_weight" and
-        "gamma", which needs an `ElasticNet`. A value of 0 stays. None: those that mean
-        different things for the penalty, "lam", "depth_weight" and "gamma" for an
+        "gamma", which needs an `ElasticNet`. A value of 0 stays. None: those that are
+        not redundant for the penalty: "lam", "depth_weight" and "gamma" for an
         `ElasticNet`, "lam" and "alpha" for l1 and l2, else "lam", "alpha" and
         "depth_weight".
 
@@ -286,34 +285,22 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     def _searched(self):
         return penalty_of(self).searched if self.search is None else self.search
 
-    def _settings(self):
-        return Settings.of(self)._replace(
-            penalty=self.penalty_, lam=self.lam_, alpha=self.alpha_,
-            depth_weight=self.depth_weight_,
-        )  # fmt: skip
-
-    def _tune(self, pairs: Pairs, count: np.ndarray, held_out: HeldOut) -> None:
-        given = Settings.of(self)
+    def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
+        given, held_out = Settings.of(self), self._held_out(counted)
         settings = given._replace(
             penalty=clone(given.penalty), lam=float(given.lam),
             alpha=_value(given.alpha), depth_weight=_value(given.depth_weight),
         )  # fmt: skip
         with ThreadMap(self.n_jobs) as parallel:
-            search = _Search(self, pairs, count, held_out, parallel)
+            search = _Search(self, *counted.trie(), held_out, parallel)
             best = search.run(settings)
         self.penalty_, self.lam_ = best.penalty, best.lam
         self.alpha_, self.depth_weight_ = best.alpha, best.depth_weight
         self.held_out_loss_, self.search_results_ = search.loss, search.results
         search.record.close()
-        self._record = search.record
-
-    def _keeper(self, fit):
-        """The keeper of the last fit; its file holds the search as well, if it is no
-        folder."""
-        record = vars(self).pop("_record", None)
-        if record is None or record.keeper.in_folder:
-            return super()._keeper(fit)
-        return record.last(fit.identity())
+        # The last fit has a file of its own in a folder, else that of the search.
+        record = None if search.record.keeper.in_folder else search.record
+        return self._fit_settings(counted.undivided, best, record)
 
 
 class _Record(FitKeeper):
@@ -465,7 +452,7 @@ class _Search:
         return out
 
     def try_out(self, settings) -> bool:
-        """Fit, unless that was done; whether it is the best so far."""
+        """Fit, or take the stored loss; True if it is the best so far."""
         record, number = self.record, len(self.results)
         if number == len(record.fits):
             self._fit(settings)

@@ -50,8 +50,8 @@ class Carried(NamedTuple):
     def moved(self, smoothed: np.ndarray, positive: bool) -> np.ndarray:
         """The weights on the pairs of all samples.
 
-        smoothed: those of Kneser-Ney smoothing. Where `base` is there, the weights are
-        as far from them as they were from `base`.
+        smoothed: those of Kneser-Ney smoothing. With a `base` the result differs from
+        them as the weights before differ from `base`.
         """
         w, stays = smoothed.copy(), self.place >= 0
         to, before = self.place[stays], self.coef[stays]
@@ -138,10 +138,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         themselves, non-negative and at most 1e50.
 
     positive : bool, default=True
-        Whether weights are non-negative.
+        True: weights are non-negative.
 
     penalize_root : bool, default=True
-        Whether the weights of the empty context (the unigrams) are penalised.
+        True: the weights of the empty context (the unigrams) are penalised.
 
     solver : name or Solver, default="auto"
         All start from Kneser-Ney smoothing, which is a point of the model (or from 0
@@ -172,14 +172,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         reached. A solver object with a `max_iter` of its own uses that.
 
     active_set : bool, default=False
-        Whether to build the tree while it is fitted. The children of a pair are counted
-        when the optimality condition of their group says that one of them may have a
-        weight. The optimum is that of the whole tree, of which only a part is ever
-        made: the smaller, the larger `lam`. The fitted model has the pairs with a
-        weight alone. For penalties with an absolute term and without `count_weight`,
-        non-negative weights, and `lam` above 0. Solvers other than the default need
-        `tol`. Saves memory for windows and sentences; the tree of a path matrix is
-        there already.
+        True: the tree is built while it is fitted. The children of a pair are counted
+        only if the optimality condition of their group allows a weight above 0. The
+        optimum is that of the whole tree, of which a part is built, the smaller the
+        larger `lam` is; the fitted model has only pairs with a weight. For penalties
+        with an absolute term and without `count_weight`, non-negative weights, and
+        `lam` above 0. Solvers other than the default need `tol`. This saves memory for
+        windows and sentences, not for a path matrix, whose tree exists already.
 
     warm_start : bool, default=False
         Start from the weights of the previous `fit` when the pairs are the same
@@ -193,11 +192,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, to which `fit` writes its state every minute (or
         as often as a `Checkpoint` says) and on Ctrl-C, and from which the same `fit`
-        goes on in another process. A file of other data or settings is refused. The
+        continues in another process. A file of other data or settings is refused. The
         file stays after the fit. `tol` and `max_iter` may change in between. A name
         without a suffix is a folder, for many fits; see `Checkpoint`. For every solver
-        but "lbfgs", whose state scipy does not give out; "owlqn" fits the same
-        penalties. Not for `partial_fit`.
+        but "lbfgs", as scipy hides its state; "owlqn" fits the same penalties. Not for
+        `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X; see
@@ -250,10 +249,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     gap_ : float
         Duality gap: no weights have a penalised loss that is lower by more than this,
-        in nats, total over the samples. Not set with `active_set`. It is close for
-        "l2" and "elastic_net". For the other penalties it is up to their value times
-        the share by which the gradient is outside of the dual ball, which takes a
-        smaller `tol` to be small.
+        in nats, total over the samples. Not set with `active_set`. The bound is tight
+        for "l2" and "elastic_net". For the other penalties it is loose by up to their
+        value times the relative distance of the gradient from the dual ball; a smaller
+        `tol` makes it tighter.
 
     backoff_model_ : BackoffModel
         The fitted model: queries, sampling, ARPA.
@@ -271,7 +270,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     --------
     StructuredLogLinearLMCV : Chooses the strengths on held-out samples.
     sklstruct.smoothing.KneserNeyLM : Count-based model of the same form.
-    sklstruct.language_model.LanguageModel : Sentences in, perplexity out.
+    sklstruct.language_model.LanguageModel : Language models over sentences.
 
     Notes
     -----
@@ -438,10 +437,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     ) -> StructuredLogLinearLM:
         """Learn from more samples.
 
-        The counts of the batches merge, and the solver goes on from the weights of the
-        batches before: each batch ends within `tol` of the optimum for all samples so
-        far. For penalties without groups the start is Kneser-Ney smoothing of all
-        samples, and as far from it as the weights before were from that of theirs.
+        The counts of the batches are summed, and the solver starts at the weights of
+        the batches before: each batch ends within `tol` of the optimum for all samples
+        so far. For penalties without groups the start is the Kneser-Ney smoothing of
+        all samples plus the difference of the last weights from the Kneser-Ney
+        smoothing of the samples before.
         With ``solver="stochastic"`` only the first batch ends within `tol`; from the
         second on the solver makes a few steps.
 
@@ -471,12 +471,19 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         if self.active_set:
             return self._grow_counted(counted)
+        return self._fit_settings(counted, Settings.of(self))
+
+    def _fit_settings(self, counted, settings, record=None):
+        """The model of some settings; record: that of the search that chose them."""
         count = np.asarray(counted.count, dtype=np.float64)
-        carried, settings = self._carried(counted), self._settings()
+        carried = self._carried(counted, settings)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
             problem = settings.problem(counted.pairs, count, parallel)
             fit = Fit(settings, solver_of(self), problem)
-            fit.keeper = self._keeper(fit)
+            if record is None:
+                fit.keeper = fit.keeper_at(Checkpoint.of(self.checkpoint))
+            else:
+                fit.keeper = record.last(fit.identity())
             result = fit.done()
             if result is None:
                 result = self._solve(fit, report, carried)
@@ -486,18 +493,17 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         warn_of(self, fit, result)
         return Fitted(*numbers)
 
-    def _carried(self, counted: Counted) -> Carried | None:
-        """The weights of the batches before, if this fit goes on from them."""
+    def _carried(self, counted: Counted, settings: Settings) -> Carried | None:
+        """The weights of the batches before, if this fit continues from them."""
         if counted.growth is None or not hasattr(self, "coef_"):
             return None
         before = counted.growth.before
         if self.coef_.size != before.pairs.n_pairs:
             return None
-        settings, base = self._settings(), None
+        base = None
         if isinstance(settings.penalty, Separable):
-            # Of merged samples the weights of Kneser-Ney smoothing are others: a
-            # context that went on in one way may go on in two. How far the optimum is
-            # from them changes less than the optimum, unless it is sparse by groups.
+            # Another batch changes the weights of Kneser-Ney smoothing and the optimum.
+            # Their difference changes less, unless the optimum is sparse by groups.
             with ThreadMap(self.n_jobs) as parallel:
                 count = np.asarray(before.count, dtype=np.float64)
                 problem = settings.problem(before.pairs, count, parallel)
@@ -519,7 +525,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def _grow(self, counted, samples):
         """The model of an active set."""
         n_symbols = counted.pairs.tree.n_symbols
-        settings, solver = self._settings(), solver_of(self)
+        settings, solver = Settings.of(self), solver_of(self)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
             grown = grow(
                 settings, solver, Checkpoint.of(self.checkpoint), samples, n_symbols,
@@ -583,10 +589,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                     "to False"
                 )
 
-    def _settings(self) -> Settings:
-        """The settings of the fit; a subclass may have chosen other values."""
-        return Settings.of(self)
-
     def _solve(self, fit, report, carried):
         if carried is None:
             return fit.solve(self._start(fit), report)
@@ -597,8 +599,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return fit.learn(w, report, share)
 
     def _start(self, fit):
-        """The previous weights with `warm_start`, where the pairs are the same and the
-        loss is finite: it need not be after a change of `alpha`."""
+        """The previous weights with `warm_start`, if the pairs are the same and the
+        loss is finite, which a change of `alpha` may prevent."""
         coef = getattr(self, "coef_", None) if self.warm_start else None
         if (
             coef is not None
@@ -610,14 +612,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 return w
         return fit.start()
 
-    def _keeper(self, fit):
-        """The keeper of the checkpoints of a fit, or None."""
-        return fit.keeper_at(Checkpoint.of(self.checkpoint))
-
 
 @contextmanager
 def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
-    """The context of a whole fit, to be entered once: what iterations call."""
+    """The context of a whole fit, which gives the function that iterations call."""
     # The rounds of an active set have max_iter iterations each.
     steps = None if model.active_set else getattr(solver_of(model), "max_iter", None)
     with Progress.of_fit(model, steps) as progress:

@@ -296,6 +296,13 @@ def test_pruned_models_of_smaller_models_and_of_tuned_ones():
         clone(model).set_params(threshold=0.0).fit(paths, y).predict_proba(paths),
         KneserNeyLM(discount=0.5, min_count=[1, 3, 5]).fit(X, y).predict_proba(X),
     )
+    # So are those of samples that were held out to choose discounts on.
+    X, y = rng.integers(0, 9, (300, 3)), rng.integers(0, 3, 300)
+    paths = SuffixTreeVectorizer(max_depth=3, padding=-1).fit_transform(X)
+    np.testing.assert_allclose(
+        PrunedLM(inner, 0.0, method="count").fit(paths, y).predict_proba(paths),
+        clone(inner).fit(X, y).predict_proba(X),
+    )
 
 
 @pytest.mark.parametrize("weight", [0.1, 1 / 3, 0.4, 0.999])
