@@ -1,8 +1,7 @@
-"""The distribution below the unigrams: what every smoother ends in.
+"""The distribution with which the unigrams are interpolated, the parameter `base`.
 
-A *unigram estimator* is anything with a method ``from_counts(counts, classes)`` which
-fits it to the counts of the classes, returns the estimator, and leaves the
-distribution in its attribute ``proba_``. That is the whole protocol.
+A *unigram estimator* is any object with a method ``from_counts(counts, classes)`` that
+fits it to the counts of the classes, sets the attribute ``proba_`` and returns it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def base_distribution(
         The classes, sorted.
 
     positive : bool
-        Whether a class without probability is an error.
+        True: a class without probability is an error.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the n-gram smoothers share as estimators: parameters, and counts to a model."""
+"""NGramSmoother: base of the smoothers that mix a context with its parent."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ INTERPOLATE = r"""
 interpolate : bool, default=True
     False gives the back-off form: no second term for symbols seen after n, and
     :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
-    the row sums to 1. At a context after which every class was seen, b has
-    nothing to go to, and the left-over mass is interpolated there.
+    the row sums to 1. A context after which every class was seen interpolates
+    all the same, as there is no other class to back off to.
 """
 ATTRIBUTES = """
 backoff_model_ : BackoffModel
@@ -84,17 +84,17 @@ class NGramSmoother(BackoffClassifier):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(own per pair, held per node) of the levels from first_level on.
 
-        New arrays, or own in the place of the counts.
+        New arrays; own may be written into the counts.
         """
 
     def _used_counts(self, pairs: Pairs, count: np.ndarray) -> np.ndarray:
-        """The counts that are smoothed, which may take the place of `count`."""
+        """The counts that are smoothed; they may be written into `count`."""
         return count
 
     def _base_level(self, root: np.ndarray) -> tuple[np.ndarray, int]:
         """(the distribution above the depth `first`, `first`); root: its counts."""
-        # A unigram estimator smooths by itself; discounting its counts again would
-        # hand the unseen classes only a share of the mass it means for them.
+        # A unigram estimator has smoothed the counts; smoothing them again would give
+        # the unseen classes only a share of its mass for them.
         first = 0 if isinstance(self.base, str) else 1
         return base_distribution(self.base, root, self.classes_), first
 

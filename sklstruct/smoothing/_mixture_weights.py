@@ -19,8 +19,8 @@ import numpy as np
 from ..context_tree import Pairs
 
 
-class _Level(NamedTuple):
-    """Pairs of one depth that keep something of what reaches them."""
+class _MixedLevel(NamedTuple):
+    """Pairs of one depth with a share above 0 in the mixture."""
 
     parent: np.ndarray  # position among the pairs of the level above
     weight: np.ndarray  # of the samples that start here
@@ -29,11 +29,11 @@ class _Level(NamedTuple):
 
 
 class Mixtures(NamedTuple):
-    """What samples say about the weights of interpolation."""
+    """The samples as chains of mixtures, for weights of interpolation."""
 
-    levels: list[_Level]
-    passed: np.ndarray  # (n_levels, n_buckets) weight that went by: factors 1 - g
-    top: np.ndarray  # what the pairs of the first level are mixed with
+    levels: list[_MixedLevel]
+    passed: np.ndarray  # (n_levels, n_buckets) weight of samples with a factor 1 - g
+    top: np.ndarray  # (n_classes,) the distribution above the first level
 
     @classmethod
     def of_pairs(
@@ -102,10 +102,10 @@ class Mixtures(NamedTuple):
                 parent = pairs.parent[stay].astype(np.int64)
             else:
                 parent = position[pairs.parent[stay]]
-            # The only sample of all leaves nothing at the root without itself.
+            # NaN if a single sample was taken out of the root, which is then empty.
             part = np.nan_to_num(share[stay])
             levels.append(
-                _Level(parent, weight[stay], part, bucket[stay].astype(np.int64))
+                _MixedLevel(parent, weight[stay], part, bucket[stay].astype(np.int64))
             )
         return cls(levels, passed[first:], base)
 
@@ -149,7 +149,7 @@ def fit_weights(
 ) -> tuple[np.ndarray, int, float]:
     """Maximum a posteriori weights under a Beta(3/2, 3/2) prior for each bucket.
 
-    The prior is one sample, half of it kept: weights stay inside of (0, 1).
+    The prior is worth one sample and keeps the weights inside of (0, 1).
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def fit_weights(
     Returns
     -------
     weights : ndarray of shape (n_levels, n_buckets)
-        A bucket that nothing reached has the weight of the nearest one of its depth
-        that something did, the smaller of two; 1/2 where there is none.
+        A bucket without samples has the weight of the nearest bucket of its depth with
+        some, of two equally near ones the smaller; 1/2 if no bucket has any.
 
     n_iter : int
 

@@ -1,9 +1,9 @@
-"""Counts to probabilities: what is kept, what is held back, one sweep.
+"""From counts to probabilities, by the shares of each context and one sweep.
 
-A smoother is two numbers (NLTK's view of smoothing): what a context keeps for the
-classes that followed it, and what it holds back for its parent's distribution. The
-rest is the same for all of them. These are functions on arrays, for the estimators and
-for the command, which starts without scikit-learn.
+A smoother defines two shares (as in NLTK): the mass that a context keeps for each class
+that followed it, and the mass that it holds back for its parent's distribution. These
+are functions on arrays, for the estimators and for the command, which starts without
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def discount_levels(
 
 
 def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | None:
-    """Which pairs occur often enough; None: all.
+    """A mask of the pairs that reach `min_count`; None: all do.
 
     Parameters
     ----------
     pairs : Pairs
 
     count : ndarray of shape (n_pairs,)
-        How often they occur.
+        Their counts.
 
     min_count : int or array-like of shape (n_depths,)
         The least count of each depth, the last also for deeper ones; the unigrams stay.
@@ -85,9 +85,9 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
 def leave_out(
     pairs: Pairs, own: np.ndarray, held: np.ndarray, keep: np.ndarray
 ) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
-    """(pairs, own, held, place) of some pairs; the share of the others is held back.
+    """(pairs, own, held, place) of some pairs; the mass of the others is held back.
 
-    place: the node of the new pairs for each node, -1 for those that are gone.
+    place: the new number of each node, -1 for removed ones.
     """
     held = held + pairs.node_sums(np.where(keep, 0.0, own))
     smaller, kept = pairs.select(keep)
@@ -105,7 +105,7 @@ def hand_down(
     *,
     interpolate: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""(log_prob, log_backoff) from the shares, in their place.
+    r"""(log_prob, log_backoff), written into the arrays of the shares.
 
     .. math::
         P(y \mid n) = \mathrm{own}(n, y) + \mathrm{held}(n)\, P(y \mid
@@ -117,13 +117,13 @@ def hand_down(
         Over a trie.
 
     own : float64 ndarray of shape (n_pairs,)
-        What each context keeps for its own classes.
+        Mass that each context keeps for each of its classes.
 
     held : float64 ndarray of shape (n_nodes,)
-        What it holds back.
+        Mass that each context holds back.
 
     root : float64 ndarray of shape (n_classes,)
-        Counts of the root, of which only the zeros matter.
+        Counts of the root; only their zeros are used.
 
     base : float64 ndarray of shape (n_classes,)
         The distribution above the root, or, if `first` is 1, of the root.
@@ -147,7 +147,7 @@ def hand_down(
 
 
 def logarithms(proba: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(log_prob, log_backoff), in place of the probabilities and what is held back."""
+    """(log_prob, log_backoff), written into the probabilities and the masses held."""
     held[0] = 1.0  # every class has a pair at the root
     # Weights of 1e-160 and the like underflow when they are squared.
     np.maximum(proba, np.finfo(np.float64).tiny, out=proba)

@@ -1,21 +1,19 @@
 """Kernels of the discounting smoothers over the pairs of a context tree.
 
 Pairs are in the order of `ContextTree`: node by node, parents before children,
-the targets of a node sorted, the root dense over all V classes. A smoother says what
-each context keeps for its own classes and what it holds back for its parent's
-(`discount`, or plain arithmetic); `interpolate` or `back_off` then sweeps once from
-the root down. O(pairs) time and no memory of their own; `back_off` also
-reads a parent's pairs again for the few nodes which cover nearly all of its mass.
+the targets of a node sorted, the root dense over all V classes. A smoother gives the
+mass that each context keeps for its classes and the mass that it holds back for its
+parent's (`discount`, or plain arithmetic); `interpolate` or `back_off` then sweeps once
+from the root down. O(pairs) time and no memory of their own; `back_off` also reads a
+parent's pairs again for the few nodes which cover nearly all of its mass.
 
-Weights may be fractional. Whatever is a function of an integer count (its discount,
-the number of pairs that have this count, a pair's being one distinct successor) is
-extended to the reals by linear interpolation between neighbouring integers. So a
-weight of 2 is a repetition and a weight of 0 an absence. One interval is different:
-between 0 and 1 the part of a count that is *not* discounted is (1 - D_1) a^2.
-Linear, (1 - D_1) a, would let a context of vanishing weight keep the share 1 - D_1
-of its own row, however small it is; now its row tends to its parent's. Nor is
-min(a, D_1) possible as the discount: it makes probabilities 0 without
-interpolation.
+Weights may be fractional. A function of an integer count (its discount, the number of
+pairs that have this count, the indicator of a distinct successor) is extended to the
+reals by linear interpolation between neighbouring integers. So a weight of 2 is a
+repetition and a weight of 0 an absence. Between 0 and 1, however, the part of a count
+that is *not* discounted is (1 - D_1) a^2. With (1 - D_1) a a context of vanishing
+weight would keep the share 1 - D_1 of its own row; with the square its row tends to its
+parent's. The discount min(a, D_1) would make probabilities 0 without interpolation.
 """
 
 from libc.stdint cimport int32_t
@@ -63,8 +61,8 @@ def interpolate(const int32_t[::1] ptr, const int32_t[::1] pair_parent,
                 const double[::1] held, double[::1] prob):
     """prob(n, y) += held(n) prob(parent(n), y), from the node `first` on.
 
-    On entry prob is what each context keeps for its own classes. Above the root is
-    `base`; nodes before `first` are taken as they are.
+    On entry prob is the mass that each context keeps for its own classes. `base` is
+    above the root; nodes before `first` are taken as they are.
     """
     cdef Py_ssize_t n, p
     with nogil:
@@ -82,12 +80,11 @@ def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
              double[::1] unseen, double[::1] held, double[::1] prob):
     """P(y | n) = own for seen y, b(n) P(y | parent) for the others.
 
-    On entry prob is what each context keeps for its own classes, and held(n) what it
-    holds back; on return held is b(n) = held(n) / R(n), with R(n) the parent's mass on
-    the classes without a pair at n. A node that has seen every class has nothing to
-    back off to and interpolates. At the root a class is seen if its count, of which the
-    others are not read, is not 0.
-    Nodes before `first` are taken as they are.
+    On entry prob is the mass that each context keeps for its own classes, and held(n)
+    the mass that it holds back; on return held is b(n) = held(n) / R(n), with R(n) the
+    parent's mass on the classes without a pair at n. A node that has seen every class
+    cannot back off and interpolates. At the root a class is seen if its count is not 0;
+    no other counts are read. Nodes before `first` are taken as they are.
 
     unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at
     n. R as 1 - sum of the parent's probabilities at the pairs of n loses digits where

@@ -1,16 +1,15 @@
-"""Discounts that make held-out samples likely, by the exact gradient.
+"""Discounts of the largest held-out likelihood, by its exact gradient.
 
 With the discounts D of every depth the interpolated probability of a sample is
 
     P_k(y) = (a - D(a)) / A + P_{k-1}(y) sum_y' D(a') / A
 
-at each context on its way from the root, a and A being the counts of the pair and of
-the context. P is linear in the discounts of each depth, and so are, with a fixed part
-where counts are fractional, D(a) and the sum; hence one sweep down the pairs of the
-samples gives the likelihood and one up its derivatives. The counts themselves enter
-once, when the linear maps are made: an evaluation costs O(held-out pairs), however
-large the model.
-(Povey's pocolm optimises the discounts of its models so; MITLM does by search.)
+at each context on its way from the root, with a and A the counts of the pair and of the
+context. P, D(a) and the sum are linear in the discounts of each depth, with a fixed
+part for fractional counts. One sweep down the pairs of the samples gives the likelihood
+and one sweep up its derivatives. The counts are read once, when the linear maps are
+made, so that an evaluation costs O(held-out pairs). (Povey's pocolm optimises discounts
+in this way; MITLM searches.)
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ def discount_weights(count: np.ndarray, n_discounts: int) -> tuple[np.ndarray, .
     return fixed, w
 
 
-class _Level(NamedTuple):
-    """What a depth makes of the probability above it, linear in its discounts."""
+class _DiscountedLevel(NamedTuple):
+    """Interpolation at one depth, linear in its discounts."""
 
     parent: np.ndarray  # pair of the level above (at the root: the class)
     weight: np.ndarray  # of the samples that end here
-    own: np.ndarray  # what the pair keeps at D = 0
+    own: np.ndarray  # share of the pair at D = 0
     own_slope: np.ndarray  # (n, n_discounts)
     held: np.ndarray
     held_slope: np.ndarray
@@ -116,7 +115,7 @@ class DiscountLikelihood:
             if k > 0:
                 above = above - samples.level(k - 1).start
             self.levels.append(
-                _Level(
+                _DiscountedLevel(
                     above.astype(np.int64),
                     held_out.weight[here],
                     (known - fixed) / a,

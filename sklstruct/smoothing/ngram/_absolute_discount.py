@@ -72,14 +72,14 @@ class AbsoluteDiscountLM(DiscountingSmoother):
 
     See Also
     --------
-    KneserNeyLM : Lower perplexity where its counts of contexts can be had.
+    KneserNeyLM : Lower perplexity, with counts of distinct contexts.
 
     KatzLM : Discounts in proportion to the count, by Good and Turing.
 
     Notes
     -----
-    Its lower orders are those of the text itself, so any of them alone, or the model
-    pruned, is a language model in its own right; those of Kneser-Ney are not.
+    Its lower orders are estimated on the counts of the text, so that each of them alone
+    is a language model, too, and pruning keeps it one; those of Kneser-Ney are not.
 
     Fractional `sample_weight`: as in `KneserNeyLM`.
 

@@ -77,13 +77,11 @@ class AdditiveLM(BackoffClassifier):
     {max_depth}
 
     delta : float, default=1.0
-        What is added to each count, positive: 1 is Laplace's rule, 1/2 that of
-        Jeffreys.
+        Added to each count, positive: 1 is Laplace's rule, 1/2 that of Jeffreys.
 
     base : "uniform" or unigram estimator, default="uniform"
-        What is added follows this distribution. An estimator is cloned and fitted
-        to the counts of the classes; it must give every class a positive
-        probability.
+        The distribution of the added counts. An estimator is cloned and fitted to the
+        counts of the classes; it must give every class a positive probability.
 
     {parameters}
 
@@ -93,7 +91,7 @@ class AdditiveLM(BackoffClassifier):
 
     See Also
     --------
-    KneserNeyLM : The model of choice where symbols are many.
+    KneserNeyLM : Better for many symbols.
 
     Notes
     -----

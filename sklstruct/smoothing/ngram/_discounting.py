@@ -1,4 +1,4 @@
-"""What the smoothers with absolute discounts share: all but the counts they are of."""
+"""DiscountingSmoother: base of the smoothers with absolute discounts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DISCOUNT_VALUES = r"""
 - an array of such rows, like ``discounts_``: for the depths 0, 1, ..., the last
   also for deeper ones.
 
-Where the estimates do not exist (small, character and closed-vocabulary
+If the estimates do not exist (small, character and closed-vocabulary
 data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
 """
@@ -41,11 +41,11 @@ INTERPOLATE: str = rf"""
 """
 MIN_COUNT = """
 min_count : int or array-like of shape (n_depths,), default=1
-    Pairs that occur less often are left out: one number for every depth from 1 on, or
-    one for each depth 0, 1, ..., the last also for deeper ones; at least 1 and not
-    falling. The unigrams stay. Discounts and shares are those of all pairs, and the
-    share of what is left out goes to the lower order, as with ``--prune`` of lmplz,
-    whose thresholds are these less 1.
+    Pairs of lower counts are removed: one number for every depth from 1 on, or one for
+    each depth 0, 1, ..., the last also for deeper ones; at least 1 and not falling.
+    The unigrams stay. Discounts are estimated on all pairs, and the mass of removed
+    pairs goes to the lower order, as with ``--prune`` of lmplz, whose thresholds are
+    smaller by 1.
 """
 DISCOUNTS_ATTRIBUTE = """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
@@ -55,7 +55,7 @@ discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
 
 
 class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
-    """Base of the smoothers that take a discount off every count."""
+    """Base of the smoothers that subtract a discount from every count."""
 
     held_out_hint = "set discount='tuned'"
 
@@ -110,7 +110,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
     def _tune(self, pairs, count, held_out):
         count = self._used_counts(pairs, count.copy())
         base, first = self._base_level(count[: pairs.n_classes])
-        # Where they cannot be estimated, the fallback is as good a start as any.
+        # The fallback for discounts that cannot be estimated is a valid start.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             rows = self._find("modified", pairs, count, first)
@@ -125,7 +125,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         keep = _shares.reached(pairs, count, self.min_count)
         if keep is None:
             return Fitted(pairs, *self._fit_tree(pairs, count))
-        # Discounts and shares are those of all pairs; what is left out is held back.
+        # Shares are those of all pairs; the mass of removed pairs is held back.
         count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
@@ -148,7 +148,7 @@ def _check_min_count(min_count):
         raise ValueError(
             f"min_count must be one number, or one for each depth; got {min_count!r}"
         )
-    # Where it falls, an n-gram may stay whose own beginning is left out.
+    # If it fell, an n-gram could stay without its beginning.
     if not (least >= 1.0).all() or (np.diff(least) < 0).any():
         raise ValueError(
             "min_count must be at least 1 and must not fall with the depth, got "

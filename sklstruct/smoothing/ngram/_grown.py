@@ -15,7 +15,7 @@ from ...backoff._prune import next_contexts, renormalize, selected_nodes
 from .. import _engine
 from .._base import base_distribution
 
-# A parent's mass on the other classes must not vanish in the sums that follow it.
+# The parent's mass on the other classes, a divisor, stays above this.
 _LEAST_MASS = 1e-9
 
 
@@ -25,7 +25,7 @@ _LEAST_MASS = 1e-9
     attributes=_engine.ATTRIBUTES,
 )
 class GrownLM(BackoffClassifier):
-    r"""Variable-order language model, grown while an n-gram is worth its cost.
+    r"""Variable-order language model, grown n-gram by n-gram.
 
     .. math::
         \min_W\; -\sum_{n, y} T(n, y) \log P_W(y \mid n) + \lambda\, |W|, \qquad
@@ -36,12 +36,11 @@ class GrownLM(BackoffClassifier):
 
     greedily, over sets W of pairs of a context and a class, with c(n, y) how often y
     followed n, T(n, y) the part of it whose history is n alone, and b(n) such that the
-    row sums to 1. An automaton of the model has an arc for each pair, so that W grows
-    only along what is there: the pair (n, y), the n-gram "n y", needs the n-grams of
-    which it is a continuation, "n", and a refinement, "parent(n) y".
-    Shorter n-grams come first and are then settled; those of one context are tried in
-    the order of their counts, and one is taken if the log-likelihood gains more than
-    :math:`\lambda` by it.
+    row sums to 1. An automaton of the model has an arc for each pair; therefore a pair
+    (n, y), the n-gram "n y", can enter W only after its prefix, the n-gram "n", and its
+    suffix, the n-gram "parent(n) y". Shorter n-grams are decided first, and those of
+    one context in the order of their counts: one is taken if it raises the
+    log-likelihood by more than :math:`\lambda`.
 
     Parameters
     ----------
@@ -53,12 +52,12 @@ class GrownLM(BackoffClassifier):
 
     discount : float, default=0.5
         :math:`\delta`, at least 0 and below 1, which every taken pair leaves to the
-        others. 0 gives relative frequencies, which suit expected counts, whose
-        distribution is to be met. A text needs a discount: what it lacks would be
-        impossible after contexts of which every follower was taken.
+        others. 0 gives relative frequencies, for expected counts of a distribution that
+        is to be approximated. A text needs a discount: without one, classes that it
+        lacks after a context get probability 0 once all seen ones are taken.
 
     base : "uniform" or unigram estimator, default="uniform"
-        Uniform: the unigrams are discounted by `discount` (1/2 where that is 0 and a
+        Uniform: the unigrams are discounted by `discount` (by 1/2 if that is 0 and a
         class was not seen) and interpolated with 1 / V. An estimator is cloned, fitted
         to the counts of the classes, and takes the place of the unigram level; it must
         give every class a positive probability.
@@ -70,15 +69,14 @@ class GrownLM(BackoffClassifier):
     {attributes}
 
     objective_ : ndarray of shape (depth + 1,)
-        In nats: of the unigrams alone, with contexts of one symbol, and so on. It never
-        rises.
+        In nats, with contexts of up to 0, 1, 2, ... symbols. It never rises.
 
     n_grown_ : int
         Number of pairs below the unigrams, :math:`|W|`.
 
     See Also
     --------
-    sklstruct.backoff.PrunedLM : A whole model cut down.
+    sklstruct.backoff.PrunedLM : Pruning of a whole model.
 
     sklstruct.StructuredLogLinearLM : With ``active_set=True``, a model that grows under
         a penalty.
@@ -86,7 +84,7 @@ class GrownLM(BackoffClassifier):
     Notes
     -----
     O(P log P) for the P pairs of the context tree. A path matrix does not say which
-    symbols are which classes; then a pair needs its refinement only.
+    symbols are which classes; then a pair needs only its suffix.
 
     With fractional weights, the discount of a count c < 1 is :math:`\delta c`.
 
@@ -182,10 +180,10 @@ class GrownLM(BackoffClassifier):
         return (count - off) / count.sum() + off.sum() / count.sum() * base
 
     def _take(self, node, count, total, low, n_nodes):
-        """(which pairs, their probability, what each node leaves, the gain).
+        """(mask of the taken pairs, their shares, mass left by each node, the gain).
 
-        Greedy in each node, largest counts first; all nodes at once, one rank after
-        the other.
+        The search is greedy in each node, largest counts first. It takes the pairs of
+        one rank in all nodes at once.
         """
         share = (count - self.discount * np.minimum(count, 1.0)) / total
         order = np.lexsort((-count, node))

@@ -25,7 +25,7 @@ _N_BUCKETS = 32
 
 
 def bucket_of(kind: str, total: np.ndarray, distinct: np.ndarray) -> np.ndarray:
-    """Bucket of contexts with so many samples of so many distinct classes."""
+    """Bucket of contexts, from their numbers of samples and of distinct classes."""
     if kind == "depth":
         return np.zeros(total.size, dtype=np.int8)
     if kind == "count":
@@ -51,8 +51,8 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
 
     where c(n, y) is how often y followed the context n, the parent of the empty context
     is the uniform distribution, and contexts of one bucket b share a weight
-    :math:`0 < \lambda < 1`. The weights are those of the largest likelihood of samples
-    that the counts do not hold.
+    :math:`0 < \lambda < 1`. The weights maximise the likelihood of samples that are not
+    in the counts.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
           deeper), strictly between 0 and 1.
 
     bucket : {"mean_count", "count", "depth"}, default="mean_count"
-        What contexts of one depth must have in common to share a weight.
+        The property by which contexts of one depth are put into buckets.
 
         - ``"mean_count"``: c(n) over the number of distinct classes that followed n,
           to a quarter of a power of 2; the choice of [2]_.
         - ``"count"``: c(n), to a power of 2.
-        - ``"depth"``: nothing else.
+        - ``"depth"``: none; a depth has one weight.
 
-        Not used by given weights.
+        Given weights do not use it.
 
     {validation}
 
@@ -117,12 +117,12 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
 
     Notes
     -----
-    Weights are maximum a posteriori under a Beta(3/2, 3/2) prior, one sample worth, so
-    that none is 0 or 1. A bucket without a sample takes the weight of the nearest one
-    of its depth; a depth without a sample 1/2.
+    Weights are maximum a posteriori estimates under a Beta(3/2, 3/2) prior, which is
+    worth one sample, so that none is 0 or 1. A bucket without samples has the weight of
+    the nearest bucket of its depth; at a depth without samples the weight is 1/2.
 
-    An iteration costs O(pairs); pairs that occurred once take no part after the first
-    pass, as without their one sample they say nothing.
+    An iteration costs O(pairs). Pairs that occurred once drop out after the first pass:
+    without their one sample their count is 0.
 
     References
     ----------
@@ -254,7 +254,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         else:
             rows = np.atleast_1d(np.asarray(self.weight, dtype=np.float64))[:, None]
             self.n_iter_ = 0
-        # Deeper than the held-out part knew, or than was given: as the deepest.
+        # Depths beyond the known ones have the weights of the last.
         rows = rows[np.minimum(np.arange(n_levels), len(rows) - 1)].copy()
         rows[:first_level] = np.nan
         self.weights_ = rows

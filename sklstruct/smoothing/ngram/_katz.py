@@ -14,7 +14,7 @@ from ..._warnings import warn
 from ...backoff._backoff_fast import counts_of_counts
 from .. import _engine, _shares
 
-# The table of counts of counts has this many entries; nobody discounts so many.
+# Largest k; it bounds the table of counts of counts.
 _MAX_COUNT = 1_000
 
 
@@ -29,13 +29,13 @@ def katz_ratios(n: np.ndarray) -> tuple[np.ndarray, str | None]:
     Returns
     -------
     ratios : ndarray of shape (k,)
-        0 < d_r <= 1; empty where nothing can be discounted.
+        0 < d_r <= 1; empty if no count can be discounted.
 
     problem : str or None
-        Why k is below K.
+        The reason why k is below K.
     """
     problem = None
-    # k = 1 would take the whole of every single occurrence: d_1 = 0.
+    # k = 1 would leave nothing of a single occurrence: d_1 = 0.
     for k in range(n.size - 2, 1, -1):
         r = np.arange(1, k + 1)
         gaps = np.flatnonzero(n[1 : k + 2] <= 0)
@@ -74,20 +74,19 @@ class KatzLM(_engine.NGramSmoother):
 
     :math:`d_r = 1` for r > k, with c(n, y) how often y followed the context n,
     :math:`n_r` the number of pairs of a depth with the count r, and b(n) such that the
-    row sums to 1. The total discount of a depth is the Good-Turing estimate
-    :math:`n_1` of what is unseen, taken off the counts up to k in the proportions of
-    Good and Turing.
+    row sums to 1. The total discount of a depth is :math:`n_1`, the Good-Turing
+    estimate for the unseen; it is subtracted from the counts up to k in the proportions
+    of the Good-Turing estimate.
 
     Parameters
     ----------
     {max_depth}
 
     k : int, default=5
-        Largest count that is discounted, 2 to 1000; Katz chose 5. Where the counts of
+        Largest count that is discounted, 2 to 1000; Katz chose 5. If the counts of
         counts of a depth have a gap or give a ratio outside 0 < d <= 1 (small,
         character and closed-vocabulary data), the depth gets the largest smaller k that
-        works; if none does nothing is discounted there. One warning names all such
-        depths and the reasons.
+        is valid, or no discounts. One warning names all such depths and the reasons.
 
     base : "uniform" or unigram estimator, default="uniform"
         The distribution to which the empty context backs off for the classes without
@@ -113,10 +112,10 @@ class KatzLM(_engine.NGramSmoother):
 
     Notes
     -----
-    A context whose counts are all above k saves nothing for other classes. It then
-    holds back :math:`1 / (c(n) + 1)`, as if it had one more sample, of a class that was
-    not seen there [2]_. Where every class was seen at a context, the left-over mass is
-    interpolated with the parent's distribution.
+    A context whose counts are all above k has no discounts. It holds back
+    :math:`1 / (c(n) + 1)`, as if one more sample of an unseen class had followed [2]_.
+    A context after which every class was seen interpolates its left-over mass with the
+    parent's distribution.
 
     Fractional `sample_weight`: functions of integer counts are interpolated linearly,
     as in `KneserNeyLM`.
@@ -131,7 +130,7 @@ class KatzLM(_engine.NGramSmoother):
     Examples
     --------
     Ten classes were seen once, three twice, one three times, and one never. With k = 2
-    the ratios are 3/7 and 2/7, and 10 of 19 tokens' worth of mass are for the unseen.
+    the ratios are 3/7 and 2/7, and the unseen class has probability 10/19.
 
     >>> import numpy as np
     >>> from sklstruct.smoothing import KatzLM
@@ -198,7 +197,7 @@ class KatzLM(_engine.NGramSmoother):
 
     @staticmethod
     def _hold_back_one(pairs, count, own, held, first_node):
-        """The share of one more sample, where the discounts leave nothing."""
+        """Hold back the share of one more sample at contexts without discounts."""
         nothing = np.flatnonzero(held[first_node:] <= 0) + first_node
         if nothing.size:
             total = pairs.node_sums(count)

@@ -87,8 +87,8 @@ class KneserNeyLM(DiscountingSmoother):
     and the interpolated model is continuous in the weights, at 0 too: the row of a
     context of vanishing weight tends to its parent's.
 
-    A path matrix of a collapsed tree gives the model of the trie: the merged contexts,
-    whose adjusted counts differ, are taken apart again.
+    A path matrix of a collapsed tree gives the model of the trie: its merged contexts,
+    whose adjusted counts differ, are separated.
 
     References
     ----------

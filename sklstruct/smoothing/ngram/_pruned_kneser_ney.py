@@ -30,28 +30,27 @@ from ._kneser_ney import KneserNeyLM
     discounts=DISCOUNTS_ATTRIBUTE,
 )
 class PrunedKneserNeyLM(KneserNeyLM):
-    r"""Kneser-Ney language model of the n-grams that are worth their place.
+    r"""Kneser-Ney language model, pruned while it is estimated.
 
     .. math::
         \text{keep } (n, y) \iff c(n) \left[ p \log \frac{p}{q} + (1 - p)
         \log \frac{1 - p}{1 - q} \right] \ge \text{threshold},
 
-    with p the probability of y after n, q what it is without the pair, and c(n) how
-    often n occurs. A pair that is removed gives its
-    count back: what it had after discounting goes to the back-off weight of n, and in
-    the counts of the parent, to which a pair that stays adds 1 as one distinct
-    predecessor, it counts with all of a(n, y). The lower orders are thus estimated
-    for what is left to them, and their discounts too. Contexts are gone through from
-    the longest to the shortest.
+    with p the probability of y after n, q this probability without the pair, and c(n)
+    the count of n. The discounted mass of a removed pair goes to the back-off weight of
+    n. To the counts of the parent a removed pair adds its adjusted count a(n, y), a
+    pair that stays adds 1, as one distinct predecessor. The lower orders and their
+    discounts are estimated on these counts. Contexts are decided from the longest to
+    the shortest.
 
     Parameters
     ----------
     {max_depth}
 
     threshold : float, default=1.0
-        What a pair must change in the training text, in nats; at least 0. 0 removes
-        nothing, infinity leaves the unigrams. A pair whose n-gram begins one that
-        stays is not removed.
+        Pairs that change the log-likelihood of the training text by less are removed,
+        in nats; at least 0. 0 removes none, infinity leaves the unigrams. A pair whose
+        n-gram is the beginning of one that stays is kept.
 
     discount : str, float or array-like, default="modified"
         The discounts D. With :math:`n_i` the number of pairs of a depth whose
@@ -64,8 +63,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
     {validation}
 
     base : "uniform" or unigram estimator, default="uniform"
-        As in `KneserNeyLM`. An estimator is fitted to the counts as they are after
-        pruning.
+        As in `KneserNeyLM`. An estimator is fitted to the counts after pruning.
 
     {parameters}
 
@@ -82,13 +80,12 @@ class PrunedKneserNeyLM(KneserNeyLM):
     --------
     KneserNeyLM : The whole model.
 
-    sklstruct.backoff.prune : Pruning of any model; it leaves the lower orders of
-        Kneser-Ney estimated for contexts that are no longer there.
+    sklstruct.backoff.prune : Pruning of any model; it does not estimate the lower
+        orders of Kneser-Ney again.
 
     Notes
     -----
-    Removing is decided for all pairs of a depth at once, with the lower orders of the
-    whole model.
+    All pairs of a depth are decided at once, with the lower orders of the whole model.
 
     References
     ----------
@@ -107,7 +104,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
     True
     """
 
-    # The mass of a pair that is removed goes where the discounts go.
+    # The mass of a removed pair goes to the parent, as the discounts do.
     interpolate = True
     min_count = 1
 
@@ -139,7 +136,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         pairs, count = counted.trie()
         with warnings.catch_warnings():
-            # The discounts of the result say what there is to say.
+            # The fit after pruning warns of its discounts.
             warnings.simplefilter("ignore", UserWarning)
             whole = np.exp(self._fit_tree(pairs, count.copy())[0])
         ahead = next_contexts(pairs, counted.labels)
@@ -151,7 +148,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         held += pairs.node_sums(np.where(keep, 0.0, own))
         own[~keep] = 0.0
         log_prob, log_backoff = _shares.hand_down(pairs, own, held, root, base, first)
-        # What was removed is now what backing off gives, and need not be said.
+        # Removed pairs have the probability that backing off gives.
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
         self.n_pruned_ = pairs.n_pairs - smaller.n_pairs

@@ -1,4 +1,4 @@
-"""Witten-Bell smoothing: a new symbol is as likely as new symbols were."""
+"""Witten-Bell smoothing: the number of distinct symbols estimates new ones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class WittenBellLM(_engine.NGramSmoother):
         + \frac{d(n)}{c(n) + d(n)}\, P(y \mid \mathrm{parent}(n)),
 
     where c(n, y) is how often y followed n and the parent of the empty context is the
-    uniform distribution. The estimate never fails: a choice for small data,
-    characters and tags, where the discounts of Kneser-Ney cannot be estimated.
+    uniform distribution. The estimate always exists: a choice for small data,
+    characters and tags, on which the discounts of Kneser-Ney cannot be estimated.
 
     Parameters
     ----------

@@ -24,10 +24,10 @@ class AdditiveUnigram(UnigramSmoother):
     Parameters
     ----------
     delta : float, default=1.0
-        What is added to each count, positive.
+        Added to each count, positive.
 
     base : "uniform" or unigram estimator, default="uniform"
-        What is added follows this distribution.
+        The distribution of the added counts.
 
     {classes_parameter}
 

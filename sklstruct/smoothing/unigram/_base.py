@@ -1,14 +1,15 @@
-"""UnigramSmoother: what the unigram smoothers share.
+"""UnigramSmoother: base of the unigram smoothers.
 
-Counts go in, by `fit` or `from_counts`; a distribution over the classes, `proba_`,
-comes out of `_smooth`, the one method of a subclass. A sibling of the classifiers over
-contexts, not their child: there is no tree, and X matters for its length alone.
+`fit` and `from_counts` read counts of the classes; `_smooth`, the one method of a
+subclass, computes the distribution `proba_`. It is no classifier over contexts: there
+is no tree, and of X only the length is used.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from ...backoff._targets import BackoffMixin, read_sample_weight
 from ...context_tree import ContextTree, Pairs
 from ...symbols import Labels, encode_labels
 
-# What the docstrings of subclasses share; see `shared_docs`.
+# Blocks of the docstrings of subclasses; see `shared_docs`.
 _SHARED = {
     "classes_parameter": """
         classes : array-like of shape (n_classes,), default=None
@@ -67,7 +68,7 @@ _SHARED = {
 class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the unigram smoothers: subclasses define `_smooth`.
 
-    They have the parameter `classes`; X matters to no method but for its length.
+    They have the parameter `classes`. Of X only the length is used.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -82,7 +83,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     def _check_params(self, in_order: bool) -> None:
         """Errors about parameters that scikit-learn's declarations cannot express.
 
-        in_order: whether the classes were given in sorted order.
+        in_order: True if the classes were given in sorted order.
         """
 
     # ------------------------------------------------------------- training
@@ -189,9 +190,9 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self.classes_ = classes
         self.counts_ = counts
         self.depth_ = 0
-        self._model = []
+        vars(self).pop("backoff_model_", None)
         proba = self._smooth(counts)
-        # Not a number where a smoother left the range of float64.
+        # The sum is NaN if a smoother left the range of float64.
         if not abs(proba.sum() - 1.0) < 1e-6:
             raise ValueError(
                 f"counts and the parameters of {type(self).__name__} together leave "
@@ -203,16 +204,11 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ----------------------------------------------------------- fitted state
 
-    @property
+    # Its labels cost more than the fit.
+    @cached_property
     def backoff_model_(self) -> BackoffModel:
         """The distribution as a back-off model without contexts."""
         check_is_fitted(self, "proba_")
-        # Made when it is asked for: its labels cost more than the fit.
-        if not self._model:
-            self._model.append(self._make_model())
-        return self._model[0]
-
-    def _make_model(self):
         n_classes = self.proba_.size
         tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
@@ -299,7 +295,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndarray:
     """Counts as a float64 vector, finite, not negative, not all zero.
 
-    labels: what errors call them by; None for their places.
+    labels: names of the classes, for errors; None: errors give their places.
     """
     try:
         counts = np.ascontiguousarray(counts, dtype=np.float64)
@@ -326,7 +322,7 @@ def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndar
 
 
 def is_series(counts: Any) -> bool:
-    """Whether counts are labelled as those of a pandas Series are."""
+    """True if counts are labelled as those of a pandas Series."""
     return (
         hasattr(counts, "to_numpy")
         and hasattr(counts, "index")

@@ -68,8 +68,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
     n_terms : int or "exact", default=3
         The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, at most
         1 000 000, as the paper does, or the exponential itself. The former needs
-        :math:`t \max_x d(x) \le s`, or probabilities could be negative; `fit` says
-        so.
+        :math:`t \max_x d(x) \le s`, or probabilities could be negative.
 
     self_weight : float, default=1.0
         w(x, x) of the normalized method (0 for the kernel, which it does not
@@ -78,11 +77,11 @@ class GraphDiffusionUnigram(UnigramSmoother):
 
     {floor_parameter}
         Unseen
-        classes without a seen neighbour have no probability without it; on the
-        count graph, all of them where no class was seen once.
+        classes without a seen neighbour have probability 0 without it; on the
+        count graph, all of them if no class was seen once.
 
     base : None or unigram estimator, default=None
-        Start from its distribution instead of the empirical one.
+        The initial distribution, instead of the empirical one.
 
     {classes_parameter}
 
@@ -108,9 +107,9 @@ class GraphDiffusionUnigram(UnigramSmoother):
 
     Fractional counts are neighbours where they differ by at most 1.
 
-    A classifier whose X does not matter, like
-    :class:`sklearn.dummy.DummyClassifier`: it can be tuned by GridSearchCV, used as
-    `base` of any other smoother, and exported to ARPA from `backoff_model_`.
+    The classifier ignores X, like :class:`sklearn.dummy.DummyClassifier`. It can be
+    tuned by GridSearchCV, used as `base` of any other smoother, and exported to ARPA
+    from `backoff_model_`.
 
     References
     ----------

@@ -28,7 +28,7 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         The discounts D; see `KneserNeyLM`.
 
     base : "uniform" or unigram estimator, default="uniform"
-        Where the discounted mass goes.
+        The distribution of the discounted mass.
 
     {classes_parameter}
 

@@ -12,7 +12,7 @@ from ..._compat import Interval, StrOptions
 from ...backoff._backoff_fast import counts_of_counts
 from ._base import UnigramSmoother, add_floor
 
-# The table of counts of counts has this many entries; there is no use for so many.
+# Largest size of the table of counts of counts.
 MAX_COUNT = 1_000_000
 
 
@@ -30,18 +30,18 @@ class GoodTuringUnigram(UnigramSmoother):
     Parameters
     ----------
     max_count : int, default=7
-        M, from 1 to 1 000 000; counts from here on are only scaled. Between 5 and 10
+        M, from 1 to 1 000 000; counts of M and more are only scaled. Between 5 and 10
         is usual.
 
     gaps : {"lower", "smooth"}, default="lower"
-        What to do where some :math:`r_k` is 0 for k ≤ M. ``"lower"`` lowers M to below
-        the first gap, with a warning. ``"smooth"`` takes :math:`r_k` from the
-        regression of log :math:`r_k` (spread over the gaps next to it) on log k, for
-        all seen classes, and scales them to :math:`1 - r_1 / n` [2]_.
+        The remedy if some :math:`r_k` is 0 for k ≤ M. ``"lower"`` lowers M to below the
+        first gap, with a warning. ``"smooth"`` takes :math:`r_k` from the regression of
+        log :math:`r_k` (spread over the gaps next to it) on log k, for all seen
+        classes, and scales them to :math:`1 - r_1 / n` [2]_.
 
     {floor_parameter}
-        Where no class
-        was seen once, the unseen ones have no probability without it.
+        If no class
+        was seen once, the unseen ones have probability 0 without it.
 
     {classes_parameter}
 
@@ -107,7 +107,7 @@ class GoodTuringUnigram(UnigramSmoother):
         k = np.arange(r.size)
         # Mass of the counts k and above, k times their number.
         above = n - np.concatenate([[0.0], np.cumsum(k * r)[:-1]])
-        # Rounding of the sum may leave something where nothing is.
+        # A rest of this size is a rounding error.
         valid = (r > 0) & (above - k * r > 1e-12 * n)
         M = self.max_count
         if not valid[1:].all():
@@ -135,7 +135,7 @@ class GoodTuringUnigram(UnigramSmoother):
         table = np.empty(M + 1)
         table[M] = scale * M / n
         if M:
-            low = np.maximum(r[:M], np.finfo(float).tiny)  # r_0 = 0: nobody's row
+            low = np.maximum(r[:M], np.finfo(float).tiny)  # r_0 = 0: not used
             table[:M] = (k[:M] + 1) * r[1 : M + 1] / low / n
             if r[0] <= 0:
                 table[0] = 0.0

@@ -129,7 +129,7 @@ class CountGraph:
     def join(
         self, mean: np.ndarray, rest: np.ndarray | None, decay: np.ndarray
     ) -> np.ndarray:
-        """Words from class means and what is left of their differences."""
+        """One number a word, from class means and the differences times `decay`."""
         # Rounding; here, because there are fewer classes than words.
         mean = mean / (mean * self.size).sum()
         out = self.classes.expand(mean)
@@ -208,8 +208,8 @@ class CompleteGraph:
 class SparseGraph:
     """Any symmetric similarity without a diagonal.
 
-    exponent: its weights are those of `matrix` times 2 ** exponent; so large or
-    small that their sums leave the range of numbers, they come in another unit.
+    exponent: the weights are those of `matrix` times 2 ** exponent, a unit in which
+    their sums stay within the range of float64.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ def exponential(
     for k in range(last + 1):
         if k:
             before, u = u, step(u, 1.0 / bound)
-            # Nothing moves any more, to the last digit: nor will it.
+            # A fixed point to the last digit: all later terms are equal.
             if k % 16 == 0 and np.array_equal(u, before):
                 return out + weight[max(k, first) :].sum() * u
         if k >= first:
@@ -360,8 +360,8 @@ def check_symmetric(matrix: sp.csr_array) -> None:
 def scale_weights(matrix: sp.csr_array, self_weight: float) -> tuple[sp.csr_array, int]:
     """(matrix / 2 ** exponent, exponent), with 0 for weights of ordinary size.
 
-    Sums of weights of 1e308 overflow, and the inverses of 1e-320. What matters is their
-    ratios, which a power of 2 does not touch.
+    Sums of weights of 1e308 overflow, and so do the inverses of 1e-320. Only ratios of
+    weights matter, and a power of 2 keeps them.
     """
     top = float(matrix.data.max(initial=0.0))
     if 1e-150 < top < 1e150 or top <= min(self_weight, 1e-150):

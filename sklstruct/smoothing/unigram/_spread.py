@@ -46,7 +46,7 @@ class GraphSpreadUnigram(UnigramSmoother):
     Attributes
     ----------
     reached_ : int
-        Number of unseen classes with a seen neighbour. Where it is 0, P is `base`.
+        Number of unseen classes with a seen neighbour. If it is 0, P is `base`.
 
     {shared_attributes}
 
