@@ -1,4 +1,4 @@
-"""CacheLM: a language model that remembers what it has just read."""
+"""CacheLM: a language model with caches of the words before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from .._compat import (
     StrOptions,
     _fit_context,
 )
-from .._likelihood import weighted_sum
 from .._parallel import single_blas_thread
 from ..backoff import Distribution
 from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef
@@ -35,7 +34,7 @@ from ._cache_state import CacheState, matched_order
 from ._language_model import LanguageModel
 from ._predictors import single_state
 
-# Held-out positions that the overall weights count as, in the weights of an order.
+# Prior of the weights of an order: the overall weights, worth so many positions.
 _PRIOR_POSITIONS = 20.0
 # Logarithms of counts are scaled to about 1 for the gate.
 _SCALE = 0.3
@@ -55,10 +54,10 @@ class CacheCursor(NamedTuple):
         State of the base, see :meth:`LanguageModel.begin`.
 
     cache : CacheState
-        What has read all words.
+        The cache after all words.
 
     begins : bool
-        Whether a sentence begins with the next word.
+        True if a sentence begins with the next word.
     """
 
     state: Any
@@ -89,7 +88,7 @@ class CacheModel(Distribution):
 
 
 class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
-    r"""A language model with caches: words that were just used are used again.
+    r"""A language model with caches: recent words are more probable.
 
     .. math::
         P(y \mid x, H) = \lambda_0 P_0(y \mid x) + \sum_h \lambda_h
@@ -112,9 +111,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     occur in H has weight 0. The weights look at how often each
     :math:`x_{(k)}` occurred in H, and before how many different words.
 
-    **The order of sentences matters**: each is scored given all before it.
-    Shuffled text, or text in parallel, has other and worse probabilities; perplexities
-    are those of another task than without a cache and are to be reported apart.
+    **The order of sentences matters**: each is scored given all before it. Shuffled
+    text, or text scored in parallel, has other and worse probabilities. Perplexities
+    with and without a cache belong to different tasks; report them apart.
 
     Parameters
     ----------
@@ -127,9 +126,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Longest n-grams of the cache, 1 to 255.
 
     half_life : float or array-like, default=(60, 1000)
-        :math:`\tau` of the caches of words, one for each: words after which an
-        occurrence is worth a half. At least 1, ``inf`` for no decay; ``()`` for none of
-        these caches.
+        :math:`\tau` of the caches of words, one for each: the number of words after
+        which an occurrence counts one half. At least 1; ``inf`` is no decay, ``()`` no
+        such cache.
 
     ngram_half_life : float or array-like, default=(600, inf)
         As `half_life`, of the caches of n-grams.
@@ -144,29 +143,29 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         a :class:`~sklstruct.mixture.FactoredLM` in the base. None: no such caches.
 
     theta : float, default=15
-        :math:`\theta`, positive: as many words of the cache count as much as the base
-        model within a class.
+        :math:`\theta`, positive: within a class, the number of words in the cache that
+        weighs as much as the base model.
 
     length : int, default=None
-        Words that are remembered, at least 0; None: all since the last reset. Those
-        outside of a closed vocabulary are among them, though they are not counted.
-        With 0 the model is its base.
+        Number of the last words that are remembered, at least 0, words outside of a
+        closed vocabulary included, which are not counted; None: all since the last
+        reset. With 0 the model is its base.
 
     weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
-        - "logistic": a multinomial logistic gate on the counts, of largest likelihood
-          on sentences that the base was not fitted to.
-        - "em": constants for each longest order whose context occurs in H, likewise.
+        - "logistic": a multinomial logistic gate on the counts, of the largest
+          likelihood on sentences that the base was not fitted to.
+        - "em": constants for each longest order whose context occurs in H, of the
+          largest likelihood on the same sentences.
         - array-like: constants in the order of ``part_names_``, non-negative, that of
           the base positive. The weights of caches whose context does not occur go to
           the other parts in proportion.
 
     validation_fraction : float, default=0.1
-        The share of the sentences, the last ones, that the weights are fitted on, where
-        `fit` is not given others. In (0, 1).
+        The share of the sentences, the last ones, on which the weights are fitted if
+        `fit` gets no others. In (0, 1).
 
     refit : bool, default=True
-        Whether the base is fitted once more to all sentences, after the weights were
-        found with those that are not held out.
+        True: after the weights the base is fitted once more, to all sentences.
 
     Attributes
     ----------
@@ -193,14 +192,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     See Also
     --------
-    CacheState : What a cache remembers: reset, copied, stored, continued.
+    CacheState : The counts of a cache, which can be reset, copied and stored.
 
     LanguageModel : Scores sentences one by one, in any order.
 
     Notes
     -----
-    A word costs O(max_order) beside the base, which is asked once, and once more for
-    the probability of a class where there are within-class caches.
+    A word costs O(max_order) and one query of the base; within-class caches need one
+    more, for the probability of the class.
 
     References
     ----------
@@ -304,9 +303,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are no held-out sentences, or some that nothing is chosen on,
-            `weights` or half-lives are none, the base has no classes for "base", or it
-            was read from a file and is not inside a FrozenEstimator.
+            If there are no held-out sentences, or they are given together with
+            `weights`; if `weights` or half-lives are not valid; if the base has no
+            classes for "base"; or if it was read from a file and is not inside a
+            FrozenEstimator.
         TypeError
             If `base` is no LanguageModel.
         """
@@ -353,7 +353,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return self
 
     def _half_lives(self):
-        """Those of words, within classes (none without them), of n-grams."""
+        """The half-lives of words, of words within classes, and of n-grams."""
         out = []
         for name in ("half_life", "class_half_life", "ngram_half_life"):
             value = as_numbers(name, getattr(self, name))
@@ -394,7 +394,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return weights
 
     def _by_order(self, weights):
-        """A row for each longest order that has something to say."""
+        """A row for each longest order whose context occurs."""
         can = self._order_of_part <= np.arange(self.max_order + 1)[:, None]
         table = np.where(can, weights, 0.0)
         return table / table.sum(axis=1, keepdims=True)
@@ -516,12 +516,12 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             The text in its order: each word is scored given all before it.
 
         state : CacheState, default=None
-            What was read before; it is changed, so that the next call continues. None:
-            nothing was.
+            The state after the text before; it is changed, so that the next call
+            continues. None: a new one.
 
         starts : array-like of bool of shape (n_sentences,), default=None
-            Where documents begin: before these sentences the state is reset. None:
-            nowhere.
+            True for a sentence that begins a document: the state is reset before it.
+            None: no sentence does.
 
         Returns
         -------
@@ -563,7 +563,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return state
 
     def _recall(self, sentences, state, starts):
-        """(log P_0 of every position, what the caches had for it)."""
+        """(log P_0 of every position, the counts of the caches before it)."""
         starts = _check_starts(starts, sentences.n_sentences)
         scored = self.base_.evaluate(sentences)
         words = self._classes_of_tokens(scored.token)
@@ -645,12 +645,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         score : float
             Minus the logarithm of `perplexity`.
         """
-        check_is_fitted(self)
-        log_prob = self._score(number_sentences(X), None, None)
-        known = ~np.isnan(log_prob)
-        if not known.any():
-            raise ValueError("X holds no token to score")
-        return weighted_sum(log_prob, known.astype(np.float64)) / float(known.sum())
+        return float(-np.log(self.perplexity(X)))
 
     def perplexity(
         self,
@@ -675,7 +670,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         perplexity : float
-            Of the text with a cache: not to be compared with one without.
+            Not comparable with that of a model without cache.
         """
         check_is_fitted(self)
         log_prob = self._score(number_sentences(X), state, starts)
@@ -698,7 +693,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         state : CacheState, default=None
-            What was read before; it is not changed. None: nothing was.
+            The state after the text before; it is not changed. None: a new one.
 
         Returns
         -------
@@ -777,11 +772,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         context : str or iterable of symbols, default=()
-            Words since the sentence's start. They are part of the history, and are not
-            kept in the state.
+            Words since the start of the sentence. They are part of the history, but not
+            added to the state.
 
         state : CacheState, default=None
-            What was read before. None: nothing was.
+            The state after the text before. None: a new one.
 
         Returns
         -------
@@ -848,14 +843,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             A sentence without an end mark is cut after this many words, at least 0.
 
         state : CacheState, default=None
-            What was read before; it is not changed. None: nothing was.
+            The state after the text before; it is not changed. None: a new one.
 
         allow_unknown : bool, default=False
-            Whether the unknown word may be drawn. If not, every word is drawn from the
+            True: the unknown word may be drawn. False: words are drawn from the
             distribution over the others.
 
         random_state : int, RandomState instance or None, default=None
-            Where the random numbers come from.
+            Source of the random numbers.
 
         Returns
         -------
@@ -941,7 +936,7 @@ def _melted(estimator):
 
 
 def _gate_facts(facts):
-    """(n, 1 + 3 * max_order) what the gate looks at."""
+    """(n, 1 + 3 * max_order) the features of the gate."""
     count = facts.astype(np.float64)
     columns = [np.ones((len(facts), 1))]
     for k in range(facts.shape[1]):

@@ -1,7 +1,7 @@
-"""What the words so far say about the next one: counts that are read before they grow.
+"""Counts of a cache: each word is looked up in the counts before it is added.
 
-Two kinds of counts, each with a kernel that walks over a text and writes, for every
-position, what the counts gave *before* the word there was added:
+There are two kinds of counts, each with a kernel that walks over a text and writes for
+every position the counts *before* the word there was added:
 
 *Decayed counts.* Each word has a value and the time when it was computed; at time t it
 is worth value * decay ** (t - time). A read and an addition are O(1) a word.
@@ -190,7 +190,7 @@ def read_ngrams(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t b
                 int64_t now, int32_t[:, ::1] paths, int64_t[::1] keys,
                 int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
                 int32_t n_nodes, double[:, :, ::1] share, int32_t[:, :, ::1] facts):
-    """What the n-grams before word `begin + i` say about it.
+    """The shares of word `begin + i` among the followers of its contexts.
 
     share[i, k, h]: of its last k + 1 words' followers, the share that is the word, by
     the h-th decay; 0 where there are no followers. facts[i, k]: how often the last k

@@ -1,4 +1,4 @@
-"""CacheState: the words that a cache remembers, as counts."""
+"""CacheState: the counts of a cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Recalled(NamedTuple):
 
 
 def matched_order(facts: np.ndarray) -> np.ndarray:
-    """The longest n-gram order that has something to say, 0 where none has.
+    """The longest n-gram order whose context occurred, 0 for none.
 
     The contexts of a position that occurred are its shortest ones.
     """
@@ -139,10 +139,10 @@ class _NGrams:
 
 
 class CacheState:
-    """The words that a `CacheLM` has read, as it remembers them.
+    """The counts of the words that a `CacheLM` has read.
 
-    Made by :meth:`CacheLM.new_state`; read and changed by
-    :meth:`CacheLM.score_stream`. It can be pickled, and continued in another process.
+    :meth:`CacheLM.new_state` creates it, :meth:`CacheLM.score_stream` reads and changes
+    it. It can be pickled, and used further in another process.
 
     Parameters
     ----------
@@ -153,11 +153,11 @@ class CacheState:
         Longest n-grams, at least 1.
 
     half_life, class_half_life, ngram_half_life : tuple of float
-        Words after which a count is worth a half: of words, of words within their
-        class, of n-grams.
+        Numbers of words after which an occurrence counts one half: of words, of words
+        within their class, of n-grams.
 
     length : int or None
-        Words that are remembered; None: all.
+        Number of the last words that are remembered; None: all.
 
     class_of : int32 ndarray of shape (n_classes,) or None
         The class of each word, for the within-class caches.
@@ -206,7 +206,7 @@ class CacheState:
         return _NGrams(self.n_classes, self.max_order, self.ngram_half_life)
 
     def fits(self, other: CacheState) -> bool:
-        """True where the other state counts the same words in the same way."""
+        """True if the other state counts the same words in the same way."""
         mine, its = (
             (
                 s.n_classes,
@@ -226,7 +226,7 @@ class CacheState:
         )
 
     def copy(self) -> CacheState:
-        """A state that goes its own way.
+        """An independent copy.
 
         Returns
         -------
@@ -243,7 +243,7 @@ class CacheState:
             Class ids; a negative one is a word without class, which is not counted.
 
         first : bool ndarray of shape (n,)
-            Where sentences begin.
+            True where a sentence begins.
 
         Returns
         -------
@@ -272,14 +272,14 @@ class CacheState:
         share, facts = self._ngrams.read(words, first, begin, length)
         self.n_words_ += new.size
         if length >= 0:
-            # Beside those that count, the words that the oldest of them follow.
+            # The last `length` words, and the context of the oldest of them.
             keep = min(words.size, length + self.max_order)
             self._words, self._first = words[words.size - keep :], first[-keep:]
             self._compact(length)
         return *of_words, share, facts
 
     def _compact(self, length):
-        """Make the trie of n-grams anew where most of its nodes count nothing."""
+        """Make the trie of n-grams anew if most of its nodes have a count of 0."""
         old = self._ngrams
         if old.n_nodes < 8 * (self.max_order + 1) * (self._words.size + 128):
             return
@@ -292,7 +292,7 @@ class CacheState:
         Parameters
         ----------
         begins : bool
-            Whether a sentence begins with it.
+            True if a sentence begins with it.
 
         Returns
         -------

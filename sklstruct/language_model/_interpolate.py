@@ -21,7 +21,7 @@ def interpolate(
     *,
     weights: str | ArrayLike = "em",
 ) -> LanguageModel:
-    r"""A linear mixture of fitted language models, whatever their words.
+    r"""A linear mixture of fitted language models, which may have different words.
 
     .. math::
         P(y \mid x) = \sum_k \pi_k P_k(y \mid x)
@@ -45,8 +45,8 @@ def interpolate(
         may lack the unknown word. They are used as they are.
 
     X_val : TextFile or iterable of sentences, default=None
-        Held-out text, on which the weights are learnt. None where they are given.
-        Words that no model knows are not counted if none has an unknown word.
+        Held-out text, on which the weights are learnt. None if they are given. If no
+        model has an unknown word, words that no model knows are not counted.
 
     weights : {"em", "by_depth", "logistic"} or array-like, default="em"
         As of :class:`~sklstruct.mixture.MixtureLM`: constants by
@@ -101,7 +101,7 @@ def interpolate(
         raise ValueError("models is empty: there is nothing to mix")
     if isinstance(weights, str) == (X_val is None):
         raise ValueError(
-            "X_val is held-out text for weights that are learnt: give it, or constant "
+            "X_val: weights are learnt on held-out text; give either X_val or constant "
             "weights"
         )
     labels = union_labels([model.predictor.encoder.labels for model in fitted])
@@ -117,7 +117,7 @@ def interpolate(
         unknown=labels.unknown,
         out_of_vocabulary="exclude",
     )
-    # Nothing is learnt where the weights are given, and any sentence will do.
+    # With given weights nothing is learnt, and any sentence is valid.
     lm.fit([words[:1]] if X_val is None else X_val)
     return lm.set_params(out_of_vocabulary="error")
 

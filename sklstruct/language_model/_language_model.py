@@ -1,4 +1,4 @@
-"""LanguageModel: sentences in, perplexity out."""
+"""LanguageModel: a language model over sentences."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from ._predictors import (
     WindowClassifier,
     single_state,
 )
-from ._quality import QUALITIES, estimator_for, give_checkpoint, quality_estimator
+from ._quality import QUALITIES, give_checkpoint, quality_estimator
 from ._reports import by_sentence, heaviest
 from ._truncated import Truncated, check_truncation
 
@@ -82,48 +82,48 @@ class LanguageModel(
         P(w_i \mid w_{i-m}, \ldots, w_{i-1}), \qquad
         w_0 = \langle s\rangle,\ w_{L+1} = \langle /s\rangle .
 
-    Turns sentences into context windows of integer ids and next symbols, fits a
-    clone of `estimator` on them, and answers in symbols. Nothing crosses a
-    sentence start; the start mark is a context and never predicted; the end mark
-    is predicted like a word.
+    `fit` turns sentences into windows of ids and next symbols, and fits a clone of
+    `estimator` on them. Contexts end at the start of the sentence. The start mark is a
+    context symbol and never predicted; the end mark is predicted like a word.
 
     Parameters
     ----------
     estimator : classifier or {"fast", "good", "better", "best"}, default=None
-        What predicts the next symbol; None is ``StructuredLogLinearLM()``. A name
-        stands for an estimator with settings that serve well, the better the slower:
-        modified Kneser-Ney; a log-linear model over refined contexts; that model for
-        classes and for words in them, mixed with Kneser-Ney; three such models in each
-        factor, mixed by gates, and Kneser-Ney. The latter two learn weights from
-        held-out sentences (`X_val` of `fit`, or the last tenth of the text); the last
-        gains from ``max_depth=6``. Any
-        classifier with `predict_log_proba` or `predict_proba` will do, or a
+        The model of the next symbol; None is ``StructuredLogLinearLM()``. Four names
+        stand for estimators, from the fastest to the best: "fast" is modified
+        Kneser-Ney; "good" a log-linear model over refined contexts; "better" such a
+        model for classes and one for the words in them, mixed with Kneser-Ney; "best"
+        several such models in each factor, mixed by gates, and Kneser-Ney. "better" and
+        "best" learn weights on held-out sentences (`X_val` of `fit`, or the last tenth
+        of the text); "best" gains from ``max_depth=6``.
+
+        Any classifier with `predict_log_proba` or `predict_proba` is allowed, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
-        StructuredLogLinearLM())``. It is fitted on windows of int32 ids, in which -1
-        is missing history. A part that has a method ``__sklstruct_ids__(labels)``
-        is given the parameters that this returns before it is fitted; the estimators
-        of this package have it.
+        StructuredLogLinearLM())``. It is fitted on windows of int32 ids, in which -1 is
+        missing history. If a part has a method ``__sklstruct_ids__(labels)``, the
+        parameters that this returns are set before it is fitted; the estimators of this
+        package have the method.
 
     max_depth : int, default=4
         Longest context m, in symbols, from 1 to 2^24; the order of the n-gram model
-        is m + 1: ``lmplz -o 5`` is ``max_depth=4``. Where the estimator has a
-        `max_depth` of its own, the smaller counts.
+        is m + 1: ``lmplz -o 5`` is ``max_depth=4``. If the estimator has a `max_depth`
+        of its own, the smaller one is used.
 
     min_count : int, default=1
         Words that occur less often in training become `unknown`; at least 1.
 
     unknown : object, default="<unk>"
         The symbol that stands for words outside the vocabulary; it may occur in
-        the text. It is a class even if nothing in training is mapped to it: its
-        probability is then what the estimator gives to a class without counts
-        (small, positive). None: there is no such symbol.
+        the text. It is a class even if no word in training is mapped to it; the
+        estimator then gives it the small probability of a class without counts. None:
+        there is no such symbol.
 
     start, end : object, default="<s>", "</s>"
         Marks around each sentence, which must not occur in it. None: no mark.
 
     max_vocabulary : int, default=None
-        The most frequent words that are kept, at least 1; others become `unknown`. Of
-        words that occur equally often the first in sorted order stay. None: no limit.
+        Number of the most frequent words that are kept, at least 1; others become
+        `unknown`. Ties are kept in sorted order. None: no limit.
 
     vocabulary : array-like of shape (n_words,) or TextFile, default=None
         All words that can be predicted (without marks); others become
@@ -131,14 +131,14 @@ class LanguageModel(
         reach `min_count`.
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
-        With ``unknown=None``, what a word outside the vocabulary does when a text is
-        scored, or windows of it are learnt from: an error that names it, or nothing
-        (the position is not counted). It ends the history of what follows. A model
-        of counts learns from no such text.
+        The treatment of words outside the vocabulary with ``unknown=None``: an error
+        that names the word, or the position is not counted, in scoring and in learning
+        from windows. Such a word ends the history of the words after it. A model of
+        counts refuses a text with such words in any case.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder, or for an estimator of one fit a file, in which every part of the
-        estimator with a parameter `checkpoint` keeps its state, so that `fit` goes on
+        estimator with a parameter `checkpoint` keeps its state, so that `fit` continues
         after the process was ended; see :class:`~sklstruct.loglinear.Checkpoint`. The
         text is read and counted again.
 
@@ -148,10 +148,9 @@ class LanguageModel(
         The fitted clone. None for a model read by `from_arpa`.
 
     backoff_model_ : BackoffModel
-        The model over the symbols themselves. Only where the estimator, alone or
-        in a pipeline after a SuffixTreeVectorizer, is one that fits a
-        BackoffModel, whose arrays it shares. A model after a ContextRefiner has
-        other contexts, and none.
+        The model over the symbols, if the estimator, alone or in a pipeline after a
+        SuffixTreeVectorizer, fits a BackoffModel; arrays are shared. After a
+        ContextRefiner there is none, as contexts are not histories of words.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
@@ -169,9 +168,8 @@ class LanguageModel(
     Do not tune `min_count` or `vocabulary` by it: the fewer words are known, the
     easier the task.
 
-    Where there is a `backoff_model_`, or one after a ContextRefiner, scoring runs in
-    compiled code.
-    Other estimators are asked for their rows in blocks of about 64 MB.
+    A `backoff_model_`, or one after a ContextRefiner, scores in compiled code. Other
+    estimators predict rows in blocks of about 64 MB.
 
     References
     ----------
@@ -248,7 +246,7 @@ class LanguageModel(
         X : TextFile, iterable of sentences, or Counted
             A sentence is an iterable of hashable symbols, or a string, which is
             split on whitespace. Sentences may be empty. Strings and files are read by
-            compiled code. A model over contexts takes what `count` gives, too.
+            compiled code. A model over contexts also takes the result of `count`.
 
         y : None
             Ignored.
@@ -258,10 +256,10 @@ class LanguageModel(
             `min_count` looks at, unless that is 1; 0 is as if absent.
 
         X_val : iterable of sentences, default=None
-            Held-out sentences, for an estimator that chooses numbers on such, as
-            ``KneserNeyLM(discount="tuned")`` and a
-            :class:`~sklstruct.mixture.MixtureLM` do. Their words do not count for the
-            vocabulary. None: such an estimator holds out part of X.
+            Held-out sentences, for an estimator that chooses numbers on them, such as
+            ``KneserNeyLM(discount="tuned")`` or a
+            :class:`~sklstruct.mixture.MixtureLM`. The vocabulary is learnt without
+            them. None: such an estimator holds out part of X.
 
         Returns
         -------
@@ -323,17 +321,16 @@ class LanguageModel(
         keyword = None if sample_weight is None else _weight_keyword(estimator)
         encoder, tokens, weight, held_out = self._encode(X, sample_weight, X_val)
         labels = encoder.labels
-        # What has no class is not learnt from, and ends the history of what follows.
+        # A word without class is no target, and ends the history of those after it.
         tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
         windows, targets = encoder.windows(tokens, self.max_depth)
         options = {}
         if held_out is not None:
             windows_val, targets_val = encoder.windows(held_out, self.max_depth)
             options |= {"X_val": windows_val, "y_val": targets_val}
-        quality = self.estimator if isinstance(self.estimator, str) else None
-        estimator = estimator_for(
-            labels, estimator, quality, self.max_depth, self.checkpoint
-        )
+        if isinstance(self.estimator, str):
+            estimator = self._check_parameters(labels.n_classes)
+        prepare_for_ids(estimator, labels)
         if keyword is not None:
             options[keyword] = weight[encoder.is_target(tokens)]
         with context.propagate_callback_context(estimator):
@@ -360,14 +357,14 @@ class LanguageModel(
             As in `fit`.
 
         X_val : iterable of sentences, default=None
-            Held-out sentences, for an estimator that chooses numbers on such. None: an
-            estimator that does is given the last part of X.
+            Held-out sentences, for an estimator that chooses numbers on them. None:
+            such an estimator holds out the last part of X.
 
         Returns
         -------
         counted : Counted
-            What `fit` takes in the place of X, of this model or of another with the
-            same marks and no longer contexts.
+            For `fit`, in the place of X, of this model or of another with the same
+            marks and no longer contexts.
 
         Raises
         ------
@@ -399,7 +396,7 @@ class LanguageModel(
         options["share"] = estimator.held_out_share if held_out is None else None
         options["keep_positions"] = estimator.keeps_positions
         folder = X.folder if isinstance(X, TextFile) else None
-        # The text need not be in memory with the counts, nor what found its words.
+        # Memory: text and encoder are not needed beside the counts.
         del X, encoder
         labels.forget_tables()
 
@@ -488,9 +485,8 @@ class LanguageModel(
         Raises
         ------
         ValueError
-            As `fit`; if `min_count` or `max_vocabulary` ask for words that only the
-            whole text can tell; or if the model was fitted by `fit` or read from a
-            file.
+            As `fit`; if `min_count` or `max_vocabulary` is set, which need the whole
+            text; or if the model was fitted by `fit` or read from a file.
         TypeError
             If the estimator is no model over contexts with `partial_fit`.
         """
@@ -530,14 +526,17 @@ class LanguageModel(
         self._so_far = counted.compact()
         return self
 
-    def _check_parameters(self):
-        """Errors that can be told before any work; the estimator's clone."""
+    def _check_parameters(self, n_words=1000):
+        """A clone of the estimator, or the one of a name; errors before any work.
+
+        n_words: words that can be predicted. Before they are counted any number will
+        do: it changes the sizes of clusterings alone.
+        """
         self._vocabulary_rules().check()
         if self.estimator is None:
             estimator = StructuredLogLinearLM()
         elif isinstance(self.estimator, str):
-            # Of the right kind; its numbers of classes are known with the words.
-            estimator = quality_estimator(self.estimator, self.max_depth, 1000)
+            estimator = quality_estimator(self.estimator, self.max_depth, n_words)
         else:
             estimator = clone(self.estimator)
             if getattr(estimator, "warm_start", False):
@@ -555,7 +554,7 @@ class LanguageModel(
         return estimator
 
     def _previous(self, estimator):
-        """The fitted estimator with these parameters, which starts where it is."""
+        """The fitted estimator with these parameters, for a warm start."""
         previous = getattr(self, "estimator_", None)
         if type(previous) is not type(estimator) or self._read_model is not None:
             return estimator
@@ -631,7 +630,7 @@ class LanguageModel(
         self._labels = labels
         self._read_model, self._from_file = model, model is not None
         if estimator is not None:
-            # The meaning of its ids, for mixtures of fitted models.
+            # Mixtures of fitted models compare these labels.
             estimator.sentence_labels_ = labels
         self._so_far = None
         vars(self).pop("predictor", None)
@@ -640,10 +639,7 @@ class LanguageModel(
     # written twice.
     @cached_property
     def predictor(self) -> TextPredictor:
-        """The estimator's distribution and a cursor over it, in ids.
-
-        For other models over sentences that are built on this one.
-        """
+        """The distribution and its cursor in ids, for models built on this one."""
         check_is_fitted(self)
         encoder = SentenceEncoder(self._labels)
         model = self._read_model
@@ -858,15 +854,14 @@ class LanguageModel(
         X : TextFile or iterable of sentences
 
         include_end : bool, default=True
-            Whether end marks are counted as tokens.
+            True: end marks are counted as tokens.
 
         include_unknown : bool, default=True
-            Whether unknown words are counted, each with the probability of the
-            symbol `unknown`; if not, they are left out, but stay in the
-            contexts of others.
+            True: unknown words are counted, each with the probability of the symbol
+            `unknown`. False: they are left out, but stay in the contexts of others.
 
         return_counts : bool, default=False
-            Also return what was counted.
+            True: the numbers of tokens are returned, too.
 
         Returns
         -------
@@ -993,7 +988,7 @@ class LanguageModel(
         Parameters
         ----------
         k : int, default=20
-            How many, at least 1.
+            Number of n-grams, at least 1.
 
         depth : int, default=None
             Length of the context. None: all lengths.
@@ -1001,7 +996,8 @@ class LanguageModel(
         Returns
         -------
         ngrams : list of (context, word, weight)
-            By the absolute value of the weight, an entry of ``coef_``. The context is a
+            Sorted by the absolute value of the weight, an entry of ``coef_``. The
+            context is a
             tuple, the oldest word first. After a `ContextRefiner` it names steps of
             the path, such as ``"c50(1)=7"``, the first step last.
 
@@ -1025,8 +1021,8 @@ class LanguageModel(
     def begin(self, n: int | None = None) -> Any:
         """The state at the beginning of a sentence.
 
-        A state is what is left of a history. States can be stored, and advanced in
-        any order.
+        A state holds the part of a history that predictions depend on. States can be
+        stored, and advanced in any order.
 
         Parameters
         ----------
@@ -1037,8 +1033,8 @@ class LanguageModel(
         Returns
         -------
         state : int, tuple of int or int32 ndarray
-            A node of ``backoff_model_``, or the last words in ids where there is none.
-            A single state is hashable, and n states are an array with n rows.
+            A node of ``backoff_model_``, or without one the ids of the last words. A
+            single state is hashable, and n states are an array with n rows.
 
         Examples
         --------
@@ -1218,22 +1214,23 @@ class LanguageModel(
             First words of every sentence.
 
         allow_unknown : bool, default=False
-            Whether `unknown` may be drawn. If not, every symbol is drawn from the
-            model's distribution over the others.
+            True: `unknown` may be drawn. False: symbols are drawn from the model's
+            distribution over the others.
 
         temperature : float, default=1.0
             T, above 0: symbols are drawn from :math:`P^{1/T}`, normalised. Below 1 the
             probable ones become more probable.
 
         top_k : int, default=None
-            Only the so many most probable symbols are drawn, at least 1. None: all.
+            Number of the most probable symbols that may be drawn, at least 1. None:
+            all.
 
         top_p : float, default=1.0
-            Only the most probable symbols that together have this probability or more
-            are drawn, as few as possible; above 0 and at most 1. After `top_k`.
+            Only the fewest most probable symbols whose probabilities sum to this or
+            more may be drawn; above 0 and at most 1. Applied after `top_k`.
 
         random_state : int, RandomState instance or None, default=None
-            Where the random numbers come from.
+            Source of the random numbers.
 
         Returns
         -------
@@ -1264,8 +1261,8 @@ class LanguageModel(
         for _ in range(max_length):
             if live.size == 0:
                 break
-            # A number for each sentence, finished or not, so that a sentence does
-            # not depend on when the others end.
+            # A number for each sentence, finished or not: a sentence must not depend
+            # on the lengths of others.
             uniform = rng.random_sample(n_sentences)[live]
             at = predictor.locate(states)
             drawn = model.draw(at, uniform, skip)
@@ -1291,8 +1288,8 @@ class LanguageModel(
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The file
-            takes its name when it is complete. See `sklstruct.exchange.write`.
+            A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
+            file gets its name when it is complete. See `sklstruct.exchange.write`.
 
         format : {"arpa", "kenlm", "native"}, default="arpa"
             Format of the file, a key of ``sklstruct.exchange.FORMATS``; ``"kenlm"`` is
@@ -1366,7 +1363,7 @@ class LanguageModel(
         out_of_vocabulary: str = "error",
         **options: Any,
     ) -> Self:
-        """Read a model from a file, whatever program wrote it.
+        """Read a model from a file, of this or another program.
 
         Parameters
         ----------
@@ -1374,8 +1371,8 @@ class LanguageModel(
             Plain or compressed. See `sklstruct.exchange.read`.
 
         format : {"arpa", "kenlm", "native"}, default=None
-            Format of the file, a key of ``sklstruct.exchange.FORMATS``; None: what the
-            first bytes say.
+            Format of the file, a key of ``sklstruct.exchange.FORMATS``; None: it is
+            recognised by the first bytes.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             Parameter of the model, for files without a word for unknown ones.
@@ -1471,9 +1468,9 @@ class LanguageModel(
             As in `load`.
 
         unknown, start, end : str, default="<unk>", "<s>", "</s>"
-            What the file's ``<unk>``, ``<s>`` and ``</s>`` are called. The model has
-            None where the file lacks them; an ``<unk>`` of probability
-            10\ :sup:`-99`, which says that unknown words have none, counts as lacking.
+            Names of the file's ``<unk>``, ``<s>`` and ``</s>`` in the model, None for
+            those that the file lacks. An ``<unk>`` of probability 10\ :sup:`-99`, by
+            which other programs mark unknown words as impossible, counts as lacking.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             As in `load`.
@@ -1496,7 +1493,7 @@ class LanguageModel(
 
 
 def _check_lists(text, labels):
-    """A ValueError where sentences stand in the place of words."""
+    """A ValueError if a sentence stands in the place of a word."""
     try:
         if " " not in "".join(text.symbols):
             return

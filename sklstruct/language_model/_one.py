@@ -1,9 +1,9 @@
-"""Models asked about one window at a time, without arrays.
+"""Queries of one window at a time, without arrays.
 
-`one_of` makes of a fitted model an object with ``target(window, y)``, ln P of one class
-after a tuple of tokens, and ``facts(window)``, what a gate reads. Mixtures and factored
-models ask the models that they are made of; at the ends are back-off models, which are
-asked in compiled code, and others, which are asked with arrays of one row.
+`one_of` wraps a fitted model in an object with ``target(window, y)``, ln P of one class
+after a tuple of tokens, and ``facts(window)``, the input of a gate. Mixtures and
+factored models query their parts. Back-off models answer in compiled code, other models
+with arrays of one row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class One(Protocol):
 
 
 def one_of(estimator: Any, model: Distribution, width: int, lost: int) -> One:
-    """A fitted classifier of windows, asked about one at a time.
+    """Queries of one window at a time of a fitted classifier of windows.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def one_of(estimator: Any, model: Distribution, width: int, lost: int) -> One:
 def one_of_tree(model: BackoffModel, width: int, lost: int) -> One:
     """A back-off model whose symbols are the first tokens."""
     maker = _Maker(width, lost)
-    return _Tree(maker.path(model, [], np.arange(model.n_symbols)), model)
+    return _PathModel(maker.path(model, [], np.arange(model.n_symbols)), model)
 
 
 class _Maker:
@@ -77,7 +77,7 @@ class _Maker:
             reader = last._reader
             if _is_path(steps) and isinstance(reader, WindowReader):
                 path = self.path(estimator, steps, reader.symbols)
-                return _Tree(path, last.backoff_model_)
+                return _PathModel(path, last.backoff_model_)
 
         def locate(windows):
             if steps:
@@ -101,7 +101,8 @@ class _Maker:
         if isinstance(part, EstimatorPart) and isinstance(model, BackoffModel):
             reader = part.reader
             if reader.symbols is not None and _is_path(reader.steps):
-                return _Tree(self.path(reader, reader.steps, reader.symbols), model)
+                path = self.path(reader, reader.steps, reader.symbols)
+                return _PathModel(path, model)
 
         def locate(windows):
             return model.locate(part.read(Reading(windows)))
@@ -112,7 +113,7 @@ class _Maker:
         """The path that windows are read along; the same one for the same key."""
         found = self._paths.get(id(key))
         if found is None:
-            # A window of equal tokens tells what each step makes of the token.
+            # A window of equal tokens gives the symbol of the token at every step.
             windows = np.repeat(self.tokens[:, None], self.width, axis=1)
             position = np.arange(1, self.width + 1, dtype=np.int32)
             missing = self.tokens < 0
@@ -142,7 +143,7 @@ def _is_path(steps):
     return not steps or (len(steps) == 1 and type(steps[0]) is ContextRefiner)
 
 
-class _Tree:
+class _PathModel:
     """A back-off model after a path."""
 
     def __init__(self, path: Path, model: BackoffModel) -> None:
@@ -163,7 +164,7 @@ class _Tree:
 
 
 class _Rows:
-    """Any distribution, asked with arrays of one row."""
+    """Any distribution, queried with arrays of one row."""
 
     def __init__(
         self, model: Distribution, locate: Callable[[NDArray], Any], lost: int

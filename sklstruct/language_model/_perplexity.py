@@ -1,4 +1,4 @@
-"""Documents by how probable a language model finds them."""
+"""Transformer and filter of documents by their perplexity."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ALIKE = {
 
 
 class _Characters(dict):
-    """The string that CCNet has in the place of each character."""
+    """The string by which CCNet replaces each character."""
 
     def __missing__(self, code):
         kind = unicodedata.category(chr(code))
@@ -78,7 +78,7 @@ def normalize_ccnet(line: str) -> str:
     Parameters
     ----------
     line : str
-        Text. Line ends in it are control characters, and go.
+        Text. Line ends in it are control characters, and are removed.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def _score(models, sentences_of, first, documents):
 
 
 class _Documents(BaseEstimator):
-    """What the transformer and the filter have in common."""
+    """Base of the transformer and the filter."""
 
     def __init__(
         self, model, *, baseline, normalize, tokenizer, split_lines, n_jobs
@@ -259,7 +259,7 @@ class _Documents(BaseEstimator):
 
 
 def _columns(X):
-    """Documents, one after the other, of a list, a column or an iterator."""
+    """An iterator over the documents of a list, a column or an iterator."""
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(
             "X must be a column of documents (an iterable of strings), got "
@@ -283,23 +283,23 @@ def _batches(documents):
 _PARAMETERS = """
     model : path, kenlm.Model, FrozenEstimator or LanguageModel
         The model. A path of an ARPA file or a probing binary, or a
-        :class:`sklstruct.compat.kenlm.Model`, is asked as KenLM is;
+        :class:`sklstruct.compat.kenlm.Model`, scores as KenLM does;
         ``FrozenEstimator(language_model)`` is a fitted :class:`LanguageModel` of any
         kind. A `LanguageModel` that is not fitted is trained on the documents of `fit`.
 
     baseline : as `model`, default=None
-        A second model, whose log-probability a token is subtracted.
+        A second model; its log-probability per token is subtracted.
 
     normalize : {"ccnet"} or callable, default=None
-        What is made of each line first: `normalize_ccnet`, or a function.
+        A function that is applied to each line first; "ccnet" is `normalize_ccnet`.
 
     tokenizer : callable, default=None
-        Gives the words of a line, such as ``encode_as_pieces`` of sentencepiece. None:
-        words end at white space.
+        A function that splits a line into words, such as ``encode_as_pieces`` of
+        sentencepiece. None: words end at white space.
 
     split_lines : bool, default=True
-        Whether each line of a document is a sentence, with an end mark of its own; if
-        not, the document is.
+        True: each line of a document is a sentence, with an end mark of its own. False:
+        the document is one sentence.
 
     n_jobs : int, default=None
         Number of processes over batches of documents. None is 1 unless in a
@@ -326,7 +326,7 @@ class PerplexityTransformer(TransformerMixin, _Documents):
     Attributes
     ----------
     model_, baseline_ : LanguageModel or kenlm.Model
-        What scores. ``baseline_`` is None without `baseline`.
+        The models that score. ``baseline_`` is None without `baseline`.
 
     See Also
     --------
@@ -411,7 +411,7 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         return self
 
     def transform(self, X: Iterable) -> NDArray:
-        """Numbers about each document.
+        """Compute the features of each document.
 
         Parameters
         ----------
@@ -422,8 +422,8 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         Returns
         -------
         features : ndarray of shape (n_documents, 4 or 5)
-            ``log_proba``, the mean natural log-probability a token; ``perplexity``;
-            ``unknown_rate``, unknown words a token; ``n_tokens``, end marks included;
+            ``log_proba``, the mean natural log-probability per token; ``perplexity``;
+            ``unknown_rate``, unknown words per token; ``n_tokens``, end marks included;
             with a baseline ``log_proba_difference``. All but ``n_tokens`` are NaN for a
             document without text.
 
@@ -463,8 +463,8 @@ class PerplexityFilter(_Documents):
         \qquad \text{tail: the rest} ,
 
     with q the quantiles of the perplexities of the documents of `fit` [1]_. With a
-    `baseline`, documents are sorted by minus the difference of the log-probabilities a
-    token instead of the perplexity.
+    `baseline`, the negative difference of the log-probabilities per token takes the
+    place of the perplexity.
 
     Parameters
     ----------
@@ -474,12 +474,12 @@ class PerplexityFilter(_Documents):
         The quantiles, from 0 to 1, `head` at most `tail`.
 
     keep : tuple of {"head", "middle", "tail"}, default=("head",)
-        What `select` keeps.
+        The parts that `select` keeps.
 
     Attributes
     ----------
     model_, baseline_ : LanguageModel or kenlm.Model
-        What scores.
+        The models that score.
 
     cutoffs_ : ndarray of shape (2,)
         The two quantiles.
@@ -490,8 +490,8 @@ class PerplexityFilter(_Documents):
 
     Notes
     -----
-    This is no transformer: a `transform` keeps all rows, and a pipeline relies on that.
-    `select` drops documents.
+    This is no transformer, as a `transform` must keep all rows. `select` drops
+    documents.
 
     References
     ----------

@@ -1,11 +1,11 @@
-"""Predictors: a fitted distribution, asked in tokens of sentences.
+"""Predictors: queries of a fitted distribution in tokens of sentences.
 
 A `TextPredictor` turns sentences and histories into the contexts of a `Distribution`,
-and is a cursor over it: a *state* is what is left of a history. A `TreePredictor` does
-the same over a back-off model of the symbols themselves, whose kernels run over the
-text and whose nodes are states.
+and is a cursor over it: a *state* holds the part of a history that predictions depend
+on. A `TreePredictor` does the same over a back-off model of the symbols themselves,
+whose kernels run over the text and whose nodes are states.
 
-A history is a row of tokens, the last one the most recent, -1 where there is none.
+A history is a row of tokens, the last one the most recent, -1 for a missing one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def single_state(states: NDArray) -> int | tuple[int, ...]:
 
 
 class TextPredictor:
-    """A classifier of windows of class ids, asked about sentences.
+    """Queries about sentences of a classifier of windows of class ids.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ class TextPredictor:
 
     @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
-        """(state, word) -> (ln P, next state), of a single state, which is a tuple of
-        tokens; None where `locate` and `follow` are to be asked."""
+        """(state, word) -> (ln P, next state), of a single state, a tuple of tokens;
+        None if `locate` and `follow` must be used."""
         encoder, labels = self.encoder, self.encoder.labels
         model = self._one()
         if model is None:
@@ -112,7 +112,7 @@ class TextPredictor:
         return step
 
     def _one(self) -> One | None:
-        """The model, asked about one window."""
+        """Queries of one window of the model."""
         if not self._has_own:
             return None
         lost = self.encoder.lost
@@ -126,7 +126,7 @@ class TextPredictor:
         return states
 
     def locate(self, states: NDArray) -> Any:
-        """The places that the distribution looks up, one for each state."""
+        """The places of the states, for the methods of the distribution."""
         windows = self._known(states)
         if not self._has_own:
             return self.distribution.locate(windows)
@@ -134,8 +134,7 @@ class TextPredictor:
         return last.locate(X)
 
     def _known(self, tokens):
-        """Tokens with -1 for words that no context holds."""
-        # To the estimator a word without class is missing history.
+        """The tokens, with -1 for words without class, which end a history."""
         return np.where(tokens == self.encoder.lost, np.int32(-1), tokens)
 
     # -------------------------------------------------------------- sentences
@@ -311,7 +310,7 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         self._token = np.array([*token, -1], dtype=np.int32)
 
     def locate(self, X: NDArray) -> Any:
-        """What the distribution looks up, of windows of symbol ids."""
+        """The places of windows of symbol ids, for the distribution."""
         predictor = self.model.predictor
         return predictor.locate(predictor.read(self._token[X]))
 

@@ -1,4 +1,4 @@
-"""The estimator of a language model: by name, with the words and a checkpoint."""
+"""Estimators of language models by name, and their checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from .._compat import BaseEstimator
 from ..loglinear import JointLogLinear, StructuredLogLinearLM
 from ..mixture import FactoredLM, MixtureLM, ModelClassifier
 from ..smoothing import KneserNeyLM
-from ..symbols import Labels, prepare_for_ids
 from ..symbols._ids import unfitted_params
 from ..word_classes import ContextRefiner, ExchangeClustering
 
@@ -22,7 +21,7 @@ QUALITIES = ("fast", "good", "better", "best")
 _LONG = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)"
 _SHORT = "c50(1) w(1) c50(2) w(2) c50(3) c50(4)"
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
-# Paths that begin with an older word see what the others lose at a new newest one.
+# Paths that begin with an older word still match if the newest one is new.
 _OLDER = [
     "c20(2) c100(2) w(2) c20(1) c100(1) w(1) c100(3) w(3)",
     "c100(3) w(3) c100(1) c100(2) w(1)",
@@ -32,7 +31,7 @@ _OLDER = [
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
 _STEP = re.compile(r"c(\d+)\((\d+)\)|w\((\d+)\)")
 
-# The number of classes that stands for "c100": it grows with the root of the number of
+# "c100" stands for so many classes, a number that grows with the root of the number of
 # words up to a hundred.
 _MOST_CLASSES = 100
 _CLASSES_A_ROOT = 0.55
@@ -47,7 +46,7 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         The name.
 
     max_depth : int
-        Columns of the windows; what paths have beyond is left out.
+        Columns of the windows; steps of paths beyond them are left out.
 
     n_words : int
         Words that can be predicted: few words have few classes.
@@ -96,22 +95,6 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
     )
 
 
-def estimator_for(
-    labels: Labels,
-    estimator: Any,
-    quality: str | None,
-    max_depth: int,
-    checkpoint: Checkpoint | str | os.PathLike | None,
-) -> Any:
-    """The estimator, or the one of a name, with what it has to know of the words."""
-    if quality is not None:
-        estimator = quality_estimator(quality, max_depth, labels.n_classes)
-        if checkpoint is not None:
-            give_checkpoint(estimator, checkpoint)
-    prepare_for_ids(estimator, labels)
-    return estimator
-
-
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
     """Set it in every part that can keep its state, and has no checkpoint of its own.
 
@@ -139,8 +122,8 @@ def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) 
 
 
 def _cut(path, max_depth, n_classes, most):
-    """The steps of a path within the windows, with numbers of classes in proportion;
-    none where it begins beyond them."""
+    """The steps of a path within the windows, with scaled numbers of classes; none if
+    the path begins beyond the windows."""
     steps, seen = [], set()
     offsets = (1, 2)[:max_depth]
     for step in path.split():

@@ -35,7 +35,7 @@ def compare(
     n_resamples: int = 1000,
     random_state: Any = None,
 ) -> Bunch:
-    r"""How much lower the perplexity of one model is than that of another, on one text.
+    r"""Compare the perplexities of two models on one text, with an interval.
 
     .. math::
         \text{gain} = 100 \Big(1 - \frac{\mathrm{ppl}_b}{\mathrm{ppl}_a}\Big)
@@ -55,19 +55,19 @@ def compare(
         The text to score.
 
     include_end, include_unknown : bool, default=True
-        As in :meth:`LanguageModel.perplexity`. Without unknown words, those are left
-        out that are unknown to either model.
+        As in :meth:`LanguageModel.perplexity`. Without unknown words, all words that
+        are unknown to one of the models are left out.
 
     n_resamples : int, default=1000
         Resamples of the sentences for the interval, at least 2.
 
     random_state : int, RandomState instance or None, default=None
-        Where the resamples come from.
+        Source of the resamples.
 
     Returns
     -------
     comparison : Bunch
-        ``gain``, in percent, positive where b is better; ``standard_error`` of it, over
+        ``gain``, in percent, positive if b is better; its ``standard_error``, over
         sentences (ratio estimator, delta method); ``interval``, the 2.5 and 97.5
         percentiles of the gain over the resamples (paired bootstrap); ``p_worse``, the
         share of the resamples in which b is not better; ``perplexity``, of a and of b;
@@ -82,8 +82,8 @@ def compare(
 
     Notes
     -----
-    Sentences are taken for independent. Those of one document are not quite, and those
-    that a `CacheLM` reads are less so: intervals are then too short.
+    Sentences are assumed to be independent. For sentences of one document, and more so
+    for those that a `CacheLM` reads, intervals are too short.
 
     References
     ----------
@@ -128,8 +128,8 @@ def compare(
     both = np.column_stack([first.log_prob, second.log_prob])[counted]
     if not np.isfinite(both).all():
         raise ValueError(
-            "X: a token has probability 0, which no mean of logarithms survives; "
-            "smooth the models"
+            "X: a token has probability 0, so that the mean log-probability is not "
+            "finite; smooth the models"
         )
     sentence = np.repeat(np.arange(first.length.size), first.length)[counted]
     size = np.bincount(sentence, minlength=first.length.size).astype(np.float64)
@@ -260,7 +260,7 @@ def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:
 
 
 def _names_of(model, found):
-    """(symbol, step) -> what a context symbol is called."""
+    """(symbol, step) -> the name of a context symbol."""
     labels = model.predictor.encoder.labels
     estimator = model.estimator_
     while hasattr(estimator, "best_estimator_"):

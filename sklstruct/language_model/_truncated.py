@@ -1,4 +1,4 @@
-"""A distribution that is sharpened and cut off, to draw from."""
+"""Truncated: a distribution with a temperature, top-k and top-p, to draw from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Truncated(Distribution):
     Parameters
     ----------
     model : Distribution
-        Its contexts stay what they are.
+        Any; contexts are its contexts.
 
     temperature : float
         T, above 0.

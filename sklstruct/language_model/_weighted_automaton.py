@@ -1,4 +1,4 @@
-"""Weighted automata, and the n-grams that are to be expected of them."""
+"""Weighted automata, and their expected counts of n-grams."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _CHUNK = 1 << 20
 
 
 class ExpectedWindows(NamedTuple):
-    """Context windows and how often they are expected in one string."""
+    """Context windows and their expected counts in one string."""
 
     contexts: np.ndarray
     """(n_samples, max_depth) int32 ids of `vocabulary`, -1 = missing history."""
 
     targets: np.ndarray
-    """(n_samples,) int32 ids of what followed."""
+    """(n_samples,) int32 ids of the symbols that followed."""
 
     sample_weight: np.ndarray
     """(n_samples,) expected number of times."""
@@ -55,7 +55,7 @@ class WeightedAutomaton:
         States that each arc leads from and to, from 0 on.
 
     symbol : array-like of shape (n_arcs,)
-        What each arc reads; hashable, None is not allowed (remove empty arcs first).
+        The symbol of each arc; hashable, not None (remove empty arcs first).
 
     weight : array-like of shape (n_arcs,)
         Finite, at least 0. Arcs with equal ends and symbol add up.
@@ -156,7 +156,7 @@ class WeightedAutomaton:
         self._normalize(source, target, read, weight, final, int(initial))
 
     def _normalize(self, source, target, read, weight, final, initial):
-        """Arcs as probabilities of what comes next: of w beta_j / beta_i."""
+        """Turn weights of arcs into probabilities, w beta_j / beta_i."""
         n = self.n_states
         move = sp.csr_array((weight, (source, target)), shape=(n, n))
         system = sp.eye_array(n, format="csc") - move.tocsc()
@@ -226,8 +226,8 @@ class WeightedAutomaton:
             initial state. Four words of which the last two differ end in a weight.
 
         negative_log : bool, default=True
-            Whether weights are negative natural logarithms, as these tools write them
-            in the log and the tropical semiring; False: they are the weights.
+            True: weights are negative natural logarithms, as these tools write them in
+            the log and the tropical semiring. False: they are the weights.
 
         Returns
         -------
@@ -277,7 +277,7 @@ class WeightedAutomaton:
         start: Any = "<s>",
         end: Any = "</s>",
     ) -> ExpectedWindows:
-        r"""Every context and what follows it, with their expected number in a string.
+        r"""All contexts and following symbols, with their expected count in a string.
 
         .. math::
             c(u\, a) = v^\top M_{u_1} \cdots M_{u_k} M_a\, \beta, \qquad
@@ -289,8 +289,8 @@ class WeightedAutomaton:
             Longest context, at least 1.
 
         min_count : float, default=0.0
-            Contexts that are expected less often are left out, and so are their
-            continuations: an approximation that bounds the work.
+            Contexts of a lower expected count are left out with their continuations, an
+            approximation that bounds the work.
 
         start, end : object, default="<s>", "</s>"
             The marks around each string; not among the symbols.
