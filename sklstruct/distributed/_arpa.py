@@ -18,7 +18,7 @@ _MOST_LINES = 1 << 17
 
 
 class ArpaWriter:
-    """Puts a file together that no process ever has.
+    """Writes an ARPA file from the lines of the shards, without the whole model.
 
     Parameters
     ----------

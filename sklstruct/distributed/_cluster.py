@@ -61,7 +61,7 @@ _NEVER_ARRIVED = 300.0
 # Bytes at a time of an answer that did not arrive in one piece.
 _PIECE = 1 << 22
 
-# What a call to a shard gives whose worker is gone.
+# The result of a call to a shard whose worker is lost.
 _LOST = Request("lost")
 
 
@@ -121,7 +121,7 @@ class SchedulerLost(RuntimeError):
 
 
 class WorkersWatch:
-    """Sees whether what waits for workers may wait for ever.
+    """Watches for a cluster on which a wait would never end.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class WorkersWatch:
         self._seen = self._worked = time.monotonic()
 
     def look(self) -> None:
-        """Raise an error if no worker was there, or none able to work, for long."""
+        """Raise an error if for long there was no worker, or none that can work."""
         now = time.monotonic()
         try:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
@@ -165,7 +165,7 @@ def _killed_worker():
 
 
 def _is_loss(error):
-    """Whether the error of a task says that its workers were lost."""
+    """True if the error of a task says that its workers were lost."""
     if isinstance(error, _killed_worker()):
         return True
     # Dask has no class of its own for this.
@@ -185,7 +185,7 @@ def _noted(text):
 
 
 class AnswerLog:
-    """What the shards were answered, in a file: to make a lost one again."""
+    """A file of the answers to the shards, from which a lost shard is made again."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="sklstruct-")  # noqa: SIM115
@@ -216,7 +216,7 @@ class AnswerLog:
             yield value
 
     def close(self) -> None:
-        """The file goes."""
+        """Delete the file."""
         self._file.close()
 
 
@@ -552,7 +552,7 @@ class ShardDriver:
             return None
 
     def _held(self, k):
-        """Whether Dask knows of a worker that holds the shard."""
+        """True if Dask knows of a worker that holds the shard."""
         return self._futures[k].status in ("finished", "pending")
 
     def _wait(self, k, call):
@@ -581,7 +581,7 @@ class ShardDriver:
         return done if done is _LOST else done.value
 
     def _receive(self, k, answer, limit=math.inf):
-        """What comes from a shard: None if it takes too long, _LOST if it is lost."""
+        """The answer of a shard: None if it takes too long, _LOST if it is lost."""
         since = time.monotonic()
         while answer is not None:
             try:
@@ -679,7 +679,7 @@ class ShardDriver:
         return request
 
     def _alive(self, k):
-        """Whether the worker of a shard is there and still has it."""
+        """True if the worker of a shard is there and still has it."""
         workers = self._workers()
         return self._addresses[k] in workers and self._held(k)
 

@@ -45,15 +45,15 @@ class DaskLanguageModel(LanguageModel):
     nothing that is summed over contexts crosses branches except at the root. The text
     is counted part by part where it is read; the branches are dealt to shards of about
     equal numbers of (context, class) pairs; and the same program that fits a model in
-    one process runs on every shard, in lockstep. What the shards tell each other in an
-    iteration are a few arrays of one number a class: the sums that the root needs.
+    one process runs on every shard, in lockstep. In an iteration the shards exchange a
+    few arrays of one number a class: the sums that the root needs.
     The objective, the weights and the model are those of `LanguageModel` (counts and
     n-gram discounts exactly, log-linear weights up to rounding), whatever the number of
     workers is.
 
-    After `fit` the model is here, in one piece, and behaves like any `LanguageModel`;
-    or, with ``gather=False``, stays on the workers, where it may be larger than the
-    memory of any one machine, and is written from there by `to_arpa`.
+    After `fit` the model is in this process, like any `LanguageModel`. With
+    ``gather=False`` it stays on the workers, where it may be larger than the memory of
+    any one machine, and `to_arpa` writes it from there.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class DaskLanguageModel(LanguageModel):
         as there are workers when `fit` is called.
 
     gather : bool, default=True
-        Whether `fit` brings the model here. False: its shards stay on the workers until
-        this object is fitted again or deleted; `to_arpa` writes them, `compute` brings
-        them here, and there are no `estimator_` and `backoff_model_` before.
+        True: `fit` brings the model to this process. False: its shards stay on the
+        workers until this object is fitted again or deleted; `to_arpa` writes them,
+        `compute` brings them here and sets `estimator_` and `backoff_model_`.
 
     Attributes
     ----------
@@ -105,14 +105,14 @@ class DaskLanguageModel(LanguageModel):
         the root included.
 
     n_exchanges_ : int
-        How many times all shards have met for a sum.
+        Number of sums over all shards.
 
     n_bytes_exchanged_ : int
         Bytes of the arrays that went to and from the shards there. Counting moves the
         counts of the shards once, and gathering the model, which are not in it.
 
     n_lost_shards_ : int
-        How many times a shard was made again because its worker was lost.
+        Number of times that a shard was made again because its worker was lost.
 
     See Also
     --------
@@ -122,14 +122,14 @@ class DaskLanguageModel(LanguageModel):
 
     Notes
     -----
-    A worker that is lost: the cluster counts its shards again elsewhere, from the text,
-    and they take the answers up that all shards have had, since the last checkpoint or
-    since the beginning; the others wait. The result is the same bit by bit. A
-    scheduler that is lost ends the fit with an error; with a checkpoint the same fit
-    on another cluster goes on from there.
+    If a worker is lost, the cluster counts its shards again elsewhere, from the text,
+    and replays the answers that all shards have had since the last checkpoint, or since
+    the beginning; the others wait. The result is the same bit by bit. If the scheduler
+    is lost, the fit ends with an error; with a checkpoint the same fit on another
+    cluster continues from there.
 
-    `GridSearchCV` over `LanguageModel` and other work with many small fits needs
-    nothing of this: ``joblib.parallel_config("dask")`` sends whole fits to the workers.
+    For many small fits, as `GridSearchCV` over `LanguageModel` makes them, this class
+    is not needed: ``joblib.parallel_config("dask")`` sends whole fits to the workers.
 
     References
     ----------

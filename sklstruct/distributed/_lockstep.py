@@ -1,9 +1,9 @@
 """Lockstep: the fit of one shard in a thread, stopped at every meeting of the shards.
 
-The fits of all shards are the same program. Where it needs a number of the whole tree
-it asks for it (`Meeting`), and stands still until the answer of all shards is there.
-What drives it collects the requests of all shards, answers them alike and lets them go
-on (`Lockstep.advance`): in threads of one process, or over a network.
+The fits of all shards are the same program. When it needs a number of the whole tree,
+it makes a request (`Meeting`) and waits for the answer. The driver collects the
+requests of all shards and gives all of them the same answer (`Lockstep.advance`), in
+threads of one process or over a network.
 
 A shard's state depends on its data and on the answers so far and on nothing else, so a
 shard that is lost is made again by giving a new one the same answers.
@@ -29,19 +29,19 @@ DONE, ERROR = "done", "error"
 
 
 class Request(NamedTuple):
-    """What a shard asks for, or how it has ended."""
+    """A request of a shard, or its end."""
 
     kind: str
     value: Any = None
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing left to do."""
+        """True if the fit has ended."""
         return self.kind in (DONE, ERROR)
 
 
 class Abandoned(BaseException):
-    """Raised in the thread of a shard that nobody drives any more."""
+    """Raised in the thread of a shard whose driver has left."""
 
 
 class Meeting:
@@ -98,7 +98,7 @@ class Lockstep:
         return self._meeting.requests.get()
 
     def close(self) -> None:
-        """Leave the function where it stands."""
+        """End the thread in the middle of the function."""
         self._meeting.answers.put(Abandoned())
 
     def __del__(self) -> None:

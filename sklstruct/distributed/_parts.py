@@ -28,7 +28,7 @@ _MOST_TOKENS = 1 << 20
 
 
 def text_parts(X: Any, client: Any) -> Callable[[], list]:
-    """What gives the parts of a text: what `read_part` takes, or futures of it.
+    """A function that gives the parts of a text, or futures of them, for `read_part`.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def text_parts(X: Any, client: Any) -> Callable[[], list]:
         The partitions of a bag are parts; files and sentences are cut.
 
     client : distributed.Client
-        Where they are to be read.
+        The client of the cluster that reads them.
     """
-    # As few as keep all threads busy: what is counted apart has to be merged.
+    # As few parts as keep all threads busy: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
     if isinstance(X, import_module("dask.bag").Bag):
         partitions = X.to_delayed()
@@ -86,7 +86,7 @@ def _sentence_name(first, i):
 
 
 class Vocabulary:
-    """The words of all parts: what finds the labels of a text looks at nothing else.
+    """The words of all parts, from which the labels of the text are found.
 
     Parameters
     ----------

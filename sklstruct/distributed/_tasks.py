@@ -1,4 +1,4 @@
-"""What runs on the workers: reading, counting, cutting, merging, and the shards' fits.
+"""Tasks of the workers: reading, counting, cutting, merging, and the shards' fits.
 
 Plain functions of their arguments, so that a cluster can run them again where a worker
 is lost, and one stateful object for each shard.
@@ -39,7 +39,7 @@ _KEPT_ANSWERS = 4
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines for their results to be."""
+    """Versions that must be the same on all machines."""
     return {
         "sklstruct": version("sklstruct"),
         "numpy": np.__version__,
@@ -106,7 +106,7 @@ def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
 
 
 def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
-    """What a part of the text has of a shard.
+    """The counts of a shard in one part of the text.
 
     Without the parents of its pairs: they are found again once the parts are merged.
     """
@@ -157,7 +157,7 @@ class Failure(NamedTuple):
 
 
 def state_path(path: str, shard: int, number: int) -> str:
-    """Where the state of a shard is kept; two numbers take turns."""
+    """The path of the state of a shard; two numbers take turns."""
     return f"{path}.shard{shard}.{number % 2}"
 
 
@@ -176,7 +176,7 @@ class ShardKeeper(FitKeeper):
         Which shard.
 
     number : int or None
-        Which state to go on from.
+        Number of the state to continue from.
 
     identity : dict
         What the state belongs to.
@@ -198,7 +198,7 @@ class ShardKeeper(FitKeeper):
         return Keeper(Checkpoint(path, interval=0.0), self._identity)
 
     def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """The state to go on from, or None."""
+        """The state to continue from, or None."""
         if self._number is None:
             return None
         state = self._keeper(self._number).load(like)
@@ -212,7 +212,7 @@ class ShardKeeper(FitKeeper):
         return state
 
     def damaged(self, why: object) -> ValueError:
-        """The error of a state that cannot be gone on from."""
+        """The error of a state from which no fit can continue."""
         return self._keeper(self._number).damaged(why)
 
     def save(self, **state: Any) -> None:
@@ -295,7 +295,7 @@ class ShardFit:
     def do(self, number: int, method: str, *arguments: Any) -> Request:
         """The result of a method, for the call of this number.
 
-        What it raises is a value too: the errors of a call are those of the network.
+        Its errors are returned as values; a call raises the errors of the network only.
         """
         try:
             found = Request(DONE, getattr(self, method)(*arguments))
@@ -310,7 +310,7 @@ class ShardFit:
     # gives comes behind the end of all calls that have arrived before.
 
     def has_answered(self, number: int) -> bool:
-        """Whether the call of this number has arrived and ended."""
+        """True if the call of this number has arrived and ended."""
         return number in self._answers
 
     def pack(self, number: int) -> int | Failure:
@@ -337,7 +337,7 @@ class ShardFit:
         return request
 
     def model(self) -> tuple[Pairs, ShardModel]:
-        """What has been fitted, without the parents of the pairs."""
+        """The fitted model, without the parents of the pairs."""
         pairs = self._pairs
         return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target), self._fitted()
 
@@ -364,7 +364,7 @@ class ShardFit:
 
 
 def version_error(wanted: dict[str, str], found: dict[str, Any]) -> str:
-    """What is to be said of workers that differ from the client."""
+    """The error message about workers that differ from the client."""
     lines = "; ".join(
         f"{name} has "
         + ", ".join(f"{k} {v}" for k, v in here.items() if wanted.get(k) != v)

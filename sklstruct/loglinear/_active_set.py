@@ -481,7 +481,7 @@ class _Growth:
         return np.concatenate(parts)
 
     def _moved(self, at, keys, depth, place):
-        """Where the samples are that go on to new nodes, or new pairs.
+        """The samples that move to new nodes, or new pairs.
 
         Parameters
         ----------

@@ -292,7 +292,7 @@ class Fit:
             return solver.learn(self.job(report), w, share)
 
     def job(self, report: Report = silent) -> Job:
-        """What the solver is given."""
+        """The input of the solver."""
         return Job(self.loss, self.bound, report, self.keeper)
 
     def done(self) -> Result | None:

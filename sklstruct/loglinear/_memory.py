@@ -15,7 +15,7 @@ from .._checks import check_count, physical_memory
 from .._digest import digest
 from ..backoff import Counted
 
-# Memories that other processes sent here; nobody else holds them between two tasks.
+# Memories from other processes, which this list keeps alive between two tasks.
 _HELD = 4
 
 
@@ -50,7 +50,7 @@ class FitMemory:
     Attributes
     ----------
     n_counted, n_found : int
-        How often, in this process, a tree was counted, and how often it was there.
+        Numbers of trees that this process counted, and of look-ups that found one.
 
     See Also
     --------

@@ -289,7 +289,7 @@ class Problem:
         return trie, w[source]
 
     def same_pairs(self, model: BackoffModel) -> bool:
-        """Whether the pairs of a fitted model are those of (the trie of) the tree."""
+        """True if a fitted model has the pairs of (the trie of) the tree."""
         return model.pairs == expand_pairs(self.pairs)[0]
 
     # ------------------------------------------------------------------- walks
@@ -312,7 +312,7 @@ class Problem:
         return self.sum_over(lambda _, lo, hi: _dot(a[lo:hi], b[lo:hi]))
 
     def same(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Whether two arrays beside the pairs are equal."""
+        """True if two arrays beside the pairs are equal."""
         return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
 
     def share_root(self, of_pairs: np.ndarray, largest: bool = False) -> None:

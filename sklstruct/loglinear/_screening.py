@@ -1,4 +1,4 @@
-"""Which weights are zero: the optimality condition of groups that vanish.
+"""Screening: the optimality condition of groups of zero weights.
 
 With the groups subtree(q), weights that are zero stay zero if the negative gradient v
 lies in the dual ball of the penalty. Nested groups pass their excess up to the group
@@ -7,8 +7,8 @@ around them:
     R_q = norm of (v_q, the excesses (R_r - t_r)_+ of the child pairs r),
 
 with the norm dual to that of the group (Euclidean for Euclidean norms, the sum for
-maxima) and t the strengths; the subtree of q is zero iff R_q <= t_q. Where penalties
-are separable no excess is passed up, and R_q = v_q.
+maxima) and t the strengths; the subtree of q is zero iff R_q <= t_q. Separable
+penalties pass no excess up: R_q = v_q.
 
 `RootProblem` is the model without any context: all other weights are zero.
 """

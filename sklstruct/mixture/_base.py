@@ -1,4 +1,4 @@
-"""ModelClassifier: what every classifier made of fitted distributions shares."""
+"""ModelClassifier: base of the classifiers that are composed of distributions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..backoff import (
 )
 from ..backoff._distribution import count_rows, take
 from ..symbols import encode
-from ._parts import Part, Reading, Samples, Task
+from ._parts import GroupFit, Part, Reading, Samples
 
 
 class ModelClassifier(
@@ -43,7 +43,7 @@ class ModelClassifier(
     Attributes
     ----------
     part_, distribution_ : object
-        What reads contexts, and the distribution.
+        The part that reads contexts, and the distribution.
     """
 
     distribution_: Distribution
@@ -79,8 +79,8 @@ class ModelClassifier(
             Non-negative weights; 0 is as if absent.
 
         X_val, y_val : array-like, default=None
-            Held-out samples, which the weights of mixtures are learnt from. None: the
-            mixtures hold out the last of X, see their `validation_fraction`.
+            Held-out samples, on which the weights of mixtures are learnt. None: the
+            mixtures hold out the last rows of X, see their `validation_fraction`.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class ModelClassifier(
             if X_val is not None:
                 held_out = self._read_held_out(part, X_val, y_val)
                 progress.step(f"{held_out.outcome.size} held-out samples are read")
-            task = Task(
+            task = GroupFit(
                 samples, np.array([n_classes]), held_out, n_jobs=self.n_jobs,
                 report=progress.step,
             )  # fmt: skip
@@ -157,7 +157,7 @@ class ModelClassifier(
     # ----------------------------------------------------------- prediction
 
     def locate(self, X: Any) -> Any:
-        """The places where ``distribution_`` looks each row of X up.
+        """Locate each row of X for the methods of ``distribution_``.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class ModelClassifier(
             Contexts.
 
         random_state : int, RandomState instance or None, default=None
-            Where the random numbers come from.
+            Source of the random numbers.
 
         Returns
         -------

@@ -24,10 +24,10 @@ from ._base import ModelClassifier
 from ._models import FactoredModel, paths
 from ._parts import (
     ComposedPart,
+    GroupFit,
     Part,
     Reading,
     Samples,
-    Task,
     check_probabilities,
     part_of,
 )
@@ -42,13 +42,13 @@ class FactoredPart(ComposedPart):
         As in `FactoredLM`.
 
     classes : ndarray of shape (n_outcomes,)
-        What the outcomes are called.
+        Names of the outcomes.
 
     estimators : list of classifiers
         For nodes with groups below them, and for nodes with words only.
 
     facts : bool
-        Whether a gate will look at facts about the contexts.
+        True if a gate needs facts about the contexts.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FactoredPart(ComposedPart):
             )
         return super().learn(reading)
 
-    def fit(self, task: Task) -> list[Distribution]:
+    def fit(self, task: GroupFit) -> list[Distribution]:
         if task.sizes.size > 1:
             raise ValueError(
                 "class_estimator and word_estimator cannot hold a FactoredLM; give a "
@@ -151,9 +151,8 @@ class FactoredLM(ModelClassifier):
     .. math::
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x) .
 
-    Each node of the tree has a model of its own over its children only, so that nothing
-    leaks to words outside of a class, and rows sum to 1 exactly. The probability of a
-    word costs one look-up a level; the whole row that of all nodes.
+    Each node of the tree has a model over its children, so that rows sum to 1 exactly.
+    The probability of a word costs one look-up a level; a whole row costs one a node.
 
     Parameters
     ----------
@@ -183,8 +182,8 @@ class FactoredLM(ModelClassifier):
         the samples of its words. None: as `class_estimator`.
 
     padding : object, default=None
-        The symbol that marks missing history, for what is made by default; estimators
-        that are given have their own.
+        The symbol that marks missing history, for the default estimators; given ones
+        have their own parameter.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder (a name without a suffix), for the fits of the models that are made by

@@ -37,7 +37,7 @@ class Gate(ABC):
     Attributes
     ----------
     reads_facts : bool
-        Whether `log_weights` looks at the facts.
+        True if `log_weights` depends on the facts.
     """
 
     reads_facts = True

@@ -26,7 +26,7 @@ from ..symbols import Labels
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
-from ._parts import ComposedPart, Part, Task, check_probabilities, part_of
+from ._parts import ComposedPart, GroupFit, Part, check_probabilities, part_of
 
 
 class MixturePart(ComposedPart):
@@ -66,7 +66,7 @@ class MixturePart(ComposedPart):
         learns = isinstance(weights, str)
         self.holds_out = learns or any(part.holds_out for part in parts)
 
-    def fit(self, task: Task) -> list[Distribution]:
+    def fit(self, task: GroupFit) -> list[Distribution]:
         samples, held_out, like = task.samples, task.held_out, task.like
         n = samples.outcome.size
         if not isinstance(self.weights, str):
@@ -145,8 +145,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
         P(y \mid x) = \sum_k \pi_k(x)\, P_k(y \mid x), \qquad
         \pi_k(x) \ge 0,\ \sum_k \pi_k(x) = 1 .
 
-    The weights maximise the likelihood of held-out samples. They look at the history x
-    alone, never at y, so that the mixture is a distribution.
+    The weights maximise the likelihood of held-out samples. They depend on the history
+    x alone, never on y, so that the mixture is a distribution.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         then all samples serve to learn the weights.
 
     refit : bool, default=True
-        Whether models are fitted to all samples once the weights are learnt.
+        True: after the weights are learnt, models are fitted to all samples.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
@@ -193,8 +193,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         Sorted.
 
     weights_ : ndarray of shape (n_models,) or None
-        Constant weights; None where they depend on the history, see
-        `predict_weights`.
+        Constant weights; None if they depend on the history, see `predict_weights`.
 
     weight_gap_ : float or None
         For ``"em"``: no other constants have a mean log-likelihood of a held-out sample
@@ -222,13 +221,13 @@ class MixtureLM(NamedMembers, ModelClassifier):
     Of frozen models the matched depth is known, not the training weight: it is 0 for
     ``"logistic"``, and ``"by_count"`` refuses them as its first tree.
 
-    The models' own reading of X (symbols, steps of pipelines before the last) is
-    learnt from all samples, those held out included, and only once.
+    The symbols and transformers of the models are learnt once, on all samples, held-out
+    ones included.
 
-    Mixing the models of the classes and those of the words in a class, inside a
-    `FactoredLM`, has weights of its own for each, and the gate of the words may look
-    at contexts found in the models of the class: given the class they are history.
-    Outside of it they are not, and such a gate would not give a distribution.
+    Inside a `FactoredLM` the mixtures for classes and for the words of a class have
+    weights of their own. The gate for words may use contexts of the models of their
+    class, which are history once the class is given; outside of a `FactoredLM` a gate
+    that depends on the class would not give a distribution.
 
     References
     ----------

@@ -39,7 +39,7 @@ _REDRAWS = 32
 
 
 class UniformModel(Distribution):
-    """The uniform distribution, where there was nothing to learn from."""
+    """The uniform distribution, for groups without samples."""
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
@@ -50,7 +50,7 @@ class UniformModel(Distribution):
 
 
 class ComposedModel(Distribution):
-    """A distribution that asks others; a bounded number of rows at a time."""
+    """A distribution over other distributions; it computes blocks of rows."""
 
     @abstractmethod
     def _rows(self, at: Any) -> NDArray:
@@ -174,7 +174,7 @@ class MixtureModel(ComposedModel):
 class FactoredModel(CheckedState, ComposedModel):
     r""":math:`\prod_j P(v_{j+1} \mid v_j, x)` along the path of a tree to a class.
 
-    Contexts are a pair: what the models of groups read, what those of words read.
+    Contexts are a pair: those of the models of groups and those of the models of words.
 
     Parameters
     ----------
@@ -182,10 +182,10 @@ class FactoredModel(CheckedState, ComposedModel):
         One tree, whose terminal nodes are the classes.
 
     models : list of Distribution or None
-        One for each node of the tree; None where there is nothing to decide.
+        One for each node of the tree; None for nodes with fewer than two children.
 
     of_words : bool ndarray of shape (n_nodes,)
-        Whether all children of a node are terminal.
+        True for nodes whose children are all terminal.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Parts: an estimator as something that reads contexts once and fits many models.
+"""Parts: they read contexts once for an estimator, and fit one model for each group.
 
-A part reads X once for all models that are made of its estimator (`learn`, `read`),
-then fits one model for each group of the samples (`fit`): the words of each class, or
-all samples in one group.
+A part reads X once for all models of its estimator (`learn`, `read`), then fits one
+model for each group of the samples (`fit`): the words of each class, or all samples in
+one group.
 
-An estimator that is a part of its own kind (mixtures, factored models) has a method
+Estimators with a part of their own kind (mixtures, factored models) have a method
 ``__sklstruct_part__(classes, facts)`` that makes it.
 """
 
@@ -45,13 +45,13 @@ from ._models import UniformModel
 
 
 def quiet(text: str) -> None:
-    """A report of a piece of work that is done, which nobody hears."""
+    """Report nothing."""
 
 
 class Samples(NamedTuple):
-    """Contexts in groups, and what followed them."""
+    """Contexts in groups, and the outcomes that followed them."""
 
-    contexts: Any  # what `Part.read` gave, a row a sample
+    contexts: Any  # from `Part.read`, a row a sample
     group: NDArray  # (n,) int
     outcome: NDArray  # (n,) int; those of a group count from 0
     weight: NDArray  # (n,) positive
@@ -68,15 +68,15 @@ class Samples(NamedTuple):
         )  # fmt: skip
 
 
-class Task(NamedTuple):
-    """What a part fits: a model for each group of samples."""
+class GroupFit(NamedTuple):
+    """The arguments of `Part.fit`: it fits a model for each group of samples."""
 
     samples: Samples
     sizes: NDArray  # number of outcomes of each group
     held_out: Samples | None = None  # from which weights of mixtures are learnt
-    like: list[Distribution] | None = None  # their weights are taken over
+    like: list[Distribution] | None = None  # models whose weights are used
     n_jobs: int | None = None
-    report: Callable[[str], Any] = quiet  # told of each piece of work that is done
+    report: Callable[[str], Any] = quiet  # called after each piece of work
 
 
 class Reader:
@@ -91,7 +91,7 @@ class Reader:
         The last step.
 
     encodes : bool
-        Whether it is given ids, where the steps give windows.
+        True: it gets ids, if the steps give windows.
 
     padding : object
         The symbol that marks missing history in these windows.
@@ -129,7 +129,7 @@ class Reader:
 
 
 class Reading:
-    """X on its way to the parts; what several of them read is read once.
+    """X for several parts; equal readers read it once.
 
     Parameters
     ----------
@@ -137,10 +137,10 @@ class Reading:
         Contexts as the user gives them.
 
     y : ndarray, default=None
-        Their targets, where readers are to be fitted.
+        Their targets, if readers are to be fitted.
 
     report : callable, default=quiet
-        Told of each piece of work that is done.
+        Called with a text after each piece of work.
     """
 
     def __init__(
@@ -183,18 +183,18 @@ class Part(ABC):
 
     @abstractmethod
     def learn(self, reading: Reading) -> Any:
-        """Fit what reads contexts; the contexts."""
+        """Fit the readers; returns the contexts of X."""
 
     @abstractmethod
     def read(self, reading: Reading) -> Any:
         """The contexts of other X."""
 
     @abstractmethod
-    def fit(self, task: Task) -> list[Distribution]:
+    def fit(self, task: GroupFit) -> list[Distribution]:
         """A model for each group."""
 
     def _fit_groups(
-        self, fit_group: Callable[[Samples, int], Distribution], task: Task
+        self, fit_group: Callable[[Samples, int], Distribution], task: GroupFit
     ) -> list[Distribution]:
         """A model for each group, in threads; uniform where it has no samples."""
         samples, sizes = task.samples, task.sizes
@@ -263,7 +263,7 @@ class EstimatorPart(Part):
     def read(self, reading: Reading) -> Any:
         return reading.read(self.reader)
 
-    def fit(self, task: Task) -> list[Distribution]:
+    def fit(self, task: GroupFit) -> list[Distribution]:
         return self._fit_groups(self._fit_group, task)
 
     def _fit_group(self, samples, n_outcomes):
@@ -320,7 +320,7 @@ class JointPart(Part):
     def read(self, reading: Reading) -> Any:
         return tuple(reading.read(reader) for reader in self.readers)
 
-    def fit(self, task: Task) -> list[Distribution]:
+    def fit(self, task: GroupFit) -> list[Distribution]:
         # Threads go over the models, or over the shards of the only one.
         estimator = clone(self.estimator)
         if task.sizes.size == 1 and estimator.n_jobs is None:
@@ -398,7 +398,7 @@ class FrozenPart(Part):
             return estimator.locate(X)
         return _indexable(X)
 
-    def fit(self, task: Task) -> list[Distribution]:
+    def fit(self, task: GroupFit) -> list[Distribution]:
         if task.sizes.size > 1:
             raise ValueError(
                 "word_estimator: a fitted model cannot be a factor of the words of "

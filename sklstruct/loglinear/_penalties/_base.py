@@ -223,7 +223,7 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         return self.bound(self, problem)
 
     def smooth(self, positive: bool) -> bool:
-        """Whether it has a gradient wherever weights may be.
+        """True if it has a gradient at all weights that are allowed.
 
         Parameters
         ----------

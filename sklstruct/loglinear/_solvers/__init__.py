@@ -47,8 +47,9 @@ SOLVERS: dict[str, type[Solver]] = {
 def make_solver(name: str, penalty: Penalty, positive: bool, **params: Any) -> Solver:
     """The solver of a name; "auto" is the first of `SOLVERS` that fits."""
     if name == "auto":
-        # The message of "diagonal" says what a penalty lacks that none can fit.
-        name = next(iter(solvers_for(penalty, positive)), "diagonal")
+        # For a penalty that none can fit, the error of "diagonal" names what it lacks.
+        fitting = (n for n, kind in SOLVERS.items() if kind().fits(penalty, positive))
+        name = next(fitting, "diagonal")
     return SOLVERS[name](**params)
 
 

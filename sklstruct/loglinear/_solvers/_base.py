@@ -53,7 +53,7 @@ def silent(iteration: int, objective: float, optimality: float) -> bool:
 
 
 class Job(NamedTuple):
-    """What a solver minimises, and who hears of it.
+    """The problem of a solver, and the callback of its iterations.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         return [name for name in self.needs if not hasattr(penalty.bound, name)]
 
     def fits(self, penalty: Penalty, positive: bool) -> bool:
-        """Whether it can fit a penalty with weights of this sign."""
+        """True if it can fit a penalty with weights of this sign."""
         return not self.missing(penalty) and self.refusal(penalty, positive) is None
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
@@ -262,7 +262,7 @@ class Best:
         self.history.append(self.objective)
 
     def rose(self, objective: float) -> bool:
-        """Whether a point is worse than the start, by more than rounding."""
+        """True if a point is worse than the start, by more than rounding."""
         return not objective <= self.start + 1e-12 * abs(self.start)
 
     def point(self, last: np.ndarray) -> np.ndarray:
