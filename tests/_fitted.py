@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
+from _families import smoothers
 from _oracles import toy
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -51,15 +52,12 @@ from sklstruct.loglinear import (
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import (
-    AbsoluteDiscountLM,
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
     GoodTuringUnigram,
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
     GrownLM,
-    JelinekMercerLM,
-    KatzLM,
     PrunedKneserNeyLM,
     WittenBellLM,
 )
@@ -184,9 +182,8 @@ def fitted():
 
     # contexts
     for smoother in (
-        KneserNeyLM(), AdditiveLM(), WittenBellLM(), AbsoluteDiscountLM(), KatzLM(),
-        JelinekMercerLM(), PrunedKneserNeyLM(discount=0.5, threshold=0.1),
-        GrownLM(lam=0.1), PrunedLM(WittenBellLM(), 1e-6),
+        *smoothers([PrunedKneserNeyLM(discount=0.5, threshold=0.1), GrownLM(lam=0.1)]),
+        PrunedLM(WittenBellLM(), 1e-6),
         StructuredLogLinearLM(max_iter=20), StructuredLogLinearLMCV(max_fits=2),
         JointLogLinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
         GoodTuringUnigram(), GraphDiffusionUnigram(), GraphSpreadUnigram(),
