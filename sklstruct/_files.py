@@ -350,6 +350,11 @@ class _Given(io.RawIOBase):
     def seekable(self) -> bool:
         return self._start is not None
 
+    def fileno(self) -> int:
+        if self._start != 0:
+            raise io.UnsupportedOperation(f"{self._label} does not begin as its file")
+        return self._file.fileno()
+
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if self._start is None:
             raise io.UnsupportedOperation(f"{self._label} cannot be read again")

@@ -74,17 +74,18 @@ class Pairs:
         ptr = as_ids("ptr", ptr, 1)
         target = as_ids("target", target, 1)
         check_length("ptr", ptr, tree.n_nodes + 1, "one per node and the end")
-        check_pointers("ptr", ptr, 0, target.size)
         n_classes = int(ptr[1])
-        if n_classes == 0:
-            raise ValueError("ptr[1] is 0: the root must hold every class")
-        if not np.array_equal(target[:n_classes], np.arange(n_classes, dtype=np.int32)):
-            raise ValueError(
-                "target must start with 0, 1, ..., ptr[1] - 1: the root holds every "
-                "class in order"
-            )
-        check_ids("target", target, 0, n_classes, "class id")
-        check_sorted_groups("target", target, ptr, "classes are sorted")
+        if n_classes == 0 or not _fast.are_sorted(ptr, target, n_classes):
+            check_pointers("ptr", ptr, 0, target.size)
+            if n_classes == 0:
+                raise ValueError("ptr[1] is 0: the root must hold every class")
+            if not np.array_equal(target[:n_classes], np.arange(n_classes)):
+                raise ValueError(
+                    "target must start with 0, 1, ..., ptr[1] - 1: the root holds "
+                    "every class in order"
+                )
+            check_ids("target", target, 0, n_classes, "class id")
+            check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
     # Where counting kept it: (n_pairs,) int32, the node "h y" of a pair (h, y), -1 if

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX, as_ids, check_ids, check_length, check_sorted_groups
+from .._checks import INT32_MAX, as_ids, check_ids, check_length
 from .._lazy import stored
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
@@ -96,25 +96,9 @@ class ContextTree:
         check_length("symbol", symbol, n, "one per node")
         if parent[0] != -1 or symbol[0] != -1:
             raise ValueError("parent[0] and symbol[0] must be -1: node 0 is the root")
-        bad = np.flatnonzero(
-            (parent[1:] < 0) | (parent[1:] >= np.arange(1, n, dtype=np.int64))
-        )
-        if bad.size:
-            raise ValueError(
-                f"parent[{int(bad[0]) + 1}] = {int(parent[bad[0] + 1])}: every node "
-                "but the root needs an earlier node as parent"
-            )
-        falls = np.flatnonzero(parent[1:] < parent[:-1])
-        if falls.size:
-            i = int(falls[0]) + 1
-            raise ValueError(
-                f"parent must not fall, but parent[{i}] = {int(parent[i])} < "
-                f"parent[{i - 1}] = {int(parent[i - 1])}: number the nodes level by "
-                "level, in the order of their parents"
-            )
-        if int(symbol[1:].min(initial=0)) < 0:
-            raise ValueError("symbol holds a negative id below the root")
-        smallest = int(symbol.max()) + 1
+        smallest = _fast.largest_symbol(parent, symbol) + 1
+        if smallest < 0:
+            raise ValueError(_fault(parent, symbol))
         if n_symbols is None:
             n_symbols = smallest
         elif n_symbols < smallest:
@@ -123,9 +107,6 @@ class ContextTree:
                 f"1, {smallest}"
             )
         self._set(parent, symbol, None, n_symbols)
-        check_sorted_groups(
-            "symbol", symbol[1:], self.child_ptr - 1, "children are sorted"
-        )
 
     def _set(self, parent, symbol, level_ptr, n_symbols):
         """All attributes, from arrays that are in order."""
@@ -134,7 +115,8 @@ class ContextTree:
         if level_ptr is None:
             ends = [0, 1]
             while ends[-1] < parent.size:
-                ends.append(int(self.child_ptr[ends[-1]]))
+                # Parents never fall.
+                ends.append(int(np.searchsorted(parent, np.int32(ends[-1]))))
             level_ptr = np.array(ends, dtype=np.int64)
         self.level_ptr = level_ptr
         self.span = self.edge_text = self.edge_pos = None
@@ -652,6 +634,33 @@ class ContextTree:
             f"<ContextTree: {kind}, {self.n_nodes} nodes on {self.n_levels} levels, "
             f"{self.n_symbols} symbols>"
         )
+
+
+def _fault(parent: np.ndarray, symbol: np.ndarray) -> str:
+    """What is wrong with the arrays of a tree whose nodes are not in order."""
+    before, at = parent[:-1], np.arange(1, parent.size)
+    bad = (parent[1:] < 0) | (parent[1:] >= at)
+    if bad.any():
+        i = int(at[bad][0])
+        return (
+            f"parent[{i}] = {parent[i]}: every node but the root needs an earlier node "
+            "as parent"
+        )
+    falls = parent[1:] < before
+    if falls.any():
+        i = int(at[falls][0])
+        return (
+            f"parent must not fall, but parent[{i}] = {parent[i]} < parent[{i - 1}] = "
+            f"{parent[i - 1]}: number the nodes level by level, in the order of their "
+            "parents"
+        )
+    if symbol[1:].min() < 0:
+        return "symbol holds a negative id below the root"
+    i = int(at[(parent[1:] == before) & (symbol[1:] <= symbol[:-1])][0])
+    return (
+        f"symbol must rise strictly within a node (children are sorted), but symbol[{i}] "
+        f"= {symbol[i]} follows {symbol[i - 1]} at node {parent[i]}"
+    )
 
 
 def fitted(array: np.ndarray, n: int, empty: Callable) -> np.ndarray:

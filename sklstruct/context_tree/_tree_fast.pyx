@@ -206,6 +206,45 @@ def node_levels(const int32_t[::1] parent, const int32_t[::1] by_depth,
             level[x] = 0 if parent[x] < 0 else level[parent[x]] + 1
 
 
+def largest_symbol(const int32_t[::1] parent, const int32_t[::1] symbol):
+    """The largest id of a tree whose nodes are in order, -2 where they are not.
+
+    Every parent is an earlier node, `parent` never falls, and symbols are not negative
+    and rise strictly among siblings.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t largest = -1
+    with nogil:
+        for i in range(1, parent.shape[0]):
+            if (
+                parent[i] < parent[i - 1] or parent[i] < 0 or parent[i] >= i
+                or symbol[i] < 0
+                or (parent[i] == parent[i - 1] and symbol[i] <= symbol[i - 1])
+            ):
+                largest = -2
+                break
+            largest = max(largest, symbol[i])
+    return largest
+
+
+def are_sorted(const int32_t[::1] ptr, const int32_t[::1] target, int32_t n_classes):
+    """Whether the classes ``target[ptr[n]:ptr[n + 1]]`` of each node rise strictly and
+    are in range; `ptr` leads from 0 to the end and never falls."""
+    cdef Py_ssize_t n, p, last = ptr.shape[0] - 1
+    cdef int32_t before
+    cdef bint good = ptr[0] == 0 and ptr[last] == target.shape[0]
+    with nogil:
+        for n in range(last):
+            if not good or not ptr[n] <= ptr[n + 1] <= target.shape[0]:
+                good = False
+                break
+            before = -1
+            for p in range(ptr[n], ptr[n + 1]):
+                good &= before < target[p] < n_classes
+                before = target[p]
+    return bool(good)
+
+
 def count_children(const int32_t[::1] parent, int32_t[::1] child_ptr):
     """child_ptr from a canonical parent array (children are contiguous)."""
     cdef Py_ssize_t i, n = parent.shape[0]

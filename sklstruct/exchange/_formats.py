@@ -106,8 +106,8 @@ def read(
         less, which is how files are written whose model has no such word. Of
         ``"native"``: `mmap` (True), whether a plain file is mapped, so that its arrays
         take memory only where they are read and are shared by processes, and `verify`
-        (True), whether checksums, pointers and ids are checked; without it a damaged
-        file may end the process. Of ``"kenlm"``:
+        (True), whether hashes are compared, so that a changed number is found; pointers
+        and ids are checked in any case. Of ``"kenlm"``:
         `max_candidates` (1e11), the most candidates that are tried for the n-grams of
         one order.
 

@@ -1,8 +1,8 @@
 """The library's own file of a back-off model: its arrays as they are, mapped.
 
-    magic | version, length of the header, its CRC-32 | header (JSON) | arrays
+    magic | version, length of the header, its hash | header (JSON) | arrays
 
-Little-endian. The header lists the arrays (type, shape, place, CRC-32), which begin at
+Little-endian. The header lists the arrays (type, shape, place, hash), which begin at
 multiples of 64 bytes, and the labels. No code is run on reading, and processes that map
 one file share its pages.
 """
@@ -15,19 +15,19 @@ import struct
 import sys
 from collections.abc import Callable
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
+from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
 from ..symbols._encoding import pack_strings, unpack_strings
 from ._parts import take_apart
+from ._probing_fast import hash_bytes
 
 MAGIC = b"sklstruct model\n"
 _VERSION = 1
-_HEAD = struct.Struct("<IQI")  # version, length of the header, CRC-32 of it
+_HEAD = struct.Struct("<IQQ")  # version, length of the header, hash of it
 _ALIGNED = 64
 _TYPES = {"<i4", "<i8", "<f4", "<f8", "|u1"}
 
@@ -44,7 +44,6 @@ def write_native(
     arrays = {
         "parent": tree.parent,
         "symbol": tree.symbol,
-        "level_ptr": tree.level_ptr,
         "ptr": pairs.ptr,
         "target": pairs.target,
         "log_prob": model.log_prob.astype(dtype),
@@ -59,7 +58,7 @@ def write_native(
     listed, at = {}, 0
     for name, array in arrays.items():
         array = arrays[name] = np.ascontiguousarray(array)
-        listed[name] = [array.dtype.str, list(array.shape), at, crc32(array.data)]
+        listed[name] = [array.dtype.str, list(array.shape), at, hash_bytes(array.view(np.uint8))]
         at += array.nbytes + -array.nbytes % _ALIGNED
     header = json.dumps(
         {
@@ -69,7 +68,7 @@ def write_native(
             "n_symbols": tree.n_symbols,
         }
     ).encode()
-    head = MAGIC + _HEAD.pack(_VERSION, len(header), crc32(header)) + header
+    head = MAGIC + _HEAD.pack(_VERSION, len(header), hash_bytes(header)) + header
 
     def store(file: Any) -> None:
         file.write(head + bytes(-len(head) % _ALIGNED))
@@ -123,7 +122,7 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
         raise _WrongFile("no native file of sklstruct")
     if len(data) < first:
         raise _WrongFile("cut short within its header")
-    version, size, crc = _HEAD.unpack(data[len(MAGIC) : first])
+    version, size, hashed = _HEAD.unpack(data[len(MAGIC) : first])
     if version != _VERSION:
         raise _WrongFile(
             f"a native file of version {version}, and this sklstruct reads version "
@@ -131,8 +130,8 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
         )
     if size > len(data) - first:
         raise _WrongFile("cut short within its header")
-    if crc32(data[first : first + size]) != crc:
-        raise _WrongFile("damaged: the header has another CRC")
+    if hash_bytes(data[first : first + size]) != hashed:
+        raise _WrongFile("damaged: the header has another hash")
     header = json.loads(bytes(data[first : first + size]))
     begin = first + size
     begin += -begin % _ALIGNED
@@ -150,11 +149,8 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
     parent, symbol, ptr, target = (
         arrays[name] for name in ("parent", "symbol", "ptr", "target")
     )
-    if verify:
-        pairs = Pairs(ContextTree(parent, symbol, header["n_symbols"]), ptr, target)
-    else:
-        tree = tree_of_arrays(parent, symbol, arrays["level_ptr"], header["n_symbols"])
-        pairs = pairs_of_arrays(tree, ptr, target)
+    # Whatever the arrays hold, no query leads out of them: one pass sees to that.
+    pairs = Pairs(ContextTree(parent, symbol, header["n_symbols"]), ptr, target)
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:
         model.node_weight = arrays["node_weight"]
@@ -164,15 +160,15 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
 
 
 def _array(data: memoryview, name: str, place: list[Any], verify: bool) -> np.ndarray:
-    dtype, shape, at, crc = place
+    dtype, shape, at, hashed = place
     if dtype not in _TYPES or len(shape) != 1 or shape[0] < 0 or at < 0:
         raise _WrongFile(f"damaged: {name} is no array of a known type")
     size = shape[0] * np.dtype(dtype).itemsize
     if at + size > len(data):
         raise _WrongFile(f"cut short: {name} ends behind the end of the file")
     part = data[at : at + size]
-    if verify and crc32(part) != crc:
-        raise _WrongFile(f"damaged: {name} has another CRC")
+    if verify and hash_bytes(part) != hashed:
+        raise _WrongFile(f"damaged: {name} has another hash")
     return np.frombuffer(part, dtype=dtype)
 
 

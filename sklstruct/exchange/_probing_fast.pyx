@@ -72,6 +72,14 @@ cdef inline uint64_t murmur(const uint8_t* data, int64_t size) noexcept nogil:
     return h
 
 
+def hash_bytes(const uint8_t[::1] data):
+    """A hash of some bytes: that of others which differ in one word is another one."""
+    cdef uint64_t out
+    with nogil:
+        out = murmur(&data[0] if data.shape[0] else NULL, data.shape[0])
+    return out
+
+
 cdef inline uint64_t combine(uint64_t key, uint32_t word) noexcept nogil:
     """The key of an n-gram with one more word before it."""
     return (key * A) ^ (<uint64_t>(1 + word) * C)

@@ -42,13 +42,20 @@ def pack_strings(values: list[str], errors: str = "strict") -> Packed:
 
 def unpack_strings(name: str, packed: Packed, errors: str = "strict") -> np.ndarray:
     """The strings as an array of objects, or a ValueError that says what is wrong."""
-    text = as_ids(name, packed[0], 1, np.uint8).tobytes()
+    data = as_ids(name, packed[0], 1, np.uint8)
     ends = as_ids(f"the ends of {name}", packed[1], 1, np.int64)
-    check_ids(f"the ends of {name}", ends, 0, len(text) + 1, "place in the text")
-    starts = [0, *ends[:-1].tolist()]
-    return object_array(
-        [text[a:b].decode("utf-8", errors) for a, b in zip(starts, ends.tolist())]
-    )
+    check_ids(f"the ends of {name}", ends, 0, data.size + 1, "place in the text")
+    text = data.tobytes().decode("utf-8", errors)
+    if len(text) < data.size:
+        # From places of bytes to places of characters: the first bytes of these.
+        first = np.append((data & 0xC0) != 0x80, True)
+        if not first[ends].all():
+            raise ValueError(f"the ends of {name} are not those of characters")
+        ends = np.concatenate([[0], np.cumsum(first)])[ends]
+    stop = ends.tolist()
+    out = np.empty(ends.size, dtype=object)
+    out[:] = [text[a:b] for a, b in zip([0, *stop], stop)]
+    return out
 
 
 def label_array(values: Any) -> np.ndarray:
