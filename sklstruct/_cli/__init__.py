@@ -351,6 +351,8 @@ def _add_lmplz(add: Any) -> None:
         add, "lmplz", "._kenlm", "train modified Kneser-Ney with the arguments of KenLM"
     )
     one.add_argument("-o", "--order", type=_at_least(1), required=True)
+    # lmplz passes over what is no option, and recipes have "-" or "" there.
+    one.add_argument("rest", nargs="*", type=_no_file, metavar="-", help="no effect")
     one.add_argument("--text", metavar="FILE", default="-", help="(standard input)")
     one.add_argument("--arpa", metavar="FILE", default="-", help="(standard output)")
     one.add_argument(
@@ -381,6 +383,12 @@ def _add_lmplz(add: Any) -> None:
         one.add_argument(
             name, nargs="?", const="", dest=f"refused {name}", help="is refused"
         )
+
+
+def _no_file(text: str) -> str:
+    if text not in ("-", ""):
+        raise argparse.ArgumentTypeError(f"{text!r}: --text names the text")
+    return text
 
 
 def _add_query(add: Any) -> None:

@@ -486,6 +486,11 @@ def test_lmplz_reads_files_pipes_and_large_text_alike(folder, monkeypatch):
     expected = Path("a.arpa").read_bytes()
     assert run(*given, "--text", "odd.txt.gz", "--arpa", "b.arpa") == 0
     assert run(*given, "--arpa", "c.arpa", stdin=text, monkeypatch=monkeypatch) == 0
+    # As the recipes of ESPnet and NeMo spell it.
+    more = ["--arpa", "g.arpa", "-", ""]
+    assert run(*given, *more, stdin=text, monkeypatch=monkeypatch) == 0
+    with pytest.raises(SystemExit, match="2"):
+        run(*given, "odd.txt", "--arpa", "h.arpa")
     large = "--text", "odd.txt", "-S", "1500K"
     assert kenlm_text("odd.txt", 1_500 << 10).number_or_count(192).parts
     assert run(*given, *large, "--arpa", "d.arpa") == 0
@@ -493,7 +498,7 @@ def test_lmplz_reads_files_pipes_and_large_text_alike(folder, monkeypatch):
     with subprocess.Popen([sys.executable, "-c", FEED]) as feed:
         assert run(*given, "--text", "pipe", "--arpa", "e.arpa") == 0
     assert feed.returncode == 0
-    for name in "bcde":
+    for name in "bcdeg":
         assert Path(f"{name}.arpa").read_bytes() == expected
     assert run(*given[:-1], *large, "--arpa", "f.arpa") == 1
 
