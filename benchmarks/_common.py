@@ -99,6 +99,16 @@ def kenlm_model(path: str | Path) -> Any:
     return kenlm.Model(str(path), config)
 
 
+def edits(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """The least number of insertions, deletions and substitutions from a to b."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            last, row[j] = row[j], min(last + (x != y), row[j] + 1, row[j - 1] + 1)
+    return row[-1]
+
+
 # ---------------------------------------------------------------------- timing
 
 

@@ -19,6 +19,7 @@ import resource, sys, warnings
 from pathlib import Path
 import numpy as np
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct._cli import main
 from sklstruct.exchange import write
 from sklstruct.hmm import write_max_arpa
 from sklstruct.language_model import LanguageModel
@@ -48,10 +49,24 @@ def full(call):
         print("nothing was raised")
 
 
-if kind.startswith(".arpa"):
-    write(small.backoff_model_, path)
+if kind.startswith((".arpa", ".bin", ".sklm")):
+    format = {".bin": "kenlm", ".sklm": "native"}.get(kind, "arpa")
+    write(small.backoff_model_, path, format=format)
     limit()
-    full(lambda: write(large.backoff_model_, path))
+    full(lambda: write(large.backoff_model_, path, format=format))
+elif kind in (".mix", ".prune", ".convert"):
+    write(small.backoff_model_, path)
+    for name in "ab":
+        write(large.backoff_model_, folder / name)
+    limit()
+    a, b, out = (str(folder / name) for name in ("a", "b", path.name))
+    given = {
+        ".mix": ["mix", a, b, "--weights", "0.5,0.5", "-o", out],
+        ".prune": ["prune", a, "--threshold", "0", "-o", out],
+        ".convert": ["convert", a, out],
+    }
+    sys.stderr = sys.stdout
+    print(main(given[kind]))
 elif kind == ".max":
     write_max_arpa(small.backoff_model_, path)
     limit()
@@ -86,7 +101,7 @@ def child(kind, folder):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("kind", [".arpa", ".arpa.gz", ".max"])
+@pytest.mark.parametrize("kind", [".arpa", ".arpa.gz", ".max", ".bin", ".sklm"])
 def test_models(kind, tmp_path):
     path = tmp_path / f"old{kind}"
     (said,) = child(kind, tmp_path)
@@ -96,6 +111,15 @@ def test_models(kind, tmp_path):
         assert len(read(path).labels.classes) < 40  # the old model, whole
     else:
         assert path.read_text().rstrip().endswith("\\end\\")
+
+
+@pytest.mark.parametrize("kind", [".mix", ".prune", ".convert"])
+def test_commands(kind, tmp_path):
+    path = tmp_path / f"old{kind}"
+    *said, code = child(kind, tmp_path)
+    assert code == "1" and str(path) in said[-1], said
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", path.name, "text"]
+    assert len(read(path).labels.classes) < 40  # the old model, whole
 
 
 def test_checkpoints(tmp_path):

@@ -658,8 +658,8 @@ def _fault(parent: np.ndarray, symbol: np.ndarray) -> str:
         return "symbol holds a negative id below the root"
     i = int(at[(parent[1:] == before) & (symbol[1:] <= symbol[:-1])][0])
     return (
-        f"symbol must rise strictly within a node (children are sorted), but symbol[{i}] "
-        f"= {symbol[i]} follows {symbol[i - 1]} at node {parent[i]}"
+        "symbol must rise strictly within a node (children are sorted), but "
+        f"symbol[{i}] = {symbol[i]} follows {symbol[i - 1]} at node {parent[i]}"
     )
 
 

@@ -58,7 +58,12 @@ def write_native(
     listed, at = {}, 0
     for name, array in arrays.items():
         array = arrays[name] = np.ascontiguousarray(array)
-        listed[name] = [array.dtype.str, list(array.shape), at, hash_bytes(array.view(np.uint8))]
+        listed[name] = [
+            array.dtype.str,
+            list(array.shape),
+            at,
+            hash_bytes(array.view(np.uint8)),
+        ]
         at += array.nbytes + -array.nbytes % _ALIGNED
     header = json.dumps(
         {

@@ -6,7 +6,6 @@ import mmap
 import struct
 import warnings
 
-
 import numpy as np
 import pytest
 
