@@ -196,9 +196,12 @@ class _Ngrams(NamedTuple):
 
 def _ngrams(
     closed: ClosedModel, words: Words, id_of: np.ndarray
-) -> list[list[_Ngrams]]:
-    """The n-grams of each order: pairs, and what ends in a word that is never
-    predicted."""
+) -> tuple[list[list[_Ngrams]], np.ndarray, np.ndarray]:
+    """(n-grams of each order, begins of each node, ends of each pair).
+
+    They are the unigrams, and what ends in a word that is never predicted: the longer
+    pairs, almost all n-grams, are not made into arrays.
+    """
     tree, ptr = closed.tree, closed.pair_ptr
     n_nodes = tree.n_nodes
     last_word = np.full(n_nodes, -1, dtype=np.int64)
@@ -217,25 +220,9 @@ def _ngrams(
     depth = tree.levels()
     rows = []
     for k in range(tree.n_levels):
-        level = tree.level(k)
-        pairs = slice(int(ptr[level.start]), int(ptr[level.stop]))
-        node = np.repeat(
-            np.arange(level.start, level.stop, dtype=np.int32),
-            np.diff(ptr[level.start : level.stop + 1]),
-        )
-        context = extension[pairs]
-        known = context >= 0
         here = never[depth[never] == k + 1]
         rows.append(
             [
-                _Ngrams(
-                    node,
-                    id_of[closed.target[pairs]],
-                    log10_probs(closed.log_prob[pairs]),
-                    np.where(known, log_backoff[context], 0.0),
-                    known & begins[context],
-                    ends[pairs].astype(bool),
-                ),
                 _Ngrams(
                     closed.without_newest(here).astype(np.int32),
                     id_of[last_word[here]],
@@ -243,9 +230,21 @@ def _ngrams(
                     log_backoff[here],
                     begins[here],
                     has_child[here],
-                ),
+                )
             ]
         )
+    context = extension[: ptr[1]]
+    known = context >= 0
+    rows[0].append(
+        _Ngrams(
+            np.zeros(known.size, dtype=np.int32),
+            id_of[closed.target[: known.size]],
+            log10_probs(closed.log_prob[: known.size]),
+            np.where(known, log_backoff[context], 0.0),
+            known & begins[context],
+            ends[: known.size].astype(bool),
+        )
+    )
     # Special words that are neither classes nor context symbols.
     listed = {*range(words.n_classes), *last_word[never[depth[never] == 1]].tolist()}
     extra = np.array([w for w in words.special.values() if w not in listed], np.int64)
@@ -262,7 +261,7 @@ def _ngrams(
     )
     if len(rows) == 1:  # KenLM has no model of order 1
         rows.append([])
-    return rows
+    return rows, begins, ends
 
 
 def image_of(
@@ -298,8 +297,12 @@ def image_of(
     id_of[of_unknown:] -= np.uint32(1)
     id_of[of_unknown] = 0
     closed = close_model(model, class_of_symbol(words))
-    rows = _ngrams(closed, words, id_of)
+    rows, begins, ends = _ngrams(closed, words, id_of)
+    tree, ptr = closed.tree, closed.pair_ptr
     counts = [sum(part.node.size for part in order) for order in rows]
+    for k in range(1, tree.n_levels):
+        nodes = tree.level(k)
+        counts[k] += int(ptr[nodes.stop] - ptr[nodes.start])
     layout = layout_of(counts, words.n_words, float(np.float32(multiplier)))
     spelt = _spell(words, of_unknown)
     image = np.zeros(layout.end + len(spelt), dtype=np.uint8)
@@ -320,17 +323,26 @@ def image_of(
     unigrams[0] = _ABSENT, 0
     for part in rows[0]:
         unigrams[part.last] = np.column_stack(part.numbers())
-    word_of_node = np.zeros(closed.tree.n_nodes, dtype=np.uint32)
-    word_of_node[1:] = id_of[words.of_symbol[closed.tree.symbol[1:]]]
+    word_of_node = np.zeros(tree.n_nodes, dtype=np.uint32)
+    word_of_node[1:] = id_of[words.of_symbol[tree.symbol[1:]]]
     highest = layout.order
     for k, order in enumerate(rows[1:], 2):
-        width = 12 if k == highest else 16
+        width, nodes = 12 if k == highest else 16, tree.level(k - 1)
+        wrong = [
+            _fast.fill_pairs(
+                table(k, width), width, nodes.start, ptr[nodes.start : nodes.stop + 1],
+                closed.target, closed.log_prob, closed.extension, ends, tree.parent,
+                word_of_node, closed.log_backoff, begins.view(np.uint8), id_of,
+            )
+        ]  # fmt: skip
         for part in order:
             keys = np.empty(part.node.size, dtype=np.uint64)
-            _fast.row_keys(part.node, part.last, closed.tree.parent, word_of_node, keys)
+            _fast.row_keys(part.node, part.last, tree.parent, word_of_node, keys)
             prob, weight = part.numbers()
             weight = none if k == highest else weight
-            if _fast.fill(table(k, width), width, keys, prob, weight) >= 0:
+            wrong.append(_fast.fill(table(k, width), width, keys, prob, weight))
+        for at in wrong:
+            if at >= 0:
                 raise ValueError(
                     f"two n-grams of order {k} have one key: this model cannot be a "
                     "KenLM binary; write an ARPA file"

@@ -19,6 +19,7 @@ of the contexts from its length up, the shortest first.
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.math cimport log
 from libc.string cimport memcpy
 
 from .._watch cimport Watch, over, propagate, watch_of
@@ -40,6 +41,7 @@ MOST_ORDER = MOST
 
 cdef uint32_t SIGN = 0x80000000u
 cdef uint32_t MINUS_ZERO = 0x80000000u  # a weight that says: begins no longer n-gram
+cdef double LN10 = log(10.0)
 cdef uint64_t A = 8978948897894561157u
 cdef uint64_t C = 17894857484156487943u
 
@@ -163,6 +165,10 @@ def mark_suffixes(
     cdef int64_t i, j
     with nogil:
         for n in range(1, parent.shape[0]):
+            if parent[n] == 0:  # the root has every class
+                for i in range(ptr[n], ptr[n + 1]):
+                    out[target[i]] = 1
+                continue
             j = ptr[parent[n]]
             for i in range(ptr[n], ptr[n + 1]):
                 while target[j] < target[i]:
@@ -213,6 +219,75 @@ def fill(
             memcpy(bucket + 8, &first[i], 4)
             if two:
                 memcpy(bucket + 12, &second[i], 4)
+    return wrong
+
+
+def fill_pairs(
+    uint8_t[::1] table,
+    int64_t width,
+    int64_t first,
+    const int32_t[::1] ptr,
+    const int32_t[::1] target,
+    const double[::1] log_prob,
+    const int32_t[::1] extension,
+    const uint8_t[::1] ends,
+    const int32_t[::1] parent,
+    const uint32_t[::1] word_of_node,
+    const double[::1] log_backoff,
+    const uint8_t[::1] begins,
+    const uint32_t[::1] id_of,
+):
+    """`fill` with the pairs of the nodes from `first` on, as many as `ptr` tells.
+
+    The key, the probability and its sign, and the weight of "h y" are made here, of one
+    pair after the other: see `_probing._Ngrams` for what they are.
+
+    Returns
+    -------
+    wrong : int
+        A pair that has the key of another one or a key of 0, -1 if there is none.
+    """
+    cdef uint64_t n_buckets = table.shape[0] // width, key
+    cdef int64_t i, p, at, wrong = -1
+    cdef int32_t n, k, j, longer
+    cdef uint32_t[MOST] words
+    cdef uint32_t bits
+    cdef double value
+    cdef uint8_t* bucket
+    with nogil:
+        for i in range(ptr.shape[0] - 1):
+            n, k = <int32_t>(first + i), 0
+            while n > 0 and k < MOST:
+                words[k] = word_of_node[n]
+                n = parent[n]
+                k += 1
+            for p in range(ptr[i], ptr[i + 1]):
+                key = id_of[target[p]]
+                for j in range(k - 1, -1, -1):
+                    key = combine(key, words[j])
+                at = free_bucket(&table[0], width, n_buckets, key) if key else -1
+                if at < 0:
+                    wrong = p
+                    break
+                bucket = &table[0] + at * width
+                value = min(max(log_prob[p] / LN10, -99.0), 0.0)
+                bits = as_bits(<float>value)
+                bits = bits & ~SIGN if ends[p] else bits | SIGN
+                memcpy(bucket, &key, 8)
+                memcpy(bucket + 8, &bits, 4)
+                if width != MIDDLE:
+                    continue
+                longer = extension[p]
+                bits = MINUS_ZERO
+                if longer >= 0:
+                    value = <float>max(log_backoff[longer] / LN10, -99.0)
+                    if value != 0.0:
+                        bits = as_bits(<float>value)
+                    elif begins[longer]:
+                        bits = 0
+                memcpy(bucket + 12, &bits, 4)
+            if wrong >= 0:
+                break
     return wrong
 
 
