@@ -283,6 +283,10 @@ def test_orders_beyond_the_tables_are_refused():
 
 def test_collisions_are_refused(monkeypatch):
     """Two n-grams of one key cannot be in a file."""
-    monkeypatch.setattr(_probing._fast, "row_keys", lambda *args: args[-1].fill(1))
+    fast, pairs = _probing._fast, _probing._fast.fill_pairs
+    same_ids = lambda *args: pairs(*args[:-1], 0 * args[-1] + 1)  # noqa: E731
+    monkeypatch.setattr(fast, "fill_pairs", same_ids)
     with pytest.raises(ValueError, match="one key"):
         image_of(MODELS["order 3"])
+    key, number = np.array([5, 7, 5], np.uint64), np.zeros(3, np.uint32)
+    assert fast.fill(np.zeros(96, np.uint8), 12, key, number, number[:0]) == 2
