@@ -109,9 +109,7 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
 
         - "auto": the tree of "cut". For sparse X and nodes of a
           `DualLinearClassifier` its shape is that of
-          `sklstruct.taxonomy.choose_shape`, and up to 100 classes it is flat. For
-          dense X and the nodes of "logistic", with neither `max_depth` nor `max_leaf`,
-          groups of up to 100 classes are leaves: one tree is flat up to 100.
+          `sklstruct.taxonomy.choose_shape`, and up to 100 classes it is flat.
         - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
           For sparse X its tree has the shape of "auto", and "kmeans" makes balanced
           splits by direction. The names are
@@ -287,7 +285,8 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     See Also
     --------
     sklstruct.taxonomy.Taxonomy : The tree.
-    sklearn.linear_model.LogisticRegression : The flat model.
+    sklearn.linear_model.LogisticRegression : The flat model, better up to about a
+        hundred classes.
 
     Notes
     -----
@@ -489,10 +488,7 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         else:
             nodes = self._node_models(data.X, sample_weight, factor, fit_params)
         rng = check_random_state(self.random_state)
-        limits = Limits.of(
-            data, self.max_depth, self.max_leaf, nodes.wide,
-            isinstance(nodes, LogisticNodes),
-        )  # fmt: skip
+        limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide)
         sources = tree_sources(
             self.taxonomy, self.n_taxonomies, self._tree_classes(), limits, rng
         )

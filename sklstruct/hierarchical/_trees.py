@@ -24,9 +24,6 @@ from ._nodes import TrainingSet, seeded
 
 # Largest number of leaves below one routing node.
 _ONE_LEVEL = 256
-# Classes of a leaf of "auto" over dense samples, and of a flat model. The multinomial
-# model of a leaf is better than binary splits of its classes.
-_DENSE_LEAF = 100
 # Parameters of builders by name, for sparse samples of many classes and nodes of many
 # outcomes.
 _WIDE_OPTIONS: dict[str, dict[str, Any]] = {
@@ -76,7 +73,6 @@ class Limits(NamedTuple):
     max_depth: int | None
     max_leaf: int | None
     shape: TreeShape | None
-    large_leaves: bool = False  # "auto" divides no leaves of _DENSE_LEAF classes
 
     @classmethod
     def of(
@@ -85,13 +81,10 @@ class Limits(NamedTuple):
         max_depth: int | None,
         max_leaf: int | None,
         wide: bool,
-        solved: bool,
     ) -> Limits:
-        """wide: `NodeModels.wide`; solved: whether nodes are those of "logistic"."""
+        """wide: `NodeModels.wide`."""
         if not wide or not (is_sparse(data.X) or data.several):
-            free = max_depth is None and max_leaf is None
-            large = free and solved and not is_sparse(data.X)
-            return cls(max_depth, max_leaf, None, large)
+            return cls(max_depth, max_leaf, None)
         n_entries = data.X.nnz if is_sparse(data.X) else data.X.size
         shape = choose_shape(
             data.n_classes, *data.X.shape, n_entries=n_entries, max_leaf=max_leaf
@@ -155,7 +148,7 @@ def _by_name(
             f"taxonomy={name!r} is not the name of a builder; there are "
             f"{['auto', *sorted(TAXONOMY_BUILDERS)]}"
         )
-    max_depth, max_leaf, shape, large_leaves = limits
+    max_depth, max_leaf, shape = limits
     max_children, options = None, dict[str, Any]()
     if shape is not None:
         if name == "auto" and shape.n_levels == 0 and n_taxonomies == 1:
@@ -165,10 +158,6 @@ def _by_name(
         # the number of leaves of unequal size is not known: one level all the same
         max_children = shape.max_children if shape.n_levels > 1 else _ONE_LEVEL
         options = _WIDE_OPTIONS.get("cut" if name == "auto" else name, {})
-    # a mean of several needs trees that differ, of two leaves at least
-    useful = n_taxonomies == 1 or classes.size > _DENSE_LEAF
-    if shape is None and name == "auto" and large_leaves and useful:
-        max_leaf = _DENSE_LEAF
     builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]()
     # every builder has these parameters: it makes no splits that would be cut off
     builder.set_params(max_depth=max_depth, max_leaf=max_leaf, **options)
