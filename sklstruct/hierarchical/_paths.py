@@ -26,6 +26,7 @@ from .._compat import (
 )
 from .._parallel import row_blocks, rows_per_block
 from ..taxonomy import LabelTree, as_paths
+from ..taxonomy._node_answers import walk_down
 from ._classifier import HierarchicalClassifier
 
 
@@ -287,6 +288,48 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         found[at < 0] = np.nan
         return found
 
+    @property
+    def node_paths_(self) -> NDArray:
+        """Paths of the nodes, root first: the columns of `predict_node_proba`."""
+        check_is_fitted(self, "estimator_")
+        return self._table
+
+    def predict_node_proba(self, X: ArrayLike) -> NDArray:
+        r""":math:`P(v \mid x)` for every node of the paths.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_nodes)
+            Columns in the order of ``node_paths_``, the root first.
+
+        Examples
+        --------
+        >>> from sklstruct.hierarchical import PathClassifier
+        >>> X = [[0.0, 0.0], [0.0, 1.0], [9.0, 0.0], [9.0, 9.0]]
+        >>> y = [["animal", "cat"], ["animal", "dog"], ["tool", "axe"], ["tool", "saw"]]
+        >>> model = PathClassifier().fit(X, y)
+        >>> model.node_paths_[:3].tolist()
+        [['', ''], ['animal', ''], ['tool', '']]
+        >>> model.predict_node_proba([[0.0, 0.5]])[:, :3].round(2)
+        array([[1.  , 0.96, 0.04]])
+        """
+        below, parts = self._below(), list[NDArray]()
+        self._blocks(X, lambda part, proba: parts.append(np.asarray(proba @ below)))
+        return np.concatenate(parts)
+
+    def _below(self) -> sp.csr_array:
+        """(n_classes, n_nodes): 1 where the node is on the path to the class."""
+        check_is_fitted(self, "estimator_")
+        tree = self.label_tree_
+        code, node = tree.ancestors()
+        shape = tree.class_node.size, tree.parent.size
+        return sp.csr_array((np.ones(code.size), (code, node)), shape=shape)
+
     def predict(self, X: ArrayLike) -> NDArray:
         """The path of each sample.
 
@@ -307,36 +350,19 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.min_proba == 0 or self.classes_.ndim == 1:
             self._blocks(X, lambda part, proba: parts.append(proba.argmax(axis=1)))
             return self.classes_[np.concatenate(parts)]
-        code, node = tree.ancestors()
-        shape = tree.class_node.size, tree.parent.size
-        below = sp.csr_array((np.ones(code.size), (code, node)), shape=shape)
-        self._blocks(X, lambda part, proba: parts.append(self._walk(proba, below)))
-        return self._table[np.concatenate(parts)]
+        below, n = self._below(), tree.parent.size
+        first = np.searchsorted(tree.parent, np.arange(n + 1))
 
-    def _walk(self, proba: NDArray, below: sp.csr_array) -> NDArray:
-        """The last node of the path of each row."""
-        tree = self.label_tree_
-        mass = np.asarray(proba @ below)
-        own = np.zeros(mass.shape)  # of samples that end at the node
-        own[:, tree.class_node] = proba
-        first = np.searchsorted(tree.parent, np.arange(tree.parent.size + 1))
-        at = np.zeros(len(proba), dtype=np.int64)
-        active = np.arange(len(proba))
-        while active.size:
-            moved = []
-            for v in np.unique(at[active]).tolist():
-                rows = active[at[active] == v]
-                children = mass[rows, first[v] : first[v + 1]]
-                if not children.shape[1]:
-                    continue
-                best = children.argmax(axis=1)
-                top = children[np.arange(rows.size), best]
-                on = (top >= self.min_proba) & (top >= own[rows, v])
-                on |= v == 0
-                at[rows[on]] = first[v] + best[on]
-                moved.append(rows[on])
-            active = np.concatenate(moved) if moved else np.empty(0, dtype=np.int64)
-        return at
+        def walk(part, proba):
+            own = np.zeros((len(proba), n))  # of samples that end at the node
+            own[:, tree.class_node] = proba
+            mass = np.asarray(proba @ below)
+            parts.append(
+                walk_down(first[:-1], np.diff(first), mass, self.min_proba, own)
+            )
+
+        self._blocks(X, walk)
+        return self._table[np.concatenate(parts)]
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -24,6 +24,7 @@ from ._io import (
     write_text,
 )
 from ._labels import among, as_labels, check_integer, listed
+from ._node_answers import sums_below, write_paths
 
 if TYPE_CHECKING:
     import networkx
@@ -476,6 +477,126 @@ class Taxonomy:
     def leaf_order(self) -> NDArray:
         """Indices of the classes as the leaves hold them from left to right."""
         return self.class_sets.order
+
+    # ------------------------------------------------------------ node answers
+
+    def find(self, name: Hashable) -> int:
+        """The node of this name.
+
+        Parameters
+        ----------
+        name : hashable
+            An entry of ``names``.
+
+        Returns
+        -------
+        node : int
+
+        Raises
+        ------
+        ValueError
+            No node has the name, or several have.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_nested({"animal": ["cat", "dog"], "car": ["bus"]})
+        >>> tree.find("animal")
+        1
+        """
+        found = [v for v, other in enumerate(self.names or ()) if other == name]
+        if len(found) != 1:
+            having = f"nodes {listed(found)} have" if found else "no node has"
+            raise ValueError(f"{having} the name {name!r}; give the number of a node")
+        return found[0]
+
+    def node_sums(self, values: ArrayLike) -> NDArray:
+        r"""Sums over the classes below each node, :math:`\sum_{c \in C(v)} x_c`.
+
+        Of probabilities of classes they are the probabilities of the nodes.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_samples, n_classes)
+            Columns in the order of ``classes``.
+
+        Returns
+        -------
+        sums : ndarray of shape (n_samples, n_nodes)
+
+        Raises
+        ------
+        ValueError
+            Another number of columns.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> Taxonomy.from_nested([["a", "b"], ["c"]]).node_sums([[0.5, 0.25, 0.25]])
+        array([[1.  , 0.75, 0.25]])
+        """
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != self.n_classes:
+            raise ValueError(
+                f"values must have shape (n_samples, {self.n_classes}), a column for "
+                f"each class, got {values.shape}"
+            )
+        return sums_below(self, values)
+
+    def node_paths(self) -> NDArray:
+        """The path of each node as labels, as `as_paths` and the metrics take them.
+
+        Returns
+        -------
+        paths : ndarray of str, shape (n_nodes, n_levels)
+            From below the root down to the node, filled up with "". A leaf of one
+            class has the label of the class, any other node its name, or "node 3"
+            without one; the number follows a name that a sibling has too.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_nested({"animal": ["cat", "dog"], "car": ["bus"]})
+        >>> tree.node_paths()
+        array([['', ''],
+               ['animal', ''],
+               ['bus', '']], dtype='<U6')
+        """
+        return write_paths(self, np.arange(self.n_nodes))
+
+    def label_paths(self, labels: ArrayLike) -> NDArray:
+        """The paths of classes; those of `node_paths` with the class at the end.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,)
+            Labels of classes.
+
+        Returns
+        -------
+        paths : ndarray of str, shape (n_samples, n_levels)
+
+        Raises
+        ------
+        ValueError
+            A label that the taxonomy lacks.
+
+        Examples
+        --------
+        >>> from sklstruct.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_nested({"animal": ["cat", "dog"], "car": ["bus"]})
+        >>> tree.label_paths(["dog", "bus"])
+        array([['animal', 'dog'],
+               ['bus', '']], dtype='<U6')
+        """
+        array = as_labels(labels)
+        known = among(array, self.classes)
+        if not known.all():
+            raise ValueError(
+                f"unknown label {listed(array[~known][:1])}: the taxonomy has no such "
+                "class"
+            )
+        return write_paths(self, self.n_nodes + np.searchsorted(self.classes, array))
 
     # ---------------------------------------------------------------- changes
 

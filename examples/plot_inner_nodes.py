@@ -1,0 +1,88 @@
+"""
+Coarse answers where fine ones are uncertain
+============================================
+
+A classifier that is not sure of the class may still be sure of a group of classes.
+`predict_at` answers with the deepest node of the tree that has a given probability.
+What such an answer is worth depends on the tree: it helps where the classes that the
+model confuses are below one node, and a tree whose groups cut through these confusions
+leaves nothing to say but "some digit".
+"""
+
+# %%
+# Digits, made hard to read: noise, and half of the contrast.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import train_test_split
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.metrics import hierarchical_precision_score
+
+X, y = load_digits(return_X_y=True)
+X = X / 32 + 0.2 * np.random.default_rng(0).normal(size=X.shape)
+X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+
+# %%
+# Three trees: groups by somebody who looks at shapes, with names; groups at random; and
+# a tree that was learned, whose nodes have numbers for names.
+shapes = {
+    "round": {"one hole": [0, 6, 9], "two holes": [8]},
+    "angular": {"straight": [1, 4, 7], "hooked": [2, 3, 5]},
+}
+trees = {"by shape": shapes, "at random": "rand", "learned": "ward"}
+models = {
+    name: HierarchicalClassifier(tree, C=10, random_state=0).fit(X_train, y_train)
+    for name, tree in trees.items()
+}
+model = models["by shape"]
+tree = model.taxonomy_
+for path, digit in zip(model.predict_at(X_test[:8], confidence=0.8), y_test[:8]):
+    print(f"true {digit}: {' / '.join(path[path != '']) or 'some digit'}")
+
+# %%
+# The probability of a group, by its name, and the confusions of the groups.
+P = model.predict_node_proba(X_test)
+print("P(round | x) of the first five:", P[:5, tree.find("round")].round(2))
+level = tree.label_paths(y_test)[:, 1], tree.label_paths(model.predict(X_test))[:, 1]
+groups = ["one hole", "8", "straight", "hooked"]
+print(confusion_matrix(*level, labels=groups))
+
+# %%
+# For each confidence: how many of the answers are digits, inner nodes, or the root. The
+# learned tree has the classes that the model confuses below one node: most answers are
+# a digit or a group. Random groups are hardly ever certain where the digit is not. The
+# shapes, chosen by eye, are between the two: a tree that people find natural need not
+# be the one along which the model is sure.
+confidences = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="tight")
+for ax, (name, model) in zip(axes, models.items()):
+    ends = {"".join(p) for p in model.taxonomy_.label_paths(range(10))}
+    true, shares = model.taxonomy_.label_paths(y_test), []
+    for confidence in confidences:
+        paths = model.predict_at(X_test, confidence)
+        digit = np.array(["".join(p) in ends for p in paths])
+        root = (paths == "").all(axis=1)
+        shares.append([digit.mean(), (~digit & ~root).mean(), root.mean()])
+        if confidence == 0.9:
+            right = hierarchical_precision_score(true, paths)
+            print(
+                f"{name:10} at .9: digits {shares[-1][0]:.2f}, groups "
+                f"{shares[-1][1]:.2f}, precision of the nodes {right:.3f}; accuracy "
+                f"of predict {model.score(X_test, y_test):.3f}"
+            )
+    ax.stackplot(
+        confidences, np.transpose(shares), labels=["digit", "inner node", "root"]
+    )
+    ax.set(title=name, xlabel="confidence", xlim=(0.5, 0.99), ylim=(0, 1))
+axes[0].set_ylabel("share of the answers")
+axes[0].legend(loc="lower left")
+
+# %%
+# A set of digits needs no tree: the smallest one of probability .9 has the size
+sets = models["by shape"].predict_set(X_test, alpha=0.1)
+size = np.diff(sets.indptr)
+covered = sets[np.arange(len(y_test)), y_test].mean()
+print(f"{size.mean():.2f} on average, and holds the true digit in {covered:.3f}")
+plt.show()

@@ -1,0 +1,342 @@
+"""Answers of a fitted tree at its nodes: probabilities, paths, sets of classes."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import check_count, check_memory
+from ..linear._labels import LabelsMixin
+from ..taxonomy import Forest, Taxonomy
+from ..taxonomy._node_answers import walk_down, write_paths
+
+# Cumulative sums of probabilities differ from their exact values by less.
+_ROUNDING = 1e-12
+
+
+class NodeAnswersMixin(LabelsMixin):
+    """The answers at nodes of `HierarchicalClassifier`."""
+
+    taxonomies_: list[Taxonomy]
+    forest_: Forest
+    nodes_: Any
+    n_jobs: int | None
+
+    def _read(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _one_label(self, name: str, instead: str) -> None:
+        if self.multilabel_:
+            raise ValueError(
+                f"{name} is for one label a sample, and y of fit had several: use "
+                f"{instead}"
+            )
+
+    def _tree(self, tree: int) -> Taxonomy:
+        check_is_fitted(self, "nodes_")
+        n_trees = len(self.taxonomies_)
+        if not isinstance(tree, Integral) or not 0 <= int(tree) < n_trees:
+            raise ValueError(
+                f"tree must be the number of a tree, 0 to {n_trees - 1}, got {tree!r}"
+            )
+        return self.taxonomies_[int(tree)]
+
+    def predict_node_proba(self, X: ArrayLike, *, tree: int = 0) -> NDArray:
+        r"""Probability of every node of a tree.
+
+        .. math::
+            P(v \mid x) = \sum_{y \text{ below } v} P(y \mid x).
+
+        With several labels a sample :math:`P(v \mid x)` is the probability of a label
+        below v, by this tree alone: the product of the answers on the way to v.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        tree : int, default=0
+            Number of the tree in ``taxonomies_``. The :math:`P(y \mid x)` are means
+            over all trees, whichever tree says what is below v.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_nodes)
+            Column v is node v of ``taxonomies_[tree]``, the root being 0.
+            `Taxonomy.find` gives the node of a name, `Taxonomy.node_paths` the paths of
+            all of them, and `Taxonomy.classes_below` the classes below one.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tree.
+        MemoryError
+            If the matrix is larger than this machine's memory.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklstruct import HierarchicalClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = HierarchicalClassifier({"short": [0], "long": [1, 2]}).fit(X, y)
+        >>> P = model.predict_node_proba(X)[:, model.taxonomy_.find("long")]
+        >>> bool((P == model.predict_proba(X)[:, 1:].sum(axis=1)).all())
+        True
+        """
+        taxonomy, samples = self._tree(tree), self._read(X)
+        shape = samples.shape[0], taxonomy.n_nodes
+        check_memory(
+            8.0 * shape[0] * shape[1],
+            None,
+            f"the matrix of {shape[0]} rows and {shape[1]} nodes",
+            "ask for fewer rows at a time, or for predict_at",
+        )
+        out = np.empty(shape)
+
+        def use(part, log_proba):
+            out[part] = taxonomy.node_sums(np.exp(log_proba))
+
+        def use_nodes(part, log_proba):
+            np.exp(log_proba[:, : taxonomy.n_nodes], out=out[part])
+
+        if self.multilabel_:
+            self.nodes_.node_rows(samples, int(tree), use_nodes, self.n_jobs)
+        else:
+            self.nodes_.rows(samples, use, self.n_jobs)
+        return out
+
+    def predict_at(
+        self, X: ArrayLike, confidence: float = 0.7, *, tree: int = 0
+    ) -> NDArray:
+        r"""The deepest node of which the model is sure, as a path.
+
+        From the root the most probable child follows as long as it has
+        :math:`P(v \mid x) \ge` `confidence`. Above a confidence of ½ these are all
+        nodes of that probability, and the answer is the smallest set of classes below
+        one node that has it.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        confidence : float, default=0.7
+            Least probability of the answer, from 0 to 1.
+
+        tree : int, default=0
+            Number of the tree in ``taxonomies_``; as in `predict_node_proba`.
+
+        Returns
+        -------
+        paths : ndarray of str, shape (n_samples, n_levels)
+            Paths as those of `Taxonomy.node_paths`, to a class those of
+            `Taxonomy.label_paths`; `sklstruct.metrics.hierarchical_f1_score` compares
+            them with ``taxonomy_.label_paths(y)``. The root is a path of "".
+
+        Raises
+        ------
+        ValueError
+            If `confidence` is out of its range, there is no such tree, or y of `fit`
+            had several labels a sample.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklstruct import HierarchicalClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = HierarchicalClassifier({"short": [0], "long": [1, 2]}).fit(X, y)
+        >>> model.predict_at(X[[0, 50, 83]], confidence=0.8)
+        array([['0', ''],
+               ['long', '1'],
+               ['long', '']], dtype='<U4')
+        """
+        taxonomy = self._tree(tree)
+        self._one_label("predict_at", "predict_node_proba")
+        _check_share("confidence", confidence, closed=True)
+        samples, forest = self._read(X), self.forest_
+        root, end = forest.tree_ptr[tree : tree + 2].tolist()
+        first, n_child = forest.first_child[root:end] - root, forest.n_child[root:end]
+        terminal = forest.terminal[tree] - root
+        place = np.zeros(samples.shape[0], dtype=np.int64)
+
+        def use(part, log_proba):
+            proba = np.exp(log_proba)
+            mass = np.empty((len(proba), end - root))
+            mass[:, : taxonomy.n_nodes] = taxonomy.node_sums(proba)
+            mass[:, terminal] = proba
+            place[part] = walk_down(first, n_child, mass, float(confidence))
+
+        self.nodes_.rows(samples, use, self.n_jobs)
+        return self._paths(place + root, tree)
+
+    def _paths(self, node: NDArray, tree: int) -> NDArray:
+        """The paths of nodes of the forest that are in a tree."""
+        taxonomy, forest = self.taxonomies_[tree], self.forest_
+        code = forest.node_class[node]
+        place = np.where(
+            code < 0, node - forest.tree_ptr[tree], taxonomy.n_nodes + code
+        )
+        return write_paths(taxonomy, place)
+
+    def predict_set(self, X: ArrayLike, alpha: float = 0.1) -> sp.csr_matrix:
+        r"""The smallest set of classes of probability :math:`1 - \alpha` or more.
+
+        The most probable classes, as few as have that sum. If probabilities were exact,
+        the true class would be in a part of at least :math:`1 - \alpha` of the sets;
+        a conformal wrapper such as MAPIE's ``SplitConformalClassifier`` guarantees
+        that with samples of its own. `predict_at` gives the smallest set that is a
+        node.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        alpha : float, default=0.1
+            Probability of what is left out, in (0, 1).
+
+        Returns
+        -------
+        sets : CSR matrix of shape (n_samples, n_classes)
+            1 at the classes of each set; columns in the order of ``classes_``. Ties go
+            to the class that comes first.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of its range, or y of `fit` had several labels a sample.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklstruct import HierarchicalClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> HierarchicalClassifier().fit(X, y).predict_set(X[[0, 83]]).toarray()
+        array([[1, 0, 0],
+               [0, 1, 1]])
+        """
+        check_is_fitted(self, "nodes_")
+        self._one_label("predict_set", "predict, with a threshold")
+        _check_share("alpha", alpha, closed=False)
+        samples = self._read(X)
+        least, found = 1.0 - float(alpha) - _ROUNDING, dict[int, tuple]()
+
+        def use(part, log_proba):
+            proba = np.exp(log_proba)
+            order = np.argsort(-proba, axis=1, kind="stable")
+            total = np.cumsum(np.take_along_axis(proba, order, axis=1), axis=1)
+            size = np.minimum((total < least).sum(axis=1) + 1, order.shape[1])
+            code = order[np.arange(order.shape[1]) < size[:, None]]
+            found[part.start] = size, code
+
+        self.nodes_.rows(samples, use, self.n_jobs)
+        parts = [found[start] for start in sorted(found)]
+        size, code = (np.concatenate(part) for part in zip(*parts))
+        sets = sp.csr_matrix(
+            (
+                np.ones(code.size, dtype=np.int64),
+                code,
+                np.concatenate([[0], np.cumsum(size)]),
+            ),
+            shape=(samples.shape[0], self.classes_.size),
+        )
+        sets.sort_indices()
+        return sets
+
+    def heaviest_features(
+        self,
+        node: int = 0,
+        k: int = 10,
+        *,
+        tree: int = 0,
+        feature_names: ArrayLike | None = None,
+    ) -> dict[str, list[tuple[Any, float]]]:
+        """The features that speak most for each child of a node.
+
+        Parameters
+        ----------
+        node : int, default=0
+            Node of ``taxonomies_[tree]`` with at least two children or classes.
+
+        k : int, default=10
+            Features for each child, at least 1; fewer have a positive weight.
+
+        tree : int, default=0
+            Number of the tree in ``taxonomies_``.
+
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns of X, such as those of a vectorizer. None:
+            ``feature_names_in_``, or the numbers of the columns.
+
+        Returns
+        -------
+        features : dict
+            For each child, by the last label of its path, the pairs (feature, weight)
+            of the largest weights, largest first. With two children a node has one
+            weight vector, for the second: the weights of the first are its negative.
+
+        Raises
+        ------
+        ValueError
+            If there is no such node or tree, the node decides nothing, names do not
+            match X, or the models of `estimator` have no weights.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklstruct import HierarchicalClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> model = HierarchicalClassifier({"short": [0], "long": [1, 2]}).fit(X, y)
+        >>> [name for name, _ in model.heaviest_features(k=2)["long"]]
+        ['petal length (cm)', 'petal width (cm)']
+        """
+        taxonomy, forest = self._tree(tree), self.forest_
+        k = check_count("k", k, 1)
+        v = int(forest.tree_ptr[tree]) + int(taxonomy.path(node)[-1])
+        at = np.flatnonzero(forest.model_nodes == v)
+        if at.size == 0:
+            raise ValueError(f"node {node} has a single class: it decides nothing")
+        if not hasattr(self.nodes_, "coef"):
+            raise ValueError(
+                f"the node models are {type(self.nodes_.estimators[0]).__name__}s, "
+                "which have no weights that this method knows: see estimators_"
+            )
+        names = self._names_of_features(feature_names)
+        n_rows = forest.n_child if self.multilabel_ else forest.rows_of_node
+        n_rows = n_rows[forest.model_nodes]
+        first = int(n_rows[: at[0]].sum())
+        weights = self.nodes_.coef[first : first + int(n_rows[at[0]])]
+        weights = weights.toarray() if sp.issparse(weights) else np.asarray(weights)
+        if len(weights) == 1:
+            weights = np.vstack([-weights, weights])
+        children = np.arange(int(forest.n_child[v])) + forest.first_child[v]
+        found = {}
+        for path, row in zip(self._paths(children, tree), weights):
+            best = np.argsort(-row, kind="stable")[:k]
+            best = best[row[best] > 0].tolist()
+            text = str(path[path != ""][-1])
+            found[text] = [(names[j], float(row[j])) for j in best]
+        return found
+
+    def _names_of_features(self, feature_names: ArrayLike | None) -> list:
+        n = int(self.n_features_in_)  # type: ignore[attr-defined]
+        if feature_names is None:
+            return list(getattr(self, "feature_names_in_", range(n)))
+        names = np.asarray(feature_names).tolist()
+        if not isinstance(names, list) or len(names) != n:
+            raise ValueError(
+                f"feature_names must be {n} names, one for each column of X"
+            )
+        return names
+
+
+def _check_share(name: str, value: Any, *, closed: bool) -> None:
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    if not good or not (0 <= value <= 1 if closed else 0 < value < 1):
+        where = "from 0 to 1" if closed else "in (0, 1)"
+        raise ValueError(f"{name} must be a number {where}, got {value!r}")

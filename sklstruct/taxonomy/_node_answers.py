@@ -1,0 +1,128 @@
+"""Answers at the nodes of a tree: names of paths, sums over leaves, the walk down.
+
+Trees are arrays here, so that `Taxonomy`, `Forest` and `LabelTree` share the functions.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class _Tree(Protocol):
+    """What the functions read of a `Taxonomy`."""
+
+    parent: NDArray
+    level_ptr: NDArray
+    leaf_of_class: NDArray
+    classes: NDArray
+    names: tuple | None
+
+    @property
+    def n_nodes(self) -> int: ...
+
+    @property
+    def is_leaf(self) -> NDArray: ...
+
+    @property
+    def level_of_node(self) -> NDArray: ...
+
+    @property
+    def class_sets(self) -> tuple[NDArray, NDArray, NDArray]: ...
+
+
+def sums_below(tree: _Tree, values: NDArray) -> NDArray:
+    """(n, n_nodes) sums of values (n, n_classes) over the classes below each node."""
+    order, start, _ = tree.class_sets
+    leaves = np.flatnonzero(tree.is_leaf)
+    leaves = leaves[np.argsort(start[leaves])]
+    out = np.zeros((values.shape[0], tree.n_nodes))
+    out[:, leaves] = np.add.reduceat(values[:, order], start[leaves], axis=1)
+    ptr, parent = tree.level_ptr, tree.parent
+    for lo, hi in zip(ptr[-2:0:-1], ptr[:1:-1]):
+        above, first = np.unique(parent[lo:hi], return_index=True)
+        out[:, above] = np.add.reduceat(out[:, lo:hi], first, axis=1)
+    return out
+
+
+def walk_down(
+    first_child: NDArray,
+    n_child: NDArray,
+    mass: NDArray,
+    least: float,
+    own: NDArray | None = None,
+) -> NDArray:
+    """The last node of the path of most probable children, for each row of mass.
+
+    The path stops above a child whose mass is below `least`. With `own` (n, n_nodes),
+    the mass of what ends at a node itself, it also stops where no child has as much,
+    and the first level is always answered.
+    """
+    at = np.zeros(len(mass), dtype=np.int64)
+    active = np.arange(len(mass))
+    while active.size:
+        moved = []
+        for v in np.unique(at[active]).tolist():
+            if n_child[v] == 0:
+                continue
+            rows = active[at[active] == v]
+            children = mass[rows, first_child[v] : first_child[v] + n_child[v]]
+            best = children.argmax(axis=1)
+            top = children[np.arange(rows.size), best]
+            on = top >= least
+            if own is not None:
+                on = (on & (top >= own[rows, v])) | (v == 0)
+            at[rows[on]] = first_child[v] + best[on]
+            moved.append(rows[on])
+        active = np.concatenate(moved) if moved else np.empty(0, dtype=np.int64)
+    return at
+
+
+def texts_of_nodes(tree: _Tree) -> NDArray:
+    """A text for each node, different from those of its siblings; "" at the root.
+
+    The label of a leaf of one class, else the name of the node or "node 3".
+    """
+    n, held = tree.n_nodes, np.bincount(tree.leaf_of_class, minlength=tree.n_nodes)
+    label = np.full(n, "", dtype=object)
+    label[tree.leaf_of_class] = tree.classes.astype(str)
+    names = tree.names or (None,) * n
+    texts, seen = np.full(n, "", dtype=object), set[tuple[int, str]]()
+    group = np.flatnonzero(held != 1).tolist()
+    for v in [*np.flatnonzero(held == 1).tolist(), *group]:
+        if v == 0:
+            continue
+        if held[v] == 1:
+            text = label[v]
+        else:
+            text = f"node {v}" if names[v] is None else str(names[v])
+        while (int(tree.parent[v]), text) in seen:
+            text += f" (node {v})"
+        seen.add((int(tree.parent[v]), text))
+        texts[v] = text
+    return texts
+
+
+def write_paths(tree: _Tree, place: NDArray) -> NDArray:
+    """(n, n_levels) paths of node v, or of class c at place n_nodes + c."""
+    n, leaf = tree.n_nodes, tree.leaf_of_class
+    if (tree.classes == "").any():
+        raise ValueError('the label "" has no path: there it says that a path ends')
+    level = tree.level_of_node
+    # a class has an entry of its own unless its leaf is its
+    alone = (np.bincount(leaf, minlength=n) == 1)[leaf] & (leaf > 0)
+    width = int((level[leaf] + ~alone).max())
+    out = np.full((place.size, width), "", dtype=object)
+    code = np.flatnonzero(place >= n)
+    node = place.astype(np.int64)
+    node[code] = leaf[place[code] - n]
+    own = code[~alone[place[code] - n]]
+    out[own, level[node[own]]] = tree.classes.astype(str)[place[own] - n]
+    texts, row = texts_of_nodes(tree), np.arange(place.size)
+    while row.size:
+        row = row[node[row] > 0]
+        out[row, level[node[row]] - 1] = texts[node[row]]
+        node[row] = tree.parent[node[row]]
+    return out.astype(str)

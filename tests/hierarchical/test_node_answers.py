@@ -1,0 +1,374 @@
+"""Answers at inner nodes against sums, walks and subsets by hand."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix
+from sklearn.preprocessing import normalize
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import PathClassifier
+from sklstruct.linear import DualLinearClassifier
+from sklstruct.metrics import hierarchical_f1_score, hierarchical_precision_score
+from sklstruct.taxonomy import Taxonomy, as_paths
+
+# a leaf of one class beside groups, a leaf of several, a group in a group
+GIVEN = {
+    "round": {"closed": [0, 6], "eight": [8]},
+    "straight": [1, 7, 4],
+    "rest": {"a": {"b": [2], "c": [3, 5]}, "d": [9]},
+}
+MODELS = {
+    "logistic": {"taxonomy": GIVEN, "estimator": "logistic", "C": 1},
+    "dual": {"taxonomy": GIVEN, "estimator": DualLinearClassifier()},
+    "dual chain": {
+        "taxonomy": GIVEN,
+        "estimator": DualLinearClassifier("log_loss", calibration=None),
+    },
+    "estimators": {"taxonomy": GIVEN, "estimator": LogisticRegression()},
+    "flat": {"max_depth": 0, "estimator": "logistic", "C": 1},
+    "learned": {"taxonomy": "cut", "estimator": "logistic", "C": 1},
+    "two trees": {
+        "taxonomy": (GIVEN, "ward"),
+        "n_taxonomies": 2,
+        "estimator": "logistic",
+        "C": 1,
+    },
+    "two sparse trees": {
+        "taxonomy": (GIVEN, "ward"),
+        "n_taxonomies": 2,
+        "estimator": DualLinearClassifier(),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    # blurred, so that there is doubt
+    return X[:600] / 16, y[:600], X[600:800] / 16 * 0.5 + 0.25, y[600:800]
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, digits):
+    X, y, _, _ = digits
+    params = MODELS[request.param]
+    return HierarchicalClassifier(random_state=0, **params).fit(X, y)
+
+
+def test_probabilities_of_nodes_are_sums_over_leaves(model, digits):
+    Z = digits[2]
+    P = model.predict_proba(Z)
+    for t, tree in enumerate(model.taxonomies_):
+        found = model.predict_node_proba(Z, tree=t)
+        assert found.shape == (len(Z), tree.n_nodes)
+        for v in range(tree.n_nodes):
+            expected = P[:, tree.classes_below(v)].sum(axis=1)
+            np.testing.assert_allclose(found[:, v], expected, rtol=0, atol=1e-12)
+        inner = np.flatnonzero(~tree.is_leaf)
+        for v in inner:
+            np.testing.assert_allclose(
+                found[:, tree.children(v)].sum(axis=1), found[:, v], atol=1e-12
+            )
+    np.testing.assert_allclose(
+        model.predict_node_proba(Z[3:5], tree=t), found[3:5], atol=1e-12
+    )
+    model.set_params(n_jobs=2)
+    np.testing.assert_array_equal(model.predict_node_proba(Z, tree=t), found)
+    model.set_params(n_jobs=None)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.3, 0.5, 0.7, 0.95, 1.0])
+def test_deepest_sure_node_is_the_end_of_a_walk(model, digits, confidence):
+    Z = digits[2]
+    P = model.predict_proba(Z)
+    for t, tree in enumerate(model.taxonomies_):
+        found = model.predict_at(Z, confidence, tree=t)
+        of_node = tree.node_paths()
+        depths = set()
+        for p, path in zip(P, found):
+            v, end = 0, of_node[0]
+            while True:
+                places = [
+                    (p[tree.classes_below(c)].sum(), of_node[c], c)
+                    for c in tree.children(v).tolist()
+                ]
+                if not places:
+                    below = tree.classes_below(v)
+                    labels = tree.label_paths(tree.classes[below])
+                    places = list(zip(p[below], labels, [None] * below.size))
+                    if below.size == 1:
+                        break
+                top = max(range(len(places)), key=lambda i: places[i][0])
+                if places[top][0] < confidence:
+                    break
+                end, v = places[top][1:]
+                if v is None:
+                    break
+            assert path.tolist() == end.tolist()
+            depths.add(int((path != "").sum()))
+        if confidence == 0.7:
+            assert len(depths) > 1
+
+
+def test_above_one_half_it_is_the_smallest_node(model, digits):
+    Z = digits[2]
+    P, tree = model.predict_proba(Z), model.taxonomy_
+    classes = tree.label_paths(tree.classes)
+    for confidence in (0.51, 0.8, 0.99):
+        for p, path in zip(P, model.predict_at(Z, confidence)):
+            depth = int((path != "").sum())
+            inside = (classes[:, :depth] == path[:depth]).all(axis=1)
+            assert p[inside].sum() >= confidence - 1e-12
+            # every node of that probability is above the answer
+            for other in np.vstack([tree.node_paths(), classes]):
+                d = int((other != "").sum())
+                if p[(classes[:, :d] == other[:d]).all(axis=1)].sum() >= confidence:
+                    assert d <= depth
+                    assert (path[:d] == other[:d]).all()
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.1, 0.4, 0.9])
+def test_sets_are_the_smallest(model, digits, alpha):
+    Z = digits[2][:40]
+    P = model.predict_proba(Z)
+    sets = model.predict_set(Z, alpha)
+    assert sets.shape == P.shape
+    for p, row in zip(P, sets.toarray().astype(bool)):
+        assert p[row].sum() >= 1 - alpha - 1e-12
+        fewer = combinations(range(10), int(row.sum()) - 1)
+        assert all(p[list(s)].sum() < 1 - alpha for s in fewer)
+    np.testing.assert_array_equal(sets[:, model.predict(Z)].diagonal(), np.ones(len(Z)))
+
+
+def test_paths_are_those_of_the_metrics(model, digits):
+    Z, y = digits[2], digits[3]
+    tree, found = model.taxonomy_, model.predict(Z)
+    true, answer = tree.label_paths(y), tree.label_paths(found)
+    assert np.array_equal(as_paths(true), true)
+    assert hierarchical_f1_score(true, answer) == pytest.approx(
+        hierarchical_f1_score(y, found, taxonomy=tree)
+    )
+    if tree.depth > 1:  # stopping early trades recall for precision
+        sure = hierarchical_precision_score(true, model.predict_at(Z, 0.9))
+        assert sure > hierarchical_precision_score(true, answer)
+
+
+def test_a_group_by_name_and_its_confusions(digits):
+    X, y, Z, T = digits
+    model = HierarchicalClassifier(GIVEN, C=0.01).fit(X, y)
+    tree = model.taxonomy_
+    P = model.predict_node_proba(Z)[:, tree.find("rest")]
+    np.testing.assert_allclose(P, model.predict_proba(Z)[:, [2, 3, 5, 9]].sum(axis=1))
+    top = tree.label_paths(T)[:, 0], tree.label_paths(model.predict(Z))[:, 0]
+    found = confusion_matrix(*top, labels=["round", "straight", "rest"])
+    group = np.array([0, 1, 2, 2, 1, 2, 0, 1, 0, 2])
+    expected = confusion_matrix(group[T], group[model.predict(Z)])
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="no node has the name 'other'"):
+        tree.find("other")
+    with pytest.raises(ValueError, match="nodes 1, 2 have the name 'x'"):
+        Taxonomy([-1, 0, 0], [1, 2], names=[None, "x", "x"]).find("x")
+
+
+def test_paths_of_nodes_without_a_name_and_with_that_of_a_sibling():
+    tree = Taxonomy.from_nested([["a", "b"], [["c", "d"], ["e"]]])
+    assert tree.node_paths().tolist() == [
+        ["", "", ""],
+        ["node 1", "", ""],
+        ["node 2", "", ""],
+        ["node 2", "node 3", ""],
+        ["node 2", "e", ""],
+    ]
+    assert tree.label_paths(["d", "e"]).tolist() == [
+        ["node 2", "node 3", "d"],
+        ["node 2", "e", ""],
+    ]
+    same = Taxonomy([-1, 0, 0, 0], [1, 1, 2, 2, 3], names=[None, "x", "x", None])
+    paths = [*same.node_paths().tolist(), *same.label_paths(range(5)).tolist()]
+    assert len({tuple(p) for p in paths}) == 4 + 5 - 1  # class 4 is node 3
+    flat = Taxonomy.flat([3, 5])
+    assert flat.node_paths().tolist() == [[""]]
+    assert flat.label_paths([5]).tolist() == [["5"]]
+    assert Taxonomy.flat([3]).label_paths([3]).tolist() == [["3"]]
+    with pytest.raises(ValueError, match="unknown label 4"):
+        flat.label_paths([4])
+    with pytest.raises(ValueError, match='label ""'):
+        Taxonomy.flat(["", "a"]).node_paths()
+
+
+def test_sums_below_nodes_of_a_chain():
+    n = 300
+    parent = [-1] + [v for v in range(n) for _ in (0, 1)]
+    # node 2v + 1 is a leaf, node 2v + 2 goes on
+    parent = [-1] + [2 * (v // 2) for v in range(2 * n)]
+    leaf = [*range(1, 2 * n, 2), 2 * n]
+    tree = Taxonomy(parent, leaf)
+    values = np.random.default_rng(0).random((3, n + 1))
+    found = tree.node_sums(values)
+    for v in range(tree.n_nodes):
+        np.testing.assert_allclose(
+            found[:, v], values[:, tree.classes_below(v)].sum(axis=1)
+        )
+    for bad in (values[:, 1:], values[0]):
+        with pytest.raises(ValueError, match="values must have shape"):
+            tree.node_sums(bad)
+
+
+# --------------------------------------------------------------- several labels
+
+
+@pytest.mark.parametrize("n_taxonomies", [1, 2])
+def test_nodes_of_several_labels(n_taxonomies):
+    X, Y = make_multilabel_classification(
+        300, 40, n_classes=9, n_labels=2, random_state=0
+    )
+    X = sp.csr_matrix(normalize(X))
+    nest = {"a": {"b": [0, 1, 2], "c": [3, 4]}, "d": [5, 6, 7], "e": [8]}
+    model = HierarchicalClassifier(
+        (nest, "cut")[:n_taxonomies], n_taxonomies=n_taxonomies, random_state=0
+    ).fit(X, Y)
+    marginals = np.zeros(Y.shape)
+    for t, tree in enumerate(model.taxonomies_):
+        P = model.predict_node_proba(X, tree=t)
+        assert P.shape == (300, tree.n_nodes)
+        np.testing.assert_array_equal(P[:, 0], 1)
+        assert (P[:, 1:] < P[:, tree.parent[1:]]).all()
+        alone = tree.leaf_of_class
+        single = np.bincount(alone, minlength=tree.n_nodes)[alone] == 1
+        marginals[:, single] += P[:, alone[single]]
+        if n_taxonomies == 1:
+            np.testing.assert_allclose(
+                P[:, alone[single]], model.predict_proba(X)[:, single], rtol=1e-9
+            )
+            # a node is at least as probable as each label below it
+            for v in range(1, tree.n_nodes):
+                below = model.predict_proba(X)[:, tree.classes_below(v)]
+                assert (P[:, v] >= below.max(axis=1) * (1 - 1e-12)).all()
+    for method in (model.predict_at, model.predict_set):
+        with pytest.raises(ValueError, match="one label a sample"):
+            method(X)
+
+
+# ------------------------------------------------------------- features of nodes
+
+
+@pytest.mark.parametrize("node", ["logistic", DualLinearClassifier("log_loss")])
+def test_heaviest_features_are_rows_of_the_scores(digits, node):
+    X, y, _, _ = digits
+    model = HierarchicalClassifier(GIVEN, estimator=node, random_state=0).fit(X, y)
+    tree = model.taxonomy_
+    of_root = model.heaviest_features(k=64)
+    assert list(of_root) == ["round", "straight", "rest"]
+    rows = model.coef_[:3]
+    rows = rows.toarray() if sp.issparse(rows) else rows
+    for row, found in zip(rows, of_root.values()):
+        expected = [(j, row[j]) for j in np.argsort(-row, kind="stable") if row[j] > 0]
+        assert found == [(int(j), float(w)) for j, w in expected]
+    # a node of two children has one row, for the second
+    closed = model.heaviest_features(tree.find("closed"), 64)
+    assert list(closed) == ["0", "6"]
+    weights = dict(closed["6"]) | {j: -w for j, w in closed["0"]}
+    assert len(weights) == len(closed["0"]) + len(closed["6"])
+    apart = LogisticRegression().fit(X[y % 6 == 0], y[y % 6 == 0])
+    row = np.array([weights.get(j, 0.0) for j in range(64)])
+    assert np.corrcoef(row, apart.coef_[0])[0, 1] > 0.9
+    names = [f"pixel {j}" for j in range(64)]
+    named = model.heaviest_features(k=2, feature_names=names)
+    assert named["round"] == [(names[j], w) for j, w in of_root["round"][:2]]
+
+
+def test_heaviest_features_of_several_labels_and_a_second_tree(digits):
+    X, y, _, _ = digits
+    Y = np.eye(10, dtype=int)[y]
+    two = HierarchicalClassifier(
+        (GIVEN, "ward"), n_taxonomies=2, max_leaf=4, random_state=0
+    ).fit(sp.csr_matrix(X), Y)
+    row = 0
+    for t, tree in enumerate(two.taxonomies_):
+        forest, start = two.forest_, two.forest_.tree_ptr[t]
+        for v in range(tree.n_nodes):
+            m = int(forest.n_child[start + v])
+            if m < 2:
+                with pytest.raises(ValueError, match="decides nothing"):
+                    two.heaviest_features(v, tree=t)
+                continue
+            for found in two.heaviest_features(v, 1, tree=t).values():
+                top = two.coef_[[row]].toarray()[0]
+                assert found == [(int(top.argmax()), float(top.max()))]
+                row += 1
+    assert row == two.coef_.shape[0]
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def test_bad_questions(digits):
+    X, y, Z, _ = digits
+    model = HierarchicalClassifier(GIVEN, C=0.01).fit(X, y)
+    for bad in (-0.1, 1.1, "much", None, True):
+        with pytest.raises(ValueError, match="confidence"):
+            model.predict_at(Z, bad)
+    for bad in (0, 1, -1, "x"):
+        with pytest.raises(ValueError, match="alpha"):
+            model.predict_set(Z, bad)
+    for bad in (1, -1, 0.5):
+        for ask in (model.predict_node_proba, model.predict_at):
+            with pytest.raises(ValueError, match="tree must be"):
+                ask(Z, tree=bad)
+    with pytest.raises(ValueError, match="node must be an integer"):
+        model.heaviest_features(99)
+    with pytest.raises(ValueError, match="k must be"):
+        model.heaviest_features(k=0)
+    with pytest.raises(ValueError, match="64 names"):
+        model.heaviest_features(feature_names=["a"])
+    other = HierarchicalClassifier(GIVEN, estimator=LogisticRegression(C=0.01))
+    with pytest.raises(ValueError, match="LogisticRegressions, which have no weights"):
+        other.fit(X, y).heaviest_features()
+    one = HierarchicalClassifier().fit(X, np.zeros(len(X)))
+    assert one.predict_at(Z[:2]).tolist() == [["0.0"], ["0.0"]]
+    assert one.predict_set(Z[:2]).toarray().tolist() == [[1], [1]]
+    np.testing.assert_array_equal(one.predict_node_proba(Z[:2]), [[1], [1]])
+
+
+def test_no_call_makes_all_rows_of_many_classes(digits, monkeypatch):
+    """predict_at and predict_set read blocks of rows."""
+    X, y, Z, _ = digits
+    model = HierarchicalClassifier(GIVEN, C=0.01, estimator="logistic").fit(X, y)
+    expected = model.predict_at(Z), model.predict_set(Z).toarray()
+    rows, seen = type(model.nodes_).rows, []
+
+    def in_small_blocks(self, X, use, n_jobs):
+        for a in range(0, len(X), 7):
+            part = slice(a, min(a + 7, len(X)))
+            seen.append(part)
+            rows(self, X[part], lambda _, block, part=part: use(part, block), n_jobs)
+
+    monkeypatch.setattr(type(model.nodes_), "rows", in_small_blocks)
+    np.testing.assert_array_equal(model.predict_at(Z), expected[0])
+    np.testing.assert_array_equal(model.predict_set(Z).toarray(), expected[1])
+    assert len(seen) == 2 * -(-len(Z) // 7)
+
+
+# ------------------------------------------------------------- PathClassifier
+
+
+@pytest.mark.parametrize("partial", ["class", "unknown"])
+def test_nodes_of_paths(partial):
+    rng = np.random.default_rng(0)
+    paths = [["a", "x"], ["a", "y"], ["b"], ["c", "x", "u"], ["c", "x", "w"], ["c"]]
+    at = rng.integers(6, size=240)
+    X = rng.normal(size=(240, 3)) + 2 * rng.normal(size=(6, 3))[at]
+    model = PathClassifier(HierarchicalClassifier(C=0.1), partial=partial)
+    model.fit(X, [paths[i] for i in at])
+    P, found = model.predict_proba(X), model.predict_node_proba(X)
+    assert found.shape == (240, len(model.node_paths_))
+    assert len({tuple(p) for p in model.node_paths_.tolist()}) == found.shape[1]
+    for v, path in enumerate(model.node_paths_):
+        d = int((path != "").sum())
+        below = (model.classes_[:, :d] == path[:d]).all(axis=1)
+        np.testing.assert_allclose(found[:, v], P[:, below].sum(axis=1), atol=1e-12)
