@@ -91,6 +91,7 @@ QUESTIONS = {
     "rows": [
         ("predict",), ("predict_proba",), ("predict_log_proba",), ("predict_top_k", 2),
         ("decision_function",), ("decision_path",), ("transform",),
+        ("predict_node_proba",), ("predict_at",), ("predict_set",),
         ("predict_weights",), ("locate",), ("sample", 3),
     ],
     "sentences": [
@@ -338,6 +339,13 @@ def fitted():
     ):
         name = f"{type(model).__name__} of several labels"
         put(model, features, several, name=name)
+
+    def in_batches():
+        model = HierarchicalClassifier([["v", "w"], ["x", "y", "z"]], random_state=0)
+        model.partial_fit(features[:40], label[:40], classes=list("vwxyz"))
+        return model.partial_fit(features[40:], label[40:])
+
+    found["hierarchical in batches"] = (in_batches, "rows", features, label)
     return found
 
 

@@ -37,20 +37,25 @@ from .._compat import (
     _check_sample_weight,
     _fit_context,
     _routing_enabled,
+    available_if,
     with_callbacks,
 )
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._labels import LabelsMixin, check_threshold, read_training
+from ..linear._labels import check_threshold, read_training
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
+from ..symbols import encode
 from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy, TaxonomyBuilder
+from ..taxonomy._labels import as_labels
 from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
+from ._inner_labels import InnerLabels
 from ._label_problems import LabelProblems
 from ._logistic_nodes import LogisticNodes
+from ._node_answers import NodeAnswersMixin
 from ._nodes import NodeModels, TrainingSet
 from ._problems import NodeProblems, outcome_bounds
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
@@ -63,6 +68,32 @@ _SPARSE_THRESHOLD = 0.02
 _MOST_TREES = 10_000
 
 
+def _learns_batches(model: HierarchicalClassifier) -> bool:
+    """Whether there is a `partial_fit`; AttributeError says why there is none."""
+    to_learn = isinstance(model.taxonomy, str | tuple) or hasattr(
+        model.taxonomy, "build"
+    )
+    fault = None
+    if not isinstance(model.estimator, DualLinearClassifier | None):
+        fault = "estimator=None or a DualLinearClassifier"
+    elif model.n_taxonomies > 1:
+        fault = "n_taxonomies=1"
+    elif model.regularization != "single" or model.prediction == "greedy":
+        fault = 'regularization="single" and another prediction than "greedy"'
+    elif isinstance(model.class_weight, str):
+        fault = "class_weight=None or a dict"
+    elif not hasattr(model, "nodes_"):
+        if to_learn and model.max_depth != 0:
+            fault = "a given taxonomy, or a fitted model"
+    elif not isinstance(model.nodes_, DualNodes) or model.nodes_.several:
+        fault = "a model of the nodes of a DualLinearClassifier, with one label"
+    elif len(model.taxonomies_) > 1:
+        fault = "a model of one tree"
+    if fault is not None:
+        raise AttributeError(f"partial_fit needs {fault}")
+    return True
+
+
 @shared_docs(
     builders=textwrap.fill(
         ", ".join(f'"{name}" (`{b.__name__}`)' for name, b in TAXONOMY_BUILDERS.items())
@@ -70,7 +101,7 @@ _MOST_TREES = 10_000
         width=76,
     )
 )
-class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
+class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimator):
     r"""Classification along a taxonomy of classes, learned from the data or given.
 
     With :math:`v_0, v_1, \dots, y` the path from the root of the tree to class y,
@@ -121,7 +152,10 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
           "vehicle": {"road": ["bus"]}}``; a map to parents, ``{"dog": "animal"}``; or
           a table of paths, ``{"bus": ("vehicle", "road")}``. See
           `sklstruct.taxonomy.as_taxonomy`. It must hold every class of y; classes that
-          y lacks are left out. Lists and dicts may be nested 200 deep.
+          y lacks are left out. Lists and dicts may be nested 200 deep. With several
+          labels a sample a map to parents may have columns of y as inner nodes: labels
+          above a positive one are positive, whatever y says, and the probability of
+          such a label is that of its node.
         - A tuple of these: tree t is made by entry t, modulo their number. It has
           `n_taxonomies` entries at most.
 
@@ -489,9 +523,15 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             nodes = self._node_models(data.X, sample_weight, factor, fit_params)
         rng = check_random_state(self.random_state)
         limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide)
+        inner = self._inner_labels() if data.several else None
         sources = tree_sources(
-            self.taxonomy, self.n_taxonomies, self._tree_classes(), limits, rng
+            self.taxonomy if inner is None else inner.parents,
+            self.n_taxonomies,
+            self._tree_classes(),
+            limits,
+            rng,
         )
+        n_below = None if inner is None else inner.sizes(self._tree_classes())
         if known_levels is not None:
             given = sources[0].given if self.n_taxonomies == 1 else None
             data = self._mark_known(data, given, known_levels)
@@ -506,19 +546,168 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
                 with task:
                     taxonomy = source.tree(data, self._tree_classes())
                     task.step(repr(taxonomy), "build")
-                    problems, rows = _problems_of(taxonomy, data)
+                    problems, rows = _problems_of(taxonomy, data, n_below)
                     nodes.fit(problems, rows, data, rng, task, parallel)
                     taxonomies.append(taxonomy)
                 if task.stopped:
                     break
-            self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
-            self.builders_ = [source.builder for source in sources[: len(taxonomies)]]
-            self.forest_ = Forest.from_taxonomies(taxonomies)
-            self.model_nodes_ = self.forest_.model_nodes
-            nodes.join(self.forest_)
-            self.nodes_ = nodes
+            builders = [source.builder for source in sources[: len(taxonomies)]]
+            self._keep_trees(taxonomies, builders, nodes)
         nodes.warn(stacklevel=4)
         return self
+
+    @available_if(_learns_batches)
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> HierarchicalClassifier:
+        r"""Learn one batch of samples, with the nodes of a `DualLinearClassifier`.
+
+        With :math:`W_{t-1}` the weights of a node after the batches before, those of
+        its samples in batch :math:`B_t` lead to
+
+        .. math::
+            W_t = \arg\min_W \tfrac12 \|W - W_{t-1}\|^2
+            + C \sum_{i \in B_t} s_i\, \ell(W x_i, y_i) :
+
+        block coordinate ascent on the dual problem of all samples, with one visit of
+        each block. The dual variables of earlier samples stay as they are, so that the
+        result is near to that of one `fit` and depends on the order of the batches;
+        large batches are better. Samples of each batch are scored before they are
+        learned; the last 2000 of them calibrate the probabilities.
+
+        After a `fit` or a `partial_fit` the model goes on from its trees and weights.
+        Without one, `taxonomy` must be a given tree, or `max_depth` 0.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Labels, one a sample.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels that any batch will have; needed in the first call.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; weight 0 is as if absent.
+
+        Returns
+        -------
+        self : HierarchicalClassifier
+
+        Raises
+        ------
+        AttributeError
+            If the parameters do not allow batches: another `estimator`, several trees,
+            a tree that is still to be learned.
+        ValueError
+            If the first call has no `classes`, or a later one others; if y has another
+            label than these; and as in `fit`.
+
+        Notes
+        -----
+        No weights are dropped while batches come: `weight_threshold` is for `fit`, and
+        the weights of a node take 4 bytes for each of its classes and of the features
+        that its samples had. ``loss="auto"`` and the number of leaves are chosen by
+        the first batch and by the window of scored samples.
+
+        Examples
+        --------
+        >>> from sklstruct import HierarchicalClassifier
+        >>> from sklstruct.datasets import make_sparse_classes
+        >>> X, y = make_sparse_classes(3000, 20, 2000, random_state=0)
+        >>> groups = [list(range(10)), list(range(10, 20))]
+        >>> model = HierarchicalClassifier(groups, random_state=0)
+        >>> for start in range(0, 2000, 500):
+        ...     batch = slice(start, start + 500)
+        ...     model = model.partial_fit(X[batch], y[batch], classes=range(20))
+        >>> model.score(X[2000:], y[2000:]) > 0.8
+        True
+        """
+        first = not hasattr(self, "nodes_")
+        known = self._batch_classes(classes, first)
+        self._check_params({})
+        check_threshold(self.threshold, False, True)
+        if sp.issparse(y) or np.ndim(y) > 1:
+            raise ValueError(
+                "partial_fit is for one label a sample, y of shape (n_samples,): for "
+                "several labels use fit"
+            )
+        X, labels, weight, factor, index = read_training(
+            self, X, y, sample_weight, batch=True, reset=first
+        )
+        check_squares(X)
+        _check_weight(weight, X)
+        code = encode(labels, known)
+        if (code < 0).any():
+            label = labels[code < 0].tolist()[0]
+            raise ValueError(
+                f"y has the label {label!r}, which is not among the classes of the "
+                "first call: name all classes there"
+            )
+        self.classes_ = known
+        targets = Targets.one_each(code, known.size)
+        data = TrainingSet(X, targets, weight, index, factor.size)
+        estimator: Any = self.estimator
+        if estimator is None:
+            estimator = self._dual_estimator(0.0)
+        nodes = DualNodes(estimator, self.n_leaves, in_batches=True)
+        nodes = nodes if first else self.nodes_
+        rng = check_random_state(self.random_state)
+        data = nodes.prepare(data, 1)
+        with (
+            Progress.of_fit(self, None) as progress,
+            ThreadMap(self.n_jobs) as parallel,
+        ):
+            if first:
+                taxonomy = Taxonomy.flat(known)
+                if self.max_depth != 0:
+                    limits = Limits(self.max_depth, self.max_leaf, None)
+                    sources = tree_sources(self.taxonomy, 1, known, limits, rng)
+                    taxonomy = sources[0].tree(data, known)
+                problems, rows = _problems_of(taxonomy, data)
+                nodes.fit(problems, rows, data, rng, progress, parallel)
+                self._keep_trees([taxonomy], [None], nodes)
+            else:
+                problems, rows = _problems_of(self.taxonomy_, data)
+                nodes.learn(estimator, problems, rows, data, rng, parallel)
+                progress.step(f"learned {weight.size} samples", "solve")
+        nodes.warn(stacklevel=4)
+        return self
+
+    def _batch_classes(self, classes, first):
+        """The classes of all batches."""
+        if not first:
+            if classes is not None and not np.array_equal(
+                np.unique(as_labels(classes)), self.classes_
+            ):
+                raise ValueError(
+                    "classes differ from those of the first call, or of fit: leave "
+                    "classes None, or fit a new model"
+                )
+            return self.classes_
+        if classes is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit: all labels "
+                "that any batch will have"
+            )
+        return np.unique(as_labels(classes))
+
+    def _keep_trees(self, taxonomies, builders, nodes):
+        """Set the attributes of the fit; `nodes` have learned."""
+        self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
+        self.builders_ = builders
+        self.forest_ = Forest.from_taxonomies(taxonomies)
+        self.model_nodes_ = self.forest_.model_nodes
+        nodes.join(self.forest_)
+        self.nodes_ = nodes
 
     def _node_models(self, X, sample_weight, factor, fit_params) -> NodeModels:
         """The models of the nodes, as `estimator`, X and other parameters say."""
@@ -572,12 +761,7 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         estimator: Any = self.estimator
         if estimator is None:
             threshold = _SPARSE_THRESHOLD if sp.issparse(X) else 0.0
-            estimator = DualLinearClassifier(
-                "auto",
-                C=self.C,
-                fit_intercept=self.fit_intercept,
-                weight_threshold=threshold,
-            )
+            estimator = self._dual_estimator(threshold)
         if known_levels is not None:
             raise ValueError(
                 "known_levels is for one label a sample, and y has several: leave it "
@@ -585,6 +769,14 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             )
         check_threshold(self.threshold, True, estimator.calibration is not None)
         return DualNodes(estimator, None, True, self.threshold)
+
+    def with_implied_labels(self, Y: sp.csr_matrix) -> sp.csr_matrix:
+        inner = InnerLabels.of(self.taxonomy, Y.shape[1])
+        return Y if inner is None else inner.close(Y)
+
+    def _inner_labels(self):
+        columns = self.label_columns_
+        return InnerLabels.of(self.taxonomy, columns.n_labels)
 
     def _tree_classes(self):
         """The classes of the trees."""
@@ -595,11 +787,14 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         dense_only = self.regularization != "single" or self.prediction == "greedy"
         if dense_only or not sp.issparse(X):
             return "logistic"
+        return self._dual_estimator(_SPARSE_THRESHOLD)
+
+    def _dual_estimator(self, weight_threshold):
         return DualLinearClassifier(
             "auto",
             C=self.C,
             fit_intercept=self.fit_intercept,
-            weight_threshold=_SPARSE_THRESHOLD,
+            weight_threshold=weight_threshold,
         )
 
     def _is_users(self):
@@ -980,10 +1175,13 @@ class HierarchicalClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         return router
 
 
-def _problems_of(taxonomy, data):
-    """(problems of the nodes of a tree, the numbers of their rows)."""
+def _problems_of(taxonomy, data, n_below=None):
+    """(problems of the nodes of a tree, the numbers of their rows).
+
+    n_below: as in `LabelProblems`.
+    """
     if data.several:
-        problems = LabelProblems(taxonomy, data.X, data.weight, data.targets)
+        problems = LabelProblems(taxonomy, data.X, data.weight, data.targets, n_below)
         return problems, np.arange(data.weight.size)
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)

@@ -7,6 +7,7 @@ and small weights are dropped. The posterior is in the notes of
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,21 +15,37 @@ import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from .._checks import INT32_MAX, as_ids, check_memory, check_pointers
+from .._checks import (
+    INT32_MAX,
+    as_ids,
+    check_ids,
+    check_length,
+    check_memory,
+    check_pointers,
+    check_sparse,
+)
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
 from ..linear._calibration import BEYOND, draw_fold
 from ..linear._samples import costs, single, warn_uneven
-from ..linear._solver import BlockFit, DescentSettings, Node, peak_bytes, stored_bytes
+from ..linear._solver import (
+    BLOCK,
+    BlockFit,
+    DescentSettings,
+    Node,
+    peak_bytes,
+    runs,
+    stored_bytes,
+)
 from ..linear._targets import Targets
 from ..linear._trial import Trial, choose_loss
-from ..linear._weights import NodeWeights, as_rows
+from ..linear._weights import NodeWeights, Piece, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._evidence import CHAIN, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
-from ._label_fold import NodeFold, choose_threshold, fit_sigmoids
+from ._label_fold import NodeFold, choose_threshold, fit_sigmoids, node_log_proba
 from ._label_problems import LabelProblems
 from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
@@ -53,6 +70,58 @@ _TRIED = 0.1
 _LEFT = 0.25
 
 
+# A score so large that every scale makes a probability of 1 of it.
+_SURE = 1e6
+
+# New samples from which numbers are fitted again to a window of so many.
+_FRESH = 100
+_WINDOW = 2000
+
+
+class Window(NamedTuple):
+    """The last samples that were scored before they were learned, of one tree."""
+
+    X: NDArray | sp.csr_matrix
+    targets: Targets
+    weight: NDArray
+    unseen: dict[int, NodeFold]  # of each node with a model
+
+    def check(self, n_features: int, n_classes: int) -> None:
+        """ValueError if the arrays, of a pickle say, lead out of each other."""
+        X, n = self.X, self.weight.size
+        check_sparse(X, "window")
+        if X.shape != (n, n_features) or X.dtype != np.float32:
+            raise ValueError("window of the pickled model is not of its features")
+        check_length("targets", self.targets.outcome, n, "one a sample")
+        check_ids("targets", self.targets.outcome, 0, n_classes, "class")
+        for node in self.unseen.values():
+            check_ids("member", node.member, 0, n, "sample")
+            check_length("scores", node.scores, node.member.size, "one a member")
+
+    def followed_by(self, other: Window) -> Window:
+        """The last `_WINDOW` samples of both."""
+        n_old, n_new = self.weight.size, other.weight.size
+        kept = slice(max(n_old + n_new - _WINDOW, 0), n_old + n_new)
+        parts: list[Any] = [self.X, other.X]
+        if any(map(sp.issparse, parts)):
+            X = sp.vstack([*map(sp.csr_matrix, parts)], format="csr")[kept]
+        else:
+            X = np.vstack(parts)[kept]
+        outcome = np.concatenate([self.targets.outcome, other.targets.outcome])[kept]
+        unseen = {}
+        for v, new in other.unseen.items():
+            old = self.unseen[v]
+            member = np.concatenate([old.member, new.member + n_old]) - kept.start
+            there = np.flatnonzero(member >= 0)
+            own = np.concatenate([old.targets.outcome, new.targets.outcome])[there]
+            scores = np.vstack([old.scores, new.scores])[there]
+            of_node = Targets.one_each(own, old.targets.n_outcomes)
+            unseen[v] = NodeFold(member[there], of_node, scores)
+        targets = Targets.one_each(outcome, self.targets.n_outcomes)
+        weight = np.concatenate([self.weight, other.weight])[kept]
+        return Window(X, targets, weight, unseen)
+
+
 class _Tree(NamedTuple):
     """One fitted tree."""
 
@@ -71,6 +140,9 @@ class DualNodes(NodeModels):
 
     n_leaves : int or None
         Leaves that are evaluated for each sample; None: `join` chooses.
+
+    in_batches : bool, default=False
+        Whether `learn` is to follow: all weights are kept, and a `Window`.
 
     Attributes
     ----------
@@ -99,7 +171,11 @@ class DualNodes(NodeModels):
         n_leaves: int | None,
         several: bool = False,
         threshold: float | str = 0.5,
+        in_batches: bool = False,
     ) -> None:
+        self.window: Window | None = None
+        self.fresh = 0  # samples in the window since numbers were fitted to it
+        self.in_batches, self.any_leaves = in_batches, n_leaves is None
         # with several labels leaves are evaluated while they may hold an answer
         self.n_leaves = 1 if several else n_leaves
         self.several, self.threshold = several, threshold
@@ -154,32 +230,44 @@ class DualNodes(NodeModels):
             settings = self._settings(self.loss, stop)
             fits = self._solve(problems, number, seeds, settings, parallel)
         members = [_members(problems, v, number) for v in range(problems.n_nodes)]
-        self._trees.append(_Tree([fits[v] for v in range(len(fits))], members))
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
+        for v in np.flatnonzero(problems.sizes == 0).tolist():  # of a first batch
+            m = int(problems.n_rows[v])
+            whole = [(0, m)] if self.loss == "log_loss" else runs(0, m, BLOCK)
+            fits[v] = [_no_fit(b - a, data.X.shape[1]) for a, b in whole]
+        if isinstance(problems, LabelProblems):
+            for v, sure in enumerate(problems.sure):
+                _answer_yes(fits[v], sure)
+        self._trees.append(_Tree([fits[v] for v in range(len(fits))], members))
         progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
     def _settings(self, loss, stop):
         e = self._estimator
         constant = float(e.intercept_scaling) if e.fit_intercept else 0.0
-        return DescentSettings(
-            loss, constant, e.tol, e.max_iter, e.weight_threshold, stop
-        )
+        threshold = 0.0 if self.in_batches else e.weight_threshold
+        return DescentSettings(loss, constant, e.tol, e.max_iter, threshold, stop)
 
-    def _solve(self, problems, number, seeds, settings, parallel):
-        """{node: fits of its blocks}."""
+    def _solve(self, problems, number, seeds, settings, parallel, old=None):
+        """{node: fits of its blocks}, of the nodes that have samples.
+
+        old: for each node the weights of its blocks by batches before.
+        """
         cost = costs(self._C, problems.weight)
 
         def fit(v):
             X, a, b, at, targets = problems.samples_of(v)
             held = np.flatnonzero(number[at] >= 0).astype(np.int32)
-            node = Node(X, a, b, targets, cost[at], held)
+            before = [None] if old is None else old[v]
+            node = Node(X, a, b, targets, cost[at], held, divide=old is None)
+            blocks = node.blocks(settings)
             return [
-                node.fit(block, settings, int(seeds[v]) + k)
-                for k, block in enumerate(node.blocks(settings))
+                node.fit(block, settings, int(seeds[v]) + k, piece)
+                for k, (block, piece) in enumerate(zip(blocks, cycle(before)))
             ]
 
         work = problems.sizes * problems.n_rows
-        order = np.argsort(-work, kind="stable").tolist()
+        order = np.argsort(-work, kind="stable")
+        order = order[work[order] > 0].tolist()
         return dict(zip(order, parallel(fit, order)))
 
     def _choose(self, problems, number, seeds, stop, parallel):
@@ -189,6 +277,7 @@ class DualNodes(NodeModels):
             return
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
         size = problems.sizes
+        order = order[size[order] > 0]
         if order.size > 1:  # without the root, which costs as much as all leaves
             order = order[order != size.argmax()]
         members = [_members(problems, v, number)[0].size for v in order.tolist()]
@@ -218,7 +307,7 @@ class DualNodes(NodeModels):
             loss = "ovr_log_loss" if self.several else "log_loss"
         work = np.array([peak_bytes(*of, loss) for of in zip(n, d, n_rows)])
         stored = sum(stored_bytes(*of) for of in zip(d, n_rows))
-        if self._estimator.weight_threshold > 0:
+        if self._estimator.weight_threshold > 0 and not self.in_batches:
             stored *= _LEFT
         words = 12.0 * n.size * (X.shape[1] // 64 + 1)
         check_memory(
@@ -260,24 +349,18 @@ class DualNodes(NodeModels):
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
         _, X, targets, weight = fold
         first, folds = 0, dict[int, NodeFold]()
-        for t, tree in enumerate(self._trees if weight.size else []):
+        for t, tree in enumerate(self._trees):
             mine = models[first : first + len(tree.fits)].tolist()
             unseen = {
                 v: _node_fold(held, fits)
                 for v, held, fits in zip(mine, tree.held, tree.fits)
             }
             folds |= unseen
-            own = TreeFold(
-                X, targets, weight, forest, self.role, t, self.loss, self._scores,
-                unseen,
-            )  # fmt: skip
-            if self.several:
-                found = fit_sigmoids(unseen, self.role, weight, self.loss)
-            elif self.n_leaves is None:
-                found = self._choose_leaves(own)
-            else:
-                found = self._fit_numbers(own, self.n_leaves)
-            self.numbers[t], self.fold_log_loss[t] = found
+            window = Window(X, targets, weight, unseen)
+            if weight.size:
+                self._calibrate(t, window)
+            if self.in_batches:
+                self.window = window
             first += len(tree.fits)
         if self.n_leaves is None:
             self.n_leaves = _LEAF_CANDIDATES[0]
@@ -287,6 +370,54 @@ class DualNodes(NodeModels):
                 self._scores, folds,
             )  # fmt: skip
         del self._trees, self._fold, self._estimator
+
+    def learn(
+        self,
+        estimator: DualLinearClassifier,
+        problems: NodeProblems,
+        rows: NDArray,
+        data: TrainingSet,
+        rng: RandomState,
+        parallel: ThreadMap,
+    ) -> None:
+        """Learn one more batch, of one tree; `estimator` and others as in `fit`.
+
+        The window gets samples of the batch, scored before they are learned.
+        """
+        self._estimator, self.in_batches = estimator, True
+        self._max_iter = estimator.max_iter
+        n, models = data.weight.size, self.forest.model_nodes.tolist()
+        held = np.empty(0, dtype=np.int32)
+        if estimator.calibration is not None:
+            held = rng.permutation(n)[:_WINDOW].astype(np.int32)
+        self._check_size(problems, parallel.n_threads)
+        number = np.full(n, -1, dtype=np.int64)
+        number[held] = np.arange(held.size)
+        number = number[rows]
+        seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
+        pieces = [self.weights.piece(j) for j in range(self.weights.n_nodes)]
+        ptr = self.model_ptr
+        old = [pieces[ptr[v] : ptr[v + 1]] for v in models]
+        with stop_flag() as stop:
+            settings = self._settings(self.loss, stop)
+            fits = self._solve(problems, number, seeds, settings, parallel, old)
+        unseen = {}
+        for v, (node, before) in enumerate(zip(models, old)):
+            mine = fits.get(v, [])
+            for k, fit in enumerate(mine):
+                pieces[ptr[node] + k] = before[k].replaced(fit.piece)
+            self.n_iter[v] = max((f.n_iter for f in mine), default=0)
+            self.status[v] = not all(f.converged for f in mine)
+            mine = mine or [_no_fit(p.n_outcomes, data.X.shape[1]) for p in before]
+            unseen[node] = _node_fold(_members(problems, v, number), mine)
+        self.weights = NodeWeights(pieces, data.X.shape[1])
+        new = Window(data.X[held], data.targets.take(held), data.weight[held], unseen)
+        self.window = new if self.window is None else self.window.followed_by(new)
+        self.fresh += held.size
+        if self.fresh >= max(_FRESH, self.window.weight.size // 10):
+            self._calibrate(0, self.window)
+            self.fresh = 0
+        del self._estimator
 
     def _check_arrays(self) -> None:
         super()._check_arrays()
@@ -307,8 +438,25 @@ class DualNodes(NodeModels):
             rows = np.where(forest.n_child >= 2, forest.n_child, 0)
         if not np.array_equal(n_outcomes, rows):
             raise ValueError("n_outcomes of the pickled model is not of its forest")
+        if self.window is not None:
+            self.window.check(weights.n_features, forest.terminal.shape[1])
 
     # -------------------------------------------------------------- calibration
+
+    def _calibrate(self, t: int, window: Window) -> None:
+        """Fit the numbers of tree t, and the number of leaves if it is free."""
+        X, targets, weight, unseen = window
+        own = TreeFold(
+            X, targets, weight, self.forest, self.role, t, self.loss, self._scores,
+            unseen,
+        )  # fmt: skip
+        if self.several:
+            found = fit_sigmoids(unseen, self.role, weight, self.loss)
+        elif self.any_leaves and t == 0:
+            found = self._choose_leaves(own)
+        else:
+            found = self._fit_numbers(own, self.n_leaves)
+        self.numbers[t], self.fold_log_loss[t] = found
 
     def _choose_leaves(self, fold: TreeFold) -> tuple[tuple[float, ...], float]:
         """Set n_leaves by the fold; its `fit_numbers` for that many."""
@@ -400,6 +548,26 @@ class DualNodes(NodeModels):
 
         self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
 
+    def node_rows(
+        self, X: NDArray | sp.csr_matrix, tree: int, use: Use, n_jobs: int | None
+    ) -> None:
+        """use(slice, log P of all nodes of a tree), for several labels a sample."""
+        X, forest = single(X), self.forest
+
+        def block(part):
+            rows = X[part]
+            use(
+                part,
+                node_log_proba(
+                    rows.shape[0], forest, self.role, tree, self.numbers[tree],
+                    self.loss, lambda v, who: self._scores(v, rows[who]),
+                ),
+            )  # fmt: skip
+
+        step = rows_per_block(4 * forest.n_nodes)
+        with ThreadMap(n_jobs) as parallel:
+            parallel(block, row_blocks(X.shape[0], step))
+
     def best(
         self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
@@ -484,6 +652,23 @@ def _members(problems, v, number):
     number = number[at]
     member = np.flatnonzero(number >= 0)
     return number[member], targets.take(member)
+
+
+def _answer_yes(fits, sure):
+    """Give some outcomes of a node scores of which the probability is 1."""
+    first = 0
+    for fit in fits:
+        m = fit.fold_scores.shape[1]
+        lanes = sure[(sure >= first) & (sure < first + m)] - first
+        fit.piece.intercept[lanes] = _SURE
+        fit.fold_scores[:, lanes] = _SURE
+        first += m
+
+
+def _no_fit(n_outcomes, n_features):
+    """The fit of a block of a node without samples."""
+    scores = np.empty((0, n_outcomes), dtype=np.float32)
+    return BlockFit(Piece.empty(n_outcomes, n_features), scores, 0, True)
 
 
 def _node_fold(held, fits):

@@ -74,9 +74,10 @@ def choose_threshold(
     missed = 0.0
     for part in row_blocks(n, rows_per_block(2 * forest.n_nodes)):
         P = np.zeros((part.stop - part.start, forest.terminal.shape[1]))
+        scores_of = _fold_scores(part.start, X, final_scores, folds)
         for t in range(forest.n_trees):
-            log_p = _log_proba(
-                part, X, forest, role, t, numbers[t], loss, final_scores, folds
+            log_p = node_log_proba(
+                len(P), forest, role, t, numbers[t], loss, scores_of, np.log(_LEAST)
             )
             P += np.exp(log_p[:, forest.terminal[t] - forest.tree_ptr[t]])
         P /= forest.n_trees
@@ -92,30 +93,51 @@ def choose_threshold(
     )
 
 
-def _log_proba(part, X, forest, role, t, numbers, loss, final_scores, folds):
-    """log P of the nodes of tree t for members `part`; -inf below improbable nodes."""
+def _fold_scores(start, X, final_scores, folds):
+    """The scores of members of the fold from `start` on, as `node_log_proba` asks."""
+
+    def scores_of(v, who):
+        scores = final_scores(v, X[who + start])
+        own = np.full(X.shape[0], -1)
+        own[folds[v].member] = np.arange(folds[v].member.size)
+        mine = own[who + start]
+        scores[mine >= 0] = folds[v].scores[mine[mine >= 0]]
+        return scores
+
+    return scores_of
+
+
+def node_log_proba(
+    n: int,
+    forest: Forest,
+    role: NDArray,
+    t: int,
+    numbers: NDArray,
+    loss: str,
+    scores_of: Callable[[int, NDArray], NDArray],
+    least: float = -np.inf,
+) -> NDArray:
+    """log P of the nodes of tree t for n samples; -inf below nodes of at most `least`.
+
+    scores_of(v, who): those of node v for some of the samples.
+    """
     root, end = forest.tree_ptr[t : t + 2].tolist()
-    log_p = np.full((part.stop - part.start, end - root), -np.inf)
+    log_p = np.full((n, end - root), -np.inf)
     log_p[:, 0] = 0.0
     level = [root]
     while level:
         below: list[int] = []
         for v in level:
             first, m = int(forest.first_child[v]), int(forest.n_child[v])
-            who = np.flatnonzero(log_p[:, v - root] > np.log(_LEAST))
+            who = np.flatnonzero(log_p[:, v - root] > least)
             if m == 0 or who.size == 0:
                 continue
             below += range(first, first + m)
             answer = 0.0
             if m > 1:
-                scores = final_scores(v, X[who + part.start])
-                own = np.full(X.shape[0], -1)
-                own[folds[v].member] = np.arange(folds[v].member.size)
-                mine = own[who + part.start]
-                scores[mine >= 0] = folds[v].scores[mine[mine >= 0]]
                 leaf = int(role[v] == ROLES["leaf"])
                 w, b = numbers[leaf], numbers[2 + leaf]
-                answer = log_expit(w * log_odds(scores, loss) + b)
+                answer = log_expit(w * log_odds(scores_of(v, who), loss) + b)
             above = log_p[who, v - root][:, None]
             log_p[who, first - root : first - root + m] = above + answer
         level = below

@@ -32,6 +32,11 @@ class LabelProblems:
 
     targets : Targets
         The labels of each sample.
+
+    n_below : ndarray of shape (K,), default=None
+        Of labels that are inner nodes, the number of labels at and below them, else 0;
+        None: there are none. Where exactly these are below a node, the answer to
+        the label itself is yes.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class LabelProblems:
         X: Any,
         weight: NDArray,
         targets: Targets,
+        n_below: NDArray | None = None,
     ) -> None:
         self.X: Any = X
         self.weight = weight
@@ -61,6 +67,14 @@ class LabelProblems:
         self.n_nodes = len(self._starts)
         self.n_outcomes = np.array([s.size - 1 for s in self._starts], dtype=np.int64)
         self.n_rows = self.n_outcomes
+        # the children of each node to which all of its samples answer yes
+        self.sure = []
+        for v, starts in enumerate(self._starts):
+            sure = np.zeros(starts.size - 1, dtype=bool)
+            if n_below is not None and v > 0:  # samples without labels are at the root
+                size = starts[-1] - starts[0]
+                sure = (np.diff(starts) == 1) & (n_below[order[starts[:-1]]] == size)
+            self.sure.append(np.flatnonzero(sure))
         rows = [self._entries(v)[0] for v in range(self.n_nodes)]
         self.sizes = np.array([r.size for r in rows], dtype=np.int64)
         length = np.full(weight.size, X.shape[1])

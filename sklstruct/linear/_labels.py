@@ -82,10 +82,17 @@ class LabelColumns(NamedTuple):
 
 
 def read_training(
-    estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    *,
+    batch: bool = False,
+    reset: bool = True,
 ) -> tuple[Any, Any, NDArray, NDArray, NDArray]:
     """(X, y, weights, class weight of all samples, numbers of those of weight > 0).
 
+    batch: whether y may lack classes. reset: whether X says which features there are.
     X, y and weights are those of the latter. y are labels (n,), or a CSR indicator
     matrix; then `label_columns_` is set, else it is None.
     """
@@ -105,15 +112,20 @@ def read_training(
         dtype=[np.float64, np.float32],
         order="C",
         multi_output=several,
+        reset=reset,
     )
-    check_classification_targets(y)
+    if not batch:  # a small one looks like a regression; callers know the classes
+        check_classification_targets(y)
     several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
     refusal = estimator.refusal_of_labels() if several else None
     if refusal is not None:
         raise ValueError(refusal)
     if is_sparse and not several:
         y = y.toarray()
-    y = _indicator(y) if several else column_or_1d(y, warn=True)
+    if several:
+        y = estimator.with_implied_labels(_indicator(y))
+    else:
+        y = column_or_1d(y, warn=True)
     weight, factor, index = sample_weights(X, y, sample_weight, estimator.class_weight)
     if index.size < weight.size:
         X, y, weight = X[index], y[index], weight[index]
@@ -171,6 +183,10 @@ class LabelsMixin(TopKMixin):
                 "sample_weight, or None"
             )
         return None
+
+    def with_implied_labels(self, Y: sp.csr_matrix) -> sp.csr_matrix:
+        """The indicator matrix with the labels that others imply."""
+        return Y
 
     @property
     def multilabel_(self) -> bool:

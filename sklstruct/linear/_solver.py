@@ -9,6 +9,13 @@ The descent first converges without the samples of the fold and scores them; the
 the scores of samples that the model has not seen. Then it continues from its dual
 variables to the optimum of all samples. The other order, to fit all samples and then
 remove the duals of the fold, needs a second copy of the weights and further epochs.
+
+A batch that follows others starts from their weights: the dual variables of their
+samples stay, and the descent moves those of the batch,
+
+    min over W of  1/2 ||W - W_before||^2 + sum over the batch of C_i loss_i.
+
+The weights before are scores of samples that the model has not seen.
 """
 
 from __future__ import annotations
@@ -94,23 +101,31 @@ class Node:
         """(first, last) outcomes of each call of `fit`."""
         if settings.loss == "log_loss":
             return [(0, self.n_rows)]
-        return _runs(0, self.n_rows, BLOCK)
+        return runs(0, self.n_rows, BLOCK)
 
     def fit(
-        self, block: tuple[int, int], settings: DescentSettings, seed: int
+        self,
+        block: tuple[int, int],
+        settings: DescentSettings,
+        seed: int,
+        before: Piece | None = None,
     ) -> BlockFit:
-        """Fit some outcomes."""
+        """Fit some outcomes; before: their weights by batches before this one."""
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
         q = self._squares(settings)
         # the multinomial loss does not separate
         step = m if settings.loss == "log_loss" else STRIP
+        old = None if before is None else self._weights_of(before, settings.constant)
 
         def strips():
             nonlocal n_iter, converged
-            for a, b in _runs(*block, step):
-                strip, scores, epochs, met = self._descend(a, b - a, q, settings, seed)
+            for a, b in runs(*block, step):
+                own = None if old is None else old[:, a - block[0] : b - block[0]]
+                strip, scores, epochs, met = self._descend(
+                    a, b - a, q, settings, seed, own
+                )
                 fold_scores[:, a - block[0] : b - block[0]] = scores
                 n_iter, converged = max(n_iter, epochs), converged and met
                 yield strip
@@ -129,8 +144,8 @@ class Node:
         step = self.n_rows if settings.loss == "log_loss" else STRIP
         return np.hstack(
             [
-                self._descend(a, b - a, q, settings, seed, False)[1]
-                for a, b in _runs(0, self.n_rows, step)
+                self._descend(a, b - a, q, settings, seed, whole=False)[1]
+                for a, b in runs(0, self.n_rows, step)
             ]
         )
 
@@ -139,10 +154,18 @@ class Node:
         kernels.squares(self.division.rows, settings.constant, q)
         return q + self.division.own
 
-    def _descend(self, first, m, q, settings, seed, whole=True):
+    def _weights_of(self, before, constant):
+        """(columns + 1, lanes) at the columns of the samples, the last the constant."""
+        columns = self.division.features.columns()
+        # without an intercept there is none before, either
+        last = before.intercept / np.float32(constant or 1.0)
+        return np.vstack([before.at(columns), last])
+
+    def _descend(self, first, m, q, settings, seed, old=None, whole=True):
         """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes.
 
-        whole: whether the fold is learned in the end.
+        old: weights to start from, of batches before, or None. whole: whether the fold
+        is learned in the end.
         """
         M, n = lanes_of(m), self.targets.n_samples
         lane_ptr, lane = self.targets.lanes(first, m)
@@ -173,25 +196,32 @@ class Node:
             )
 
         held = self.held
+        every = np.arange(n, dtype=np.int32)
+        fold_scores = np.empty((held.size, m), dtype=np.float32)
+        if old is not None:
+            W[:, :m] = old
+            kernels.scores(task, W, held, fold_scores, room, stop)
+            n_iter, change, reference = descend(every, -1.0, tol, settings.max_iter)
+            met = bool(change <= tol * reference)
+            return FittedStrip(W, dual, m), fold_scores, n_iter, met
         others = np.delete(np.arange(n, dtype=np.int32), held)
         # the scores of the fold need not be as exact
         rough = tol if held.size == 0 else _ROUGH * tol
         n_iter, change, reference = descend(others, -1.0, rough, settings.max_iter)
         converged = change <= rough * reference
-        fold_scores = np.empty((held.size, m), dtype=np.float32)
         if held.size:
             kernels.scores(task, W, held, fold_scores, room, stop)
         if held.size and whole:
             # the samples of the fold alone first: the others are at their optimum
             descend(held.copy(), reference, 0.0, 1)
-            every = np.arange(n, dtype=np.int32)
             more, change, _ = descend(every, reference, tol, settings.max_iter)
             n_iter += more
             converged = converged and change <= tol * reference
         return FittedStrip(W, dual, m), fold_scores, n_iter, bool(converged)
 
 
-def _runs(first, last, step):
+def runs(first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """first to last in steps."""
     return [(a, min(a + step, last)) for a in range(first, last, step)]
 
 

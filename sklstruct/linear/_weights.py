@@ -127,6 +127,34 @@ class Piece(NamedTuple):
     intercept: NDArray  # (lanes,)
     n_outcomes: int
 
+    @classmethod
+    def empty(cls, n_outcomes: int, n_features: int) -> Piece:
+        """Of no feature."""
+        features = Features.of(np.empty(0, dtype=np.int32), n_features)
+        cell = np.empty(0, dtype=np.uint32)
+        intercept = np.zeros(lanes_of(n_outcomes), dtype=np.float32)
+        return cls(features, None, cell, intercept, n_outcomes)
+
+    def weights(self) -> NDArray:
+        """(size, lanes) of a piece without starts."""
+        return self.cell.view(np.float32).reshape(-1, self.intercept.size)
+
+    def at(self, columns: NDArray) -> NDArray:
+        """(columns, lanes) of a piece without starts; 0 for columns it lacks."""
+        out = np.zeros((columns.size, self.intercept.size), dtype=np.float32)
+        own = self.features.columns()
+        there = np.isin(columns, own, assume_unique=True)
+        out[there] = self.weights()[self.features.rows(columns[there])]
+        return out
+
+    def replaced(self, other: Piece) -> Piece:
+        """With the weights of the other at the features of the other."""
+        features = Features.of_words(self.features.words | other.features.words)
+        W = self.at(features.columns())
+        W[features.rows(other.features.columns())] = other.weights()
+        cell = W.reshape(-1).view(np.uint32)
+        return Piece(features, None, cell, other.intercept, self.n_outcomes)
+
 
 class FittedStrip(NamedTuple):
     """Some outcomes of a node as the descent leaves them."""
@@ -296,6 +324,19 @@ class NodeWeights(CheckedState):
             self.lane_ptr,
             self.intercept,
         )
+
+    def piece(self, v: int) -> Piece:
+        """The weights of node v, of all lanes."""
+        features = Features.of_words(self.words[v])
+        lanes = slice(*self.lane_ptr[v : v + 2].tolist())
+        cell = self._cells(v)
+        if self.start.size:
+            W = np.zeros((features.size, lanes.stop - lanes.start), dtype=np.float32)
+            column, outcome, weight = self._entries(v)
+            W[features.rows(column), outcome] = weight
+            cell = W.reshape(-1).view(np.uint32)
+        n_outcomes = int(self.n_outcomes[v])
+        return Piece(features, None, cell, self.intercept[lanes], n_outcomes)
 
     def intercepts(self) -> NDArray:
         """Intercepts of all outcomes, node after node."""

@@ -1,0 +1,138 @@
+"""Several labels a sample, of which some are inner nodes of the given tree."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_multilabel_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+
+from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical._inner_labels import InnerLabels
+from sklstruct.linear import DualLinearClassifier
+
+# 0 above 1 and 5, 1 above 3 and 4; "x" is no label; 2 and 8 stand alone
+PARENTS = {1: 0, 5: 0, 3: 1, 4: 1, 6: "x", 7: "x", 2: None, 8: None}
+ABOVE = {1: [0], 5: [0], 3: [1, 0], 4: [1, 0]}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = make_multilabel_classification(
+        400, 40, n_classes=9, n_labels=2, random_state=0, allow_unlabeled=True
+    )
+    return sp.csr_matrix(normalize(X)), Y
+
+
+def closed(Y):
+    out = Y.copy()
+    for label, above in ABOVE.items():
+        for other in above:
+            out[:, other] |= Y[:, label]
+    return out
+
+
+def test_labels_above_positive_ones_are_positive(data):
+    X, Y = data
+    full = closed(Y)
+    assert (full != Y).any()
+    inner = InnerLabels.of(PARENTS, 9)
+    np.testing.assert_array_equal(inner.close(sp.csr_matrix(Y)).toarray(), full)
+    np.testing.assert_array_equal(inner.sizes(np.arange(9)), [5, 3] + [0] * 7)
+    np.testing.assert_array_equal(
+        inner.sizes(np.array([0, 1, 2, 4, 5])), [4, 2, 0, 0, 0]
+    )
+    a = HierarchicalClassifier(PARENTS, random_state=0).fit(X, Y)
+    b = HierarchicalClassifier(PARENTS, random_state=0).fit(X, full)
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "ovr_log_loss"])
+def test_an_inner_label_has_the_probability_of_its_node(data, loss):
+    X, Y = data
+    model = HierarchicalClassifier(
+        PARENTS, estimator=DualLinearClassifier(loss), random_state=0, threshold=0.3
+    ).fit(X, Y)
+    P, tree = model.predict_proba(X), model.taxonomy_
+    N = model.predict_node_proba(X)
+    for label in (0, 1):
+        np.testing.assert_allclose(
+            P[:, label], N[:, tree.find(f"label {label}")], rtol=1e-12
+        )
+    for label, above in ABOVE.items():
+        assert (P[:, label] <= P[:, above[0]]).all()
+    found = model.predict(X)
+    np.testing.assert_array_equal(found, closed(found))
+    np.testing.assert_array_equal(found, P > 0.3)
+    top = model.predict_top_k(X, 4)
+    np.testing.assert_allclose(top.data, P[top.nonzero()], rtol=1e-9)
+    best = np.sort(P, axis=1)[:, -4:].sum(axis=1)
+    np.testing.assert_allclose(np.asarray(top.sum(axis=1)).ravel(), best, rtol=1e-9)
+    # the marginals are calibrated, those of inner labels too
+    assert np.abs(P.mean(axis=0) - closed(Y).mean(axis=0)).max() < 0.12
+
+
+def test_products_of_regressions(data):
+    X, Y = data
+    node = DualLinearClassifier(
+        "ovr_log_loss", C=10, calibration=None, tol=1e-6, max_iter=5000
+    )
+    model = HierarchicalClassifier(PARENTS, estimator=node, random_state=0).fit(X, Y)
+    full, P = closed(Y), model.predict_proba(X)
+
+    def answer(rows, yes):
+        peer = LogisticRegression(C=10, solver="liblinear", tol=1e-8, max_iter=5000)
+        return peer.fit(X[rows], yes[rows]).predict_proba(X)[:, 1]
+
+    every = np.arange(len(Y))
+    zero, one = np.flatnonzero(full[:, 0]), np.flatnonzero(full[:, 1])
+    p0 = answer(every, full[:, 0])
+    p1 = p0 * answer(zero, full[:, 1])
+    expected = {0: p0, 1: p1, 5: p0 * answer(zero, full[:, 5])}
+    for label in (3, 4):
+        expected[label] = p1 * answer(one, full[:, label])
+    for label, p in expected.items():
+        np.testing.assert_allclose(P[:, label], p, atol=1e-4)
+
+
+def test_trees_that_do_not_keep_the_node(data):
+    """Merged with others, an inner label is a question as others."""
+    X, Y = data
+    for params in ({"max_depth": 0}, {"max_leaf": 100}, {"max_depth": 1}):
+        model = HierarchicalClassifier(PARENTS, random_state=0, **params).fit(X, Y)
+        P = model.predict_proba(X)
+        assert 0 < P.min() and P.max() < 1
+        np.testing.assert_allclose(P.mean(axis=0), closed(Y).mean(axis=0), atol=0.12)
+
+
+def test_bad_maps(data):
+    X, Y = data
+    with pytest.raises(ValueError, match="cycle"):
+        HierarchicalClassifier({0: 1, 1: 0, 2: None}).fit(X, Y)
+    with pytest.raises(ValueError, match="no place for"):
+        HierarchicalClassifier({1: 0, 2: 0}).fit(X, Y)
+    with pytest.raises(ValueError, match="call it something else"):
+        InnerLabels.of({1: 0, 2: "label 0"}, 9)
+    for other in ("cut", [[0, 1], [2]], {"a": [0, 1]}, {0: ("a",)}, {0: "a"}):
+        assert InnerLabels.of(other, 9) is None
+    # with one label a sample a class is a leaf
+    with pytest.raises(ValueError, match="missing labels|inner node"):
+        HierarchicalClassifier(PARENTS).fit(X, np.arange(len(Y)) % 9)
+
+
+def test_labels_and_features_at_their_limits(data):
+    """No label at all, a single sample with labels, a million features."""
+    X, Y = data
+    with pytest.raises(ValueError, match="not one positive"):
+        HierarchicalClassifier(PARENTS).fit(X, np.zeros_like(Y))
+    with pytest.raises(ValueError):
+        HierarchicalClassifier().fit(X, np.zeros((len(Y), 0), dtype=int))
+    wide = sp.csr_matrix((X.data, X.indices * 25_000, X.indptr), shape=(400, 10**6))
+    a = HierarchicalClassifier(PARENTS, random_state=0).fit(X, Y)
+    b = HierarchicalClassifier(PARENTS, random_state=0).fit(wide, Y)
+    np.testing.assert_allclose(b.predict_proba(wide), a.predict_proba(X), atol=1e-6)
+    for value in (2, -1, np.nan):
+        bad = Y.astype(float)
+        bad[0, 0] = value
+        with pytest.raises(ValueError):
+            HierarchicalClassifier(PARENTS).fit(X, bad)
