@@ -40,6 +40,7 @@ import multiprocessing
 import os
 import platform
 import resource
+import subprocess
 import sys
 import time
 import traceback
@@ -175,8 +176,25 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
+def commit() -> str | None:
+    """Commit of the programs, with "+" where they or the package were changed since."""
+    git = functools.partial(
+        subprocess.run,
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    try:
+        found = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        changed = git(["git", "status", "--porcelain", "sklstruct", "benchmarks"]).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found + "+" if changed.strip() else found
+
+
 def environment(distributions: Sequence[str] = DISTRIBUTIONS) -> dict[str, Any]:
-    """Machine, date and versions, as they stand beside the results."""
+    """Commit, machine, date and versions, as they stand beside the results."""
     versions = {}
     for name in distributions:
         try:
@@ -184,6 +202,7 @@ def environment(distributions: Sequence[str] = DISTRIBUTIONS) -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             continue
     return {
+        "commit": commit(),
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "versions": versions,

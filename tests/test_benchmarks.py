@@ -53,11 +53,48 @@ def test_documented_results_belong_to_a_case(load, path):
     marks = ("slow", "needs")
     known = [{k: v for k, v in case.items() if k not in marks} for case in cases]
     for result in book["results"]:
-        if result["case"].get("split") == "mean of 3":
-            continue
         assert result["case"] in known, result["case"]
-        assert result["figures"] and 0 <= result["environment"]
-        assert result["environment"] < len(book["environments"])
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda p: p.stem)
+def test_documented_results_have_a_run_record(path):
+    """A program wrote them: nothing was typed in by hand."""
+    book = json.loads(path.read_text(encoding="utf-8"))
+    assert (FOLDER / f"{book['program']}.py").exists()
+    used = set()
+    for result in book["results"]:
+        assert result["figures"], result["case"]
+        assert result["cpu_seconds"] >= 0 and result["wall_seconds"] > 0, result["case"]
+        assert result["peak_mb"] > 0 and result["repeats"] >= 1, result["case"]
+        used.add(result["environment"])
+    assert used == set(range(len(book["environments"])))
+    for here in book["environments"]:
+        assert here["machine"] and here["date"] and here["threads"]
+        assert here["versions"].keys() >= {"sklstruct", "scikit-learn", "numpy", "scipy"}
+
+
+PAGES = sorted(RESULTS.parents[1].rglob("*.rst"))
+
+
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda p: p.relative_to(RESULTS.parents[1]).as_posix()
+)
+def test_figures_in_sentences_are_results(page, monkeypatch):
+    """Each refers to one result; measured figures are not typed in by hand."""
+    monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
+    from benchmark_table import selects
+
+    text = page.read_text(encoding="utf-8")
+    for content in re.findall(r":figure:`([^`]*)`", text):
+        file, where, field, how = [part.strip() for part in content.split("|")]
+        book = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+        found = [r["figures"] for r in book["results"] if selects(where, r["case"])]
+        assert len(found) == 1 and field in found[0], content
+        format(found[0][field], how)
+    if page.parent == RESULTS.parent:
+        prose = [line for line in text.splitlines() if line[:1].isalnum()]
+        typed = [line for line in prose if re.search(r"(?<![\d.])\d?\.\d{3,}\b", line)]
+        assert not typed, "write these figures with the role `figure`"
 
 
 def results(file, **case):

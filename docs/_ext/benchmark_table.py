@@ -177,7 +177,8 @@ class BenchmarkTable(SphinxDirective):
         for index in used:
             here = book["environments"][index]
             versions = ", ".join(f"{k} {v}" for k, v in here["versions"].items())
-            notes.append(f"{here['machine']}; {versions}; {here['date']}")
+            made = [here["machine"], versions, here["date"], here.get("commit")]
+            notes.append("; ".join(filter(None, made)))
         text = f"{book['program']}.py: " + "; ".join(notes)
         return nodes.paragraph("", "", nodes.emphasis(text=text), classes=["measured"])
 
