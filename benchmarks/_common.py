@@ -187,7 +187,9 @@ def commit() -> str | None:
     )
     try:
         found = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
-        changed = git(["git", "status", "--porcelain", "sklstruct", "benchmarks"]).stdout
+        changed = git(
+            ["git", "status", "--porcelain", "sklstruct", "benchmarks"]
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
     return found + "+" if changed.strip() else found

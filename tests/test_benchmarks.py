@@ -67,7 +67,12 @@ def test_documented_results_have_a_run_record(path):
         assert result["peak_mb"] > 0 and result["repeats"] >= 1, result["case"]
         here = book["environments"][result["environment"]]
         assert here["machine"] and here["date"] and here["threads"]
-        assert here["versions"].keys() >= {"sklstruct", "scikit-learn", "numpy", "scipy"}
+        assert here["versions"].keys() >= {
+            "sklstruct",
+            "scikit-learn",
+            "numpy",
+            "scipy",
+        }
 
 
 PAGES = sorted(RESULTS.parents[1].rglob("*.rst"))

@@ -22,6 +22,7 @@ LAYERS = [
     [
         "_compat",
         "_checks",
+        "_description",
         "_digest",
         "_docs",
         "_files",

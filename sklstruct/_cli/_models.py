@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import exchange
 from .._compat import HAS_CALLBACKS
+from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
@@ -222,7 +223,7 @@ def _print_sentences(lm: LanguageModel, text: Any, as_json: bool) -> None:
         if as_json:
             print(json.dumps(row, ensure_ascii=False))
         else:
-            print("\t".join(_show(value) for value in row.values()))
+            print("\t".join(map(shown, row.values())))
 
 
 def sample(arguments: argparse.Namespace) -> None:
@@ -311,19 +312,8 @@ def info(arguments: argparse.Namespace) -> None:
     """``sklstruct info``."""
     with progress(arguments, f"reading {arguments.model}"):
         model = load_table(arguments.model)
-    tree, ptr = model.tree, model.pairs.ptr
-    counts = [int(ptr[b] - ptr[a]) for a, b in zip(tree.level_ptr, tree.level_ptr[1:])]
-    labels = model.labels
-    figures = {
-        "order": model.order,
-        "n_words": len(labels.classes),
-        **{f"n_{k}_grams": n for k, n in enumerate(counts, 1)},
-        "start": labels.start,
-        "end": labels.end,
-        "unknown": labels.unknown,
-        "bytes": os.path.getsize(arguments.model),
-    }
-    _print(figures, arguments.json)
+    size = os.path.getsize(arguments.model)
+    _print(model.describe() | {"bytes": size}, arguments.json)
 
 
 def _print(figures: Any, as_json: bool, to_errors: bool = False) -> None:
@@ -333,16 +323,6 @@ def _print(figures: Any, as_json: bool, to_errors: bool = False) -> None:
     elif isinstance(figures, list):
         print("\t".join(figures[0]), file=out)
         for row in figures:
-            print("\t".join(_show(value) for value in row.values()), file=out)
+            print("\t".join(map(shown, row.values())), file=out)
     else:
-        width = max(map(len, figures))
-        for name, value in figures.items():
-            print(f"{name:{width}}  {_show(value)}", file=out)
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, dict):
-        return ", ".join(f"{_show(v)} {k}" for k, v in value.items())
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+        print(Description(figures), file=out)

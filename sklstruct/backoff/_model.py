@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from .._checks import (
     check_rows,
     check_top_k,
 )
+from .._description import Description
 from .._lazy import stored
 from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
@@ -932,6 +934,43 @@ class BackoffModel(Distribution):
         return largest
 
     # ------------------------------------------------------------ object model
+
+    def describe(self) -> Description:
+        """Order, numbers of n-grams, marks and size, by name.
+
+        Returns
+        -------
+        description : dict
+            ``order``; ``n_words``, the number of classes; ``n_1_grams`` and so on;
+            ``start``, ``end`` and ``unknown``, the marks, None where there are none;
+            ``bytes``, of the arrays. Printed, a line each.
+
+        Examples
+        --------
+        >>> from sklstruct import KneserNeyLM, LanguageModel
+        >>> text = ["the cat sat", "the dog sat"]
+        >>> lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=1).fit(text)
+        >>> description = lm.backoff_model_.describe()
+        >>> description["order"], description["n_2_grams"]
+        (2, 6)
+        """
+        levels, ptr = self.tree.level_ptr, self.pairs.ptr
+        size = self.log_prob.nbytes + self.log_backoff.nbytes
+        return Description(
+            order=self.order,
+            n_words=self.n_classes,
+            **{
+                f"n_{k}_grams": int(ptr[stop] - ptr[start])
+                for k, (start, stop) in enumerate(itertools.pairwise(levels), 1)
+            },
+            start=self.labels.start,
+            end=self.labels.end,
+            unknown=self.labels.unknown,
+            bytes=size + self.pairs.__sizeof__(),
+        )
+
+    def _repr_html_(self):
+        return self.describe()._repr_html_()
 
     def __repr__(self):
         return (

@@ -33,6 +33,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
+from .._description import Description
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._counted import bytes_per_token, check_forgetting
@@ -1017,6 +1018,46 @@ class LanguageModel(
         return heaviest(self, k, depth)
 
     # --------------------------------------------------------------- cursor
+
+    def describe(self) -> Description:
+        """What was fitted: kind, order, numbers of n-grams, marks, discounts, size.
+
+        Returns
+        -------
+        description : dict
+            ``model``, the estimator; ``n_words``, the classes, ``start``, ``end`` and
+            ``unknown``, the marks. With a table of n-grams also the other figures of
+            `sklstruct.backoff.BackoffModel.describe`, and ``discounts``, those of each
+            depth, where there are such. Printed, a line each.
+
+        Examples
+        --------
+        >>> from sklstruct import KneserNeyLM, LanguageModel
+        >>> text = ["the cat sat", "the dog sat"]
+        >>> lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=1).fit(text)
+        >>> description = lm.describe()
+        >>> description["model"], description["n_2_grams"], description["discounts"]
+        ('KneserNeyLM', 6, [[0.5], [0.5]])
+        """
+        predictor, labels = self.predictor, self._labels
+        from_file = self._read_model is not None
+        model = None if from_file else innermost(self.estimator_)
+        description = Description(
+            model="a file" if model is None else type(model).__name__
+        )
+        if isinstance(predictor, TreePredictor):
+            description |= predictor.distribution.describe()
+        else:
+            description |= {
+                "n_words": int(labels.classes.size),
+                "start": labels.start,
+                "end": labels.end,
+                "unknown": labels.unknown,
+            }
+        discounts = getattr(model, "discounts_", None)
+        if discounts is not None:
+            description["discounts"] = discounts.round(4).tolist()
+        return description
 
     def begin(self, n: int | None = None) -> Any:
         """The state at the beginning of a sentence.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import check_length
+from .._description import Description
 from ._encoding import (
     SymbolIndex,
     label_array,
@@ -342,6 +343,17 @@ class Labels:
         marks = {name: state[name] for name in ("start", "end", "unknown")}
         Labels.__init__(self, *arrays, **marks)
         self.forget_tables()
+
+    def _repr_html_(self):
+        figures = {
+            "n_classes": self.classes.size,
+            "n_symbols": None if self.symbols is None else self.symbols.size,
+            "start": self.start,
+            "end": self.end,
+            "unknown": self.unknown,
+            "classes": [*self.classes[:8], "…"[: self.classes.size - 8 > 0]],
+        }
+        return Description(figures)._repr_html_()
 
     def __repr__(self):
         symbols = "unknown" if self.symbols is None else self.symbols.size

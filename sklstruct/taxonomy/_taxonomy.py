@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from html import escape
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -894,6 +895,10 @@ class Taxonomy:
         underscores too, which unquoted stand for blanks.
         """
         return write_newick(self)
+
+    def _repr_html_(self) -> str:
+        depth = 3 if self.n_nodes > 200 else None  # a notebook shows a screenful
+        return f"<pre>{escape(self.export_text(max_depth=depth))}</pre>"
 
     def __repr__(self) -> str:
         return (

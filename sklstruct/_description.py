@@ -1,0 +1,36 @@
+"""Figures of an object by name, as a dictionary that prints as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+
+def shown(value: Any) -> str:
+    """A figure for people: "-" for None, four decimals, lists in a line."""
+    if value is None:
+        return "-"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{shown(v)} {k}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(shown, value))
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+class Description(dict[str, Any]):
+    """A dictionary of figures; printed, a line each, and a table in a notebook."""
+
+    def __str__(self):
+        width = max(map(len, self), default=0)
+        return "\n".join(f"{name:{width}}  {shown(v)}" for name, v in self.items())
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        rows = "".join(
+            f"<tr><th style='text-align: left'>{escape(name)}</th>"
+            f"<td style='text-align: left'>{escape(shown(value))}</td></tr>"
+            for name, value in self.items()
+        )
+        return f"<table>{rows}</table>"
