@@ -67,7 +67,7 @@ def test_documented_results_have_a_run_record(path):
     assert (FOLDER / f"{book['program']}.py").exists()
     for result in book["results"]:
         assert result["figures"], result["case"]
-        assert result["cpu_seconds"] >= 0 and result["wall_seconds"] >= 0, result["case"]
+        assert min(result["cpu_seconds"], result["wall_seconds"]) >= 0, result["case"]
         assert result["peak_mb"] > 0 and result["repeats"] >= 1, result["case"]
         here = book["environments"][result["environment"]]
         assert here["machine"] and here["date"] and here["threads"]
