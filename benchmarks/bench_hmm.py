@@ -20,6 +20,7 @@ sklearn-crfsuite. Settings are chosen on the development part.
 Dymetman and Bouchard (2012) on another text. Milliseconds of CPU time a sentence.
 `dense` is a plain bigram Viterbi over all pairs of candidates. With --same-process all
 lengths share a language model.
+`max_arpa`: a Kneser-Ney model of WikiText-2 as an ARPA and a MAX-ARPA file, in turns.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ import itertools
 import tempfile
 import warnings
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
-from _common import data_folder, main, options, timed, wikitext
+from _common import data_folder, fastest, main, options, timed, wikitext
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -40,14 +42,17 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.exchange import write
 from sklstruct.hmm import (
     ClassifierEmission,
     HighOrderHMM,
     KeypadChannel,
     SuffixEmission,
+    write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._candidates import make_candidates
+from sklstruct.hmm._inference import MOST_CANDIDATES
 from sklstruct.hmm._lattice import LatticeSolver
 from sklstruct.hmm._refinement import RefinementSolver
 
@@ -81,6 +86,13 @@ def cases():
         for n in (3, 4, 5)
         for length in (range(1, 11) if k == 91 else (5, 10))
     ]
+    # The longest sentences of as many candidates as refinement is offered for.
+    out += [
+        {"section": "keypad", "order": n, "length": length, "candidates": k}
+        for n in (3, 4, 5)
+        for length, k in ((25, 20), (50, 10), (100, 5))
+    ]
+    out += [{"section": "max_arpa", "order": n} for n in (3, 5)]
     out += [
         {"section": "example", "part": p, "row": row}
         for p in ("bound", "samples")
@@ -493,6 +505,27 @@ def crfsuite(X, y, parts, algorithm):
     }
 
 
+def max_arpa(case):
+    model = LanguageModel(KneserNeyLM(), max_depth=case["order"] - 1)
+    model = model.fit(wikitext("train")).backoff_model_
+    with tempfile.TemporaryDirectory() as folder:
+        plain, bounded = (Path(folder, name) for name in ("plain", "bounded"))
+        times = fastest(
+            plain=lambda: write(model, plain, format="arpa"),
+            bounded=lambda: write_max_arpa(model, bounded),
+        )
+        size = [path.stat().st_size / 1e6 for path in (plain, bounded)]
+    seconds = [times[name].cpu for name in ("plain", "bounded")]
+    return {
+        "arpa_seconds": seconds[0],
+        "arpa_mb": size[0],
+        "seconds": seconds[1],
+        "mb": size[1],
+        "ratio": seconds[1] / seconds[0],
+        "ratio_per_byte": seconds[1] / seconds[0] * size[0] / size[1],
+    }
+
+
 def clean(split):
     return [[w for w in x if w != "<unk>"] for x in wikitext(split)]
 
@@ -551,7 +584,11 @@ def keypad(case):
     lattice, refinement = LatticeSolver(automaton), RefinementSolver(automaton)
     per = 1e3 / len(sentences)
     lattice.decode(sentences[0])
-    found = timed(lambda: [lattice.decode(c) for c in sentences])
+    calls = {"lattice": lambda: [*map(lattice.decode, sentences)]}
+    if 0 < case["candidates"] <= MOST_CANDIDATES:
+        calls["refine"] = lambda: [*map(refinement.decode, sentences)]
+    times = fastest(**calls)  # in turns, as the tagger offers a choice there
+    found = times["lattice"]
     sums = timed(lambda: [lattice.sums(c).log_z() for c in sentences], repeats=2)
     all_states = [int(lattice.best_lattice(c, False).ptr[-1]) for c in sentences]
     out = {
@@ -570,11 +607,13 @@ def keypad(case):
     if dense:
         out["dense_milliseconds"] = dense / len(few) * 1e3
     solvers = {"refine": (refinement, sentences)}
-    if case["candidates"]:
+    if case["candidates"] and case["length"] <= 10:
         literal = RefinementSolver(automaton, refine="literal")
         solvers["literal"] = literal, sentences[:10]
     for name, (solver, some) in solvers.items():
-        refined = timed(lambda s=solver, cs=some: [*map(s.decode, cs)], repeats=1)
+        refined = times.get(name) or timed(
+            lambda s=solver, cs=some: [*map(s.decode, cs)], repeats=1
+        )
         out[f"{name}_milliseconds"] = refined.cpu / len(some) * 1e3
         out[f"{name}_iterations"] = float(
             np.mean([d.n_iterations for d in refined.result])
@@ -586,6 +625,8 @@ def keypad(case):
                 for a, b in zip(found.result, refined.result)
             )
         )
+    if "refine" in times:
+        out["refine_ratio"] = times["refine"].cpu / found.cpu
     return out
 
 

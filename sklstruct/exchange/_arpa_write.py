@@ -187,7 +187,7 @@ class Sections:
         of_pair, of_node = self.bounds
         further = np.zeros((2, len(context)))
         further[0] = _ZERO if pairs is None else of_pair[pairs]
-        known = context >= 0
+        known = np.flatnonzero(context >= 0)
         further[1, known] = of_node[context[known]]
         return rows._replace(further=further)
 

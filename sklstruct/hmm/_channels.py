@@ -204,6 +204,11 @@ class EditDistanceChannel(_Channel):
         return _BoundEdits(words, self)
 
 
+def _letters(text):
+    """Code points, also of halves of a pair that stand alone."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
+
+
 class _BoundEdits(CheckedState):
     def __init__(self, words, channel):
         self.log_edit = float(np.log(channel.error_rate))
@@ -213,7 +218,7 @@ class _BoundEdits(CheckedState):
         self.ids = np.argsort(lengths, kind="stable").astype(np.int32)
         self.lengths = lengths[self.ids]
         text = "".join(words[i] for i in self.ids)
-        self.text = np.frombuffer(text.encode("utf-32-le"), dtype=np.int32)
+        self.text = _letters(text)
         if self.text.size == 0:
             self.text = np.zeros(1, dtype=np.int32)
         self.ptr = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
@@ -228,7 +233,7 @@ class _BoundEdits(CheckedState):
 
     def candidates(self, observation):
         word = str(observation)
-        code = np.frombuffer((word + " ").encode("utf-32-le"), dtype=np.int32)[:-1]
+        code = _letters(word + " ")[:-1]
         low, high = np.searchsorted(
             self.lengths,
             [len(word) - self.max_distance, len(word) + self.max_distance + 1],

@@ -36,6 +36,7 @@ from ._sequences import (
     check_pairs,
     check_sequences,
     check_weights,
+    is_missing,
     label_ids,
     object_array,
 )
@@ -112,8 +113,8 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
         bound, which can be stopped early with a certified gap. It takes longer than
-        the lattice, the more so the more candidates positions have: more than 20 on
-        average are an error.
+        the lattice, the more so the more candidates there are: more than 20 a position
+        on average, or 500 in a sequence, are an error.
         "auto": the lattice, and refinement for sentences that pass `max_states`.
         Marginals and sums always use the lattice.
 
@@ -610,9 +611,12 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
             raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
     code.pop(None, None)
     if classes is not None:
-        names = list(range(classes)) if isinstance(classes, Integral) else None
-        names = np.asarray(classes).tolist() if names is None else names
-        if len(set(names)) != len(names) or not names:
+        names = _items(range(classes) if isinstance(classes, Integral) else classes)
+        try:
+            different = len(set(names))
+        except TypeError as exc:
+            raise TypeError(f"classes holds an unhashable label: {exc}") from exc
+        if different != len(names) or not names:
             raise ValueError("classes must hold one label or more, each once")
         integers = _are_integers(names)
         for one in code:
@@ -626,12 +630,13 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
             "y holds no label to learn from; to learn without labels, say what there "
             "are with classes"
         )
+    if any(map(is_missing, names)):
+        name = "y" if classes is None else "classes"
+        raise ValueError(f"{name} holds NaN; an unknown label of y is None")
     try:
         names = sorted(names)
     except TypeError as exc:
         raise TypeError(f"y: the labels must all be of one kind: {exc}") from exc
-    if names[-1] != names[-1]:
-        raise ValueError("y holds NaN; an unknown label is None")
     if integers and names[0] == -1:
         raise ValueError("classes holds -1, which marks unknown labels; number from 0")
     array = np.asarray(names)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX, as_ids, check_ids, check_length
+from .._checks import INT32_MAX, as_ids, check_count, check_ids, check_length
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ._automaton import ContextAutomaton
@@ -29,8 +29,8 @@ from ._sequences import (
 )
 
 # Up to here refinement takes at most five times as long as the lattice: see the page of
-# benchmarks.
-MOST_CANDIDATES = 20
+# benchmarks. Of a position on average, and of a sequence.
+MOST_CANDIDATES, MOST_IN_ALL = 20, 500
 # Sentences whose best path refinement finds easily need some hundreds.
 _MANY_REFINEMENTS = 1000
 
@@ -194,13 +194,14 @@ class SequenceInference:
 
     def _check_width(self, i, c):
         """Refinement fills rows of all candidates: the lattice is far faster."""
-        mean = c.ptr[c.length] / max(c.length, 1)
-        if self.solver == "refine" and mean > MOST_CANDIDATES:
+        total = int(c.ptr[c.length])
+        mean = total / max(c.length, 1)
+        if self.solver == "refine" and (mean > MOST_CANDIDATES or total > MOST_IN_ALL):
             raise ValueError(
                 f"solver='refine' is for at most {MOST_CANDIDATES} candidates a "
-                f"position on average, but X[{i}] has {mean:.1f}: give fewer "
-                "(n_candidates of a decoder, min_proba of emissions), or use "
-                "solver='auto'"
+                f"position on average and {MOST_IN_ALL} in all, but X[{i}] has "
+                f"{mean:.1f} and {total}: give fewer (n_candidates of a decoder, "
+                "min_proba of emissions), or use solver='auto'"
             )
 
     def _decode_one(self, solvers, i, c):
@@ -338,10 +339,9 @@ class SequenceInference:
             If a sentence needs more than `max_states` states.
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        k = check_count("k", k, 1)
         X, sentences, _ = self._sentences(X, given)
-        found = self._map(lambda s, i, c: s.lattice.n_best(c, int(k)), sentences)
+        found = self._map(lambda s, i, c: s.lattice.n_best(c, k), sentences)
         check_possible(given, [p[0][1] if p else -np.inf for p in found])
         return [
             [(self._labels(path, x), score) for path, score in paths]
@@ -412,8 +412,7 @@ class SequenceInference:
             If a sequence has no possible labelling.
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, got {n_samples}")
+        n_samples = check_count("n_samples", n_samples, 1)
         rng = check_random_state(random_state)
         X, sentences, _ = self._sentences(X, given)
         seeds = rng.randint(INT32_MAX, size=len(sentences))

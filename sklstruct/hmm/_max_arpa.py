@@ -49,16 +49,20 @@ def _columns(model, automaton, ids, target):
 
 
 def _as_written(mf, mbow):
-    """log10 of the bounds: a zero is -99; 0 where nothing can precede a context."""
-    return (
-        np.maximum(mf / _LN10, _ZERO),
-        np.where(np.isfinite(mbow), mbow / _LN10, 0.0),
-    )
+    """log10 of the bounds: a zero is -99; 0 where nothing can precede a context.
+
+    The arrays are overwritten: there is one number for each n-gram.
+    """
+    mf /= _LN10
+    mbow /= _LN10
+    mbow[~np.isfinite(mbow)] = 0.0
+    return np.maximum(mf, _ZERO, out=mf), mbow
 
 
 def _with_zeros(log_prob):
     """Probabilities as the file means them: what it writes as a zero is one."""
-    return np.where(log_prob <= _ZERO * _LN10 + 1e-9, -np.inf, log_prob)
+    zero = log_prob <= _ZERO * _LN10 + 1e-9
+    return np.where(zero, -np.inf, log_prob) if zero.any() else log_prob
 
 
 def _sections(lines):

@@ -36,6 +36,7 @@ class _Bound:
     value: np.ndarray
     choice: np.ndarray
     score: np.ndarray
+    plain: np.ndarray
     dest: np.ndarray
     edge_order: np.ndarray
 
@@ -58,15 +59,16 @@ class _Bound:
         self._scores = np.empty(2)
         # log q of the bound, log p of best_path, log q and log p of path.
         self.reached = np.array([np.inf, -np.inf, np.inf, -np.inf])
-        self._n_known = 0
+        self._round = 0
         self.n_states = _fast.start(
             self.arcs, c.ptr, c.ids, c.log_factor, slot, bigram, self.state,
-            self.row_ptr, self.score, self.dest, self.edge_order, self.head,
+            self.row_ptr, self.score, self.plain, self.dest, self.edge_order,
+            self.head,
         )  # fmt: skip
 
     def _allocate(self, n_states, n_edges):
         check_memory(
-            40.0 * n_states + 16.0 * n_edges,
+            44.0 * n_states + 24.0 * n_edges,
             None,
             f"a bound of {n_states} contexts and {n_edges} arcs",
             "lower max_states, give fewer candidates, or take solver='lattice'",
@@ -79,11 +81,12 @@ class _Bound:
                 new[: len(old)] = old
             setattr(self, name, new)
 
-        grown("state", (n_states, 5), np.int32)
+        grown("state", (n_states, 6), np.int32)
         grown("row_ptr", n_states + 1, np.int64)
         grown("value", n_states, np.float64)
         grown("choice", n_states, np.int32)
         grown("score", n_edges, np.float64)
+        grown("plain", n_edges, np.float64)
         grown("dest", n_edges, np.int32)
         grown("edge_order", n_edges, np.int32)
 
@@ -108,12 +111,12 @@ class _Bound:
         """Refine along the best path at most so often: (why it stops, how often)."""
         c, done = self.c, 0
         while True:
-            reason, n, self.n_states, self._n_known = _fast.climb(
+            reason, n, self.n_states, self._round = _fast.climb(
                 self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal,
-                self.state, self.row_ptr, self.score, self.dest, self.edge_order,
-                self.head, self.n_states, self._n_known, self.value, self.choice,
-                steps - done, tol, max_states, self.path, self.best_path,
-                self.reached,
+                self.state, self.row_ptr, self.score, self.plain, self.dest,
+                self.edge_order, self.head, self.n_states, self._round, self.value,
+                self.choice, steps - done, tol, max_states, self.path,
+                self.best_path, self.reached,
             )  # fmt: skip
             done += n
             if reason != "full":
@@ -132,8 +135,8 @@ class _Bound:
         self._make_room()
         self.n_states, changed = _fast.refine(
             self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal, path,
-            self.state, self.row_ptr, self.score, self.dest, self.edge_order,
-            self.head, self.n_states,
+            self.state, self.row_ptr, self.score, self.plain, self.dest,
+            self.edge_order, self.head, self.n_states, self.value, self.choice,
         )  # fmt: skip
         return changed > 0
 

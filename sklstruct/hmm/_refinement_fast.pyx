@@ -9,7 +9,8 @@ longer history changes anything: it starts the sentence, or is not stored, or
 nothing longer is.
 
 Costs: evaluate O(states * candidates), draw O(length * candidates), refine one row
-and one pass over the states of the position before for each state that it makes.
+and one pass over the states of the position before for each state that it makes,
+the best path after it the states near it alone.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -23,6 +24,7 @@ cdef enum:
     LENGTH = 2    # symbols of the context, the start of the sentence counted
     UP = 3        # the state of the context without its oldest symbol, or -1
     FOLLOW = 4    # next state of the same position, or -1
+    ROUND = 5     # the last round of `settle` that found its value
 
 cdef enum:
     # Why `climb` stops.
@@ -40,8 +42,8 @@ REASONS = ("impossible", "certain", "exact", "limit", "full")
 def start(
     Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
     const double[::1] observed, int[::1] slot, bint bigram, int[:, ::1] state,
-    long long[::1] row_ptr, double[::1] score, int[::1] dest, int[::1] edge_order,
-    int[::1] head,
+    long long[::1] row_ptr, double[::1] score, double[::1] plain, int[::1] dest,
+    int[::1] edge_order, int[::1] head,
 ):
     """The coarsest automaton: one state a position, or one for each last symbol."""
     cdef const arcs_t* t = &arcs.c
@@ -60,9 +62,11 @@ def start(
             state[n, LENGTH] = i == 0
             state[n, UP] = -1
             state[n, FOLLOW] = -1
+            state[n, ROUND] = 0
             n += 1
-            fill(t, cand_ptr, candidate, observed, slot, i, &state[root, 0],
-                 &row_ptr[root], &score[0], &edge_order[0])
+            fill(t, cand_ptr, candidate, observed, slot, i, NULL, NULL,
+                 &state[root, 0], &row_ptr[root], &score[0], &plain[0],
+                 &edge_order[0])
             if i == 0:
                 # The empty context of position 0 is never visited: it ends the chain
                 # of shorter contexts of the sentence start.
@@ -72,6 +76,7 @@ def start(
                 state[n, LENGTH] = 0
                 state[n, UP] = -1
                 state[n, FOLLOW] = -1
+                state[n, ROUND] = 0
                 row_ptr[n + 1] = row_ptr[n]
                 n += 1
             if i:
@@ -88,9 +93,11 @@ def start(
                         state[n, LENGTH] = 1
                         state[n, UP] = root
                         state[n, FOLLOW] = head[i]
+                        state[n, ROUND] = 0
                         head[i] = n
-                        fill(t, cand_ptr, candidate, observed, slot, i, &state[n, 0],
-                             &row_ptr[n], &score[0], &edge_order[0])
+                        fill(t, cand_ptr, candidate, observed, slot, i,
+                             &state[root, 0], &plain[row_ptr[root]], &state[n, 0],
+                             &row_ptr[n], &score[0], &plain[0], &edge_order[0])
                         n += 1
                 j = head[i - 1]
                 while j >= 0:
@@ -108,66 +115,57 @@ def start(
 
 cdef void fill(
     const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, int[::1] slot, Py_ssize_t position, int* state,
-    long long* row_ptr, double* score, int* edge_order,
+    const double[::1] observed, int[::1] slot, Py_ssize_t position,
+    const int* shorter, const double* above, int* state, long long* row_ptr,
+    double* score, double* plain, int* edge_order,
 ) noexcept nogil:
-    """A whole row: root first, then what longer contexts store is written over."""
+    """A whole row: that of a shorter context, with what this one stores written over.
+
+    plain: log-probabilities after this context, with the observation factors; score:
+    the largest after any longer one. shorter, above: the state of the context without
+    its oldest symbol and its row of plain, NULL: the empty context.
+    """
     cdef long long first = cand_ptr[position], a
     cdef int n = <int>(cand_ptr[position + 1] - first)
     cdef double* row = score + row_ptr[0]
-    cdef int node = state[NODE], k, up, level
-    cdef double total, x
+    cdef double* own = plain + row_ptr[0]
+    cdef int node = state[NODE], k
+    cdef double x
     cdef bint closed = state[CLOSED]
     row_ptr[1] = row_ptr[0] + n
     for k in range(n):
         edge_order[row_ptr[0] + k] = state[LENGTH]
-    if n < 4:
+    if above == NULL:
         for k in range(n):
-            a = walk(t, node, candidate[first + k], &x)
-            row[k] = x + observed[first + k]
-            if not closed:
-                a = find_arc(t, node, candidate[first + k])
-                row[k] = observed[first + k] + (
-                    t.arc_max[a] if a >= 0 else x + t.max_backoff[node]
-                )
+            a = candidate[first + k]
+            own[k] = t.arc_log_prob[a] + observed[first + k]
+            row[k] = own[k] if closed else t.arc_max[a] + observed[first + k]
+        if node == 0:
+            return
+    elif node == shorter[NODE]:  # it stores nothing
+        for k in range(n):
+            row[k] = own[k] = above[k]
         return
+    x = 0.0 if closed else t.max_backoff[node]
     for k in range(n):
-        slot[candidate[first + k]] = k
-    total = 0.0
-    up = node
-    while up:
-        total += t.backoff[up]
-        up = t.parent[up]
-    x = total if closed else total + t.max_backoff[node]
-    for k in range(n):
-        row[k] = x + t.arc_log_prob[candidate[first + k]]
-    if node == 0 and not closed:
+        own[k] = (own[k] if above == NULL else above[k]) + t.backoff[node]
+        row[k] = own[k] + x
+    if t.arc_ptr[node + 1] - t.arc_ptr[node] <= 8 * n:
         for k in range(n):
-            row[k] = t.arc_max[candidate[first + k]]
-    for level in range(1, t.depth[node] + 1):
-        up = node
-        total = 0.0
-        while t.depth[up] > level:
-            total += t.backoff[up]
-            up = t.parent[up]
-        x = total if closed else total + t.max_backoff[node]
-        if t.arc_ptr[up + 1] - t.arc_ptr[up] <= 8 * n:
-            for a in range(t.arc_ptr[up], t.arc_ptr[up + 1]):
-                k = slot[t.arc_class[a]]
-                if k >= 0:
-                    row[k] = t.arc_log_prob[a] + x
-                    if up == node and not closed:
-                        row[k] = t.arc_max[a]
-        else:
-            for k in range(n):
-                a = find_arc(t, up, candidate[first + k])
-                if a >= 0:
-                    row[k] = t.arc_log_prob[a] + x
-                    if up == node and not closed:
-                        row[k] = t.arc_max[a]
-    for k in range(n):
-        row[k] += observed[first + k]
-        slot[candidate[first + k]] = -1
+            slot[candidate[first + k]] = k
+        for a in range(t.arc_ptr[node], t.arc_ptr[node + 1]):
+            k = slot[t.arc_class[a]]
+            if k >= 0:
+                own[k] = t.arc_log_prob[a] + observed[first + k]
+                row[k] = own[k] if closed else t.arc_max[a] + observed[first + k]
+        for k in range(n):
+            slot[candidate[first + k]] = -1
+    else:
+        for k in range(n):
+            a = find_arc(t, node, candidate[first + k])
+            if a >= 0:
+                own[k] = t.arc_log_prob[a] + observed[first + k]
+                row[k] = own[k] if closed else t.arc_max[a] + observed[first + k]
 
 
 def evaluate(
@@ -177,21 +175,17 @@ def evaluate(
 ):
     """log of the summed weight from every state to the end; its best candidate."""
     with nogil:
-        sweep(cand_ptr, state, row_ptr, score, dest, head, True, 0, value, choice)
+        sweep(cand_ptr, state, row_ptr, score, dest, head, True, value, choice)
 
 
 cdef void sweep(
     const long long[::1] cand_ptr, const int[:, ::1] state,
     const long long[::1] row_ptr, const double[::1] score, const int[::1] dest,
-    const int[::1] head, bint total, int n_known, double[::1] value, int[::1] choice,
+    const int[::1] head, bint total, double[::1] value, int[::1] choice,
 ) noexcept nogil:
-    """Best (or log of the summed) weight from every state to the end.
-
-    n_known: the states before it have values from before the last refinement. Weights
-    only go down, so that a best value whose own candidate has lost nothing holds.
-    """
+    """Best (or log of the summed) weight from every state to the end."""
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef int s, k, n, best
+    cdef int s, k, n
     cdef long long row
     cdef double top, x, summed
     for i in range(length - 1, -1, -1):
@@ -199,25 +193,8 @@ cdef void sweep(
         s = head[i]
         while s >= 0:
             row = row_ptr[s]
-            if s < n_known:
-                k = choice[s]
-                x = score[row + k]
-                if dest[row + k] >= 0:
-                    x += value[dest[row + k]]
-                if x == value[s]:
-                    s = state[s, FOLLOW]
-                    continue
-            top = -INFINITY
-            best = 0
-            for k in range(n):
-                x = score[row + k]
-                if dest[row + k] >= 0:
-                    x += value[dest[row + k]]
-                if x > top:
-                    top = x
-                    best = k
-            choice[s] = best
-            value[s] = top
+            choose(row, n, score, dest, value, s, choice)
+            top = value[s]
             if total and top > -INFINITY:
                 summed = 0.0
                 for k in range(n):
@@ -227,6 +204,61 @@ cdef void sweep(
                     summed += exp(x - top)
                 value[s] = top + log(summed)
             s = state[s, FOLLOW]
+
+
+cdef inline void choose(
+    long long row, int n, const double[::1] score, const int[::1] dest,
+    double[::1] value, int s, int[::1] choice,
+) noexcept nogil:
+    """The best candidate of a state, by the values of the states that follow."""
+    cdef int k, best = 0
+    cdef double x, top = -INFINITY
+    for k in range(n):
+        x = score[row + k]
+        if dest[row + k] >= 0:
+            x += value[dest[row + k]]
+        if x > top:
+            top = x
+            best = k
+    choice[s] = best
+    value[s] = top
+
+
+cdef void settle(
+    const long long[::1] cand_ptr, int[:, ::1] state, const long long[::1] row_ptr,
+    const double[::1] score, const int[::1] dest, double[::1] value, int[::1] choice,
+    int round, int[::1] path,
+) noexcept nogil:
+    """The best weight from the start to the end, where weights have gone down.
+
+    A value from before is a bound, and holds if that of the state's own choice does:
+    no other candidate has gained. The states that no best choice leads to are left as
+    they are.
+
+    path: memory for a state a position.
+    """
+    cdef Py_ssize_t i = 0
+    cdef int s, d
+    cdef long long row
+    cdef double x
+    path[0] = 0
+    while i >= 0:
+        s = path[i]
+        row = row_ptr[s] + choice[s]
+        d = dest[row]
+        x = score[row]
+        if d >= 0:
+            if state[d, ROUND] != round:
+                i += 1
+                path[i] = d
+                continue
+            x += value[d]
+        if x == value[s]:
+            state[s, ROUND] = round
+            i -= 1
+        else:
+            choose(row_ptr[s], <int>(cand_ptr[i + 1] - cand_ptr[i]), score, dest, value,
+                   s, choice)
 
 
 def draw(
@@ -286,8 +318,9 @@ cdef void follow(
 def refine(
     Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
     const double[::1] observed, int[::1] slot, bint literal, const int[::1] path,
-    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, int[::1] dest,
-    int[::1] edge_order, int[::1] head, int n_states,
+    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, double[::1] plain,
+    int[::1] dest, int[::1] edge_order, int[::1] head, int n_states,
+    double[::1] value, int[::1] choice,
 ):
     """Lengthen by one symbol the contexts that a path uses: see `lengthen`.
 
@@ -297,7 +330,7 @@ def refine(
     with nogil:
         n = lengthen(
             &arcs.c, cand_ptr, candidate, observed, slot, literal, path, state, row_ptr,
-            score, dest, edge_order, head, n_states, &changed,
+            score, plain, dest, edge_order, head, n_states, value, choice, &changed,
         )
     return n, changed
 
@@ -305,9 +338,9 @@ def refine(
 cdef int lengthen(
     const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
     const double[::1] observed, int[::1] slot, bint literal, const int[::1] path,
-    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, int[::1] dest,
-    int[::1] edge_order, int[::1] head, int n_states,
-    int* changed,
+    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, double[::1] plain,
+    int[::1] dest, int[::1] edge_order, int[::1] head, int n_states,
+    double[::1] value, int[::1] choice, int* changed,
 ) noexcept nogil:
     """Lengthen by one symbol the contexts that a path uses, left to right.
 
@@ -358,15 +391,20 @@ cdef int lengthen(
             state[n, LENGTH] = m + 1
             state[n, UP] = s
             state[n, FOLLOW] = head[i]
+            state[n, ROUND] = 0
             head[i] = n
+            # Its weights are no larger.
+            value[n] = value[s]
+            choice[n] = choice[s]
             if literal:
                 row_ptr[n + 1] = row_ptr[n] + cand_ptr[i + 1] - cand_ptr[i]
                 for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
                     score[row_ptr[n] + k] = score[row_ptr[s] + k]
                     edge_order[row_ptr[n] + k] = edge_order[row_ptr[s] + k]
             else:
-                fill(t, cand_ptr, candidate, observed, slot, i, &state[n, 0],
-                     &row_ptr[n], &score[0], &edge_order[0])
+                fill(t, cand_ptr, candidate, observed, slot, i, &state[s, 0],
+                     &plain[row_ptr[s]], &state[n, 0], &row_ptr[n], &score[0],
+                     &plain[0], &edge_order[0])
                 for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
                     x = score[row_ptr[s] + k]
                     if score[row_ptr[n] + k] > x:
@@ -416,17 +454,18 @@ cdef int lengthen(
 def climb(
     Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
     const double[::1] observed, int[::1] slot, bint literal, int[:, ::1] state,
-    long long[::1] row_ptr, double[::1] score, int[::1] dest, int[::1] edge_order,
-    int[::1] head, int n_states, int n_known, double[::1] value, int[::1] choice,
-    long long steps, double tol, long long max_states, int[::1] path,
-    int[::1] best_path, double[::1] out,
+    long long[::1] row_ptr, double[::1] score, double[::1] plain, int[::1] dest,
+    int[::1] edge_order, int[::1] head, int n_states, int round, double[::1] value,
+    int[::1] choice, long long steps, double tol, long long max_states,
+    int[::1] path, int[::1] best_path, double[::1] out,
 ):
     """Refine along the best path until it is certain, or as often as allowed.
 
-    steps: most refinements. n_known: see `sweep`. out: log q of the bound, log p of the
-    best path found, kept in best_path, and log q and log p of the last one, in path.
+    steps: most refinements. round: how often the best path was looked for before. out:
+    log q of the bound, log p of the best path found, kept in best_path, and log q and
+    log p of the last one, in path.
 
-    Returns (reason to stop, refinements, states, states with values).
+    Returns (reason to stop, refinements, states, rounds).
     """
     cdef const arcs_t* t = &arcs.c
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
@@ -437,9 +476,13 @@ def climb(
         PyErr_CheckSignals()
         with nogil:
             while True:
-                sweep(cand_ptr, state, row_ptr, score, dest, head, False, n_known,
-                      value, choice)
-                n_known = n_states
+                if round:
+                    settle(cand_ptr, state, row_ptr, score, dest, value, choice, round,
+                           path)
+                else:
+                    sweep(cand_ptr, state, row_ptr, score, dest, head, False, value,
+                          choice)
+                round += 1
                 out[0] = value[0]
                 if value[0] == -INFINITY:
                     reason = IMPOSSIBLE
@@ -467,7 +510,8 @@ def climb(
                     break
                 n_states = lengthen(
                     t, cand_ptr, candidate, observed, slot, literal, path, state,
-                    row_ptr, score, dest, edge_order, head, n_states, &changed,
+                    row_ptr, score, plain, dest, edge_order, head, n_states, value,
+                    choice, &changed,
                 )
                 done += 1
                 if changed == 0:
@@ -477,4 +521,4 @@ def climb(
                     reason = PAUSE
                     break
         if reason != PAUSE:
-            return REASONS[reason], done, n_states, n_known
+            return REASONS[reason], done, n_states, round

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,20 @@ def check_sequences(X: Any, name: str = "X") -> list:
         raise TypeError(f"{name} is a data frame; pass a list of sequences")
     if getattr(X, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a list of sequences, got a scalar array")
-    sequences = list(X)
+    if isinstance(X, Set | Mapping):
+        raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
+    sequences = X.to_pylist() if hasattr(X, "to_pylist") else list(X)
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, list | tuple | np.ndarray):
             continue
+        if hasattr(sequence, "to_pylist"):
+            sequences[i] = items(sequence)
+            continue
+        if isinstance(sequence, Set | Mapping):
+            raise TypeError(
+                f"{name}[{i}] is a {type(sequence).__name__}, which has no order of "
+                "positions; pass a list"
+            )
         if isinstance(sequence, str | bytes):
             raise TypeError(
                 f"{name}[{i}] is a string; pass its symbols, for example "
@@ -85,7 +95,12 @@ def object_array(values: Iterable) -> np.ndarray:
 
 
 def items(sequence: Any) -> list:
-    """A sequence as a list, with Python's own numbers where it is an array."""
+    """A sequence as a list, with Python's own values where it is an array.
+
+    Arrow's own scalars equal no string and no number.
+    """
+    if hasattr(sequence, "to_pylist"):
+        return sequence.to_pylist()
     return sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence)
 
 
@@ -112,9 +127,11 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
 
 
 def is_missing(observation: Any) -> bool:
-    """None and NaN: an observation that says nothing."""
-    return observation is None or (
-        isinstance(observation, float | np.floating) and observation != observation
+    """None, NaN and pandas' NA: an observation that says nothing."""
+    return (
+        observation is None
+        or (isinstance(observation, float | np.floating) and observation != observation)
+        or type(observation).__name__ == "NAType"
     )
 
 

@@ -22,6 +22,7 @@ from sklstruct import (
     StructuredLogLinearLM,
 )
 from sklstruct.backoff import PrunedLM
+from sklstruct.context_tree import pairs_of_arrays
 from sklstruct.exchange import read, write
 from sklstruct.hmm import (
     ClassifierEmission,
@@ -339,9 +340,9 @@ def test_other_errors():
     tagger = HighOrderHMM().fit(X, y)
     with pytest.raises(ValueError, match="not in classes_"):
         tagger.joint_log_proba([["d0"]], [["unseen"]])
-    with pytest.raises(ValueError, match="k must be at least 1"):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         tagger.predict_k(X, 0)
-    with pytest.raises(ValueError, match="n_samples must be at least 1"):
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
         tagger.sample_posterior(X, 0)
     with pytest.raises(ValueError, match="'order' parameter"):
         HighOrderHMM(1).fit(X, y)
@@ -350,6 +351,61 @@ def test_other_errors():
     assert len(tagger.predict([])) == 0
     with pytest.raises(ValueError, match="no observation to score"):
         tagger.score([[]], [[]])
+
+
+@pytest.mark.parametrize("method", ["predict_k", "sample_posterior"])
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", None, True])
+def test_numbers_of_answers(method, wrong):
+    tagger = HighOrderHMM(2).fit([["a", "b"]], [["N", "V"]])
+    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+        getattr(tagger, method)([["a"]], wrong)
+
+
+@pytest.mark.parametrize("kind", ["array", "chunked", "rows"])
+def test_arrow(kind):
+    pa = pytest.importorskip("pyarrow")
+    make = {
+        "array": pa.array,
+        "chunked": lambda rows: pa.chunked_array([pa.array(rows)]),
+        "rows": lambda rows: [pa.array(row) for row in rows],
+    }[kind]
+    X, y = [["a", "b"], ["b", None]], [["N", "V"], ["V", "N"]]
+    tagger, other = HighOrderHMM(2), HighOrderHMM(2).fit(X, y)
+    tagger.fit(make(X), make(y))
+    assert tagger.classes_.tolist() == ["N", "V"]
+    for a, b in ((tagger, other), (other, tagger)):
+        np.testing.assert_array_equal(a.log_likelihood(make(X)), b.log_likelihood(X))
+    assert other.score(make(X), make(y)) == other.score(X, y)
+    assert other.predict(X, given=make(y)) == y
+
+
+def test_missing_values_of_pandas():
+    pd = pytest.importorskip("pandas")
+    tagger = HighOrderHMM(2).fit([["a", "b", pd.NA]], [["N", "V", "N"]])
+    found = tagger.log_likelihood([["a", pd.NA]])
+    assert found == tagger.log_likelihood([["a", None]])
+    assert tagger.predict([["a"]], given=[[pd.NA]]) == tagger.predict([["a"]])
+    for y in ([pd.NA, "N"], [pd.NA, pd.NA], [1, float("nan")], ["N", float("nan")]):
+        with pytest.raises(ValueError, match="y holds NaN; an unknown label"):
+            HighOrderHMM(2).fit([["a", "b"]], [y])
+    with pytest.raises(ValueError, match="classes holds NaN"):
+        HighOrderHMM(2, classes=["N", float("nan")]).fit([["a"]], [["N"]])
+
+
+@pytest.mark.parametrize("wrong", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}])
+def test_what_has_no_order_is_no_sequence(wrong):
+    tagger = HighOrderHMM(2).fit([["a", "b"]], [["N", "V"]])
+    with pytest.raises(TypeError, match=r"X\[0\] is a .*, which has no order"):
+        tagger.predict([wrong])
+    with pytest.raises(TypeError, match=r"y\[0\] is a .*, which has no order"):
+        HighOrderHMM(2).fit([["a", "b"]], [wrong])
+    with pytest.raises(TypeError, match="X is a .*; pass a list of sequences"):
+        tagger.predict(wrong)
+
+
+def test_half_of_a_pair_of_code_points_is_a_letter():
+    bound = EditDistanceChannel(max_distance=1).bind(["cat", "c\ud800t"])
+    assert bound.candidates("c\ud800t")[1].tolist() == [np.log(0.01), 0.0]
 
 
 def test_split_sequences():
@@ -623,6 +679,7 @@ def plain_bounds(text):
     log_prob = np.where(model.log_prob < -227.9, -np.inf, model.log_prob)
     model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
     automaton, labels = ContextAutomaton(model), model.labels
+    symbols = set(labels.symbols.tolist())
 
     def node(words):
         ids = labels.encode_contexts(np.array([words], dtype=object))
@@ -639,7 +696,8 @@ def plain_bounds(text):
                 target = labels.encode_targets(np.array(words[-1:], dtype=object))
                 at = np.array([node(words[:-1])], dtype=np.int32)
                 arc = automaton.find_arcs(at, target)[0]
-            if len(words) <= automaton.max_depth:
+            # A word that is no context symbol would be read as the unknown one.
+            if len(words) <= automaton.max_depth and set(words) <= symbols:
                 own = node(words)
             mf = automaton.arc_max[arc] / np.log(10) if arc >= 0 else float(first)
             mbow = automaton.max_backoff[own] / np.log(10) if own >= 0 else 0.0
@@ -690,10 +748,43 @@ def test_max_arpa_of_odd_models(seed):
     model = AdditiveLM(delta=0.1).fit(contexts, targets).backoff_model_
     log_prob = model.log_prob - rng.uniform(0, 2, model.n_pairs)
     log_prob[rng.rand(model.n_pairs) < 0.2] = -np.inf
+    # A file means 0 by it, whatever back-off weight comes before.
+    log_prob[rng.rand(model.n_pairs) < 0.2] = -99.0 * np.log(10)
     log_backoff = np.append(0.0, rng.uniform(-1, 1, model.n_nodes - 1))
     labels = Labels(model.labels.classes, model.labels.symbols, **marks)
     model = BackoffModel(model.pairs, log_prob, log_backoff, labels)
     assert_bounds_of_the_file(model)
+
+
+def test_max_arpa_of_histories_that_are_all_stored():
+    """Only then can every longer history lower a probability: no end is in any."""
+    before = ["a", "U", "S"]
+    contexts = np.array(
+        [(x, y) for x in before for y in before if y != "S" or x == "S"]
+    )
+    targets = np.resize(["a", "E", "U"], len(contexts))
+    model = AdditiveLM(delta=0.1).fit(contexts, targets).backoff_model_
+    log_backoff = np.append(0.0, np.full(model.n_nodes - 1, -0.5))
+    # The end is a context symbol too, as in files of n-grams.
+    labels = Labels(
+        model.labels.classes, [*model.labels.symbols.tolist(), "E"],
+        start="S", end="E", unknown="U",
+    )  # fmt: skip
+    tree = model.tree.with_symbols(model.tree.symbol, len(labels.symbols))
+    pairs = pairs_of_arrays(
+        tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
+    )
+    model = BackoffModel(pairs, model.log_prob, log_backoff, labels)
+    assert_bounds_of_the_file(model)
+    file = io.BytesIO()
+    write_max_arpa(model, file)
+    bound = {
+        row[1]: float(row[4])
+        for row in (line.split("\t") for line in file.getvalue().decode().split("\n"))
+        if len(row) == 5
+    }
+    # mbow(a) is the largest bow(v a), as each v there can be is stored.
+    assert bound["a"] == pytest.approx(-0.5 / np.log(10), abs=1e-6)
 
 
 def test_parts_of_the_smoothing_learn_from_ids():
@@ -714,8 +805,12 @@ def test_refinement_is_not_offered_for_many_candidates():
     assert len(tagger.predict([[5, 6]])[0]) == 2
     # 40 and 1: 20.5 on average; with one more of 1 it is 14.
     for method in (tagger.predict, tagger.sample_posterior):
-        with pytest.raises(ValueError, match=r"X\[1\] has 20.5: .*solver='auto'"):
+        with pytest.raises(ValueError, match=r"X\[1\] has 20.5 and 41: .*'auto'"):
             method([[5], [None, 5]])
+    # Few a position, but many in all.
+    with pytest.raises(ValueError, match=r"500 in all, but X\[0\] has 14.0 and 504: "):
+        tagger.predict([[None, 5, 5] * 12])
+    assert len(tagger.predict([[None, 5, 5] * 11])[0]) == 33
     x = [[5, None, 5]]
     found = tagger.decode(x)
     exact = tagger.set_params(solver="auto").decode([*x, [None, 5]])

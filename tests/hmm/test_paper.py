@@ -19,7 +19,7 @@ from sklstruct.hmm import NoisyChannelDecoder, read_max_arpa, write_max_arpa
 class Table:
     """log10 f and log10 bow of n-grams; back-off weights may be above 1."""
 
-    def __init__(self, order, n_words, seed):
+    def __init__(self, order, n_words, seed, before_start=False):
         rng = np.random.RandomState(seed)
         self.words = [f"w{i}" for i in range(n_words)]
         f, bow = {("<s>",): -99.0}, {}
@@ -27,6 +27,8 @@ class Table:
             f[word,] = round(rng.uniform(-3, -0.1), 4)
         for n in range(2, order + 1):
             # Contexts and suffixes of a stored n-gram are stored.
+            if before_start:  # no history holds it
+                f["w0", "<s>"] = -99.0
             for gram in [g for g in f if len(g) == n - 1 and "</s>" not in g]:
                 for word in [*self.words, "</s>"]:
                     if (*gram[1:], word) in f and rng.rand() < 0.5:
@@ -131,7 +133,7 @@ def test_against_the_paper(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_max_arpa_columns(seed):
     order = 2 + seed % 4
-    table = Table(order, 2 + seed % 2, seed)
+    table = Table(order, 2 + seed % 2, seed, before_start=order > 2 and seed % 3 == 0)
     file = io.BytesIO()
     write_max_arpa(read(io.BytesIO(table.arpa())), file, precision=9)
     text = file.getvalue().decode()

@@ -180,15 +180,16 @@ def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
 @pytest.mark.parametrize("order, n_words", [
     (2, 2), (2, 5), (3, 2), (3, 3), (3, 5), (4, 2), (4, 3), (4, 5), (5, 2), (5, 3),
 ])  # fmt: skip
-def test_max_backoff_table(kind, order, n_words):
-    model = random_model(kind, order, n_words, order)
+@pytest.mark.parametrize("marks", [True, False])
+def test_max_backoff_table(kind, order, n_words, marks):
+    model = random_model(kind, order, n_words, order, marks)
     a = ContextAutomaton(model)
     words = [y for y in range(a.n_classes) if y != a.end_class]
-    # Every full history: order - 1 words, or fewer after the start.
+    # Every full history: order - 1 words, or fewer after the start, marked or not.
     best = {}
     for length in range(order):
         for history in itertools.product(words, repeat=length):
-            if length < order - 1:
+            if marks and length < order - 1:
                 ids = [a.start_symbol, *a.symbol_of_class[list(history)]]
             else:
                 ids = a.symbol_of_class[list(history)]
@@ -213,7 +214,7 @@ def test_max_backoff_table(kind, order, n_words):
         row = model.rows([node])[0] + a.max_backoff[node]
         row[a.arc_class[arcs]] = a.arc_max[arcs]
         np.testing.assert_allclose(row, best[context], atol=1e-12)
-    assert seen > n_words
+    assert seen >= n_words
 
 
 @pytest.mark.parametrize("kind", ["additive", "kneser-ney", "witten-bell", "katz"])
