@@ -618,11 +618,15 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
             raise TypeError(f"classes holds an unhashable label: {exc}") from exc
         if different != len(names) or not names:
             raise ValueError("classes must hold one label or more, each once")
+        _refuse_missing("classes", names)
+        _refuse_missing("y", code)
         integers = _are_integers(names)
+        known = set(names)
         for one in code:
-            if one not in names and not (integers and one == -1):
+            if one not in known and not (integers and one == -1):
                 raise ValueError(f"y holds the label {one!r}, which is not in classes")
     else:
+        _refuse_missing("y", code)
         integers = _are_integers(code)
         names = [one for one in code if not (integers and one == -1)]
     if not names:
@@ -630,9 +634,6 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
             "y holds no label to learn from; to learn without labels, say what there "
             "are with classes"
         )
-    if any(map(is_missing, names)):
-        name = "y" if classes is None else "classes"
-        raise ValueError(f"{name} holds NaN; an unknown label of y is None")
     try:
         names = sorted(names)
     except TypeError as exc:
@@ -643,6 +644,11 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     if array.ndim != 1 or array.tolist() != names:
         return object_array(names)
     return array
+
+
+def _refuse_missing(name, labels):
+    if any(map(is_missing, labels)):
+        raise ValueError(f"{name} holds NaN; an unknown label of y is None")
 
 
 def _are_integers(names):

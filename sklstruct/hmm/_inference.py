@@ -24,6 +24,7 @@ from ._sequences import (
     check_pairs,
     check_sequences,
     check_weights,
+    is_missing,
     items,
     object_array,
 )
@@ -470,19 +471,19 @@ class SequenceInference:
         Raises
         ------
         ValueError
-            If `given` does not fit X, or leaves a sequence no possible labelling.
+            If `given` does not fit X, or leaves a sequence no possible labelling;
+            if y holds NaN.
         """
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, len(rows))
         integers = self.classes_.dtype.kind in "iu"
         right = total = 0.0
         for found, true, w in zip(self.predict(rows, given), y, weight.tolist()):
-            known = [
-                (a, b)
-                for a, b in zip(found, items(true))
-                if b is not None and not (integers and b == -1)
-            ]
-            right += w * sum(a == b for a, b in known)
+            known = [(a, b) for a, b in zip(found, items(true)) if b is not None]
+            if any(is_missing(b) for _, b in known):
+                raise ValueError("y holds NaN; an unknown label of y is None")
+            known = [a == b for a, b in known if not (integers and b == -1)]
+            right += w * sum(known)
             total += w * len(known)
         if not total:
             raise ValueError("X holds no observation to score")

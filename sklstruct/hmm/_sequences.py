@@ -118,7 +118,7 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
         flat = np.array([code[one] for row in rows for one in row], dtype=np.int32)
     except KeyError as exc:
         wrong = exc.args[0]
-        i = next(i for i, row in enumerate(rows) if wrong in row)
+        i = next(i for i, row in enumerate(rows) if any(one not in code for one in row))
         raise ValueError(
             f"{name}[{i}] holds {wrong!r}, which is not in classes_"
         ) from None

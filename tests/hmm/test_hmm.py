@@ -392,6 +392,25 @@ def test_missing_values_of_pandas():
         HighOrderHMM(2, classes=["N", float("nan")]).fit([["a"]], [["N"]])
 
 
+def test_missing_values_of_pandas_are_no_labels():
+    pd = pytest.importorskip("pandas")
+    X, y = [["dog", "cat"], ["dog"]], [["N", pd.NA], ["V"]]
+    for classes in (None, ["N", "V"]):
+        with pytest.raises(ValueError, match="y holds NaN; an unknown label"):
+            HighOrderHMM(2, classes=classes).fit(X, y)
+    fitted = HighOrderHMM(2).fit(X, [["N", "V"], ["N"]])
+    with pytest.raises(
+        ValueError, match=r"y\[0\] holds <NA>, which is not in classes_"
+    ):
+        fitted.joint_log_proba(X, y)
+    with pytest.raises(ValueError, match=r"y\[1\] holds NaT"):
+        fitted.joint_log_proba(X, [["N", "V"], [pd.NaT]])
+    for tags in (["N", "V"], [1, 2]):
+        fitted = HighOrderHMM(2).fit(X, [tags, tags[:1]])
+        with pytest.raises(ValueError, match="y holds NaN"):
+            fitted.score(X, y)
+
+
 @pytest.mark.parametrize("wrong", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}])
 def test_what_has_no_order_is_no_sequence(wrong):
     tagger = HighOrderHMM(2).fit([["a", "b"]], [["N", "V"]])
