@@ -88,7 +88,7 @@ PAGES = sorted(RESULTS.parents[1].rglob("*.rst"))
 def test_figures_in_sentences_are_results(page, monkeypatch):
     """Each refers to one result; measured figures are not typed in by hand."""
     monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
-    from benchmark_table import selects
+    from benchmark_results import selects
 
     text = page.read_text(encoding="utf-8")
     for content in re.findall(r":figure:`([^`]*)`", text):

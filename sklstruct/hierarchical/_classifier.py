@@ -82,9 +82,10 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
         fault = 'regularization="single" and another prediction than "greedy"'
     elif isinstance(model.class_weight, str):
         fault = "class_weight=None or a dict"
+    elif to_learn and model.max_depth != 0:
+        fault = "a given taxonomy; that of a fitted model is its taxonomy_"
     elif not hasattr(model, "nodes_"):
-        if to_learn and model.max_depth != 0:
-            fault = "a given taxonomy, or a fitted model"
+        pass
     elif not isinstance(model.nodes_, DualNodes) or model.nodes_.several:
         fault = "a model of the nodes of a DualLinearClassifier, with one label"
     elif len(model.taxonomies_) > 1:
@@ -581,8 +582,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         large batches are better. Samples of each batch are scored before they are
         learned; the last 2000 of them calibrate the probabilities.
 
-        After a `fit` or a `partial_fit` the model goes on from its trees and weights.
-        Without one, `taxonomy` must be a given tree, or `max_depth` 0.
+        `taxonomy` must be a given tree, or `max_depth` 0. After a `fit` or a
+        `partial_fit` the model goes on from its tree and weights; where `fit` learned
+        the tree, ``model.set_params(taxonomy=model.taxonomy_)`` gives it.
 
         Parameters
         ----------
@@ -700,7 +702,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             )
         return np.unique(as_labels(classes))
 
-    def _keep_trees(self, taxonomies, builders, nodes):
+    def _keep_trees(
+        self, taxonomies: list[Taxonomy], builders: list, nodes: NodeModels
+    ) -> None:
         """Set the attributes of the fit; `nodes` have learned."""
         self.taxonomies_, self.taxonomy_ = taxonomies, taxonomies[0]
         self.builders_ = builders

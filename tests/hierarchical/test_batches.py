@@ -202,8 +202,10 @@ def test_goes_on_after_a_fit(data, X_of):
     model = HierarchicalClassifier("cut", estimator=node, max_leaf=4, random_state=0)
     assert not hasattr(model, "partial_fit")
     model.fit(X[:500], y[:500])
+    assert not hasattr(model, "partial_fit")
     before, tree = model.score(Z, T), model.taxonomy_
     coef = model.coef_.toarray()
+    model.set_params(taxonomy=tree)
     model.partial_fit(X_of(X[500:510]), y[500:510])
     assert model.taxonomy_ is tree
     untouched = (X[500:510].sum(axis=0) == 0).A1
@@ -212,7 +214,7 @@ def test_goes_on_after_a_fit(data, X_of):
     )
     model.partial_fit(X_of(X[510:]), y[510:])
     assert model.score(Z, T) > before
-    model.fit(X[:500], y[:500])  # fit starts anew
+    model.set_params(taxonomy="cut").fit(X[:500], y[:500])  # fit starts anew
     np.testing.assert_array_equal(model.coef_.toarray(), coef)
     flat = HierarchicalClassifier(max_depth=0, random_state=0)
     assert flat.partial_fit(X, y, range(K)).score(Z, T) > 0.6

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
@@ -190,7 +189,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self.classes_ = classes
         self.counts_ = counts
         self.depth_ = 0
-        vars(self).pop("backoff_model_", None)
+        self._model = []
         proba = self._smooth(counts)
         # The sum is NaN if a smoother left the range of float64.
         if not abs(proba.sum() - 1.0) < 1e-6:
@@ -204,11 +203,16 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ----------------------------------------------------------- fitted state
 
-    # Its labels cost more than the fit.
-    @cached_property
+    @property
     def backoff_model_(self) -> BackoffModel:
         """The distribution as a back-off model without contexts."""
         check_is_fitted(self, "proba_")
+        # Its labels cost more than the fit, and `predict` must not add an attribute.
+        if not self._model:
+            self._model.append(self._make_model())
+        return self._model[0]
+
+    def _make_model(self) -> BackoffModel:
         n_classes = self.proba_.size
         tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))

@@ -1,0 +1,39 @@
+"""Results as the pages show them, without Sphinx: also for tests."""
+
+from __future__ import annotations
+
+from statistics import mean, pstdev
+
+
+def plain(value: object) -> str:
+    """A value as `where` writes it."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def written(value: object, how: str) -> str:
+    if value is None:
+        return ""
+    if how and isinstance(value, (int, float)):
+        if how.endswith("d"):
+            value = round(value)
+        # a narrow space between thousands, as in the rest of the pages
+        return format(value, how).replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return plain(value)
+
+
+def summary(results: list, name: str, how: str) -> str:
+    """The value of one result; mean and deviation of several (splits)."""
+    values = [result[name] for result in results if name in result]
+    if len(values) < 2:
+        return written(values[0], how) if values else ""
+    return f"{written(mean(values), how)} ± {written(pstdev(values), how)}"
+
+
+def selects(where: str, case: dict) -> bool:
+    """Whether a case meets all of ``key = value, value; key = value``."""
+    for part in filter(str.strip, where.split(";")):
+        key, _, values = part.partition("=")
+        allowed = [value.strip() for value in values.split(",")]
+        if plain(case.get(key.strip(), "")) not in allowed:
+            return False
+    return True
