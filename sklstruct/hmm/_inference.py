@@ -482,8 +482,8 @@ class SequenceInference:
             known = [(a, b) for a, b in zip(found, items(true)) if b is not None]
             if any(is_missing(b) for _, b in known):
                 raise ValueError("y holds NaN; an unknown label of y is None")
-            known = [a == b for a, b in known if not (integers and b == -1)]
-            right += w * sum(known)
+            known = [(a, b) for a, b in known if not (integers and b == -1)]
+            right += w * sum(a == b for a, b in known)
             total += w * len(known)
         if not total:
             raise ValueError("X holds no observation to score")
