@@ -40,6 +40,7 @@ from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import CacheLM, LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.symbols import number_sentences
 from sklstruct.taxonomy import CutSplit
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
@@ -324,14 +325,14 @@ def depths(case):
     figures, parts = {}, []
     for name, estimator in (
         ("kn", KneserNeyLM()),
-        ("tree_l2", StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)),
+        ("tree_l2", StructuredLogLinearLM(penalty="tree_l2")),
     ):
         lm = LanguageModel(estimator, max_depth=DEPTH)
         figures[f"{name}_seconds"] = timed(lm.fit, wikitext("train"), repeats=1).cpu
         figures[f"{name}_test"] = lm.perplexity(test)
         parts.append((name, FrozenEstimator(lm.estimator_)))
     depth_of = parts[0][1].estimator
-    for weights in ("em", "by_depth", "by_count"):
+    for weights in ("em", "by_depth"):
         model = LanguageModel(MixtureLM(parts, weights=weights), max_depth=DEPTH)
         model.fit(wikitext("train"), X_val=valid)
         figures[f"{weights}_valid"] = model.perplexity(valid)
@@ -350,7 +351,7 @@ def one_of_two(model, tree, valid, test):
     which the validation file chooses, and the first the others."""
     perplexity = {}
     for name, text in (("valid", valid), ("test", test)):
-        windows, target = model.predictor.windows(text)
+        windows, target = model.predictor.windows(number_sentences(text))
         of_each = model.estimator_.model_log_proba(windows, target)
         depth = tree.backoff_model_.depth(tree.locate(windows))
         perplexity[name] = [
