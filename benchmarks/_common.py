@@ -44,7 +44,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,6 +77,22 @@ def wikitext(split: str) -> list[list[str]]:
     path = data_folder("wikitext-2") / f"{split}.txt.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [line.split() for line in lines if line.strip()]
+
+
+def spoken_sentences(split: str, word_of: Callable[[str], Any]) -> Iterator[list]:
+    """What stands before each full stop of WikiText-2, without punctuation.
+
+    word_of: the symbol of a word; that of ``<unk>`` is asked for as well.
+    """
+    for line in wikitext(split):
+        words: list = []
+        for word in line:
+            if word == ".":
+                if words:
+                    yield words
+                words = []
+            elif word[0].isalnum() or word == "<unk>":
+                words.append(word_of(word))
 
 
 def first_words(sentences: Iterable[list[str]], n_words: int) -> list[list[str]]:

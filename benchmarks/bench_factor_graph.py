@@ -24,7 +24,7 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from _common import data_folder, fastest, main, options
+from _common import data_folder, edits, fastest, main, options
 from scipy.ndimage import median_filter
 from sklearn.linear_model import LogisticRegression
 
@@ -122,16 +122,6 @@ def kind_of(variable, expression):
     return variable["kinds"][variable["candidates"].index(expression)]
 
 
-def edit_distance(a, b):
-    """Least insertions, deletions and substitutions of words."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        above, row[0] = row[0], i
-        for j, z in enumerate(b, 1):
-            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (x != z))
-    return row[-1]
-
-
 def bleu(found, truth):
     """BLEU-1 to BLEU-3 over all expressions, by sacrebleu."""
     if "sacrebleu" not in options.peers:
@@ -153,7 +143,7 @@ def grec_figures(X, y, found):
         for (v, a), (_, b) in zip(truth, found)
     ]
     words = [(a.split(), b.split()) for (_, a), (_, b) in zip(truth, found)]
-    distance = np.array([edit_distance(a, b) for a, b in words])
+    distance = np.array([edits(a, b) for a, b in words])
     longer = np.array([max(len(a), len(b)) for a, b in words])
     return {
         "type_accuracy": float(np.mean(right_form)),

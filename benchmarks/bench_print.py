@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from _common import edits, main, timed, wikitext
+from _common import edits, main, spoken_sentences, timed
 
 LINES = 60
 FONTS = ("DejaVuSerif.ttf", "DejaVuSans.ttf", "DejaVuSerif-Italic.ttf")
@@ -37,24 +37,16 @@ def cases():
     ]
 
 
-def sentences(split):
-    """Words of letters, sentence by sentence; others are the unknown word."""
-    for line in wikitext(split):
-        words: list[str] = []
-        for word in line:
-            if word == ".":
-                if words:
-                    yield words
-                words = []
-            elif word[0].isalnum() or word == "<unk>":
-                words.append(word if word.isascii() and word.isalpha() else "<unk>")
+def letters_only(word):
+    """Words of letters as they are; others are the unknown word."""
+    return word if word.isascii() and word.isalpha() else "<unk>"
 
 
 def printed():
     """Lines of 4 to 6 words, from the beginnings of sentences spread over the text."""
     found = [
         " ".join(words[:6])
-        for words in sentences("valid")
+        for words in spoken_sentences("valid", letters_only)
         if len(words) > 3 and "<unk>" not in words[:6]
     ]
     return found[:: len(found) // LINES][:LINES]
@@ -146,7 +138,8 @@ def language_model(case, labels, folder):
     from pyctcdecode import Alphabet, BeamSearchDecoderCTC
     from pyctcdecode import LanguageModel as OfKenLM
 
-    train = list(sentences("train"))[: case.get("sentences")]
+    train = list(spoken_sentences("train", letters_only))
+    train = train[: case.get("sentences")]
     estimator = "better" if case["model"].startswith("better") else KneserNeyLM()
     lm = LanguageModel(estimator, max_depth=4).fit(train)
     marks = {"<unk>", "</s>"}

@@ -21,7 +21,7 @@ import wave
 from pathlib import Path
 
 import numpy as np
-from _common import edits, main, wikitext
+from _common import edits, main, spoken_sentences
 from scipy.signal import resample_poly
 
 VOICES = ("en-us", "en-gb")
@@ -38,16 +38,10 @@ def cases():
 
 
 def sentences(split, known):
-    """Sentences in small letters; a word that is not known is None."""
-    for line in wikitext(split):
-        words: list = []
-        for word in line:
-            if word == ".":
-                if words:
-                    yield words
-                words = []
-            elif word[0].isalnum() or word == "<unk>":
-                words.append(word.lower() if word.lower() in known else None)
+    """In small letters; a word that is not known is None."""
+    return spoken_sentences(
+        split, lambda word: word.lower() if word.lower() in known else None
+    )
 
 
 def spoken(known):

@@ -963,9 +963,7 @@ class BackoffModel(Distribution):
                 f"n_{k}_grams": int(ptr[stop] - ptr[start])
                 for k, (start, stop) in enumerate(itertools.pairwise(levels), 1)
             },
-            start=self.labels.start,
-            end=self.labels.end,
-            unknown=self.labels.unknown,
+            **self.labels.marks,
             bytes=size + self.pairs.__sizeof__(),
         )
 

@@ -660,8 +660,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         estimator: Any = self.estimator
         if estimator is None:
             estimator = self._dual_estimator(0.0)
-        nodes = DualNodes(estimator, self.n_leaves, in_batches=True)
-        nodes = nodes if first else self.nodes_
+        nodes: Any = (
+            DualNodes(estimator, self.n_leaves, in_batches=True)
+            if first
+            else self.nodes_
+        )
         rng = check_random_state(self.random_state)
         data = nodes.prepare(data, 1)
         with (

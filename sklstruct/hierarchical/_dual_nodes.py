@@ -69,7 +69,6 @@ _TRIED = 0.1
 # Assumed part of the weights that a threshold keeps, for the check of memory.
 _LEFT = 0.25
 
-
 # A score so large that every scale makes a probability of 1 of it.
 _SURE = 1e6
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Literal
 
@@ -211,8 +212,8 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "learn_taxonomy=False"
             )
 
-    def _blocks(self, X: Any, use: Any) -> None:
-        """use(rows, probabilities of all classes) for blocks of rows."""
+    def _answers(self, X: Any, of: Callable[[NDArray], NDArray]) -> NDArray:
+        """of(probabilities of all classes) of all samples, block by block."""
         check_is_fitted(self, "estimator_")
         check_sparse(X)
         X = _as_samples(X)
@@ -220,10 +221,12 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if n_samples == 0:
             self.estimator_.predict_proba(X)  # raises its error for no samples
         width = self.label_tree_.parent.size + len(self.classes_)
+        found = []
         for part in row_blocks(n_samples, rows_per_block(width)):
             whole = part.start == 0 and part.stop >= n_samples
             rows = X if whole else _rows(X, np.arange(part.start, part.stop))
-            use(part, np.asarray(self.estimator_.predict_proba(rows)))
+            found.append(of(np.asarray(self.estimator_.predict_proba(rows))))
+        return np.concatenate(found)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         r""":math:`P(c \mid x)` for every path of ``classes_``.
@@ -237,9 +240,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         proba : ndarray of shape (n_samples, n_classes)
         """
-        parts: list[NDArray] = []
-        self._blocks(X, lambda part, proba: parts.append(proba))
-        return np.concatenate(parts)
+        return self._answers(X, lambda proba: proba)
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray:
         """Natural logarithm of `predict_proba`.
@@ -318,9 +319,8 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         >>> model.predict_node_proba([[0.0, 0.5]])[:, :3].round(2)
         array([[1.  , 0.96, 0.04]])
         """
-        below, parts = self._below(), list[NDArray]()
-        self._blocks(X, lambda part, proba: parts.append(np.asarray(proba @ below)))
-        return np.concatenate(parts)
+        below = self._below()
+        return self._answers(X, lambda proba: np.asarray(proba @ below))
 
     def _below(self) -> sp.csr_array:
         """(n_classes, n_nodes): 1 where the node is on the path to the class."""
@@ -346,23 +346,18 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         tree = self.label_tree_
-        parts: list[NDArray] = []
         if self.min_proba == 0 or self.classes_.ndim == 1:
-            self._blocks(X, lambda part, proba: parts.append(proba.argmax(axis=1)))
-            return self.classes_[np.concatenate(parts)]
+            return self.classes_[self._answers(X, lambda proba: proba.argmax(axis=1))]
         below, n = self._below(), tree.parent.size
         first = np.searchsorted(tree.parent, np.arange(n + 1))
 
-        def walk(part, proba):
+        def walk(proba):
             own = np.zeros((len(proba), n))  # of samples that end at the node
             own[:, tree.class_node] = proba
             mass = np.asarray(proba @ below)
-            parts.append(
-                walk_down(first[:-1], np.diff(first), mass, self.min_proba, own)
-            )
+            return walk_down(first[:-1], np.diff(first), mass, self.min_proba, own)
 
-        self._blocks(X, walk)
-        return self._table[np.concatenate(parts)]
+        return self._table[self._answers(X, walk)]
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -610,6 +610,7 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
         except TypeError as exc:
             raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
     code.pop(None, None)
+    _refuse_missing("y", code)
     if classes is not None:
         names = _items(range(classes) if isinstance(classes, Integral) else classes)
         try:
@@ -619,14 +620,12 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
         if different != len(names) or not names:
             raise ValueError("classes must hold one label or more, each once")
         _refuse_missing("classes", names)
-        _refuse_missing("y", code)
         integers = _are_integers(names)
         known = set(names)
         for one in code:
             if one not in known and not (integers and one == -1):
                 raise ValueError(f"y holds the label {one!r}, which is not in classes")
     else:
-        _refuse_missing("y", code)
         integers = _are_integers(code)
         names = [one for one in code if not (integers and one == -1)]
     if not names:

@@ -1048,12 +1048,7 @@ class LanguageModel(
         if isinstance(predictor, TreePredictor):
             description |= predictor.distribution.describe()
         else:
-            description |= {
-                "n_words": int(labels.classes.size),
-                "start": labels.start,
-                "end": labels.end,
-                "unknown": labels.unknown,
-            }
+            description |= {"n_words": int(labels.classes.size), **labels.marks}
         discounts = getattr(model, "discounts_", None)
         if discounts is not None:
             description["discounts"] = discounts.round(4).tolist()

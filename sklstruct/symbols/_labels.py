@@ -344,13 +344,16 @@ class Labels:
         Labels.__init__(self, *arrays, **marks)
         self.forget_tables()
 
+    @property
+    def marks(self) -> dict[str, Any]:
+        """``start``, ``end`` and ``unknown`` by name, None where there is none."""
+        return {"start": self.start, "end": self.end, "unknown": self.unknown}
+
     def _repr_html_(self):
         figures = {
             "n_classes": self.classes.size,
             "n_symbols": None if self.symbols is None else self.symbols.size,
-            "start": self.start,
-            "end": self.end,
-            "unknown": self.unknown,
+            **self.marks,
             "classes": [*self.classes[:8], "…"[: self.classes.size - 8 > 0]],
         }
         return Description(figures)._repr_html_()
@@ -359,8 +362,8 @@ class Labels:
         symbols = "unknown" if self.symbols is None else self.symbols.size
         marks = "".join(
             f", {name}={mark!r}"
-            for name in ("start", "end", "unknown")
-            if (mark := getattr(self, name)) is not None
+            for name, mark in self.marks.items()
+            if mark is not None
         )
         return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{marks})"
 
