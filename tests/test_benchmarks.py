@@ -99,6 +99,20 @@ def test_figures_in_sentences_are_results(page, monkeypatch):
         assert not typed, "write these figures with the role `figure`"
 
 
+def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
+    monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
+    from benchmark_results import selects, summary
+
+    splits = [{"a": 1.0}, {"a": 3.0}, {"a": 8.0}, {"b": 9.0}]
+    deviation = (((1 - 4) ** 2 + (3 - 4) ** 2 + (8 - 4) ** 2) / 3) ** 0.5
+    assert summary(splits, "a", ".3f") == f"4.000 ± {deviation:.3f}"
+    assert summary(splits[:1], "a", ".1f") == "1.0" and summary(splits, "c", "") == ""
+    case = {"split": 0, "model": "cut", "C": 0.5}
+    assert selects("split = 0, 1; model = cut; C = 0.5", case)
+    assert not selects("split = 1; model = cut", case)
+    assert not selects("missing = 1", case)
+
+
 def results(file, **case):
     """Figures of the results whose cases hold these values."""
     book = json.loads((RESULTS / file).read_text(encoding="utf-8"))
