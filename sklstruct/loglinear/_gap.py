@@ -70,12 +70,12 @@ def _divergence(loss: LogLinearLoss, w: np.ndarray, theta: float) -> float:
     problem = loss.problem
     ends = problem.pairs.terminal_counts(problem.count)
     _, es, z = loss.value_and_scores(w)
-    ptr, weight = problem.pair_ptr, problem.node_weight
+    node_of_pair, weight = problem.pairs.nodes(), problem.node_weight
     shrunk = theta * np.log(theta) if theta > 0.0 else 0.0
 
     def part(_, lo, hi):
         seen = lo + np.flatnonzero(ends[lo:hi] > 1e-12 * problem.count[lo:hi])
-        node = np.searchsorted(ptr, seen, side="right") - 1
+        node = node_of_pair[seen]
         p, total = es[seen] / z[node], weight[node]
         mixed = theta * p + (1.0 - theta) * (ends[seen] / total)
         return float(np.dot(total, mixed * np.log(mixed / p) - shrunk * p))

@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     from .._problem import Problem
 
 
-# Relative accuracy of the factor that takes a vector into the dual ball of a norm.
-BISECTION = 1e-6
+# Accuracy of the factor theta that takes a vector into the dual ball of a norm, relative
+# to 1 - theta: the gap grows with that.
+BISECTION = 0.02
 
 
 class BoundPenalty(metaclass=ABCMeta):
@@ -165,8 +166,8 @@ class DualNorm:
         if theta == 0.0:
             return 0.0, 0.0
         upper = 1.0
-        while upper > theta * (1.0 + BISECTION):
-            middle = float(np.sqrt(theta * upper))
+        while upper - theta > BISECTION * (1.0 - theta):
+            middle = 0.5 * (theta + upper)
             theta, upper = (middle, upper) if inside(middle) else (theta, middle)
         return theta, 0.0
 
