@@ -147,3 +147,9 @@ def test_labels_are_pickled_as_bytes_and_checked():
             object.__new__(Labels).__setstate__({**state, "classes": packed})
     with pytest.raises(ValueError, match="start"):
         object.__new__(Labels).__setstate__({**state, "start": labels.classes[0]})
+
+
+def test_a_collapsed_tree_of_one_sample_is_loaded():
+    model = SuffixTreeVectorizer(collapse=True).fit([[0, 0, 0]])
+    loaded = pickle.loads(pickle.dumps(model))
+    assert loaded.transform([[0, 0, 0]]).sum() == model.transform([[0, 0, 0]]).sum()

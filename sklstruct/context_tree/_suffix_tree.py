@@ -57,6 +57,7 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
     span = (depth[canonical] - above).astype(np.int32)
     sample = order[first[canonical]] if n else np.zeros(1, dtype=np.int32)
     position = (offset[sample] if n else np.zeros(1, np.int64)) - above - 1
+    position[0] = 0  # the root adds no symbol
     symbol = np.full(n_nodes, -1, dtype=np.int32)
     symbol[1:] = flat[position[1:]]
     # The text is the cheaper of the two stores when windows overlap.
@@ -67,7 +68,7 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
         owner = np.repeat(np.arange(n_nodes), span)
         back = stop[owner] - 1 - np.arange(stop[-1])  # span - 1 ... 0
         source = position[owner] - back
-        source[0] = 0  # the root adds no symbol
+        source[0] = 0
         text = flat[source] if flat.size else np.zeros(1, np.int32)
         pos = stop - 1
     tree = tree_of_arrays(

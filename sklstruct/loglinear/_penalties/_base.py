@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from .._problem import Problem
 
 
-# Accuracy of the factor theta that takes a vector into the dual ball of a norm, relative
-# to 1 - theta: the gap grows with that.
+# Accuracy of the factor theta that takes a vector into the dual ball of a norm,
+# relative to 1 - theta: the gap grows with that.
 BISECTION = 0.02
 
 
