@@ -6,9 +6,10 @@
   the length of the longer expression. BLEU is that of sacrebleu over the expressions.
   NIST is left out: its weights come from the few words of the expressions at hand,
   so its values compare systems of one evaluation program only.
-- tagging: universal tags of English (UD EWT), a document an instance: chains within
-  sentences, and chains with edges between equal capitalised words of the document;
-  beside CRFsuite with the same features.
+- tagging: universal tags of English (UD EWT; UD GUM, SKLSTRUCT_DATA/ud-english-gum with
+  the .conllu files), by SampleRank and by the conditional likelihood, beside CRFsuite
+  with the same features; for EWT also without edges, and with edges between equal
+  capitalised words of a document. Log-likelihoods are nats a word of the test part.
 - pictures: binary pictures of 16 x 16 with a quarter of the pixels flipped.
 - search: how often annealing and coordinate ascent reach the exact optimum.
 - speed: states compared per second, and prediction with one and two threads.
@@ -30,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklstruct.datasets import grec_instances, load_grec
 from sklstruct.factor_graph import (
+    ConditionalRandomField,
     FactorGraph,
     FactorGraphVectorizer,
     SampleRankClassifier,
@@ -64,11 +66,18 @@ def cases():
         for system in ("majority", "logistic", "crf", *EDGES)
     ]
     tagging = [
-        {"name": f"tagging {s}", "part": "tagging", "system": s, "slow": True}
-        for s in (
-            "unary",
-            "chain",
-            "skip-chain",
+        {
+            "name": f"tagging {data} {system}",
+            "part": "tagging",
+            "data": data,
+            "system": system,
+            "slow": True,
+        }
+        for data in ("EWT", "GUM")
+        for system in (
+            *(("unary", "skip-chain") if data == "EWT" else ()),
+            "SampleRank",
+            "likelihood",
             "crfsuite lbfgs",
             "crfsuite ap",
         )
@@ -299,8 +308,10 @@ def crf_features(features):
 
 
 @cache
-def tagged(split):
+def tagged(split, data="EWT"):
     """Documents: lists of sentences, lists of (word, tag)."""
+    if data == "GUM":
+        return gum(split)
     documents = []
     path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -314,6 +325,19 @@ def tagged(split):
                 word, tag, _ = line.split("\t")
                 documents[-1][-1].append((word, tag))
     return [[s for s in document if s] for document in documents]
+
+
+def gum(split):
+    """The part of UD English GUM as one document."""
+    (path,) = data_folder("ud-english-gum").glob(f"*-ud-{split}.conllu")
+    sentences = [[]]
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fields = line.split("\t")
+        if fields[0].isdigit():  # neither a comment nor a range of tokens
+            sentences[-1].append((fields[1], fields[3]))
+        elif not line:
+            sentences.append([])
+    return [[s for s in sentences if s]]
 
 
 def shape(word):
@@ -351,7 +375,7 @@ def tag_instances(documents, system):
                     {"candidates": tags, "features": dict.fromkeys(names, 1)}
                 )
                 keys.append(word if word[0].isupper() and len(word) > 1 else None)
-            if system != "unary":
+            if system == "skip-chain":
                 edges += [
                     (int(a) + start, int(b) + start, "next")
                     for a, b in chain_edges(len(sentence))
@@ -368,78 +392,117 @@ def tag_instances(documents, system):
 
 def tagging(case):
     system = case["system"]
+    if system in ("unary", "skip-chain"):
+        return tagging_documents(system)
+    parts = [sentences_of(split, case["data"]) for split in ("train", "dev", "test")]
     if system.startswith("crfsuite"):
-        return tagging_crfsuite(system.split()[1])
-    (X, y), (X_dev, y_dev), (X_test, y_test) = (
-        tag_instances(tagged(split), system) for split in ("train", "dev", "test")
-    )
-    start = time.process_time()
-    vectorizer = FactorGraphVectorizer()
-    train = vectorizer.fit_transform(X)
-    reading = time.process_time() - start
-    dev, test = vectorizer.transform(X_dev), vectorizer.transform(X_test)
-    del X, X_dev, X_test
-    grid = [p for p in GRID if p["epochs"] == 5]
+        return tagging_crfsuite(system.split()[1], *parts)
+    if system == "likelihood":
+        return tagging_likelihood(*parts)
+    # what the development part of EWT chooses
+    return tagging_samplerank([{"learning_rate": 0.1, "epochs": 5}], *parts)
+
+
+def sentences_of(split, data):
+    """Names of features, and tags, of each sentence."""
+    sentences = [s for document in tagged(split, data) for s in document]
+    X = [[word_features(s, i) for i in range(len(s))] for s in sentences]
+    return X, [[tag for _, tag in s] for s in sentences]
+
+
+def tagging_samplerank(grid, train, dev, test):
     scores = [
-        SampleRankClassifier(random_state=0, **p).fit(train, y).score(dev, y_dev)
-        for p in grid
+        SampleRankClassifier(random_state=0, **p).fit(*train).score(*dev) for p in grid
     ]
     best = grid[int(np.argmax(scores))]
     accuracy, seconds, predicting = [], [], []
     for seed in SEEDS:
-        start = time.process_time()
-        model = SampleRankClassifier(random_state=seed, **best).fit(train, y)
-        seconds.append(time.process_time() - start)
-        start = time.process_time()
-        found = model.predict(test)
-        predicting.append(time.process_time() - start)
-        right = [np.array(a) == np.array(b) for a, b in zip(found, y_test)]
-        accuracy.append(float(np.concatenate(right).mean()))
+        model = SampleRankClassifier(random_state=seed, **best)
+        seconds.append(cpu_of(lambda model=model: model.fit(*train))[0])
+        spent, found = cpu_of(lambda model=model: model.predict(test[0]))
+        predicting.append(spent)
+        accuracy.append(token_accuracy(found, test[1]))
     return spread("accuracy", accuracy) | {
         "dev_accuracy": float(max(scores)),
         "chosen": ", ".join(f"{k}={v}" for k, v in best.items()),
-        "read_cpu_seconds": reading,
         "fit_cpu_seconds": float(np.mean(seconds)),
         "predict_cpu_seconds": float(np.mean(predicting)),
-        "n_weights": model.coef_.size,
-        "n_edges": sum(graph.n_edges for graph in train),
     }
 
 
-def tagging_crfsuite(algorithm):
-    """CRFsuite on the same features; a sentence an instance, as nothing joins them."""
+def tagging_likelihood(train, dev, test):
+    model = ConditionalRandomField(c2=1.0)
+    seconds, _ = cpu_of(lambda: model.fit(*train))
+    predicting, found = cpu_of(lambda: model.predict(test[0]))
+    n_words = sum(map(len, train[0]))
+    known = set(model.classes_)
+    same = [i for i, row in enumerate(test[1]) if known.issuperset(row)]
+    X, y = ([part[i] for i in same] for part in test)
+    return {
+        "accuracy": token_accuracy(found, test[1]),
+        "dev_accuracy": model.score(*dev),
+        "chosen": "c2=1.0",
+        "fit_cpu_seconds": seconds,
+        "predict_cpu_seconds": predicting,
+        "log_likelihood": model.target_log_proba(X, y).sum() / sum(map(len, y)),
+        "iterations": model.n_iter_,
+        "objective": model.objective_[-1] / n_words,
+        "gap": model.gap_ / n_words,
+        "n_weights": int(np.count_nonzero(model.coef_)),
+    }
+
+
+def tagging_crfsuite(algorithm, train, dev, test):
+    """CRFsuite on the same features."""
     import sklearn_crfsuite
 
-    def rows(split):
-        sentences = [s for d in tagged(split) for s in d]
-        X = [[word_features(s, i) for i in range(len(s))] for s in sentences]
-        return X, [[tag for _, tag in s] for s in sentences]
-
-    (X, y), (X_dev, y_dev), (X_test, y_test) = map(rows, ("train", "dev", "test"))
-    if algorithm == "lbfgs":
-        grid = [{"c1": 0.0, "c2": c2, "max_iterations": 100} for c2 in (0.1, 1.0)]
-    else:
-        grid = [{"max_iterations": n} for n in (5, 15)]
-    best = None
-    for params in grid:
-        model = sklearn_crfsuite.CRF(algorithm=algorithm, **params)
-        start = time.process_time()
-        model.fit(X, y)
-        seconds = time.process_time() - start
-        score = token_accuracy(model.predict(X_dev), y_dev)
-        if best is None or score > best[0]:
-            best = (score, params, model, seconds)
-    score, params, model, seconds = best
-    start = time.process_time()
-    found = model.predict(X_test)
-    predicting = time.process_time() - start
-    return {
-        "accuracy": token_accuracy(found, y_test),
-        "dev_accuracy": score,
+    params = {"c2": 1.0} if algorithm == "lbfgs" else {"max_iterations": 15}
+    model = sklearn_crfsuite.CRF(algorithm=algorithm, **params)
+    seconds, _ = cpu_of(lambda: model.fit(*train))
+    predicting, found = cpu_of(lambda: model.predict(test[0]))
+    figures = {
+        "accuracy": token_accuracy(found, test[1]),
+        "dev_accuracy": token_accuracy(model.predict(dev[0]), dev[1]),
         "chosen": ", ".join(f"{k}={v}" for k, v in params.items()),
         "fit_cpu_seconds": seconds,
         "predict_cpu_seconds": predicting,
     }
+    if algorithm == "ap":
+        return figures
+    known, total, n_words = set(model.classes_), 0.0, 0
+    for x, row in zip(*test):
+        if known.issuperset(row):
+            model.tagger_.set(x)
+            total += np.log(model.tagger_.probability(row))
+            n_words += len(row)
+    log = model.training_log_.last_iteration
+    return figures | {
+        "log_likelihood": total / n_words,
+        "iterations": log["num"],
+        "objective": log["loss"] / sum(map(len, train[0])),
+        "n_weights": len(model.state_features_) + len(model.transition_features_),
+    }
+
+
+def cpu_of(function):
+    """CPU seconds of a call, and what it returns."""
+    start = time.process_time()
+    found = function()
+    return time.process_time() - start, found
+
+
+def tagging_documents(system):
+    """A document an instance, through the vectorizer of dictionaries."""
+    (X, y), (X_dev, y_dev), (X_test, y_test) = (
+        tag_instances(tagged(split), system) for split in ("train", "dev", "test")
+    )
+    vectorizer = FactorGraphVectorizer()
+    reading, train = cpu_of(lambda X=X: vectorizer.fit_transform(X))
+    dev, test = vectorizer.transform(X_dev), vectorizer.transform(X_test)
+    del X, X_dev, X_test
+    grid = [p for p in GRID if p["epochs"] == 5]
+    figures = tagging_samplerank(grid, (train, y), (dev, y_dev), (test, y_test))
+    return figures | {"read_cpu_seconds": reading}
 
 
 def token_accuracy(found, truth):

@@ -13,6 +13,7 @@ TRUSTED_TYPES = (
     "sklstruct.context_tree._tree.ContextTree",
     "sklstruct.context_tree._vectorizer.SuffixTreeVectorizer",
     "sklstruct.distributed._language_model.DaskLanguageModel",
+    "sklstruct.factor_graph._crf.ConditionalRandomField",
     "sklstruct.factor_graph._pack.Layout",
     "sklstruct.factor_graph._samplerank.SampleRankClassifier",
     "sklstruct.factor_graph._vectorizer.FactorGraphVectorizer",

@@ -26,7 +26,11 @@ from sklstruct import (
 )
 from sklstruct.backoff import PrunedLM
 from sklstruct.distributed import DaskLanguageModel
-from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
+from sklstruct.factor_graph import (
+    ConditionalRandomField,
+    FactorGraphVectorizer,
+    SampleRankClassifier,
+)
 from sklstruct.hierarchical import (
     REGULARIZATIONS,
     PathClassifier,
@@ -104,7 +108,9 @@ QUESTIONS = {
         ("sample_posterior", 2), ("decode",), ("candidates",),
     ],
     "words": [("classes_of",)],
-    "graphs": [("predict",), ("predict_marginals",), ("sample", 3)],
+    "graphs": [
+        ("predict",), ("predict_proba",), ("predict_marginals",), ("sample", 3),
+    ],
     "documents": [("transform",), ("predict",)],
 }  # fmt: skip
 
@@ -319,6 +325,9 @@ def fitted():
     put(FactorGraphVectorizer(), X, None, kind="documents")
     graphs = FactorGraphVectorizer().fit_transform(X)
     put(SampleRankClassifier(random_state=0, epochs=2), graphs, y, kind="graphs")
+    put(ConditionalRandomField(), graphs, y, kind="graphs")
+    items = [[[f"word={word}"] for word in row] for row in SEQUENCES]
+    put(ConditionalRandomField(0.1), items, TAGS, "graphs", "field of observations")
 
     # parts, which learn nothing
     parts = [kind() for kind in (*REGULARIZATIONS.values(), *PENALTIES.values())]

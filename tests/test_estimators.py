@@ -35,7 +35,11 @@ from sklstruct import (
 )
 from sklstruct.backoff import PrunedLM
 from sklstruct.distributed import DaskLanguageModel
-from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
+from sklstruct.factor_graph import (
+    ConditionalRandomField,
+    FactorGraphVectorizer,
+    SampleRankClassifier,
+)
 from sklstruct.hierarchical import (
     REGULARIZATIONS,
     GammaPrior,
@@ -311,7 +315,10 @@ ELSEWHERE = {
         ],
         "tests/hmm (parts of HighOrderHMM and NoisyChannelDecoder)",
     ),
-    SampleRankClassifier: "tests/factor_graph (its X are lists of FactorGraph)",
+    **dict.fromkeys(
+        [ConditionalRandomField, SampleRankClassifier],
+        "tests/factor_graph (their X are lists of sequences or of FactorGraph)",
+    ),
     FactorGraphVectorizer: "tests/factor_graph (its X are dictionaries)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",
 }

@@ -1,4 +1,4 @@
-"""Structured prediction over factor graphs, learned by SampleRank."""
+"""Structured prediction over factor graphs, by likelihood or by SampleRank."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
         skip_chain_graph,
         skip_edges,
     )
+    from ._crf import ConditionalRandomField
     from ._graph import FactorGraph
     from ._samplerank import SampleRankClassifier
     from ._vectorizer import FactorGraphVectorizer
 
 __all__ = [
+    "ConditionalRandomField",
     "FactorGraph",
     "FactorGraphVectorizer",
     "SampleRankClassifier",
@@ -41,6 +43,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "skip_chain_graph",
                 "skip_edges",
             ],
+            "._crf": ["ConditionalRandomField"],
             "._graph": ["FactorGraph"],
             "._samplerank": ["SampleRankClassifier"],
             "._vectorizer": ["FactorGraphVectorizer"],

@@ -160,6 +160,12 @@ class FactorGraph:
 
     # ---------------------------------------------------------------- construction
 
+    def with_rows(self, features: FeatureRows) -> FactorGraph:
+        """The same graph with other features of its variables, not checked."""
+        graph = FactorGraph.__new__(FactorGraph)
+        graph.__dict__.update(self.__dict__, features=features)
+        return graph
+
     def _fail(self, text: str) -> None:
         if self.name is not None:
             text = f"instance {self.name!r}: {text}"

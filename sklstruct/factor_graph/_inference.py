@@ -9,13 +9,20 @@ from typing import Any
 import numpy as np
 
 from ._graph import FactorGraph
-from ._inference_fast import Potentials, evaluate, forests, gibbs, max_product
+from ._inference_fast import (
+    Potentials,
+    evaluate,
+    forests,
+    gibbs,
+    max_product,
+    sum_product,
+)
 from ._pack import Block, Packed
 from ._samplerank_fast import Graphs, potentials
 
 # Steps of a kernel call: some tens of milliseconds, so that signals are seen between
 # calls, and far more than what a call costs.
-_BUDGET = 1_000_000
+BUDGET = 1_000_000
 # Coordinate ascent ends by itself; rounding could make two values take turns.
 _MOST_SWEEPS = 1000
 # Temperatures of annealing, in mean ranges of the potentials: where the walk still
@@ -38,56 +45,38 @@ class BlockInference:
 
     def __init__(
         self,
+        block: Block,
         packed: Packed,
         kernel: Graphs,
         coef: np.ndarray,
         graphs: Sequence[FactorGraph],
-        first: int,
-        last: int,
     ) -> None:
-        self.block = Block(packed, first, last)
-        self.graphs = graphs[first:last]
+        self.block = block
+        self.graphs = graphs[block.first : block.last]
         self._fill(packed, kernel, coef)
 
     def _fill(self, packed: Packed, kernel: Graphs, coef: np.ndarray) -> None:
         block = self.block
         self.unary = np.empty(int(block.cand_ptr[-1]))
-        self.pair = np.empty(int(block.pair_ptr[-1]))
+        self.pair = np.empty(int(block.table_ptr[-1]))
         nothing = np.empty(0)
         costs = packed.cost[block.first : block.last].sum()
-        step = max(1, int(block.n_variables * _BUDGET // max(costs, 1)))
-        v0, e0 = block.variables.start, block.edges.start
+        step = max(1, int(block.n_variables * BUDGET // max(costs, 1)))
+        v0 = block.variables.start
         for a in range(0, block.n_variables, step):
             b = min(a + step, block.n_variables)
             out = self.unary[block.cand_ptr[a] : block.cand_ptr[b]]
             potentials(kernel, coef, v0 + a, v0 + b, 0, 0, out, nothing)
-        n_edges = block.edge_u.size
-        step = max(1, int(n_edges * _BUDGET // max(costs, 1)))
-        for a in range(0, n_edges, step):
-            b = min(a + step, n_edges)
-            out = self.pair[block.pair_ptr[a] : block.pair_ptr[b]]
-            potentials(kernel, coef, 0, 0, e0 + a, e0 + b, nothing, out)
+        step = max(1, int(block.edge_u.size * BUDGET // max(costs, 1)))
+        for start, end in block.table_runs():
+            for a in range(start, end, step):
+                b = min(a + step, end)
+                out = self.pair[block.table_ptr[a] : block.table_ptr[b]]
+                first = int(block.table_edge[a])
+                potentials(kernel, coef, 0, 0, first, first + b - a, nothing, out)
         self.potentials = Potentials(block, self.unary, self.pair)
 
     # ---------------------------------------------------------------- the methods
-
-    def forest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Order, parents, and which instances are forests."""
-        block = self.block
-        order = np.empty(block.n_variables, dtype=np.int32)
-        parent = np.empty(block.n_variables, dtype=np.int32)
-        is_forest = np.empty(block.n_instances, dtype=np.uint8)
-        forests(
-            block.var_ptr,
-            block.adj_ptr,
-            block.adj_edge,
-            block.edge_u,
-            block.edge_v,
-            order,
-            parent,
-            is_forest,
-        )
-        return order, parent, is_forest
 
     def exact(
         self, active: np.ndarray, order: np.ndarray, parent: np.ndarray
@@ -95,21 +84,54 @@ class BlockInference:
         """Best states of the active instances, which must be forests."""
         block = self.block
         sizes = np.diff(block.cand_ptr)
-        up = np.where(parent < 0, 0, sizes[parent])  # values of each one's parent
-        back_ptr = np.concatenate([[0], np.cumsum(up)])
+        back_ptr = _upward(block, parent)
         state = np.zeros(block.n_variables, dtype=np.int32)
         max_product(
             self.potentials,
             active,
             order,
             parent,
-            back_ptr.astype(np.int64),
+            back_ptr,
             np.empty(back_ptr[-1], dtype=np.int32),
             self.unary.copy(),
-            np.empty(int((sizes * up).max(initial=0))),
+            np.empty(int((sizes * np.diff(back_ptr)).max(initial=0))),
             state,
         )
         return state
+
+    def sums(
+        self, order: np.ndarray, parent: np.ndarray, marginals: bool = True
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """log of the sum of exp(score) over all states; all must be forests.
+
+        Returns it for each instance, the probability of each candidate, and of each
+        pair of values, summed over the edges of a table.
+        """
+        block = self.block
+        sizes = np.diff(block.cand_ptr)
+        message_ptr = _upward(block, parent)
+        n_pairs = np.diff(block.table_ptr)
+        top = np.empty(0)
+        if self.pair.size:
+            top = np.maximum.reduceat(self.pair, block.table_ptr[:-1])
+        log_z, belief = np.empty(block.n_instances), np.empty(self.unary.size)
+        pair_total = np.zeros(self.pair.size)
+        sum_product(
+            self.potentials,
+            order,
+            parent,
+            message_ptr,
+            np.exp(self.pair - np.repeat(top, n_pairs)),
+            top[block.table],
+            belief,
+            np.empty(message_ptr[-1]),
+            np.empty(2 * int(n_pairs.max(initial=0))),
+            np.empty(4 * int(sizes.max(initial=0))),
+            log_z,
+            pair_total,
+            marginals,
+        )
+        return log_z, belief, pair_total
 
     def start(self) -> np.ndarray:
         """The best value of each variable by itself, or an allowed state."""
@@ -175,9 +197,9 @@ class BlockInference:
         """Sweeps that one kernel call makes."""
         sizes = np.diff(self.block.cand_ptr)
         edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
-        pairs = np.minimum(np.diff(self.block.pair_ptr), LARGEST_PAIR)
+        pairs = np.minimum(self.block.n_pairs, LARGEST_PAIR)
         steps = 10 * (sizes.sum() + pairs.sum()) + edges.sum() + 1
-        return int(max(1, _BUDGET // steps))
+        return int(max(1, BUDGET // steps))
 
     def slices(self, temperature: np.ndarray) -> Iterator[np.ndarray]:
         """Parts of (n_sweeps, n_instances) for one kernel call each."""
@@ -218,10 +240,11 @@ class BlockInference:
             low = np.minimum.reduceat(self.unary, block.cand_ptr[:-1])
             spread += _means(top - low, block.var_ptr)
         if self.pair.size:
-            top = np.maximum.reduceat(self.pair, block.pair_ptr[:-1])
+            top = np.maximum.reduceat(self.pair, block.table_ptr[:-1])
             finite = np.where(np.isinf(self.pair), np.inf, self.pair)
-            low = np.minimum.reduceat(finite, block.pair_ptr[:-1])
-            spread += _means(np.where(np.isfinite(low), top - low, 0.0), block.edge_ptr)
+            low = np.minimum.reduceat(finite, block.table_ptr[:-1])
+            width = np.where(np.isfinite(low), top - low, 0.0)
+            spread += _means(width[block.table], block.edge_ptr)
         return spread
 
     def anneal(
@@ -251,19 +274,43 @@ class BlockInference:
         return state
 
 
+def forest(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order of elimination, parents, and which instances are forests."""
+    order = np.empty(block.n_variables, dtype=np.int32)
+    parent = np.empty(block.n_variables, dtype=np.int32)
+    is_forest = np.empty(block.n_instances, dtype=np.uint8)
+    forests(
+        block.var_ptr,
+        block.adj_ptr,
+        block.adj_edge,
+        block.edge_u,
+        block.edge_v,
+        order,
+        parent,
+        is_forest,
+    )
+    return order, parent, is_forest
+
+
+def _upward(block: Block, parent: np.ndarray) -> np.ndarray:
+    """Where the message of each variable to its parent begins."""
+    n_values = np.where(parent < 0, 0, np.diff(block.cand_ptr)[parent])
+    return np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
+
+
 def _means(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     total = np.concatenate([[0.0], np.cumsum(values)])[ptr]
     return np.diff(total) / np.maximum(1, np.diff(ptr))
 
 
-def refuse_loops(graphs: Sequence[FactorGraph]) -> None:
+def refuse_loops(graphs: Sequence[FactorGraph], who: str, remedy: str) -> None:
     """Raise ValueError if an instance has a loop, before any work."""
     for i, graph in enumerate(graphs):
         if not graph.is_forest:
             name = "" if graph.name is None else f" ({graph.name!r})"
             raise ValueError(
-                f"inference='exact' needs chains or trees, but the edges of X[{i}]"
-                f"{name} form a loop; use inference='auto' or 'anneal'"
+                f"{who} needs chains or trees, but the edges of X[{i}]{name} form a "
+                f"loop; {remedy}"
             )
 
 
@@ -279,7 +326,7 @@ def best_states(
     seeds = np.full(n, seed, dtype=np.uint64)
     if method == "anneal":
         return infer.anneal(everyone, seeds, schedule)
-    order, parent, is_forest = infer.forest()
+    order, parent, is_forest = forest(infer.block)
     state = infer.exact(is_forest, order, parent)
     if not is_forest.all():
         loopy = 1 - is_forest
@@ -300,6 +347,8 @@ def over_blocks(
     kernel = Graphs(packed, packed.layout)
 
     def work(block: tuple[int, int]) -> Any:
-        return function(BlockInference(packed, kernel, coef, graphs, *block))
+        return function(
+            BlockInference(Block(packed, *block), packed, kernel, coef, graphs)
+        )
 
-    return parallel(work, packed.blocks(_BUDGET))
+    return parallel(work, packed.blocks(BUDGET))

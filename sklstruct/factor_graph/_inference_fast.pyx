@@ -1,12 +1,17 @@
 """Kernels of inference: they see potentials, not features or weights.
 
 A `Potentials` is a block of instances with a number for each candidate, and a table
-of k_u * k_v numbers, u-major, for each edge (u, v); -inf forbids a pair. Variables,
-candidates and edges of an instance are contiguous, numbered within the block.
+of k_u * k_v numbers, u-major, for each edge (u, v), which edges may share; -inf forbids
+a pair. Variables, candidates and edges of an instance are contiguous, numbered within
+the block.
 
 - `forests`: breadth-first order and parents; O(variables + edges).
 - `max_product`: exact maximum on a forest by eliminating leaves first, parallel edges
   between two variables summed; O(sum over edges of k_u k_v).
+- `sum_product`: the logarithm of the sum over all states of a forest, and marginals, by
+  the same elimination and back; O(sum over edges of k_u k_v), with an exponential for
+  each value, not for each pair. Numbers are scaled at each variable; where they
+  underflow nevertheless, logarithms take their place.
 - `feasible`: arc consistency, then depth-first search in the order of `forests`, which
   on a forest never goes back.
 - `gibbs`: sweeps of Gibbs sampling, each with a temperature of its own (0: the best
@@ -19,7 +24,7 @@ An `active` flag per instance lets one block hold instances of several kinds. No
 is checked here.
 """
 
-from libc.math cimport INFINITY, exp
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 include "_random.pxi"
@@ -56,6 +61,11 @@ cdef class Potentials:
 
 cdef inline int32_t other_end(Potentials p, int32_t e, Py_ssize_t v) noexcept nogil:
     return p.edge_v[e] if p.edge_u[e] == v else p.edge_u[e]
+
+
+cdef inline Py_ssize_t size_of_table(Potentials p, Py_ssize_t e) noexcept nogil:
+    cdef Py_ssize_t u = p.edge_u[e], v = p.edge_v[e]
+    return (p.cand_ptr[u + 1] - p.cand_ptr[u]) * (p.cand_ptr[v + 1] - p.cand_ptr[v])
 
 
 # ------------------------------------------------------------------ forests
@@ -172,6 +182,526 @@ def max_product(
                     if message[a] > message[root_best]:
                         root_best = a
                 state[v] = <int32_t>(root_best - first)
+
+
+# ------------------------------------------------------------ sums over states
+
+# Sums of products of at most 1 that are smaller may have lost terms to underflow.
+cdef double UNSAFE = 1e-200
+
+
+cdef struct Table:
+    # The factors between a variable v and its parent, n_outer rows of n_inner numbers:
+    # by_v tells that the rows are the values of v. ratio is exp(theta - top).
+    const double* theta
+    const double* ratio
+    double top
+    Py_ssize_t n_outer
+    Py_ssize_t n_inner
+    bint by_v
+
+
+cdef Table table_between(
+    Potentials p,
+    const double[::1] ratio,
+    const double[::1] top,
+    Py_ssize_t v,
+    Py_ssize_t up,
+    double* theta,
+) noexcept nogil:
+    """The table of v and its parent; parallel edges are added up in theta."""
+    cdef Table t
+    cdef Py_ssize_t j, a, b, n = 0
+    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+    cdef Py_ssize_t ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+    cdef double* other = theta + k * ku
+    cdef int32_t e
+    cdef const double* own
+    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+        e = p.adj_edge[j]
+        if other_end(p, e, v) != up:
+            continue
+        own = &p.pair[p.pair_ptr[e]]
+        n += 1
+        if n == 1:
+            t.theta = own
+            t.ratio = &ratio[p.pair_ptr[e]]
+            t.top = top[e]
+            t.by_v = p.edge_u[e] == v
+            t.n_outer = k if t.by_v else ku
+            t.n_inner = ku if t.by_v else k
+            continue
+        if n == 2:
+            for a in range(k * ku):
+                theta[a] = t.theta[a]
+            t.theta = theta
+        if (p.edge_u[e] == v) == t.by_v:
+            for a in range(k * ku):
+                theta[a] += own[a]
+        else:
+            for a in range(t.n_outer):
+                for b in range(t.n_inner):
+                    theta[a * t.n_inner + b] += own[b * t.n_outer + a]
+    if n > 1:
+        t.top = -INFINITY
+        for a in range(k * ku):
+            t.top = max(t.top, theta[a])
+        for a in range(k * ku):
+            other[a] = exp(theta[a] - t.top)
+        t.ratio = other
+    return t
+
+
+cdef double largest(const double* x, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double top = -INFINITY
+    for i in range(n):
+        top = max(top, x[i])
+    return top
+
+
+cdef double log_sum(
+    const double* x, const double* theta, Py_ssize_t n, Py_ssize_t step
+) noexcept nogil:
+    """log of the sum of exp(x[i] + theta[i * step]), without any loss."""
+    cdef Py_ssize_t i
+    cdef double top = -INFINITY, total = 0.0
+    for i in range(n):
+        top = max(top, x[i] + theta[i * step])
+    if top == -INFINITY:
+        return top
+    for i in range(n):
+        total += exp(x[i] + theta[i * step] - top)
+    return top + log(total)
+
+
+cdef void contract(
+    Table t, bint over_outer, const double* x, double* weight, double* out
+) noexcept nogil:
+    """out[j] = log of the sum over i of exp(x[i] + theta[i, j]), i outer or inner.
+
+    weight is left with exp(x - max x).
+    """
+    cdef Py_ssize_t i, j
+    cdef Py_ssize_t n = t.n_outer if over_outer else t.n_inner
+    cdef Py_ssize_t m = t.n_inner if over_outer else t.n_outer
+    cdef double top = largest(x, n), total
+    cdef const double* row
+    if top == -INFINITY:
+        for i in range(n):
+            weight[i] = 0.0
+        for j in range(m):
+            out[j] = -INFINITY
+        return
+    for i in range(n):
+        weight[i] = exp(x[i] - top)
+    if over_outer:
+        for j in range(m):
+            out[j] = 0.0
+        for i in range(n):
+            row = t.ratio + i * m
+            total = weight[i]
+            for j in range(m):
+                out[j] += total * row[j]
+    else:
+        for j in range(m):
+            row = t.ratio + j * n
+            total = 0.0
+            for i in range(n):
+                total += weight[i] * row[i]
+            out[j] = total
+    for j in range(m):
+        if out[j] >= UNSAFE:
+            out[j] = top + t.top + log(out[j])
+        elif over_outer:
+            out[j] = log_sum(x, t.theta + j, n, m)
+        else:
+            out[j] = log_sum(x, t.theta + j * n, n, 1)
+
+
+cdef void add_pairs(
+    Table t,
+    const double* outer,
+    const double* inner,
+    const double* x,
+    const double* y,
+    double* total,
+    bint turned,
+) noexcept nogil:
+    """Add the probabilities of the pairs, proportional to exp(x + theta + y).
+
+    outer and inner are exp(x) and exp(y) up to factors; turned: total has the inner
+    values as rows.
+    """
+    cdef Py_ssize_t i, j, n = t.n_outer, m = t.n_inner
+    cdef Py_ssize_t step_i = 1 if turned else m, step_j = n if turned else 1
+    cdef double z = 0.0, part, low, top = -INFINITY
+    cdef const double* row
+    cdef double* into
+    for i in range(n):
+        row = t.ratio + i * m
+        part = 0.0
+        for j in range(m):
+            part += row[j] * inner[j]
+        z += outer[i] * part
+    if z >= UNSAFE:
+        for i in range(n):
+            row = t.ratio + i * m
+            part = outer[i] / z
+            if turned:
+                for j in range(m):
+                    total[j * n + i] += part * row[j] * inner[j]
+            else:
+                into = total + i * m
+                for j in range(m):
+                    into[j] += part * row[j] * inner[j]
+        return
+    for i in range(n):
+        for j in range(m):
+            top = max(top, x[i] + t.theta[i * m + j] + y[j])
+    z = 0.0
+    for i in range(n):
+        for j in range(m):
+            z += exp(x[i] + t.theta[i * m + j] + y[j] - top)
+    low = top + log(z)
+    for i in range(n):
+        for j in range(m):
+            part = exp(x[i] + t.theta[i * m + j] + y[j] - low)
+            total[i * step_i + j * step_j] += part
+
+
+cdef bint scaled_sums(
+    Potentials p,
+    Py_ssize_t i,
+    const int32_t* order,
+    const int32_t* parent,
+    const int64_t* message_ptr,
+    const double[::1] ratio,
+    const double[::1] top,
+    double* belief,
+    double* message,
+    double* work,
+    double* log_z,
+) noexcept nogil:
+    """The way up with numbers instead of logarithms; False if some may be lost.
+
+    belief is left with exp(unary) times the messages of the children, the largest being
+    1, and message with the sums themselves.
+    """
+    cdef Py_ssize_t n, v, up, a, b, k, ku
+    cdef Table t
+    cdef double most, total
+    cdef double* here
+    cdef double* sent
+    cdef const double* row
+    log_z[0] = 0.0
+    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
+        here = belief + p.cand_ptr[v]
+        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+        most = largest(here, k)
+        log_z[0] += most
+        for a in range(k):
+            here[a] = exp(here[a] - most)
+    for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
+        v = order[n]
+        up = parent[v]
+        here = belief + p.cand_ptr[v]
+        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+        most = largest(here, k)
+        if not most >= UNSAFE:
+            return False
+        log_z[0] += log(most)
+        for a in range(k):
+            here[a] /= most
+        if up < 0:
+            total = 0.0
+            for a in range(k):
+                total += here[a]
+            log_z[0] += log(total)
+            continue
+        t = table_between(p, ratio, top, v, up, work)
+        log_z[0] += t.top
+        sent = message + message_ptr[v]
+        ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+        if t.by_v:
+            for b in range(ku):
+                sent[b] = 0.0
+            for a in range(k):
+                row = t.ratio + a * ku
+                total = here[a]
+                for b in range(ku):
+                    sent[b] += total * row[b]
+        else:
+            for b in range(ku):
+                sent[b] = dot(t.ratio + b * k, here, k)
+        for b in range(ku):
+            if not sent[b] >= UNSAFE:
+                return False
+            belief[p.cand_ptr[up] + b] *= sent[b]
+    return True
+
+
+cdef inline double dot(const double* x, const double* y, Py_ssize_t n) noexcept nogil:
+    """In four sums, which do not wait for each other."""
+    cdef Py_ssize_t i
+    cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
+    for i in range(0, n - 3, 4):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+    for i in range(n - n % 4, n):
+        a += x[i] * y[i]
+    return (a + b) + (c + d)
+
+
+cdef void scaled_marginals(
+    Potentials p,
+    Py_ssize_t i,
+    const int32_t* order,
+    const int32_t* parent,
+    const int64_t* message_ptr,
+    const double[::1] ratio,
+    const double[::1] top,
+    double* belief,
+    const double* message,
+    double* work,
+    double* share,
+    double* pair_total,
+) noexcept nogil:
+    """The way down after `scaled_sums`; belief is left as probabilities.
+
+    p(a, b) = belief(a) ratio(a, b) p(b) / message(b) for value b of the parent. share
+    has room for the values of a parent and of its child.
+    """
+    cdef Py_ssize_t n, v, up, a, b, j, k, ku
+    cdef Table t
+    cdef int32_t e
+    cdef bint turned
+    cdef double total, x
+    cdef double* here
+    cdef double* factor
+    cdef const double* row
+    cdef double* into
+    for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
+        v = order[n]
+        up = parent[v]
+        here = belief + p.cand_ptr[v]
+        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+        if up < 0:
+            total = 0.0
+            for a in range(k):
+                total += here[a]
+            for a in range(k):
+                here[a] /= total
+            continue
+        ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+        factor = share + ku
+        t = table_between(p, ratio, top, v, up, work)
+        for b in range(ku):
+            share[b] = belief[p.cand_ptr[up] + b] / message[message_ptr[v] + b]
+        for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+            e = p.adj_edge[j]
+            if other_end(p, e, v) != up:
+                continue
+            into = pair_total + p.pair_ptr[e]
+            turned = (p.edge_u[e] == v) != t.by_v
+            if t.by_v:
+                for a in range(k):
+                    row = t.ratio + a * ku
+                    for b in range(ku):
+                        x = here[a] * row[b] * share[b]
+                        into[b * k + a if turned else a * ku + b] += x
+            elif turned:
+                for b in range(ku):
+                    row = t.ratio + b * k
+                    for a in range(k):
+                        into[a * ku + b] += share[b] * row[a] * here[a]
+            else:
+                for b in range(ku):
+                    row = t.ratio + b * k
+                    x = share[b]
+                    for a in range(k):
+                        into[b * k + a] += x * row[a] * here[a]
+        if t.by_v:
+            for a in range(k):
+                here[a] *= dot(t.ratio + a * ku, share, ku)
+            continue
+        for a in range(k):
+            factor[a] = 0.0
+        for b in range(ku):
+            row = t.ratio + b * k
+            x = share[b]
+            for a in range(k):
+                factor[a] += x * row[a]
+        for a in range(k):
+            here[a] *= factor[a]
+
+
+cdef void exact_sums(
+    Potentials p,
+    Py_ssize_t i,
+    const int32_t* order,
+    const int32_t* parent,
+    const int64_t* message_ptr,
+    const double[::1] ratio,
+    const double[::1] top,
+    double* belief,
+    double* message,
+    double* work,
+    double* buffer,
+    double* log_z,
+) noexcept nogil:
+    """The way up with logarithms, in which nothing is lost."""
+    cdef Py_ssize_t n, v, up, b, k
+    cdef Table t
+    cdef double* sent
+    cdef double nothing = 0.0
+    log_z[0] = 0.0
+    for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
+        v = order[n]
+        up = parent[v]
+        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+        if up < 0:
+            log_z[0] += log_sum(belief + p.cand_ptr[v], &nothing, k, 0)
+            continue
+        t = table_between(p, ratio, top, v, up, work)
+        sent = message + message_ptr[v]
+        contract(t, t.by_v, belief + p.cand_ptr[v], buffer, sent)
+        for b in range(p.cand_ptr[up + 1] - p.cand_ptr[up]):
+            belief[p.cand_ptr[up] + b] += sent[b]
+
+
+cdef void exact_marginals(
+    Potentials p,
+    Py_ssize_t i,
+    const int32_t* order,
+    const int32_t* parent,
+    const int64_t* message_ptr,
+    const double[::1] ratio,
+    const double[::1] top,
+    double* belief,
+    const double* message,
+    double* work,
+    double* buffer,
+    double* pair_total,
+) noexcept nogil:
+    """The way down after `exact_sums`; belief is left as probabilities.
+
+    buffer has room for two vectors of v's values and two of its parent's.
+    """
+    cdef Py_ssize_t n, v, up, a, b, j, k, ku
+    cdef Table t
+    cdef int32_t e
+    cdef double most, z
+    cdef double* here
+    cdef double* down
+    cdef double* rest
+    cdef double* weight_v
+    cdef double* weight_up
+    cdef const double* sent
+    for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
+        v = order[n]
+        up = parent[v]
+        if up < 0:
+            continue
+        here = belief + p.cand_ptr[v]
+        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+        ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+        weight_v, down = buffer, buffer + k
+        weight_up, rest = buffer + 2 * k, buffer + 2 * k + ku
+        t = table_between(p, ratio, top, v, up, work)
+        sent = message + message_ptr[v]
+        # what the parent believes without v; nothing of values that v forbids
+        for b in range(ku):
+            rest[b] = -INFINITY
+            if sent[b] != -INFINITY:
+                rest[b] = belief[p.cand_ptr[up] + b] - sent[b]
+        contract(t, not t.by_v, rest, weight_up, down)
+        most = largest(here, k)
+        for a in range(k):
+            weight_v[a] = exp(here[a] - most)
+        for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+            e = p.adj_edge[j]
+            if other_end(p, e, v) != up:
+                continue
+            if t.by_v:
+                add_pairs(
+                    t, weight_v, weight_up, here, rest,
+                    pair_total + p.pair_ptr[e], p.edge_u[e] != v,
+                )
+            else:
+                add_pairs(
+                    t, weight_up, weight_v, rest, here,
+                    pair_total + p.pair_ptr[e], p.edge_u[e] == v,
+                )
+        for a in range(k):
+            here[a] += down[a]
+    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
+        here = belief + p.cand_ptr[v]
+        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+        most = largest(here, k)
+        z = 0.0
+        for a in range(k):
+            here[a] = exp(here[a] - most)
+            z += here[a]
+        for a in range(k):
+            here[a] /= z
+
+
+def sum_product(
+    Potentials p,
+    const int32_t[::1] order,
+    const int32_t[::1] parent,
+    const int64_t[::1] message_ptr,
+    const double[::1] ratio,
+    const double[::1] top,
+    double[::1] belief,
+    double[::1] message,
+    double[::1] work,
+    double[::1] buffer,
+    double[::1] log_z,
+    double[::1] pair_total,
+    bint marginals,
+):
+    """log of the sum over all states of exp(score), and marginals; all are forests.
+
+    ratio is exp(pair - the largest of its table), top that largest number, by edge.
+    belief: room for the candidates; left as their probabilities if marginals, when also
+    those of the pairs are added to the tables of pair_total. message has, from
+    message_ptr[v] on, room for the values of v's parent. work has room for two tables,
+    buffer for four variables. An instance whose numbers may underflow is done again
+    with logarithms.
+    """
+    cdef Py_ssize_t i, c
+    if not p.var_ptr[p.n_instances]:
+        log_z[:] = 0.0
+        return
+    with nogil:
+        for i in range(p.n_instances):
+            for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
+                belief[c] = p.unary[c]
+            if scaled_sums(
+                p, i, &order[0], &parent[0], &message_ptr[0], ratio, top, &belief[0],
+                &message[0], &work[0], &log_z[i],
+            ):
+                if marginals:
+                    scaled_marginals(
+                        p, i, &order[0], &parent[0], &message_ptr[0], ratio, top,
+                        &belief[0], &message[0], &work[0], &buffer[0], &pair_total[0],
+                    )
+                continue
+            for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
+                belief[c] = p.unary[c]
+            exact_sums(
+                p, i, &order[0], &parent[0], &message_ptr[0], ratio, top, &belief[0],
+                &message[0], &work[0], &buffer[0], &log_z[i],
+            )
+            if marginals:
+                exact_marginals(
+                    p, i, &order[0], &parent[0], &message_ptr[0], ratio, top,
+                    &belief[0], &message[0], &work[0], &buffer[0], &pair_total[0],
+                )
 
 
 # -------------------------------------------------------------- constraints
@@ -474,7 +1004,7 @@ def gibbs(
                 start, size = p.edge_ptr[i], p.edge_ptr[i + 1] - p.edge_ptr[i]
                 for n in range(size if largest_pair > 0 else 0):
                     e = start + (size - 1 - n if backward else n)
-                    if p.pair_ptr[e + 1] - p.pair_ptr[e] <= largest_pair and visit_pair(
+                    if size_of_table(p, e) <= largest_pair and visit_pair(
                         p, e, t, &seed[i], &state[0], &score[i], &buffer[0]
                     ):
                         changed[i] = 1

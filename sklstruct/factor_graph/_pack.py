@@ -157,7 +157,11 @@ def _widths(graph: FactorGraph) -> list[tuple[Any, str, int]]:
 
 def _sorted_kinds(graphs: Sequence[FactorGraph]) -> list:
     tuples = {id(kinds): kinds for graph in graphs for kinds in graph.kinds}
-    kinds = {kind for t in tuples.values() for kind in t}
+    return in_order({kind for t in tuples.values() for kind in t})
+
+
+def in_order(kinds: set) -> list:
+    """Values of any types, sorted."""
     return sorted(kinds, key=lambda kind: (type(kind).__name__, _sort_key(kind)))
 
 
@@ -182,7 +186,7 @@ class Packed:
             raise ValueError("X has more variables or edges than 32-bit ids")
         sizes = joined([np.diff(g.cand_ptr) for g in graphs], np.int64)
         self.cand_ptr = starts(sizes)
-        self.kind = self._kinds(graphs)
+        self.kind, lists, self.has_all_kinds = self._kinds(graphs)
         self.features = concatenate([g.features for g in graphs], 0)[:3]
         self.candidate_features = concatenate(
             [g.candidate_features for g in graphs], 0
@@ -213,12 +217,13 @@ class Packed:
         self.pair_first = np.where(has_table, first, -1)
         tables = [g.pair_features[t] for g, t, _ in groups]
         self.pair_features = concatenate([t for t in tables if t is not None], 0)[:3]
-        self.allowed = joined([g.allowed for g in graphs], np.uint8)
-        at = starts([g.allowed.size for g in graphs])[:-1].tolist()
+        masks = {g.allowed.tobytes(): g.allowed for g in graphs}
+        at = dict(zip(masks, starts([mask.size for mask in masks.values()]).tolist()))
+        self.allowed = joined(list(masks.values()), np.uint8)
         self.mask_first = joined(
             [
-                np.where(g.mask_first >= 0, g.mask_first + s, -1)
-                for g, s in zip(graphs, at)
+                np.where(g.mask_first >= 0, g.mask_first + at[g.allowed.tobytes()], -1)
+                for g in graphs
             ],
             np.int64,
         )
@@ -226,6 +231,7 @@ class Packed:
         self.adj_ptr, self.adj_edge = adjacency(
             self.edge_u, self.edge_v, int(self.var_ptr[-1])
         )
+        self.table = self._tables(lists)
         self.cost = self._costs()
 
     @property
@@ -236,19 +242,62 @@ class Packed:
     def n_variables(self) -> int:
         return int(self.var_ptr[-1])
 
-    def _kinds(self, graphs: Sequence[FactorGraph]) -> np.ndarray:
-        """Codes of the kinds of all candidates; -1 for those without weights."""
-        if not self.layout.n_kinds:
-            return np.full(int(self.cand_ptr[-1]), -1, dtype=np.int32)
-        code, known, parts = self.layout.code, {}, []
+    def _kinds(
+        self, graphs: Sequence[FactorGraph]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Codes of the kinds of all candidates, -1 for those without weights.
+
+        For each variable a number, the same for equal lists of codes, and whether its
+        list is that of all kinds in their order.
+        """
+        code = self.layout.code
+        known: dict[int, tuple[np.ndarray, int]] = {}  # by the id of a list of kinds
+        number: dict[bytes, int] = {}
+        codes, lists = [np.empty(0, dtype=np.int32)], []
         for graph in graphs:
             for kinds in graph.kinds:
                 if id(kinds) not in known:
-                    known[id(kinds)] = np.array(
-                        [code.get(kind, -1) for kind in kinds], dtype=np.int32
-                    )
-                parts.append(known[id(kinds)])
-        return np.concatenate([np.empty(0, dtype=np.int32), *parts])
+                    row = np.array([code.get(kind, -1) for kind in kinds], np.int32)
+                    at = number.setdefault(row.tobytes(), len(number))
+                    known[id(kinds)] = row, at
+                row, at = known[id(kinds)]
+                codes.append(row)
+                lists.append(at)
+        every = np.arange(self.layout.n_kinds, dtype=np.int32).tobytes()
+        numbers = np.array(lists, dtype=np.int64)
+        return (
+            np.concatenate(codes),
+            numbers,
+            (numbers == number.get(every, -1)).astype(np.uint8),
+        )
+
+    def _tables(self, lists: np.ndarray) -> np.ndarray:
+        """For each edge the first one that has the same potentials by its nature.
+
+        These are edges of a type whose ends have the same kinds and constraints, and
+        which have the same single feature (mostly the constant), and none of pairs.
+        """
+        ptr, column, value = self.edge_features
+        table = np.arange(self.edge_u.size)
+        n_features = np.diff(ptr)
+        edges = np.flatnonzero((self.pair_first < 0) & (n_features <= 1))
+        if not edges.size:
+            return table
+        entry = np.where(n_features[edges] > 0, ptr[edges], value.size)
+        key = [
+            self.edge_type[edges],
+            np.append(column, -1)[entry],
+            np.append(value, 0.0)[entry],
+            lists[self.edge_u[edges]],
+            lists[self.edge_v[edges]],
+            self.mask_first[edges],
+        ]
+        order = np.lexsort(key)
+        new = np.ones(edges.size, dtype=bool)
+        new[1:] = np.any([k[order][1:] != k[order][:-1] for k in key], axis=0)
+        first = np.flatnonzero(new)
+        table[edges[order]] = edges[order][first[np.cumsum(new) - 1]]
+        return table
 
     def _costs(self) -> np.ndarray:
         """About how many steps the potentials of each instance take."""
@@ -270,7 +319,12 @@ class Packed:
 
 
 class Block:
-    """Instances first ... last - 1 of a `Packed`, numbered from 0."""
+    """Instances first ... last - 1 of a `Packed`, numbered from 0.
+
+    Table j of potentials has the entries table_ptr[j] ... table_ptr[j + 1] - 1; it is
+    that of the edge table_edge[j] of the `Packed` and of all edges e of the block with
+    table[e] = j, for which it begins at pair_ptr[e].
+    """
 
     def __init__(self, packed: Packed, first: int, last: int) -> None:
         v0, v1 = (int(packed.var_ptr[i]) for i in (first, last))
@@ -283,10 +337,23 @@ class Block:
         self.cand_ptr = cand - cand[0]
         self.edge_u = packed.edge_u[e0:e1] - np.int32(v0)
         self.edge_v = packed.edge_v[e0:e1] - np.int32(v0)
-        self.pair_ptr = np.concatenate([[0], np.cumsum(packed.n_pairs[e0:e1])])
+        _, owner, self.table = np.unique(
+            packed.table[e0:e1], return_index=True, return_inverse=True
+        )
+        self.table_edge = owner + e0
+        self.n_pairs = packed.n_pairs[e0:e1]
+        self.table_ptr = np.concatenate([[0], np.cumsum(self.n_pairs[owner])])
+        self.pair_ptr = self.table_ptr[self.table]
         adj = packed.adj_ptr[v0 : v1 + 1]
         self.adj_ptr = adj - adj[0]
         self.adj_edge = packed.adj_edge[adj[0] : adj[-1]] - np.int32(e0)
+
+    def table_runs(self) -> list[tuple[int, int]]:
+        """Ranges of tables whose edges are consecutive."""
+        new = np.diff(self.table_edge, prepend=-2) != 1
+        return list(
+            itertools.pairwise([*np.flatnonzero(new).tolist(), self.table_edge.size])
+        )
 
     @property
     def n_instances(self) -> int:

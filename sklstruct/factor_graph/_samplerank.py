@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .._checks import INT32_MAX, check_count
 from .._compat import (
-    BaseEstimator,
     CallbackSupportMixin,
     Interval,
     StrOptions,
     _fit_context,
     with_callbacks,
 )
-from .._parallel import ThreadMap
 from .._progress import Progress
 from ._graph import FactorGraph
 from ._inference import (
@@ -27,10 +24,10 @@ from ._inference import (
     BlockInference,
     Schedule,
     best_states,
-    over_blocks,
     refuse_loops,
 )
-from ._pack import Layout, Packed, check_graphs, kind_labels, unpacked
+from ._pack import Layout, Packed, unpacked
+from ._predictor import GraphPredictor
 from ._samplerank_fast import (
     ADAGRAD,
     GIBBS,
@@ -53,7 +50,7 @@ _PROPOSALS = {"gibbs": GIBBS, "uniform": UNIFORM}
 _BUDGET = 500_000
 
 
-class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
+class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     r"""Structured prediction over factor graphs, learned by SampleRank.
 
     .. math::
@@ -333,8 +330,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
                 "margin must be positive with step='passive_aggressive', which makes "
                 "no step at a tie and would never leave the zero weights"
             )
-        graphs = check_graphs(X)
-        truth = self._encode(graphs, y)
+        graphs, truth = self._learn_input(X, y)
         layout = Layout.of(graphs)
         packed = Packed(graphs, layout)
         rng = check_random_state(self.random_state)
@@ -363,34 +359,12 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
                     )
                 if progress.step(f"epoch {epoch + 1}: {updates[-1]} updates"):
                     break
-        self._layout = layout
         self._seed = int(seeds[2])
-        self.coef_ = learner.average() if self.average else learner.coef
-        self._name_weights()
+        self._set_weights(layout, learner.average() if self.average else learner.coef)
         self.n_iter_ = len(updates)
         self.n_proposals_ = learner.n_proposals
         self.n_updates_ = np.array(updates)
         return self
-
-    @staticmethod
-    def _encode(graphs: list[FactorGraph], y: Any) -> np.ndarray:
-        """Positions in the candidates, of all instances in a row."""
-        try:
-            n_labels = len(y)
-        except TypeError as exc:
-            raise ValueError("y must be a list of label arrays") from exc
-        if n_labels != len(graphs):
-            raise ValueError(
-                f"y must have labels for each instance: X has {len(graphs)}, y has "
-                f"{n_labels}"
-            )
-        parts = [np.empty(0, dtype=np.int32)]
-        for i, (graph, labels) in enumerate(zip(graphs, y)):
-            try:
-                parts.append(graph.encode(labels))
-            except (TypeError, ValueError) as exc:
-                raise ValueError(f"X[{i}], {exc}") from exc
-        return np.concatenate(parts)
 
     @staticmethod
     def _first_states(
@@ -459,133 +433,17 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
 
         return run
 
-    def _name_weights(self) -> None:
-        layout, coef = self._layout, self.coef_
-        k = layout.n_kinds
-        self.kinds_ = kind_labels(layout)
-        self.feature_coef_ = coef[: layout.own_offset].reshape(layout.n_features, k)
-        end = layout.own_offset + layout.n_candidate_features
-        self.candidate_coef_ = coef[layout.own_offset : end]
-        self.edge_coef_, self.pair_coef_ = {}, {}
-        for j, kind in enumerate(layout.edge_types):
-            d, start = layout.n_edge_features[j], int(layout.cross_offset[j])
-            self.edge_coef_[kind] = coef[start : start + d * k * k].reshape(d, k, k)
-            start = int(layout.pair_offset[j])
-            end = start + layout.n_pair_features[j]
-            self.pair_coef_[kind] = coef[start:end]
-
-    def __getstate__(self) -> dict:
-        """Without the views of `coef_`, which would be written twice."""
-        state = super().__getstate__()
-        if "coef_" in state:
-            state = dict(state)
-            for name in (
-                "feature_coef_",
-                "candidate_coef_",
-                "edge_coef_",
-                "pair_coef_",
-            ):
-                state.pop(name)
-        return state
-
-    def __setstate__(self, state: dict) -> None:
-        super().__setstate__(state)
-        if "coef_" in state:
-            self._name_weights()
-
     # ----------------------------------------------------------------- prediction
 
-    def _over_blocks(
-        self, X: Sequence[FactorGraph], function: Callable[[BlockInference], Any]
-    ) -> tuple[list[FactorGraph], Packed, list]:
-        check_is_fitted(self)
-        graphs = check_graphs(X)
-        self._layout.check(graphs)
-        packed = Packed(graphs, self._layout)
-        if self.inference == "exact":
-            refuse_loops(graphs)
-        coef = np.ascontiguousarray(self.coef_)
-        with ThreadMap(self.n_jobs) as parallel:
-            results = over_blocks(function, packed, coef, graphs, parallel)
-        return graphs, packed, results
-
-    def predict(self, X: Sequence[FactorGraph]) -> list[np.ndarray]:
-        """The best state of each instance, as far as `inference` finds it.
-
-        Parameters
-        ----------
-        X : list of FactorGraph
-            Instances.
-
-        Returns
-        -------
-        y : list of ndarray of shape (n_variables,)
-            A value for each variable of each instance.
-
-        Raises
-        ------
-        ValueError
-            With ``inference="exact"`` if an instance has a loop; if features or
-            types of edges are not those of `fit`.
-        """
+    def _best(self, infer: BlockInference) -> np.ndarray:
         schedule = Schedule(self.anneal_sweeps, self.n_restarts)
+        return best_states(infer, self.inference, self._seed, schedule)
 
-        def best(infer: BlockInference) -> np.ndarray:
-            return best_states(infer, self.inference, self._seed, schedule)
-
-        graphs, packed, found = self._over_blocks(X, best)
-        states = unpacked(np.concatenate(found), packed.var_ptr)
-        return [graph.decode(state) for graph, state in zip(graphs, states)]
-
-    def joint_score(
-        self, X: Sequence[FactorGraph], y: Sequence[Sequence[Any]]
-    ) -> np.ndarray:
-        """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.
-
-        Only scores of states of the same instance can be compared.
-
-        Parameters
-        ----------
-        X : list of FactorGraph
-            Instances.
-
-        y : list of array-like of shape (n_variables,)
-            Values.
-
-        Returns
-        -------
-        score : ndarray of shape (n_instances,)
-        """
-        check_is_fitted(self)
-        state = self._encode(check_graphs(X), y)
-
-        def score(infer: BlockInference) -> np.ndarray:
-            return infer.score(state[infer.block.variables])
-
-        return np.concatenate(self._over_blocks(X, score)[2])
-
-    def score(self, X: Sequence[FactorGraph], y: Sequence[Sequence[Any]]) -> float:
-        """Share of the variables, over all instances, that are predicted right.
-
-        Parameters
-        ----------
-        X : list of FactorGraph
-            Instances.
-
-        y : list of array-like of shape (n_variables,)
-            The true values.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        check_is_fitted(self)
-        graphs = check_graphs(X)
-        truth = self._encode(graphs, y)
-        if not truth.size:
-            raise ValueError("X has no variables: there is nothing to score")
-        found = [g.encode(labels) for g, labels in zip(graphs, self.predict(graphs))]
-        return float((np.concatenate(found) == truth).mean())
+    def _refuse(self, graphs: list[FactorGraph]) -> None:
+        if self.inference == "exact":
+            refuse_loops(
+                graphs, "inference='exact'", "use inference='auto' or 'anneal'"
+            )
 
     # ------------------------------------------------------------------- sampling
 
@@ -713,15 +571,16 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
         burn_in: int,
         random_state: Any,
     ) -> tuple[list[FactorGraph], Packed, list]:
-        check_is_fitted(self)
         check_count("burn_in", burn_in, 0)
         if not (isinstance(temperature, numbers.Real) and 0 < temperature < np.inf):
             raise ValueError(
                 f"temperature must be positive and finite, got {temperature!r}"
             )
-        X = check_graphs(X)
+        graphs = self._graphs(X)
         rng = check_random_state(self._seed if random_state is None else random_state)
-        seeds = rng.randint(2**63 - 1, size=len(X), dtype=np.int64).astype(np.uint64)
+        seeds = rng.randint(2**63 - 1, size=len(graphs), dtype=np.int64).astype(
+            np.uint64
+        )
 
         def from_warm_start(infer: BlockInference) -> np.ndarray:
             seed = seeds[infer.block.first : infer.block.last].copy()
@@ -729,13 +588,7 @@ class SampleRankClassifier(CallbackSupportMixin, BaseEstimator):
             _gibbs(infer, seed, state, temperature, burn_in)
             return function(infer, seed, state)
 
-        return self._over_blocks(X, from_warm_start)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
+        return graphs, *self._over_blocks(graphs, from_warm_start)
 
 
 def _gibbs(

@@ -5,6 +5,7 @@ with kinds (row-major, kinds last), candidate features, then for each edge type 
 features crossed with two kinds and pair features. A kind of -1 has no weights.
 
 - `potentials`: the numbers of each candidate and of each edge's pairs of values.
+- `expected_features`: its adjoint, sums of features under given probabilities.
 - `walk`: SampleRank (Wick et al. 2009). A visit of a variable compares its values with
   the neighbours held fixed, so only the factors at that variable are scored:
   O(k * (features + degree * edge features)). An update touches the weights of the
@@ -37,6 +38,7 @@ cdef class Graphs:
     cdef const int64_t[::1] var_ptr
     cdef const int64_t[::1] cand_ptr
     cdef const int32_t[::1] kind
+    cdef const uint8_t[::1] has_all_kinds
     cdef const int64_t[::1] feature_ptr
     cdef const int32_t[::1] feature_index
     cdef const double[::1] feature_value
@@ -66,6 +68,7 @@ cdef class Graphs:
         self.var_ptr = packed.var_ptr
         self.cand_ptr = packed.cand_ptr
         self.kind = packed.kind
+        self.has_all_kinds = packed.has_all_kinds
         self.feature_ptr, self.feature_index, self.feature_value = packed.features
         self.own_ptr, self.own_index, self.own_value = packed.candidate_features
         self.edge_u = packed.edge_u
@@ -185,6 +188,10 @@ cdef void unary_scores(
     for f in range(g.feature_ptr[v], g.feature_ptr[v + 1]):
         x = g.feature_value[f]
         row = w + <Py_ssize_t>g.feature_index[f] * g.n_kinds
+        if g.has_all_kinds[v]:
+            for a in range(k):
+                score[a] += x * row[a]
+            continue
         for a in range(k):
             if g.kind[first + a] >= 0:
                 score[a] += x * row[g.kind[first + a]]
@@ -274,6 +281,62 @@ def potentials(
                 add_edge_scores(
                     g, &w[0], <int32_t>e, False, g.edge_v[e], g.edge_u[e], a, row
                 )
+            at += k * ko
+
+
+def expected_features(
+    Graphs g,
+    const double[::1] unary,
+    Py_ssize_t variable,
+    Py_ssize_t variable_end,
+    const double[::1] pair,
+    Py_ssize_t edge,
+    Py_ssize_t edge_end,
+    double[::1] total,
+):
+    """Add the features of some candidates and pairs, times the numbers given for them.
+
+    unary and pair are as `potentials` writes them: with it this is the product with a
+    matrix and with its transpose.
+    """
+    cdef Py_ssize_t v, e, a, b, c, f, k, ko, first, at = 0, n_kinds = g.n_kinds
+    cdef Py_ssize_t start = g.cand_ptr[variable], row, offset, kind_a, kind_b
+    cdef double x
+    cdef double* into
+    with nogil:
+        for v in range(variable, variable_end):
+            first, k = g.cand_ptr[v], size_of(g, v)
+            for c in range(first, first + k):
+                x = unary[c - start]
+                for f in range(g.own_ptr[c], g.own_ptr[c + 1]):
+                    total[g.own_offset + g.own_index[f]] += x * g.own_value[f]
+            for f in range(g.feature_ptr[v], g.feature_ptr[v + 1]):
+                x = g.feature_value[f]
+                into = &total[<Py_ssize_t>g.feature_index[f] * n_kinds]
+                if g.has_all_kinds[v]:
+                    for a in range(k):
+                        into[a] += x * unary[first - start + a]
+                    continue
+                for c in range(first, first + k):
+                    if g.kind[c] >= 0:
+                        into[g.kind[c]] += x * unary[c - start]
+        for e in range(edge, edge_end):
+            k, ko = size_of(g, g.edge_u[e]), size_of(g, g.edge_v[e])
+            for a in range(k):
+                kind_a = g.kind[g.cand_ptr[g.edge_u[e]] + a]
+                for b in range(ko):
+                    kind_b = g.kind[g.cand_ptr[g.edge_v[e]] + b]
+                    x = pair[at + a * ko + b]
+                    if kind_a >= 0 and kind_b >= 0:
+                        for f in range(g.cross_ptr[e], g.cross_ptr[e + 1]):
+                            row = <Py_ssize_t>g.cross_index[f] * n_kinds + kind_a
+                            offset = g.cross_offset[g.edge_type[e]] + row * n_kinds
+                            total[offset + kind_b] += x * g.cross_value[f]
+                    if g.pair_first[e] >= 0:
+                        row = g.pair_first[e] + a * ko + b
+                        offset = g.pair_offset[g.edge_type[e]]
+                        for f in range(g.pair_ptr[row], g.pair_ptr[row + 1]):
+                            total[offset + g.pair_index[f]] += x * g.pair_value[f]
             at += k * ko
 
 

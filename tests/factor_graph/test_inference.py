@@ -190,7 +190,7 @@ def test_predictions_do_not_depend_on_batch_slices_or_threads(
     model = fitted(tools, rng, graphs, inference=method, anneal_sweeps=7)
     whole = model.predict(graphs)
     alone = [model.predict([graph])[0] for graph in graphs]
-    monkeypatch.setattr(inference, "_BUDGET", 300)
+    monkeypatch.setattr(inference, "BUDGET", 300)
     sliced = model.predict(graphs)
     threaded = model.set_params(n_jobs=2).predict(graphs)
     marginals = model.predict_marginals(graphs, 20)

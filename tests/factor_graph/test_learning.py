@@ -485,7 +485,7 @@ def test_callbacks_and_verbose(capsys):
         (lambda X, y: (X[0], y), "wrap a single one in a list"),
         (lambda X, y: ([], []), "at least one instance"),
         (lambda X, y: (3, y), "list of FactorGraph"),
-        (lambda X, y: ([np.ones(3)], y[:1]), r"X\[0\] is ndarray.*Vectorizer"),
+        (lambda X, y: ([np.ones(3)], y[:1]), r"X\[0\], item 0: must be"),
         (lambda X, y: (X, y[:-1]), "y must have labels for each instance"),
         (lambda X, y: (X, None), "y must be a list"),
         (lambda X, y: (X, [*y[:-1], y[-1][:-1]]), r"X\[39\].*each of the 20 variables"),

@@ -1,0 +1,401 @@
+"""ConditionalRandomField: the exact conditional likelihood on chains and trees."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
+from .._parallel import ThreadMap, single_blas_thread
+from .._progress import Progress
+from .._warnings import warn
+from ._conditional import ConditionalLikelihood, duality_gap
+from ._graph import FactorGraph
+from ._inference import BlockInference, forest, refuse_loops
+from ._pack import Layout, Packed, unpacked
+from ._predictor import GraphPredictor, encode
+
+# Pairs of vectors that L-BFGS remembers.
+_MEMORY = 10
+
+
+class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
+    r"""Structured prediction on chains and trees by the conditional likelihood.
+
+    .. math::
+        p_w(y \mid x) = \frac{e^{s_w(y \mid x)}}{\sum_{y'} e^{s_w(y' \mid x)}}, \qquad
+        \min_w\; -\sum_i \log p_w(y_i \mid x_i) + c_1 \|w\|_1 + c_2 \|w\|_2^2
+
+    with the score :math:`s_w(y \mid x) = w^\top \varphi(x, y)` of a `FactorGraph`. The
+    sum over all states and the expected features, which are the gradient, are exact by
+    sum-product (forward-backward on a chain). The minimum is unique for
+    :math:`c_2 > 0` and is found by L-BFGS, with a bound on what is left.
+
+    Parameters
+    ----------
+    c1 : float, default=0.0
+        Weight of the absolute values, at least 0; above 0 many weights become 0.
+
+    c2 : float, default=1.0
+        Weight of the squares, at least 0. Both have the scale of the total likelihood,
+        not of its mean, as in CRFsuite.
+
+    min_count : int, default=1
+        A feature of a variable or an edge has a weight for a kind of value (or a pair
+        of kinds) if the two occur together at least so often in training; the other
+        weights are 0. 0 gives a weight to all, which costs memory and time:
+        CRFsuite's ``all_possible_states`` and ``all_possible_transitions``. Weights of
+        `candidate_features` and `pair_features` are always learned.
+
+    tol : float, default=1e-3
+        Stop when no weights can have an objective that is lower by more than `tol`
+        nats a variable of the training instances (`gap_`); at least 0. Without c1 and
+        c2 there is no such bound, and the fit stops when ten iterations together lower
+        the objective by less.
+
+    max_iter : int, default=1000
+        Most iterations of L-BFGS, at least 1.
+
+    n_jobs : int, default=None
+        Threads over the instances, in `fit` as in prediction. None is 1 unless in a
+        `joblib.parallel_config` context. Results do not depend on it.
+
+    verbose : int, default=0
+        Print objective and gap after every `verbose` iterations; 0 is silent.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_weights,)
+        All weights; the following are views of it.
+
+    kinds_ : ndarray of shape (n_kinds,)
+        Kinds of values in the training instances, sorted; empty if no feature is
+        crossed with them.
+
+    feature_coef_ : ndarray of shape (n_features, n_kinds)
+        Weights of `features`.
+
+    candidate_coef_ : ndarray of shape (n_candidate_features,)
+        Weights of `candidate_features`.
+
+    edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
+        Weights of `edge_features` by type of edge; the kind of an edge's first
+        variable comes first. Of sequences ``edge_coef_["next"][0]`` has the
+        transitions.
+
+    pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
+        Weights of `pair_features` by type of edge.
+
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted, if X were sequences of observations.
+
+    feature_names_ : ndarray of shape (n_features,)
+        Names of the features, sorted, if X were sequences of observations.
+
+    objective_ : ndarray of shape (`n_iter_` + 1,)
+        Penalised negative log-likelihood, total, in nats: of the zero weights and after
+        each iteration.
+
+    gap_ : float
+        Duality gap: no weights have an objective that is lower than the last by more
+        than this, in nats, total. Infinite without penalty.
+
+    n_iter_ : int
+        Iterations run.
+
+    See Also
+    --------
+    SampleRankClassifier : For graphs with loops; learns faster, without probabilities.
+    sklstruct.hmm.HighOrderHMM : Longer label contexts, learned by counting.
+
+    Notes
+    -----
+    An iteration costs :math:`O(\sum_i k_i f_i + \sum_{(i, j)} k_i k_j)` with k values
+    and f features of a variable, and an exponential for each value, not for each pair:
+    edges of the same potentials share one table. L-BFGS keeps 25 vectors of the
+    weights.
+
+    Sums are scaled at each variable; an instance where they would underflow is summed
+    again with logarithms, so that probabilities are right for scores of any size.
+
+    With c1 the variables of L-BFGS are the positive and the negative parts of the
+    weights, each at least 0.
+
+    References
+    ----------
+    .. [1] J. Lafferty, A. McCallum, F. Pereira, "Conditional Random Fields:
+       Probabilistic Models for Segmenting and Labeling Sequence Data", ICML 2001.
+    .. [2] F. Sha, F. Pereira, "Shallow Parsing with Conditional Random Fields", NAACL
+       2003, sections 2 and 3 (L-BFGS).
+    .. [3] N. Okazaki, "CRFsuite: a fast implementation of Conditional Random Fields",
+       2007: meaning of c1 and c2.
+
+    Examples
+    --------
+    >>> from sklstruct.factor_graph import ConditionalRandomField
+    >>> words = [["the", "cat", "ran"], ["the", "dog", "sat"], ["dogs", "ran"]]
+    >>> X = [[{"word": w, "ending": w[-2:]} for w in sentence] for sentence in words]
+    >>> y = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]]
+    >>> model = ConditionalRandomField(c2=0.1).fit(X, y)
+    >>> model.predict([[["word=the"], ["word=cat"], ["word=sat"]]])
+    [['D', 'N', 'V']]
+    >>> model.predict_proba(X)[0].sum(axis=1).round(6).tolist()
+    [1.0, 1.0, 1.0]
+    >>> bool(model.gap_ <= 1e-3 * 8)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "c1": [Interval(numbers.Real, 0, None, closed="left")],
+        "c2": [Interval(numbers.Real, 0, None, closed="left")],
+        "min_count": [Interval(numbers.Integral, 0, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_jobs": [numbers.Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        c1: float = 0.0,
+        c2: float = 1.0,
+        *,
+        min_count: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.c1 = c1
+        self.c2 = c2
+        self.min_count = min_count
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Sequence, y: Sequence[Sequence[Any]]) -> ConditionalRandomField:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : list of sequences of observations, or of FactorGraph
+            An observation is a mapping from names of features to numbers, strings (the
+            feature ``name=string`` is 1), lists of strings or further mappings, or a
+            list of names, which are 1. Each sequence is a chain. Graphs must not have
+            loops.
+
+        y : list of array-like of shape (n_variables,)
+            For each instance a label for each observation or variable.
+
+        Returns
+        -------
+        self : ConditionalRandomField
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a graph has a loop, X and y do not fit each other, an observation is
+            malformed or a parameter is infinite; the message names the place.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the gap is above `tol` at the end.
+        """
+        for name in ("c1", "c2", "tol"):
+            if not np.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
+        graphs, truth = self._learn_input(X, y)
+        self._refuse(graphs)
+        layout = Layout.of(graphs)
+        packed = Packed(graphs, layout)
+        with (
+            ThreadMap(self.n_jobs) as parallel,
+            single_blas_thread(),
+            Progress.of_fit(self, max_subtasks=self.max_iter) as progress,
+        ):
+            loss = ConditionalLikelihood(packed, graphs, truth, parallel)
+            free = np.ones(layout.n_weights, dtype=bool)
+            if self.min_count:
+                crossed = np.zeros(layout.n_weights, dtype=bool)
+                crossed[: layout.own_offset] = True
+                for start, end in zip(layout.cross_offset, layout.pair_offset):
+                    crossed[start:end] = True
+                free = ~crossed | (loss.counts() >= self.min_count)
+            descent = _Descent(self, loss, np.flatnonzero(free), progress)
+            descent.run()
+        self._set_weights(layout, descent.coef)
+        self.objective_ = np.array(descent.history)
+        self.gap_ = descent.gap
+        self.n_iter_ = len(descent.history) - 1
+        if not descent.ended and not descent.stopped:
+            warn(
+                f"gap of {self.gap_ / packed.n_variables:.2g} nats a variable, not "
+                f"within tol={self.tol:g} after {self.n_iter_} iterations. Increase "
+                "max_iter, tol, c1 or c2, or scale the features",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _refuse(self, graphs: list[FactorGraph]) -> None:
+        if self._columns is None:  # or they are chains
+            refuse_loops(
+                graphs, "ConditionalRandomField", "SampleRankClassifier learns on these"
+            )
+
+    def _best(self, infer: BlockInference) -> np.ndarray:
+        order, parent, is_forest = forest(infer.block)
+        return infer.exact(is_forest, order, parent)
+
+    def predict_proba(self, X: Sequence) -> list:
+        r"""Exact marginal probabilities :math:`p(y_i = a \mid x)` of the values.
+
+        Parameters
+        ----------
+        X : list of sequences of observations, or of FactorGraph
+            Instances.
+
+        Returns
+        -------
+        proba : list
+            For each sequence an ndarray of shape (length, n_classes), columns in the
+            order of `classes_`. For each graph a list with an ndarray of shape
+            (n_candidates of the variable,) for each variable. Each distribution sums
+            to 1.
+        """
+        graphs = self._graphs(X)
+
+        def marginals(infer: BlockInference) -> np.ndarray:
+            return infer.sums(*forest(infer.block)[:2])[1]
+
+        packed, found = self._over_blocks(graphs, marginals)
+        every = np.concatenate(found)
+        if self._columns is not None:
+            rows = every.reshape(-1, len(self.classes_))
+            return unpacked(rows, packed.var_ptr)
+        shares = unpacked(every, packed.cand_ptr)
+        return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
+
+    def target_log_proba(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
+        r"""The logarithm of :math:`p(y \mid x)` of the whole state of each instance.
+
+        Parameters
+        ----------
+        X : list of sequences of observations, or of FactorGraph
+            Instances.
+
+        y : list of array-like of shape (n_variables,)
+            Values.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_instances,)
+            In nats, at most 0.
+
+        Raises
+        ------
+        ValueError
+            If a value is no candidate: of sequences, a label that `fit` did not see.
+        """
+        graphs = self._graphs(X)
+        state = encode(graphs, y)
+
+        def log_proba(infer: BlockInference) -> np.ndarray:
+            log_z = infer.sums(*forest(infer.block)[:2], marginals=False)[0]
+            return infer.score(state[infer.block.variables]) - log_z
+
+        return np.concatenate(self._over_blocks(graphs, log_proba)[1])
+
+
+class _Descent:
+    """L-BFGS over the free weights, until the gap is small enough."""
+
+    def __init__(
+        self,
+        model: ConditionalRandomField,
+        loss: ConditionalLikelihood,
+        free: np.ndarray,
+        progress: Progress,
+    ) -> None:
+        self.loss, self.free, self.progress = loss, free, progress
+        self.c1, self.c2 = float(model.c1), float(model.c2)
+        self.max_iter = model.max_iter
+        self.n_variables = max(1, loss.packed.n_variables)
+        self.tol = model.tol * self.n_variables
+        self.coef = np.zeros(loss.packed.layout.n_weights)
+        self.history: list[float] = []
+        self.gap = np.inf
+        self.ended = self.stopped = False
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The free weights of the variables of L-BFGS."""
+        n = self.free.size
+        return x if self.c1 == 0.0 else x[:n] - x[n:]
+
+    def evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        w = self.weights(x)
+        coef = np.zeros(self.coef.size)
+        coef[self.free] = w
+        loss, gradient = self.loss.value_and_gradient(coef)
+        gradient = gradient[self.free]
+        gap = duality_gap(loss, gradient, w, self.c1, self.c2)
+        objective = loss + self.c1 * float(np.abs(w).sum()) + self.c2 * float(w @ w)
+        self.last = coef, objective, gap
+        if not self.history:
+            self.keep()
+        gradient += 2.0 * self.c2 * w
+        if self.c1 > 0.0:
+            gradient = np.concatenate([self.c1 + gradient, self.c1 - gradient])
+            objective = loss + self.c1 * float(x.sum()) + self.c2 * float(w @ w)
+        return objective, gradient
+
+    def keep(self) -> None:
+        self.coef, objective, self.gap = self.last
+        self.history.append(objective)
+        self.ended = self.gap <= self.tol
+        if self.gap == np.inf and len(self.history) > 10:
+            self.ended = self.history[-11] - objective <= self.tol
+
+    def after(self, intermediate_result: Any) -> None:
+        """Called by SciPy, with the point that was evaluated last."""
+        self.keep()
+        text = f"objective {self.history[-1]:.6g}"
+        if self.progress.step(
+            f"{text}, gap {self.gap / self.n_variables:.2g} nats a variable"
+        ):
+            self.stopped = True
+            raise StopIteration
+        if self.ended:
+            raise StopIteration
+
+    def run(self) -> None:
+        n = self.free.size * (1 if self.c1 == 0.0 else 2)
+        x = np.zeros(n)
+        self.evaluate(x)
+        if self.ended:
+            return
+        minimize(
+            self.evaluate,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=None if self.c1 == 0.0 else [(0.0, None)] * n,
+            callback=self.after,
+            options={
+                "maxcor": _MEMORY,
+                "ftol": 0.0,
+                "gtol": 0.0,
+                "maxiter": self.max_iter,
+                "maxfun": 20 * self.max_iter,
+            },
+        )

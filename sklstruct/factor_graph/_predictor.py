@@ -1,0 +1,282 @@
+"""What models over factor graphs share: instances in, states and scores out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._compat import BaseEstimator
+from .._parallel import ThreadMap
+from ._graph import FactorGraph, as_labels
+from ._inference import BlockInference, over_blocks
+from ._observations import chains, find_columns, learn_columns
+from ._pack import Layout, Packed, check_graphs, in_order, kind_labels, unpacked
+
+
+class GraphPredictor(BaseEstimator):
+    """Base of the models with a weight for each feature of a `FactorGraph`.
+
+    X is a list of graphs, or of sequences of observations, which become chains: fit
+    then sets `feature_names_` and `classes_`, and prediction reads the same names.
+    """
+
+    feature_names_: np.ndarray | None
+    coef_: np.ndarray
+    n_jobs: int | None
+
+    # ----------------------------------------------------------------------- input
+
+    def _learn_input(self, X: Any, y: Any) -> tuple[list[FactorGraph], np.ndarray]:
+        """Instances, and the positions of y in their candidates; sets what reads X."""
+        X = as_instances(X)
+        columns = values = None
+        if not isinstance(X[0], FactorGraph):
+            rows, columns = learn_columns(X)
+            y = _check_labels(y, [row.n_rows for row in rows])
+            values = in_order({label for row in y for label in row})
+            if not values:
+                raise ValueError("X has no observations: all its sequences are empty")
+            X = chains(rows, values)
+        graphs = check_graphs(X)
+        truth = encode(graphs, y)
+        for name in ("classes_", "feature_names_"):
+            vars(self).pop(name, None)  # of an earlier fit on sequences
+        self._columns = columns
+        if values is not None and columns is not None:
+            self.classes_ = as_labels(values)
+            self.feature_names_ = np.array(list(columns), dtype=object)
+        return graphs, truth
+
+    def _graphs(self, X: Any) -> list[FactorGraph]:
+        """Instances of prediction."""
+        check_is_fitted(self)
+        X = as_instances(X)
+        if not isinstance(X[0], FactorGraph) and self._columns is not None:
+            rows = find_columns(X, self._columns)
+            # chains of a single item each taught nothing of edges
+            joined = bool(self._layout.edge_types)
+            return chains(rows, self.classes_.tolist(), joined)
+        graphs = check_graphs(X)
+        if self._columns is not None:
+            raise ValueError(
+                "X must be sequences of observations, as in fit; got FactorGraph, "
+                "whose columns of features have no names"
+            )
+        self._layout.check(graphs)
+        return graphs
+
+    # --------------------------------------------------------------------- weights
+
+    def _set_weights(self, layout: Layout, coef: np.ndarray) -> None:
+        self._layout = layout
+        self.coef_ = coef
+        self._name_weights()
+
+    def _name_weights(self) -> None:
+        layout, coef = self._layout, self.coef_
+        k = layout.n_kinds
+        self.kinds_ = kind_labels(layout)
+        self.feature_coef_ = coef[: layout.own_offset].reshape(layout.n_features, k)
+        end = layout.own_offset + layout.n_candidate_features
+        self.candidate_coef_ = coef[layout.own_offset : end]
+        self.edge_coef_, self.pair_coef_ = {}, {}
+        for j, kind in enumerate(layout.edge_types):
+            d, start = layout.n_edge_features[j], int(layout.cross_offset[j])
+            self.edge_coef_[kind] = coef[start : start + d * k * k].reshape(d, k, k)
+            start = int(layout.pair_offset[j])
+            end = start + layout.n_pair_features[j]
+            self.pair_coef_[kind] = coef[start:end]
+
+    def __getstate__(self) -> dict:
+        """Without the views of `coef_`, which would be written twice."""
+        state = super().__getstate__()
+        if "coef_" in state:
+            state = dict(state)
+            for name in (
+                "feature_coef_",
+                "candidate_coef_",
+                "edge_coef_",
+                "pair_coef_",
+            ):
+                state.pop(name)
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if "coef_" in state:
+            self._name_weights()
+
+    # ------------------------------------------------------------------ prediction
+
+    def _best(self, infer: BlockInference) -> np.ndarray:
+        """The best states of a block."""
+        raise NotImplementedError
+
+    def _refuse(self, graphs: list[FactorGraph]) -> None:
+        """ValueError for graphs that cannot be answered."""
+
+    def _over_blocks(
+        self, graphs: list[FactorGraph], function: Callable[[BlockInference], Any]
+    ) -> tuple[Packed, list]:
+        self._refuse(graphs)
+        packed = Packed(graphs, self._layout)
+        coef = np.ascontiguousarray(self.coef_)
+        with ThreadMap(self.n_jobs) as parallel:
+            return packed, over_blocks(function, packed, coef, graphs, parallel)
+
+    def _predict_graphs(self, graphs: list[FactorGraph]) -> list[np.ndarray]:
+        packed, found = self._over_blocks(graphs, self._best)
+        states = unpacked(np.concatenate(found), packed.var_ptr)
+        return [graph.decode(state) for graph, state in zip(graphs, states)]
+
+    def predict(self, X: Sequence) -> list:
+        """The best state of each instance, as far as inference finds it.
+
+        Parameters
+        ----------
+        X : list of FactorGraph, or of sequences of observations
+            Instances.
+
+        Returns
+        -------
+        y : list of ndarray of shape (n_variables,)
+            A value for each variable of each instance; lists, if X are sequences.
+
+        Raises
+        ------
+        ValueError
+            If an instance has a loop and inference is exact; if features or types of
+            edges are not those of `fit`.
+        """
+        found = self._predict_graphs(self._graphs(X))
+        return found if self._columns is None else [row.tolist() for row in found]
+
+    def joint_score(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
+        """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.
+
+        Only scores of states of the same instance can be compared.
+
+        Parameters
+        ----------
+        X : list of FactorGraph, or of sequences of observations
+            Instances.
+
+        y : list of array-like of shape (n_variables,)
+            Values.
+
+        Returns
+        -------
+        score : ndarray of shape (n_instances,)
+        """
+        graphs = self._graphs(X)
+        state = encode(graphs, y)
+
+        def score(infer: BlockInference) -> np.ndarray:
+            return infer.score(state[infer.block.variables])
+
+        return np.concatenate(self._over_blocks(graphs, score)[1])
+
+    def score(self, X: Sequence, y: Sequence[Sequence[Any]]) -> float:
+        """Share of the variables, over all instances, that are predicted right.
+
+        Parameters
+        ----------
+        X : list of FactorGraph, or of sequences of observations
+            Instances.
+
+        y : list of array-like of shape (n_variables,)
+            The true values. Of sequences, a label that `fit` did not see counts as
+            wrong.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        graphs = self._graphs(X)
+        if self._columns is None:
+            truth = encode(graphs, y)
+        else:
+            known = {label: a for a, label in enumerate(self.classes_.tolist())}
+            labels = _check_labels(y, [graph.n_variables for graph in graphs])
+            truth = np.array([known.get(v, -1) for row in labels for v in row], int)
+        if not truth.size:
+            raise ValueError("X has no variables: there is nothing to score")
+        found = np.concatenate(self._over_blocks(graphs, self._best)[1])
+        return float((found == truth).mean())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+
+def as_instances(X: Any) -> list:
+    """X as a list that is not empty."""
+    if isinstance(X, FactorGraph):
+        raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
+    try:
+        instances = list(X)
+    except TypeError as exc:
+        raise ValueError(
+            "X must be a list of FactorGraph or of sequences of observations, got "
+            f"{type(X).__name__}"
+        ) from exc
+    if not instances:
+        raise ValueError("X must have at least one instance")
+    return instances
+
+
+def _check_labels(y: Any, lengths: list[int]) -> list[list]:
+    """y as lists of plain values, one for each item of each sequence of X."""
+    try:
+        rows = list(y)
+    except TypeError as exc:
+        raise ValueError("y must be a list of label lists") from exc
+    if len(rows) != len(lengths):
+        raise ValueError(
+            f"y must have labels for each sequence: X has {len(lengths)}, y has "
+            f"{len(rows)}"
+        )
+    labels = []
+    for i, row in enumerate(rows):
+        if isinstance(row, (str, bytes)):
+            raise ValueError(f"y[{i}] must be a list of labels, got {row!r:.60}")
+        try:
+            values = [v.item() if isinstance(v, np.generic) else v for v in row]
+            set(values)
+        except TypeError as exc:
+            raise ValueError(f"y[{i}] must be a list of hashable labels") from exc
+        if len(values) != lengths[i]:
+            raise ValueError(
+                f"y[{i}] must have a label for each of the {lengths[i]} observations "
+                f"of X[{i}], got {len(values)}"
+            )
+        for t, value in enumerate(values):
+            if value is None or value != value:
+                raise ValueError(f"y[{i}] has no label at item {t}, but {value!r}")
+        labels.append(values)
+    return labels
+
+
+def encode(graphs: list[FactorGraph], y: Any) -> np.ndarray:
+    """Positions in the candidates, of all instances in a row."""
+    try:
+        n_labels = len(y)
+    except TypeError as exc:
+        raise ValueError("y must be a list of label arrays") from exc
+    if n_labels != len(graphs):
+        raise ValueError(
+            f"y must have labels for each instance: X has {len(graphs)}, y has "
+            f"{n_labels}"
+        )
+    parts = [np.empty(0, dtype=np.int32)]
+    for i, (graph, labels) in enumerate(zip(graphs, y)):
+        try:
+            parts.append(graph.encode(labels))
+        except (TypeError, ValueError) as exc:
+            raise ValueError(f"X[{i}], {exc}") from exc
+    return np.concatenate(parts)

@@ -1,0 +1,516 @@
+"""The conditional likelihood: enumeration, finite differences, CRFsuite."""
+
+import itertools
+import math
+import pickle
+import warnings
+from collections import UserDict
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from sklstruct.factor_graph import (
+    ConditionalRandomField,
+    FactorGraph,
+    SampleRankClassifier,
+    chain_graph,
+    skip_chain_graph,
+)
+from sklstruct.factor_graph import _inference as inference
+from sklstruct.factor_graph._conditional import ConditionalLikelihood, duality_gap
+from sklstruct.factor_graph._pack import Layout, Packed
+
+
+def problem(tools, seed, shape, constraints=False, n=6, **kwargs):
+    """Random graphs without loops, and labels drawn from their allowed states."""
+    rng = np.random.default_rng(seed)
+    graphs, y = [], []
+    while len(graphs) < n:
+        try:
+            graph = tools.make_graph(
+                rng, n=int(rng.integers(1, 6)), shape=shape, constraints=constraints,
+                **kwargs,
+            )  # fmt: skip
+        except ValueError:  # constraints that leave nothing
+            continue
+        every = list(tools.states(graph))
+        graphs.append(graph)
+        y.append(graph.decode(every[rng.integers(len(every))]).tolist())
+    return graphs, y
+
+
+def enumerated(tools, graph, coef, layout):
+    """States, their log-probabilities and feature vectors, by the formula."""
+    states = list(tools.states(graph))
+    types = {t: tools.types[t] for t in layout.edge_types}
+    phi = np.array([
+        tools.feature_vector(graph, s, layout.kinds, types) for s in states
+    ])  # fmt: skip
+    score = phi @ coef
+    return states, score - logsumexp(score), phi
+
+
+def likelihood(graphs, y):
+    layout = Layout.of(graphs)
+    truth = np.concatenate([g.encode(row) for g, row in zip(graphs, y)])
+    return layout, ConditionalLikelihood(
+        Packed(graphs, layout), graphs, truth, lambda f, items: list(map(f, items))
+    )
+
+
+@pytest.mark.parametrize("constraints", [False, True])
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+@pytest.mark.parametrize("budget", [30, 10**6])
+def test_value_gradient_and_marginals_are_enumeration(
+    tools, shape, constraints, budget, monkeypatch
+):
+    monkeypatch.setattr("sklstruct.factor_graph._conditional.BUDGET", budget)
+    for seed in range(4):
+        graphs, y = problem(tools, seed, shape, constraints)
+        layout, loss = likelihood(graphs, y)
+        coef = np.random.default_rng(seed).normal(size=layout.n_weights)
+        value, gradient = loss.value_and_gradient(coef)
+        wanted, slope = 0.0, np.zeros(layout.n_weights)
+        model = ConditionalRandomField().fit(graphs, y)
+        model.coef_[:] = coef
+        proba = model.predict_proba(graphs)
+        each = model.target_log_proba(graphs, y)
+        for i, (graph, row) in enumerate(zip(graphs, y)):
+            states, log_p, phi = enumerated(tools, graph, coef, layout)
+            at = [tuple(s) for s in states].index(tuple(graph.encode(row)))
+            wanted -= log_p[at]
+            assert each[i] == pytest.approx(log_p[at], abs=1e-10)
+            slope += np.exp(log_p) @ phi - phi[at]
+            for v in range(graph.n_variables):
+                share = np.zeros(len(graph.candidates[v]))
+                np.add.at(share, [s[v] for s in states], np.exp(log_p))
+                np.testing.assert_allclose(proba[i][v], share, atol=1e-11)
+            best = model.predict([graph])[0].tolist()
+            assert log_p[[tuple(s) for s in states].index(tuple(graph.encode(best)))] \
+                == pytest.approx(log_p.max(), abs=1e-10)  # fmt: skip
+        assert value == pytest.approx(wanted, abs=1e-9)
+        np.testing.assert_allclose(gradient, slope, atol=1e-9)
+
+
+def test_gradient_is_that_of_finite_differences(tools):
+    graphs, y = problem(tools, 7, "tree")
+    layout, loss = likelihood(graphs, y)
+    coef = np.random.default_rng(0).normal(size=layout.n_weights)
+    slope = approx_fprime(coef, lambda w: loss.value_and_gradient(w)[0], 1e-6)
+    np.testing.assert_allclose(loss.value_and_gradient(coef)[1], slope, atol=1e-4)
+
+
+@pytest.mark.parametrize("constraints", [False, True])
+@pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
+def test_scores_of_any_size(tools, scale, constraints):
+    """Where exponentials underflow: the sums are those of logarithms."""
+    for seed in range(6):
+        graphs, y = problem(tools, seed, "tree", constraints)
+        layout, loss = likelihood(graphs, y)
+        coef = scale * np.random.default_rng(seed).normal(size=layout.n_weights)
+        value, gradient = loss.value_and_gradient(coef)
+        wanted, slope = 0.0, np.zeros(layout.n_weights)
+        for graph, row in zip(graphs, y):
+            states, log_p, phi = enumerated(tools, graph, coef, layout)
+            at = [tuple(s) for s in states].index(tuple(graph.encode(row)))
+            wanted -= log_p[at]
+            slope += np.exp(log_p) @ phi - phi[at]
+        assert value == pytest.approx(wanted, rel=1e-9, abs=1e-9 * scale)
+        np.testing.assert_allclose(gradient, slope, atol=1e-8)
+
+
+def test_underflow_of_every_good_path_is_summed_again():
+    """A value that constraints demand is so unlikely that its exponential is 0."""
+    far = 2000.0
+    values = ["a", "b"]
+    graph = FactorGraph(
+        [values] * 3,
+        candidate_features=np.array([[0.0], [-far], [0.0], [0.0], [-far], [0.0]]),
+        edges={"next": [(0, 1), (1, 2)]},
+        forbidden={"next": [("a", "a"), ("a", "b")]},
+    )
+    model = ConditionalRandomField(c2=1e-3, tol=0.1).fit([graph], [["b", "b", "a"]])
+    model.coef_[:] = 0.0
+    model.candidate_coef_[:] = 1.0
+    model.edge_coef_["next"][0, 1, 1] = 1.5  # b b
+    proba = model.predict_proba([graph])[0]
+    states = [("b", "b", "a"), ("b", "b", "b")]
+    score = np.array([-2 * far + 1.5, -far + 3.0])
+    np.testing.assert_allclose(proba[0], [0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(proba[2][1], 1.0 / (1 + math.exp(-1000)), atol=1e-12)
+    each = model.target_log_proba([graph] * 2, states)
+    np.testing.assert_allclose(each, score - logsumexp(score), rtol=1e-12, atol=1e-9)
+
+
+def tagged(seed=0, n=30, length=8):
+    """Sentences of made-up words whose tags follow each other."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        tags = ["D"]
+        while len(tags) < int(rng.integers(2, length)):
+            tags.append(rng.choice({"D": ["N"], "N": ["V", "P"], "V": ["D"],
+                                    "P": ["D"]}[tags[-1]]))  # fmt: skip
+        words = [f"{t.lower()}{rng.integers(4)}" if rng.random() < 0.8 else "x"
+                 for t in tags]  # fmt: skip
+        X.append([{"word": w, "long": rng.normal()} for w in words])
+        y.append([str(t) for t in tags])
+    return X, y
+
+
+@pytest.mark.parametrize("c1, c2", [(0.0, 0.5), (0.3, 0.2), (0.5, 0.0)])
+def test_gap_bounds_the_distance_at_any_point(c1, c2):
+    X, y = tagged(n=12)
+    best = ConditionalRandomField(c1, c2, tol=1e-7, max_iter=5000).fit(X, y)
+    optimum = best.objective_[-1]  # to rounding
+    rng = np.random.default_rng(0)
+    for iterations in (1, 3, 10):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = clone(best).set_params(max_iter=iterations).fit(X, y)
+        assert model.gap_ >= model.objective_[-1] - optimum - 1e-6
+        assert model.gap_ > best.gap_
+    assert best.gap_ <= 1e-7 * sum(map(len, X))
+    # and at points that no descent visits
+    graphs, truth = best._learn_input(X, y)
+    layout, loss = likelihood(graphs, [g.decode(t) for g, t in zip(graphs, np.split(
+        truth, np.cumsum([g.n_variables for g in graphs])[:-1]))])  # fmt: skip
+    for scale in (0.01, 1.0, 10.0):
+        w = best.coef_ + scale * rng.normal(size=layout.n_weights)
+        value, gradient = loss.value_and_gradient(w)
+        objective = value + c1 * abs(w).sum() + c2 * w @ w
+        assert duality_gap(value, gradient, w, c1, c2) >= objective - optimum - 1e-6
+
+
+def test_gap_with_squares_is_that_of_strong_convexity():
+    rng = np.random.default_rng(0)
+    w, g = rng.normal(size=(2, 5))
+    step = g + 2 * 0.7 * w
+    assert duality_gap(3.0, g, w, 0.0, 0.7) == pytest.approx(step @ step / (4 * 0.7))
+
+
+def test_without_penalty_there_is_no_bound():
+    X, y = tagged(n=40)
+    X = [[["bias"] for _ in row] for row in X]  # finite weights
+    y = [[np.random.default_rng(i).choice(["a", "b"]) for _ in row]
+         for i, row in enumerate(X)]  # fmt: skip
+    model = ConditionalRandomField(c2=0.0, tol=1e-8).fit(X, y)
+    assert model.gap_ == np.inf
+    close = ConditionalRandomField(c2=1e-6, tol=1e-9).fit(X, y)
+    assert model.objective_[-1] == pytest.approx(close.objective_[-1], abs=1e-3)
+
+
+def test_c1_makes_weights_zero_and_meets_its_conditions():
+    X, y = tagged()
+    model = ConditionalRandomField(0.5, 0.0, tol=1e-7, min_count=0).fit(X, y)
+    w = model.coef_
+    assert 0 < np.count_nonzero(np.abs(w) > 1e-8) < w.size / 2
+    graphs, truth = model._learn_input(X, y)
+    _, loss = likelihood(graphs, [model.classes_[t] for t in np.split(
+        truth, np.cumsum(list(map(len, X)))[:-1])])  # fmt: skip
+    _, g = loss.value_and_gradient(w)
+    assert np.all(np.abs(g) <= 0.5 + 0.01)
+    far = np.abs(w) > 0.05
+    np.testing.assert_allclose(g[far], -0.5 * np.sign(w[far]), atol=0.02)
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_crfsuite_has_the_same_minimum(every, tmp_path):
+    crfsuite = pytest.importorskip("sklearn_crfsuite")
+    X, y = tagged(n=60)
+    # CRFsuite drops features whose values have a sum below 0
+    X = [[item | {"long": abs(item["long"])} for item in row] for row in X]
+    c2 = 0.7
+    peer = crfsuite.CRF(
+        c1=0.0, c2=c2, max_iterations=2000, epsilon=1e-9, period=50, delta=1e-12,
+        all_possible_states=every, all_possible_transitions=every,
+        model_filename=str(tmp_path / "crf"),
+    ).fit(X, y)  # fmt: skip
+    model = ConditionalRandomField(c2=c2, min_count=0 if every else 1, tol=1e-9)
+    model.fit(X, y)
+    label = {v: a for a, v in enumerate(model.classes_.tolist())}
+    row = {v: f for f, v in enumerate(model.feature_names_.tolist())}
+    for (a, b), weight in peer.transition_features_.items():
+        ours = model.edge_coef_["next"][0, label[a], label[b]]
+        assert ours == pytest.approx(weight, abs=1e-4)
+    seen = 0
+    for (name, a), weight in peer.state_features_.items():
+        ours = model.feature_coef_[row[name.replace(":", "=")], label[a]]
+        assert ours == pytest.approx(weight, abs=1e-4)
+        seen += 1
+    n_free = (
+        model.feature_coef_.size if every else np.count_nonzero(model.feature_coef_)
+    )
+    assert seen == n_free
+    assert [list(r) for r in peer.predict(X)] == model.predict(X)
+    for theirs, ours in zip(peer.predict_marginals(X), model.predict_proba(X)):
+        for item, proba in zip(theirs, ours):
+            wanted = [item[v] for v in model.classes_]
+            np.testing.assert_allclose(proba, wanted, atol=1e-4)
+
+
+def test_min_count_is_how_often_a_feature_meets_a_label():
+    X = [[["a"], ["b"]], [["a"], ["a"]], [[], ["b"]]]
+    y = [["s", "t"], ["s", "s"], ["t", "t"]]
+    count = {("a", "s"): 3, ("b", "t"): 2, ("a", "t"): 0, ("b", "s"): 0}
+    steps = {("s", "t"): 1, ("s", "s"): 1, ("t", "t"): 1, ("t", "s"): 0}
+    for least in (0, 1, 2, 3):
+        model = ConditionalRandomField(min_count=least, c2=0.1).fit(X, y)
+        for (name, label), n in count.items():
+            at = model.feature_names_.tolist().index(name), ["s", "t"].index(label)
+            assert (model.feature_coef_[at] != 0) == (n >= least)
+        for (a, b), n in steps.items():
+            at = "st".index(a), "st".index(b)
+            assert (model.edge_coef_["next"][0][at] != 0) == (n >= least)
+    # values count as occurrences, whatever their size
+    X = [[{"a": 0.01}, {"b": 0.0}]]
+    model = ConditionalRandomField().fit(X, [["s", "t"]])
+    assert model.feature_coef_[0, 0] != 0 and not model.feature_coef_[1].any()
+
+
+def test_own_features_keep_their_weights():
+    """What only wrong candidates have tells against them."""
+    graph = FactorGraph([["a", "b"]], candidate_features=[np.eye(2)])
+    model = ConditionalRandomField().fit([graph], [["a"]])
+    assert model.candidate_coef_[1] < 0 < model.candidate_coef_[0]
+
+
+def test_a_single_variable_is_logistic_regression():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(60, 4))).argmax(axis=1)
+    c2 = 0.8
+    flat = LogisticRegression(C=1 / (2 * c2), fit_intercept=False, tol=1e-10).fit(X, y)
+    graphs = [chain_graph(range(4), row[None]) for row in X]
+    model = ConditionalRandomField(c2=c2, tol=1e-10).fit(graphs, y[:, None])
+    np.testing.assert_allclose(model.feature_coef_.T, flat.coef_, atol=1e-4)
+    found = np.concatenate([p[0][None] for p in model.predict_proba(graphs)])
+    np.testing.assert_allclose(found, flat.predict_proba(X), atol=1e-5)
+
+
+# -------------------------------------------------------------------- observations
+
+
+def test_all_ways_to_write_a_feature_are_the_same():
+    names = [["word=cat", "long", "tag=N", "tag=V", "in:deep=1", "in:more"], ["long"]]
+    dicts = [
+        {"word": "cat", "long": True, "tag": ["N", "V"],
+         "in": {"deep": "1", "more": np.float32(1)}},
+        UserDict(long=np.int64(1), short=0),
+    ]  # fmt: skip
+    y = ["a", "b"]
+    first = ConditionalRandomField(min_count=0).fit([names] * 3, [y] * 3)
+    second = ConditionalRandomField(min_count=0).fit([dicts] * 3, [y] * 3)
+    assert set(second.feature_names_) - set(first.feature_names_) == {"short"}
+    for X in ([names], [dicts], [[tuple(names[0]), {"long"}]]):
+        for model in (first, second):
+            np.testing.assert_allclose(
+                model.predict_proba(X)[0], first.predict_proba([names])[0], atol=1e-6
+            )
+    unknown = [[*names[0], "never seen"], {"long": 1.0, "new": "x", "other": 3}]
+    assert np.array_equal(
+        first.predict_proba([unknown])[0], first.predict_proba([names])[0]
+    )
+
+
+def test_sequences_are_chain_graphs():
+    X, y = tagged()
+    model = ConditionalRandomField(c2=0.3, tol=1e-8).fit(X, y)
+    names = model.feature_names_.tolist()
+    assert names == sorted(names)
+    values = tuple(model.classes_.tolist())
+
+    def rows(sequence):
+        out = np.zeros((len(sequence), len(names)))
+        for t, item in enumerate(sequence):
+            out[t, names.index(f"word={item['word']}")] = 1
+            out[t, names.index("long")] = item["long"]
+        return out
+
+    graphs = [chain_graph(values, rows(x)) for x in X]
+    other = clone(model).fit(graphs, y)
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+    assert [row.tolist() for row in other.predict(graphs)] == model.predict(X)
+    assert not hasattr(other, "classes_") and not hasattr(other, "feature_names_")
+    np.testing.assert_allclose(
+        other.target_log_proba(graphs, y), model.target_log_proba(X, y), atol=1e-6
+    )
+
+
+def test_sample_rank_reads_sequences_too():
+    X, y = tagged(n=60)
+    model = SampleRankClassifier(random_state=0).fit(X[:40], y[:40])
+    assert model.score(X[40:], y[40:]) > 0.8
+    assert isinstance(model.predict(X[:1])[0], list)
+    assert len(model.predict_marginals(X[:1], n_sweeps=10)[0]) == len(X[0])
+
+
+def test_empty_and_single_observations():
+    X = [[], [["a"]], [["b"]]]
+    model = ConditionalRandomField(c2=0.1).fit(X, [[], ["s"], ["t"]])
+    assert model.predict([[], [["a"], ["b"]]]) == [[], ["s", "t"]]
+    assert model.predict_proba([[]])[0].shape == (0, 2)
+    assert model.target_log_proba([[]], [[]]) == [0.0]
+    one = ConditionalRandomField().fit([[["a"], ["b"]]], [["s", "s"]])
+    assert one.predict_proba([[["c"]]])[0].tolist() == [[1.0]]
+    assert one.gap_ == pytest.approx(0.0, abs=1e-3 * 2)
+    bare = ConditionalRandomField().fit([[[], []]], [["s", "t"]])
+    assert bare.predict([[[], []]]) == [["s", "t"]]
+
+
+def test_labels_of_other_types():
+    X = [[["a"], ["b"]]] * 2
+    for y in ([[1, 0]] * 2, np.array([[1, 0]] * 2), [[True, False]] * 2,
+              [[("B", 1), ("I", 1)]] * 2, [["1", 1]] * 2):  # fmt: skip
+        model = ConditionalRandomField(c2=0.1).fit(X, y)
+        assert model.predict(X)[0] == list(y[0])
+        assert model.score(X, y) == 1.0
+
+
+def test_score_counts_labels_that_fit_did_not_see_as_wrong():
+    X = [[["a"], ["b"]]]
+    model = ConditionalRandomField(c2=0.1).fit(X, [["s", "t"]])
+    assert model.score(X, [["s", "new"]]) == 0.5
+    with pytest.raises(ValueError, match="'new', which is none of its 2 candidates"):
+        model.target_log_proba(X, [["s", "new"]])
+
+
+@pytest.mark.parametrize(
+    "X, y, message",
+    [
+        ([], [], "at least one instance"),
+        (3, [[]], "got int"),
+        ([[["a"]]], None, "y must be a list of label lists"),
+        ([[["a"]]], [["s"], ["t"]], "X has 1, y has 2"),
+        ([[["a"]]], [["s", "t"]], r"y\[0\] must have a label for each of the 1"),
+        ([[["a"]]], ["s"], r"y\[0\] must be a list of labels"),
+        ([[["a"]]], [[None]], r"y\[0\] has no label at item 0"),
+        ([[["a"]]], [[math.nan]], r"y\[0\] has no label at item 0"),
+        ([[["a"]]], [[["s"]]], r"y\[0\] must be a list of hashable labels"),
+        ([[]], [[]], "all its sequences are empty"),
+        ([["a"]], [["s"]], r"X\[0\], item 0: .*make it \[string\]"),
+        (["ab"], [["s", "t"]], r"X\[0\] must be a sequence of observations"),
+        ([{"a": 1}], [["s"]], r"X\[0\] must be a sequence of observations"),
+        ([[["a"]], [3]], [["s"], ["s"]], r"X\[1\], item 0: must be a mapping"),
+        ([[{"a": None}]], [["s"]], "the value of 'a' is None"),
+        ([[{1: 2}]], [["s"]], "the name 1 is no string"),
+        ([[[1]]], [["s"]], r"feature name 1 \(int\)"),
+        ([[[["a"]]]], [["s"]], r"X\[0\], item 0: must be a mapping"),
+        ([[{"a": [1]}]], [["s"]], "the values of 'a' must be strings, got 1"),
+        ([[["a"], {"a": math.inf}]], [["s", "t"]], r"X\[0\], item 1: .* NaN or inf"),
+        ([[["a"]], [["a"], {"a": math.nan}]], [["s"], ["s", "t"]], r"X\[1\], item 1:"),
+        ([[{"a": 1e200}]], [["s"]], "squares overflow"),
+        ([[["a"]], chain_graph(["s"], [[1]])], [["s"], ["s"]], "one or the other"),
+        ([chain_graph(["s"], [[1]]), [["a"]]], [["s"], ["s"]], r"X\[1\] is list"),
+    ],
+)
+def test_bad_input_is_named(X, y, message):
+    for model in (ConditionalRandomField(), SampleRankClassifier()):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y)
+
+
+def test_loops_and_the_other_sort_of_input_are_refused():
+    X, y = tagged(n=5)
+    model = ConditionalRandomField().fit(X, y)
+    graph = chain_graph(["D"], [[1.0]])
+    with pytest.raises(ValueError, match="sequences of observations, as in fit"):
+        model.predict([graph])
+    loop = skip_chain_graph(["a", "b"], np.ones((3, 1)), ["w", None, "w"])
+    with pytest.raises(ValueError, match=r"edges of X\[0\] form a loop; SampleRank"):
+        ConditionalRandomField().fit([loop], [["a", "b", "a"]])
+    chain = skip_chain_graph(["a", "b"], np.ones((3, 1)), ["w", "w", None])
+    model = ConditionalRandomField().fit([chain], [["a", "b", "a"]])
+    for method in (model.predict, model.predict_proba):
+        with pytest.raises(ValueError, match=r"edges of X\[1\] form a loop"):
+            method([chain, loop])
+    with pytest.raises(ValueError, match="FactorGraph"):
+        model.predict(X)
+    with pytest.raises(NotFittedError):
+        ConditionalRandomField().predict(X)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("c1", -1), ("c2", -1), ("c2", math.nan), ("c1", math.inf), ("tol", -1),
+     ("tol", math.inf), ("max_iter", 0), ("min_count", -1), ("min_count", 1.5)],
+)  # fmt: skip
+def test_bad_parameters(name, value):
+    with pytest.raises(ValueError, match=name):
+        ConditionalRandomField(**{name: value}).fit([[["a"]]], [["s"]])
+
+
+# ----------------------------------------------------------------------- estimator
+
+
+def test_threads_and_blocks_change_nothing(monkeypatch):
+    X, y = tagged(n=50)
+    monkeypatch.setattr("sklstruct.factor_graph._conditional.BUDGET", 500)
+    monkeypatch.setattr(inference, "BUDGET", 500)
+    one = ConditionalRandomField(n_jobs=1).fit(X, y)
+    two = ConditionalRandomField(n_jobs=2).fit(X, y)
+    assert np.array_equal(one.coef_, two.coef_)
+    whole = one.predict_proba(X)
+    monkeypatch.undo()
+    for n_jobs in (1, 2):
+        one.n_jobs = n_jobs
+        for a, b in zip(whole, one.predict_proba(X)):
+            assert np.array_equal(a, b)
+    for i in (0, 7):
+        assert np.array_equal(one.predict_proba(X[i : i + 1])[0], whole[i])
+        assert one.predict(X[i : i + 1])[0] == one.predict(X)[i]
+
+
+def test_pickle_and_clone():
+    X, y = tagged()
+    model = ConditionalRandomField().fit(X, y)
+    text = pickle.dumps(model)
+    again = pickle.loads(text)
+    assert again.predict(X) == model.predict(X)
+    assert again.feature_coef_.base is again.coef_
+    assert not hasattr(clone(model), "coef_")
+    X, y = [chain_graph(["s", "t"], [[1.0], [2.0]])], [["s", "t"]]
+    refit = model.fit(X, y)
+    assert not hasattr(refit, "feature_names_") and not hasattr(refit, "classes_")
+
+
+def test_model_selection():
+    X, y = tagged(n=24)
+    search = GridSearchCV(ConditionalRandomField(), {"c2": [0.1, 100.0]}, cv=2)
+    assert search.fit(X, y).best_params_ == {"c2": 0.1}
+
+
+def test_stops_honestly(capsys):
+    X, y = tagged()
+    with pytest.warns(ConvergenceWarning, match="not within tol=1e-08 after 2 iter"):
+        model = ConditionalRandomField(max_iter=2, tol=1e-8, verbose=1).fit(X, y)
+    assert model.n_iter_ == 2 == len(model.objective_) - 1
+    assert "gap" in capsys.readouterr().out
+    n = sum(map(len, X))
+    for tol in (1e-1, 1e-2, 1e-4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = ConditionalRandomField(tol=tol).fit(X, y)
+        assert model.gap_ <= tol * n
+        assert np.all(np.diff(model.objective_) <= 1e-9)
+    # the objective is that of the weights that are kept
+    log_p = model.target_log_proba(X, y).sum()
+    wanted = -log_p + (model.coef_**2).sum()
+    assert model.objective_[-1] == pytest.approx(wanted, rel=1e-12)
+
+
+def test_probabilities_are_calibrated_in_the_sum():
+    """Without penalty expected counts of the labels are those of the training set."""
+    X, y = tagged(n=80)
+    model = ConditionalRandomField(c2=1e-4, tol=1e-7).fit(X, y)
+    expected = np.concatenate(model.predict_proba(X)).sum(axis=0)
+    flat = list(itertools.chain.from_iterable(y))
+    observed = [flat.count(label) for label in model.classes_]
+    np.testing.assert_allclose(expected, observed, atol=0.05)
