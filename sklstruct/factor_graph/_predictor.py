@@ -58,13 +58,14 @@ class GraphPredictor(BaseEstimator):
             rows = find_columns(X, self._columns)
             # chains of a single item each taught nothing of edges
             joined = bool(self._layout.edge_types)
-            return chains(rows, self.classes_.tolist(), joined)
-        graphs = check_graphs(X)
-        if self._columns is not None:
-            raise ValueError(
-                "X must be sequences of observations, as in fit; got FactorGraph, "
-                "whose columns of features have no names"
-            )
+            graphs = chains(rows, self.classes_.tolist(), joined)
+        else:
+            graphs = check_graphs(X)
+            if self._columns is not None:
+                raise ValueError(
+                    "X must be sequences of observations, as in fit; got FactorGraph, "
+                    "whose columns of features have no names"
+                )
         self._layout.check(graphs)
         return graphs
 
