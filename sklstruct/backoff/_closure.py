@@ -31,13 +31,16 @@ class ClosedModel(NamedTuple):
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
     link: np.ndarray | None  # (n_nodes,) int32: the context without its newest symbol
-    extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), -1: no node
+    extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), 0: no node
 
     def without_newest(self, nodes: np.ndarray) -> np.ndarray:
         """The node of each context without its newest symbol."""
         if self.link is not None:
             return self.link[nodes]
-        # Counted text: only the start marks lack their suffix.
+        # Counted text: only the start marks lack their suffix, as contexts of their own
+        # with the root for a suffix. A search would need an array of the whole tree.
+        if not nodes.size or nodes[-1] < self.tree.level(1).stop:
+            return np.zeros(nodes.size, dtype=np.int32)
         windows = np.full((nodes.size, max(self.tree.max_depth, 1)), -1, np.int32)
         for row, context in zip(windows, self.tree.contexts(nodes)):
             row[row.size - context.size + 1 :] = context[:-1]
@@ -80,7 +83,7 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
     n_nodes, n_classes = tree.n_nodes, model.n_classes
     pair_ptr, target, log_prob = pairs.ptr, pairs.target, model.log_prob
     if n_nodes == 1:
-        none = np.full(target.size, -1, dtype=np.int32)
+        none = np.zeros(target.size, dtype=np.int32)
         return ClosedModel(
             tree, pair_ptr, target, log_prob, model.log_backoff, link, none
         )
@@ -145,7 +148,7 @@ def _extension_if_closed(
     below = slice(pairs.n_classes, None)
     if (pairs.parent[below] < 0).any():
         return None
-    extension = np.full(pairs.n_pairs, -1, dtype=np.int32)
+    extension = np.zeros(pairs.n_pairs, dtype=np.int32)
     found = np.flatnonzero(pair >= 0)
     extension[pair[found]] = found + 1
     return extension

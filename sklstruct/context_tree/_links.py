@@ -41,6 +41,43 @@ def newest_symbols(tree: ContextTree) -> np.ndarray:
     return out
 
 
+def nodes_ending_in(
+    tree: ContextTree, wanted: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The contexts whose most recent symbol is one of some, level by level.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        A trie.
+
+    wanted : bool ndarray of shape (n_symbols,)
+        The symbols.
+
+    Returns
+    -------
+    levels : list of (nodes, newest)
+        int32 arrays for level 1, 2, ...: the nodes, in their order, and the most recent
+        symbol of each. The first is there, empty, even where the tree has no level 1.
+    """
+    tree.check_trie("a suffix link")
+    level = tree.level(1)
+    here = np.flatnonzero(wanted[tree.symbol[level]])
+    nodes = (here + level.start).astype(np.int32)
+    levels = [(nodes, tree.symbol[nodes])]
+    for k in range(2, tree.n_levels):
+        level, (above, newest) = tree.level(k), levels[-1]
+        # `parent` never falls: the children of a node stand side by side.
+        parent = tree.parent[level]
+        first = np.searchsorted(parent, above)
+        size = np.searchsorted(parent, above, side="right") - first
+        shift = first - (np.cumsum(size) - size)
+        here = np.repeat(shift, size) + np.arange(int(size.sum()))
+        nodes = (here + level.start).astype(np.int32)
+        levels.append((nodes, np.repeat(newest, size)))
+    return levels
+
+
 def drop_newest(tree: ContextTree) -> np.ndarray:
     """Node of each context without its most recent symbol.
 
@@ -121,10 +158,10 @@ def extend_pairs(
     Returns
     -------
     node : int32 ndarray of shape (n_pairs,)
-        -1 where "h y" is no node.
+        0, the root, where "h y" is no node.
     """
     newest = newest_symbols(tree)
-    out = np.full(target.size, -1, dtype=np.int32)
+    out = np.zeros(target.size, dtype=np.int32)
     if tree.n_nodes > 1:
         last = class_of_symbol[newest[1:]]
         pair = find_pairs(pair_ptr, target, link[1:], last)

@@ -88,7 +88,7 @@ class Pairs:
             check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
-    # Where counting kept it: (n_pairs,) int32, the node "h y" of a pair (h, y), -1 if
+    # Where counting kept it: (n_pairs,) int32, the node "h y" of a pair (h, y), 0 if
     # that is no node. The class of a symbol then has its id, and nothing is missing:
     # every context of an n-gram has its pairs, every suffix is one.
     extension: np.ndarray | None = None

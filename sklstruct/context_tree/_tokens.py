@@ -65,16 +65,19 @@ def count_tokens(
     # A context is no longer than its sentence.
     widest = int(np.diff(separators, append=tokens.size).max()) - 1
     depth = max(0, min(max_depth, widest - 1))
-    order = _sort(tokens, separators, n_symbols, depth + 1)
-    predicted = tokens[order]
-    first, last = np.searchsorted(predicted, [skip, skip + 1]) if skip >= 0 else (0, 0)
-    wrong = predicted[:first] if last == predicted.size else predicted
-    if wrong.size and wrong[-1] >= n_classes:
+    symbol_ptr = np.zeros(n_symbols + 1, dtype=np.int32)
+    sizes = np.bincount(tokens[tokens >= 0], minlength=n_symbols)
+    np.cumsum(sizes, out=symbol_ptr[1:])
+    first, last = symbol_ptr[skip : skip + 2] if skip >= 0 else (0, 0)
+    wrong = np.diff(symbol_ptr[n_classes:]) > 0
+    if skip >= n_classes:
+        wrong[skip - n_classes] = False
+    if wrong.any():
         raise ValueError(
-            f"tokens hold {int(wrong[-1])}, which is predicted but no class: "
-            f"n_classes={n_classes}"
+            f"tokens hold {n_classes + int(np.flatnonzero(wrong)[-1])}, which is "
+            f"predicted but no class: n_classes={n_classes}"
         )
-    del predicted, wrong
+    order = _sort(tokens, separators, symbol_ptr[:-1], depth + 1)
     short = np.int8 if depth + 1 <= np.iinfo(np.int8).max else np.int32
     shared = np.empty(order.size, dtype=short)
     length = np.empty(order.size, dtype=short)
@@ -110,17 +113,26 @@ def count_tokens(
     above[:n_classes] = -1
     counted[:n_classes] = 0
     _fast.root_counts(tokens, weight, skip, counted)
-    extension = np.full(pair_ptr[-1] if extend else 0, -1, dtype=np.int32)
+    # The pairs of the deepest level, nearly half of all, extend to no node: their zeros
+    # take no memory as long as nothing is written there.
+    extension = np.zeros(pair_ptr[-1] if extend else 0, dtype=np.int32)
     if extend:
         first_level = np.arange(size, dtype=np.int32)[tree.level(1)]
         last_symbol = symbol[tree.level(1)]
         predicted_ones = (last_symbol < n_classes) & (last_symbol != skip)
         extension[last_symbol[predicted_ones]] = first_level[predicted_ones]
+    node = np.empty(order.size, dtype=np.int32)
+    _fast.nodes_before(order, node_at, node)
+    del node_at
+    if not weight.size:
+        order = order[:0].copy()
+    deepest = [node]
+    del node
     _fill_pairs(
-        tokens, weight, (order, shared, length, first, last), tree, node_at, pair_ptr,
-        ptr, target, above, counted, extension,
+        symbol_ptr, weight, order, (shared, length, first, last), tree, deepest,
+        pair_ptr, ptr, target, above, counted, extension,
     )  # fmt: skip
-    del order, shared, length, node_at
+    del order, shared, length
     if not weight.size:
         _fast.widen(count)
     pairs = pairs_of_arrays(tree, ptr, target, above)
@@ -130,12 +142,15 @@ def count_tokens(
 
 
 def _fill_pairs(
-    tokens, weight, grams, tree, node_at, pair_ptr, ptr, target, above, count, extension
-):
-    """The pairs of all levels below the root, into the last five arrays."""
-    order, *runs = grams
-    node = np.empty(order.size, dtype=np.int32)
-    _fast.nodes_before(order, node_at, node)
+    symbol_ptr, weight, order, runs, tree, deepest,
+    pair_ptr, ptr, target, above, count, extension,
+):  # fmt: skip
+    """The pairs of all levels below the root, into the last five arrays.
+
+    order : empty without weights, which alone need it. deepest : a list of one array,
+    the deepest context before each sorted position, which is taken out of it.
+    """
+    node = deepest.pop()
     levels = [
         (k, tree.level(k), slice(int(pair_ptr[k]), int(pair_ptr[k + 1])))
         for k in range(1, tree.n_levels)
@@ -148,21 +163,20 @@ def _fill_pairs(
         )  # fmt: skip
     place = np.empty(0, dtype=np.int32)
     for k, nodes, here in levels:
+        del node
         node, place_above = above[here].copy(), place
         # The last level is the largest.
         n_placed = here.stop - here.start if k < tree.n_levels - 1 else 0
         place = np.empty(n_placed, dtype=np.int32)
         _fast.emit_pairs(
-            tokens, weight, *grams, k, node, place_above, nodes.start, here.start,
-            ptr[nodes], target[here], above[here], count[here], place, nodes.stop,
-            extension[here] if n_placed else extension[:0],
+            symbol_ptr, weight, order, *runs, k, node, place_above, nodes.start,
+            here.start, ptr[nodes], target[here], above[here], count[here], place,
+            nodes.stop, extension[here] if n_placed else extension[:0],
         )  # fmt: skip
 
 
-def _sort(tokens, separators, n_symbols, longest):
-    """Positions of symbols in the order of their grams."""
-    sizes = np.bincount(tokens[tokens >= 0], minlength=n_symbols)
-    first = (np.cumsum(sizes) - sizes).astype(np.int32)
+def _sort(tokens, separators, first, longest):
+    """Positions of symbols in the order of their grams; first: of each symbol."""
     n = tokens.size - separators.size
     order, work = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     bucket = first.copy()

@@ -224,7 +224,7 @@ def count_pairs(const short_t[::1] shared, const short_t[::1] length,
             total += c
 
 
-def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
+def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
                const int32_t[::1] order, const short_t[::1] shared,
                const short_t[::1] length, Py_ssize_t skip_from,
                Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] node,
@@ -236,21 +236,23 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
 
     They are met in the order of (class, context) and go to that of (context, class):
     ptr, from `count_pairs`, moves along with the pairs of each node and is set back in
-    the end. node : of each pair, in the order in which they are met. place_above :
+    the end. symbol_ptr : where the sorted positions of each symbol begin, and their
+    number. order : these positions, for their weights; empty without weights. node : of
+    each pair, in the order in which they are met. place_above :
     where the pairs of the level above are, in this order; empty at level 1, whose
     parents are where their classes are. place : the same of this level, for the next;
     empty at the last. target, above (the parents) and count are those of the level.
-    extension : the node "h y" of each pair (h, y), -1 where it is none; these are the
+    extension : the node "h y" of each pair (h, y), 0 where it is none; these are the
     nodes of the next level, from first_below on, in the order in which they are met.
     Empty: not wanted.
     """
     cdef Py_ssize_t j, d, s = 0, u = -1
-    cdef int32_t x, y, at = 0, below = first_below
+    cdef int32_t x, y = 0, at = 0, below = first_below
     cdef bint extended = extension.shape[0] > 0, follows = False
     cdef count_t c = 0
     cdef bint weighted = weight.shape[0] > 0, placed = place.shape[0] > 0
     with nogil:
-        for j in range(order.shape[0]):
+        for j in range(shared.shape[0]):
             if j & SLICE_MASK == 0:
                 with gil:
                     PyErr_CheckSignals()
@@ -271,7 +273,8 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
                     count[at] = c
                 c = 0
                 x = node[s] - first_node
-                y = tokens[order[j]]
+                while symbol_ptr[y + 1] <= j:
+                    y += 1
                 at = ptr[x] - first_pair
                 ptr[x] += 1
                 target[at] = y
@@ -280,7 +283,7 @@ def emit_pairs(const int32_t[::1] tokens, const double[::1] weight,
                     place[s] = first_pair + at
                 s += 1
                 if extended:
-                    extension[at] = -1
+                    extension[at] = 0
                     follows = False
             if extended and length[j] > level and not follows:
                 follows = True

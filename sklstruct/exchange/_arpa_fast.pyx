@@ -409,7 +409,8 @@ def format_block(
     const unsigned char[::1] text,
     const int64_t[::1] word_ptr,
     const int[::1] parent,
-    const int[::1] word_of_node,
+    const int[::1] symbol,
+    const int[::1] word_of_symbol,
     const int[::1] nodes,
     const int[::1] last_word,
     const double[::1] values,
@@ -440,7 +441,7 @@ def format_block(
             at += 1
             node = nodes[row]
             while node:
-                w = word_of_node[node]
+                w = word_of_symbol[symbol[node]]
                 at = put_word(out, at, text, word_ptr[w], word_ptr[w + 1])
                 out[at] = c' '
                 at += 1

@@ -16,7 +16,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from ..context_tree import Pairs, find_pairs
+from ..context_tree import ContextTree, Pairs, find_pairs
 from ..context_tree._links import node_contexts
 from ..symbols import Labels
 from ._arpa_write import (
@@ -83,8 +83,8 @@ class ArpaPlan:
         """Number and lines of the unigrams that no shard has; listed: words they have
         besides the classes."""
         rows = marks_left(self.words, listed)
-        root = np.full(1, -1, dtype=np.int32)
-        blocks = format_rows(rows, self.words, root, root, self.order, self.precision)
+        root = ContextTree(np.array([-1]), np.array([-1]))
+        blocks = format_rows(rows, self.words, root, self.order, self.precision)
         return len(rows.node), b"".join(bytes(block) for block in blocks)
 
 
@@ -123,8 +123,6 @@ class ArpaShard:
         self._log_prob, self._log_backoff = log_prob, log_backoff
         self._class = class_of_symbol(plan.words)
         tree = pairs.tree
-        self._word = np.full(tree.n_nodes, -1, dtype=np.int32)
-        self._word[1:] = plan.words.of_symbol[tree.symbol[1:]]
         # Below the highest order all lines have a third column, of 0 where the n-gram
         # is no context.
         below = min(tree.n_levels, plan.order - 1)
@@ -237,7 +235,7 @@ class ArpaShard:
             sizes[k] = slots.stop - slots.start
         if self._shard:
             sizes[0] = 0
-        return sizes, self._word[self._never]
+        return sizes, self._last_words()
 
     def lines(self, order: int, start: int, stop: int) -> bytes:
         """Some of the lines of an order, `stop` at most the number of them."""
@@ -257,11 +255,13 @@ class ArpaShard:
         never = self._never
         weights = log10_backoffs(self._log_backoff[never])
         root = np.zeros(never.size, dtype=np.int32)
-        return self._format(never_predicted(root, self._word[never], weights))
+        return self._format(never_predicted(root, self._last_words(), weights))
+
+    def _last_words(self):
+        """The words of the contexts that end in one that is never predicted."""
+        return self._plan.words.of_symbol[self._pairs.tree.symbol[self._never]]
 
     def _format(self, rows):
-        plan, parent = self._plan, self._pairs.tree.parent
-        blocks = format_rows(
-            rows, plan.words, parent, self._word, plan.order, plan.precision
-        )
+        plan, tree = self._plan, self._pairs.tree
+        blocks = format_rows(rows, plan.words, tree, plan.order, plan.precision)
         return b"".join(bytes(block) for block in blocks)

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
-from ..context_tree._links import newest_symbols
+from ..context_tree import ContextTree
+from ..context_tree._links import nodes_ending_in
 from ..symbols import Labels
 from . import _arpa_fast
 from ._parts import Parts, take_apart
@@ -130,36 +131,31 @@ class Sections:
     def __init__(self, closed: ClosedModel, words: Words) -> None:
         tree = closed.tree
         self.closed = closed
-        self.word_of_node = np.full(tree.n_nodes, -1, dtype=np.int32)
-        last_word = np.full(tree.n_nodes, -1, dtype=np.int32)
-        if tree.n_nodes > 1:
-            self.word_of_node[1:] = words.of_symbol[tree.symbol[1:]]
-            last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
-        never = np.flatnonzero(last_word >= words.n_classes).astype(np.int32)
-        depth = np.searchsorted(tree.level_ptr, never, side="right") - 1
         # Contexts of the greatest depth without pairs still need their own section; and
         # KenLM does not load a file of unigrams only.
         self.order = max(2, tree.n_levels)
-        self._never = []
-        self.counts = []
-        for k in range(self.order):
-            here = never[depth == k + 1]
+        self._never: list[list[tuple[np.ndarray, Rows]]] = [[]] * self.order
+        never = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
+        for k, (here, newest) in enumerate(never):
             weight = log10_backoffs(closed.log_backoff[here])
-            context = closed.without_newest(here)
-            rows = [(here, never_predicted(context, last_word[here], weight))]
-            if k == 0:
-                marks = marks_left(words, last_word[here])
-                rows.append((np.full(len(marks.node), -1, dtype=np.int32), marks))
-            self._never.append(rows)
+            context, last = closed.without_newest(here), words.of_symbol[newest]
+            self._never[k] = [(here, never_predicted(context, last, weight))]
+        marks = marks_left(words, self._never[0][0][1].last)
+        none = np.zeros(len(marks.node), dtype=np.int32)
+        self._never[0] = [*self._never[0], (none, marks)]
+        ptr = closed.pair_ptr
+        self.counts = []
+        for k, rows in enumerate(self._never):
             nodes = tree.level(k)
-            n_pairs = closed.pair_ptr[nodes.stop] - closed.pair_ptr[nodes.start]
-            self.counts.append(int(n_pairs) + sum(len(own) for own, _ in rows))
+            n_pairs = int(ptr[nodes.stop] - ptr[nodes.start])
+            self.counts.append(n_pairs + sum(len(own) for own, _ in rows))
 
     def rows(self, k: int) -> Iterator[Rows]:
         """The n-grams of order k + 1."""
         closed, nodes = self.closed, self.closed.tree.level(k)
         ptr = closed.pair_ptr[nodes.start : nodes.stop + 1]
-        cuts = np.arange(int(ptr[0]), int(ptr[-1]), _ROWS) if ptr.size else ptr
+        # Of the type of `ptr`, which would be converted as a whole otherwise.
+        cuts = np.arange(ptr[0], ptr[-1], _ROWS, dtype=ptr.dtype) if ptr.size else ptr
         bounds = [*np.unique(np.searchsorted(ptr, cuts)).tolist(), ptr.size - 1]
         # Programs take the words of a decoder from lines of three columns: below the
         # highest order all have them.
@@ -171,7 +167,7 @@ class Sections:
                 np.diff(ptr[first : last + 1]),
             )
             context = closed.extension[pairs]
-            known = context >= 0
+            known = context > 0
             weight = np.full(len(node), none)
             weight[known] = log10_backoffs(closed.log_backoff[context[known]])
             log_prob = log10_probs(closed.log_prob[pairs])
@@ -181,13 +177,13 @@ class Sections:
             yield self._with_bounds(rows, context)
 
     def _with_bounds(self, rows, context, pairs=None):
-        """The rows with their further columns; the context of each, -1: it is none."""
+        """The rows with their further columns; the context of each, 0: it is none."""
         if self.bounds is None:
             return rows
         of_pair, of_node = self.bounds
         further = np.zeros((2, len(context)))
         further[0] = _ZERO if pairs is None else of_pair[pairs]
-        known = np.flatnonzero(context >= 0)
+        known = np.flatnonzero(context)
         further[1, known] = of_node[context[known]]
         return rows._replace(further=further)
 
@@ -211,14 +207,12 @@ def marks_left(words: Words, listed: np.ndarray) -> Rows:
 
 def put(sections: Sections, words: Words, precision: int, file: Any) -> None:
     """Write a file."""
-    parent = sections.closed.tree.parent
+    tree = sections.closed.tree
     file.write(header(sections.counts))
     for order in range(1, sections.order + 1):
         file.write(section_header(order))
         for part in sections.rows(order - 1):
-            for block in format_rows(
-                part, words, parent, sections.word_of_node, sections.order, precision
-            ):
+            for block in format_rows(part, words, tree, sections.order, precision):
                 file.write(block)
         file.write(b"\n")
     file.write(END)
@@ -241,14 +235,13 @@ def section_header(order: int) -> bytes:
 def format_rows(
     rows: Rows,
     words: Words,
-    parent: np.ndarray,
-    word_of_node: np.ndarray,
+    tree: ContextTree,
     order: int,
     precision: int,
 ) -> Iterator[memoryview]:
     """The lines of some n-grams, in blocks that share their memory.
 
-    order: the highest of the file; the nodes of the rows are those of `parent`.
+    order: the highest of the file; the nodes of the rows are those of the tree.
     """
     # Words and blanks; a number has a sign, a point and up to five digits before it.
     n_numbers = 2 if rows.further is None else 2 + len(rows.further)
@@ -259,7 +252,7 @@ def format_rows(
     at = 0
     while at < len(rows.node):
         at, size = _arpa_fast.format_block(
-            text, words.ptr, parent, word_of_node, *rows, precision, longest, at,
-            buffer,
+            text, words.ptr, tree.parent, tree.symbol, words.of_symbol, *rows,
+            precision, longest, at, buffer,
         )  # fmt: skip
         yield buffer[:size].data

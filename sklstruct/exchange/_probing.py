@@ -18,7 +18,7 @@ import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
-from ..context_tree._links import newest_symbols
+from ..context_tree._links import nodes_ending_in
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks
 from ._arpa_write import (
@@ -204,28 +204,24 @@ def _ngrams(
     """
     tree, ptr = closed.tree, closed.pair_ptr
     n_nodes = tree.n_nodes
-    last_word = np.full(n_nodes, -1, dtype=np.int64)
-    if n_nodes > 1:
-        last_word[1:] = words.of_symbol[newest_symbols(tree)[1:]]
+    never = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
     extension = closed.extension
-    never = np.flatnonzero(last_word >= words.n_classes)
     begins = np.diff(ptr) > 0
     # "h w" with w never predicted begins with h.
-    begins[closed.without_newest(never)] = True
+    contexts = [closed.without_newest(here) for here, _ in never]
+    begins[np.concatenate(contexts)] = True
     ends = np.zeros(closed.target.size, dtype=np.uint8)
     _fast.mark_suffixes(tree.parent, ptr, closed.target, ends)
     has_child = np.zeros(n_nodes, dtype=bool)
     has_child[tree.parent[1:]] = True
     log_backoff = log10_backoffs(closed.log_backoff)
-    depth = tree.levels()
     rows = []
-    for k in range(tree.n_levels):
-        here = never[depth[never] == k + 1]
+    for (here, newest), context in zip(never, contexts):
         rows.append(
             [
                 _Ngrams(
-                    closed.without_newest(here).astype(np.int32),
-                    id_of[last_word[here]],
+                    context.astype(np.int32),
+                    id_of[words.of_symbol[newest]],
                     np.full(here.size, -99.0),
                     log_backoff[here],
                     begins[here],
@@ -234,7 +230,7 @@ def _ngrams(
             ]
         )
     context = extension[: ptr[1]]
-    known = context >= 0
+    known = context > 0
     rows[0].append(
         _Ngrams(
             np.zeros(known.size, dtype=np.int32),
@@ -246,7 +242,7 @@ def _ngrams(
         )
     )
     # Special words that are neither classes nor context symbols.
-    listed = {*range(words.n_classes), *last_word[never[depth[never] == 1]].tolist()}
+    listed = {*range(words.n_classes), *words.of_symbol[never[0][1]].tolist()}
     extra = np.array([w for w in words.special.values() if w not in listed], np.int64)
     no = np.zeros(extra.size, dtype=bool)
     rows[0].append(
@@ -259,8 +255,8 @@ def _ngrams(
             no,
         )
     )
-    if len(rows) == 1:  # KenLM has no model of order 1
-        rows.append([])
+    # No node is below the deepest level; and KenLM has no model of order 1.
+    rows += [[]] * (max(2, tree.n_levels) - len(rows))
     return rows, begins, ends
 
 

@@ -279,7 +279,7 @@ def fill_pairs(
                     continue
                 longer = extension[p]
                 bits = MINUS_ZERO
-                if longer >= 0:
+                if longer > 0:
                     value = <float>max(log_backoff[longer] / LN10, -99.0)
                     if value != 0.0:
                         bits = as_bits(<float>value)

@@ -80,7 +80,7 @@ class ContextAutomaton:
         self.arc_next = closed.extension
         for k in range(tree.n_levels):
             first, last = closed.pair_ptr[tree.level_ptr[k : k + 2]]
-            gone = first + np.flatnonzero(self.arc_next[first:last] < 0)
+            gone = first + np.flatnonzero(self.arc_next[first:last] == 0)
             self.arc_next[gone] = self.arc_next[arc_parent[gone]] if k else 0
         self.start_node = 0
         if self.start_symbol >= 0:

@@ -10,6 +10,7 @@ from sklstruct.context_tree._links import (
     extend_pairs,
     find_pairs,
     newest_symbols,
+    nodes_ending_in,
 )
 
 
@@ -79,7 +80,7 @@ def test_pairs_extend_to_the_node_of_context_and_class(tree, n_classes):
     node = {c: i for i, c in enumerate(contexts)}
     symbol = {c: s for s, c in enumerate(class_of_symbol.tolist()) if c >= 0}
     expected = [
-        node.get((*contexts[n], symbol[y]), -1) if y in symbol else -1
+        node.get((*contexts[n], symbol[y]), 0) if y in symbol else 0
         for n in range(tree.n_nodes)
         for y in target[ptr[n] : ptr[n + 1]].tolist()
     ]
@@ -138,3 +139,16 @@ def test_collapsed_trees_are_refused():
     ):
         with pytest.raises(ValueError, match="tree is collapsed"):
             query()
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_nodes_by_their_newest_symbol(tree):
+    newest = newest_symbols(tree)
+    for seed in range(3):
+        wanted = np.random.default_rng(seed).random(tree.n_symbols) < 0.4
+        levels = nodes_ending_in(tree, wanted)
+        expected = 1 + np.flatnonzero(wanted[newest[1:]])
+        np.testing.assert_array_equal(np.concatenate([n for n, _ in levels]), expected)
+        for k, (nodes, symbols) in enumerate(levels, 1):
+            np.testing.assert_array_equal(symbols, newest[nodes])
+            assert (tree.levels()[nodes] == k).all()
