@@ -11,12 +11,17 @@ a random order; the features tf-idf of words and pairs (`words`) or of runs of t
 five letters (`letters`).
 
 `dense`: `HierarchicalClassifier` of logistic regressions with one C: `flat`; one tree
-of "cut" that stops at 100 or 32 classes, or goes down to single ones; the mean of
-three of these. Figures: `accuracy` and `log_loss` on the test part, `fit`, CPU seconds,
-and `predict`, CPU milliseconds for a thousand samples. Sets: `leaves` (100 classes, 192
-columns), `isolet` (26, 617), `intents` (150; the leading 100 or 300 singular vectors of
-the tf-idf), `words` (the next word of WikiText-2 among 1 000, from a vector of the
-previous one, 100 columns), columns standardised.
+of "cut" that stops at 100 or 32 classes, or goes down to single ones; one level of up
+to 128 children above leaves of 100; means of three trees; `dual`, the default
+tree of the nodes of a `DualLinearClassifier` of the same loss. Figures: `accuracy` and
+`log_loss` on the test part, `fit`, CPU seconds, and `predict`, CPU milliseconds for a
+thousand samples.
+Sets: `leaves` (100 classes, 192 columns), `isolet` (26, 617), `letter` (26, 16),
+`omniglot` (136, 196), `intents` (150; the leading 100 or 300 singular vectors of the
+tf-idf), `words` (the next word of WikiText-2 among 1 000, from a vector of the previous
+one, 100 columns), and `made`: K classes in sqrt(K) groups, a sample the sum of three
+normal vectors, of its group, its class and its own, of unit length; columns
+standardised.
 
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.
 """
@@ -34,12 +39,14 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.linear import DualLinearClassifier
+from sklstruct.taxonomy import CutSplit
 
 FEW = (2, 5, 10, 20, 40, 77, 100, 150)
 FEATURES = {
     "words": {"ngram_range": (1, 2)},
     "letters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
 }
+SECTION_OF = {"leaves": "leaves100", "words": "words1000", "omniglot": "omniglot_a"}
 # C of each dense set: the flat model's best of .01, .1 on the test part for all but the
 # words, where it is that of other pages.
 DENSE = {
@@ -47,15 +54,37 @@ DENSE = {
     "isolet": 0.1,
     "intents, 100 columns": 0.1,
     "intents, 300 columns": 0.1,
+    "omniglot": 0.1,
+    "letter": 0.1,
     "words": 0.03,
+    "made, 500 classes": 0.1,
+    "made, 2000 classes": 0.1,
+    "made, 2000 classes, 300 columns": 0.1,
+    "made, 10000 classes": 0.1,
+    "made, 20000 classes": 0.1,
 }
+
+
+class OneLevel:
+    """Leaves of up to 100 classes, as "cut" finds them, below one node."""
+
+    def build(self, X, y, *, sample_weight=None):
+        builder = CutSplit(max_leaf=100)
+        return builder.build(X, y, sample_weight=sample_weight).widen(256)
+
+
 SHAPES = {
     "flat": {"max_depth": 0},
     "one tree, leaves of 100": {"max_leaf": 100},
+    "one level, leaves of 100": {"taxonomy": OneLevel()},
     "one tree, leaves of 32": {"max_leaf": 32},
     "one tree": {},
     "three trees": {"n_taxonomies": 3},
+    "dual": {"taxonomy": "auto", "estimator": "dual"},
 }
+# Shapes of the sets of more than 2 000 classes: a flat fit takes hours.
+LARGE = ("one tree, leaves of 100", "one tree", "dual")
+N_TEST = 4000
 
 
 def intents(n_classes, features):
@@ -80,15 +109,35 @@ def intents(n_classes, features):
 
 def dense(name):
     """((X, y), (Z, target)), standardised."""
+    if name.startswith("made"):
+        return made(*[int(word) for word in name.split() if word.isdigit()])
     if not name.startswith("intents"):
-        section = {"leaves": "leaves100", "words": "words1000"}.get(name, name)
-        train, _, test = parts_of(section, 0)
+        train, _, test = parts_of(SECTION_OF.get(name, name), 0)
         return train, test
     (X, y), (Z, target) = intents(150, "words")
     directions = TruncatedSVD(int(name.split()[1]), random_state=0).fit(X)
     rows = [normalize(directions.transform(part)) for part in (X, Z)]
     scale = StandardScaler().fit(rows[0])
     return (scale.transform(rows[0]), y), (scale.transform(rows[1]), target)
+
+
+def made(n_classes, n_columns=100, n_of_class=20, noise=3.0):
+    """((X, y), (Z, target)) of classes in groups, standardised float32."""
+    rng = np.random.default_rng(0)
+    # as of embeddings, the leading columns vary most
+    scale = np.arange(1.0, n_columns + 1) ** -0.25
+    group = rng.integers(round(n_classes**0.5), size=n_classes)
+    centre = rng.normal(size=(group.max() + 1, n_columns))[group]
+    centre += rng.normal(size=centre.shape)
+    y = np.concatenate(
+        [
+            np.repeat(np.arange(n_classes), n_of_class),
+            rng.integers(n_classes, size=N_TEST),
+        ]
+    )
+    X = (centre[y] + noise * rng.normal(size=(y.size, n_columns))) * scale
+    X = StandardScaler().fit_transform(normalize(X)).astype(np.float32)
+    return (X[:-N_TEST], y[:-N_TEST]), (X[-N_TEST:], y[-N_TEST:])
 
 
 def log_loss(model, X, y):
@@ -102,21 +151,25 @@ def cases():
         for features in FEATURES
         for k in FEW
     ]
-    return found + [
-        {"section": "dense", "set": name, "shape": shape}
-        | ({"slow": True} if name == "words" else {})
-        for name in DENSE
-        for shape in SHAPES
-    ]
+    for name in DENSE:
+        k = int(name.split()[1]) if name.startswith("made") else 0
+        found += [
+            {"section": "dense", "set": name, "shape": shape, "slow": k > 500}
+            for shape in SHAPES
+            if k <= 2000 or shape in LARGE
+        ]
+    return found
 
 
 def run(case):
     warnings.simplefilter("ignore", ConvergenceWarning)
     if case["section"] == "dense":
         (X, y), (Z, target) = dense(case["set"])
-        model = HierarchicalClassifier(
-            "cut", C=DENSE[case["set"]], random_state=0, **SHAPES[case["shape"]]
-        )
+        C = DENSE[case["set"]]
+        params = {"taxonomy": "cut", "C": C, "random_state": 0} | SHAPES[case["shape"]]
+        if params.get("estimator") == "dual":
+            params["estimator"] = DualLinearClassifier("log_loss", C=C)
+        model = HierarchicalClassifier(**params)
         fit = timed(model.fit, X, y, repeats=1)
         model.predict(Z[:10])
         predict = timed(model.predict, Z, repeats=2)
@@ -128,6 +181,8 @@ def run(case):
             "log_loss": log_loss(model, Z, target),
             "fit": fit.cpu,
             "predict": 1e6 * predict.cpu / target.size,
+            "leaves": model.taxonomy_.n_leaves,
+            "depth": model.taxonomy_.depth,
         }
     (X, y), (Z, target) = intents(case["classes"], case["features"])
     flat = DualLinearClassifier(weight_threshold=0.02, random_state=0)

@@ -59,7 +59,7 @@ from ._node_answers import NodeAnswersMixin
 from ._nodes import NodeModels, TrainingSet
 from ._problems import NodeProblems, outcome_bounds
 from ._regularization import REGULARIZATIONS, Regularization, as_regularization
-from ._trees import Limits, tree_sources
+from ._trees import Limits, flat_pays, tree_sources
 
 # weight_threshold of the default node model of sparse X.
 _SPARSE_THRESHOLD = 0.02
@@ -139,12 +139,15 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
         The tree.
 
-        - "auto": the tree of "cut". For sparse X and nodes of a
-          `DualLinearClassifier` its shape is that of
-          `sklstruct.taxonomy.choose_shape`, and up to 100 classes it is flat.
+        - "auto": the tree of "cut". With the nodes of a `DualLinearClassifier` its
+          shape is that of `sklstruct.taxonomy.choose_shape`, and up to 100 classes it
+          is flat. With those of "logistic", one tree is flat up to 100 classes, and
+          beyond if K classes and m values of X (those stored, if sparse) have
+          :math:`m K \le 10^9`; it is not with `max_depth`, `max_leaf`, another
+          `regularization` than "single" or ``prediction="greedy"``.
         - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
-          For sparse X its tree has the shape of "auto", and "kmeans" makes balanced
-          splits by direction. The names are
+          With the nodes of a `DualLinearClassifier` its tree has the shape of "auto",
+          and "kmeans" makes balanced splits by direction. The names are
 
           {builders}
         - A builder with its own parameters; it is cloned.
@@ -177,10 +180,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           for sparse X and leaves of many classes. The scores of the classes of a leaf
           enter the probability of the leaf (see Notes).
         - Another classifier with `predict_proba`: cloned for each node.
-        - None: "logistic" for dense X and one label a sample. Else
-          ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)``, with threshold 0
-          for dense X, but "logistic" if `regularization` is not "single" or
-          `prediction` is "greedy".
+        - None: ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
+          X, and with threshold 0 for dense X and several labels a sample. "logistic"
+          for dense X and one label, and if `regularization` is not "single" or
+          `prediction` is "greedy"; but ``DualLinearClassifier("log_loss", C=C)`` where
+          "auto" would be flat if there were fewer classes or values.
 
     n_leaves : int, default=None
         Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
@@ -320,8 +324,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     See Also
     --------
     sklstruct.taxonomy.Taxonomy : The tree.
-    sklearn.linear_model.LogisticRegression : The flat model, better up to about a
-        hundred classes.
+    sklearn.linear_model.LogisticRegression : The flat model.
 
     Notes
     -----
@@ -521,9 +524,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if data.several:
             nodes: Any = self._label_nodes(data.X, known_levels)
         else:
-            nodes = self._node_models(data.X, sample_weight, factor, fit_params)
+            nodes = self._node_models(data, sample_weight, factor, fit_params)
         rng = check_random_state(self.random_state)
-        limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide)
+        flat = isinstance(nodes, LogisticNodes) and self._is_free() and flat_pays(data)
+        limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
         inner = self._inner_labels() if data.several else None
         sources = tree_sources(
             self.taxonomy if inner is None else inner.parents,
@@ -716,12 +720,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         nodes.join(self.forest_)
         self.nodes_ = nodes
 
-    def _node_models(self, X, sample_weight, factor, fit_params) -> NodeModels:
+    def _node_models(self, data, sample_weight, factor, fit_params) -> NodeModels:
         """The models of the nodes, as `estimator`, X and other parameters say."""
         check_threshold(self.threshold, False, True)
         estimator = self.estimator
         if estimator is None:
-            estimator = self._default_estimator(X)
+            estimator = self._default_estimator(data)
         if isinstance(estimator, DualLinearClassifier):
             return DualNodes(estimator, self.n_leaves)
         if self.n_leaves is not None:
@@ -790,15 +794,26 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         columns = self.label_columns_
         return self.classes_ if columns is None else columns.known
 
-    def _default_estimator(self, X):
-        dense_only = self.regularization != "single" or self.prediction == "greedy"
-        if dense_only or not sp.issparse(X):
-            return "logistic"
-        return self._dual_estimator(_SPARSE_THRESHOLD)
+    def _default_estimator(self, data):
+        if self._is_plain() and sp.issparse(data.X):
+            return self._dual_estimator(_SPARSE_THRESHOLD)
+        if self._is_free() and not flat_pays(data):
+            return self._dual_estimator(0.0, "log_loss")
+        return "logistic"
 
-    def _dual_estimator(self, weight_threshold):
+    def _is_plain(self):
+        """Whether all kinds of nodes suit the parameters."""
+        return self.regularization == "single" and self.prediction != "greedy"
+
+    def _is_free(self):
+        """Whether "auto" chooses the shape of a tree, whatever the nodes."""
+        bounds = self.max_depth, self.max_leaf
+        auto = isinstance(self.taxonomy, str) and self.taxonomy == "auto"
+        return auto and self._is_plain() and bounds == (None, None)
+
+    def _dual_estimator(self, weight_threshold, loss="auto"):
         return DualLinearClassifier(
-            "auto",
+            loss,
             C=self.C,
             fit_intercept=self.fit_intercept,
             weight_threshold=weight_threshold,

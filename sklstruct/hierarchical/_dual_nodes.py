@@ -191,7 +191,8 @@ class DualNodes(NodeModels):
 
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
         data = data._replace(X=single(data.X))
-        warn_uneven(data.X, stacklevel=6)
+        if self.loss != "log_loss":
+            warn_uneven(data.X, stacklevel=6)
         return data
 
     def fit(
@@ -500,6 +501,10 @@ class DualNodes(NodeModels):
     @property
     def intercept(self) -> NDArray:
         return self.weights.intercepts()
+
+    def coef_of(self, v: int) -> sp.csr_matrix:
+        """The rows of `coef` of node v."""
+        return self.weights.sparse(*self.model_ptr[v : v + 2].tolist())
 
     def _posterior(self):
         return Posterior(

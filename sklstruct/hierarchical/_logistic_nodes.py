@@ -124,6 +124,11 @@ class LogisticNodes(NodeModels):
         self.dtype = self.coef.dtype
         del self._fits, self._settings
 
+    def coef_of(self, v: int) -> NDArray:
+        """The rows of `coef` of node v."""
+        first = self.forest.row[v]
+        return self.coef[first : first + self.forest.rows_of_node[v]]
+
     def _check_arrays(self) -> None:
         super()._check_arrays()
         for name in ("coef", "intercept"):

@@ -298,29 +298,27 @@ class NodeAnswersMixin(LabelsMixin):
         taxonomy, forest = self._tree(tree), self.forest_
         k = check_count("k", k, 1)
         v = int(forest.tree_ptr[tree]) + int(taxonomy.path(node)[-1])
-        at = np.flatnonzero(forest.model_nodes == v)
-        if at.size == 0:
+        if forest.n_child[v] < 2:
             raise ValueError(f"node {node} has a single class: it decides nothing")
-        if not hasattr(self.nodes_, "coef"):
+        if not hasattr(self.nodes_, "coef_of"):
             raise ValueError(
                 f"the node models are {type(self.nodes_.estimators[0]).__name__}s, "
                 "which have no weights that this method knows: see estimators_"
             )
         names = self._names_of_features(feature_names)
-        n_rows = forest.n_child if self.multilabel_ else forest.rows_of_node
-        n_rows = n_rows[forest.model_nodes]
-        first = int(n_rows[: at[0]].sum())
-        weights = self.nodes_.coef[first : first + int(n_rows[at[0]])]
-        weights = weights.toarray() if sp.issparse(weights) else np.asarray(weights)
-        if len(weights) == 1:
-            weights = np.vstack([-weights, weights])
+        weights = sp.csr_matrix(self.nodes_.coef_of(v))
+        if weights.shape[0] == 1:
+            weights = sp.vstack([-weights, weights], format="csr")
         children = np.arange(int(forest.n_child[v])) + forest.first_child[v]
         found = {}
         for path, row in zip(self._paths(children, tree), weights):
-            best = np.argsort(-row, kind="stable")[:k]
-            best = best[row[best] > 0].tolist()
+            best = np.lexsort((row.indices, -row.data))[:k]
             text = str(path[path != ""][-1])
-            found[text] = [(names[j], float(row[j])) for j in best]
+            found[text] = [
+                (names[j], w)
+                for j, w in zip(row.indices[best].tolist(), row.data[best].tolist())
+                if w > 0
+            ]
         return found
 
     def _names_of_features(self, feature_names: ArrayLike | None) -> list:

@@ -55,7 +55,7 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with `predict_proba`, default=None
-        Classifier of the senses; None is `HierarchicalClassifier()`.
+        Classifier of the senses; None is ``HierarchicalClassifier("cut")``.
 
     n_senses : int, default=2
         Senses of a class, at least 1; a sense without samples is dropped.
@@ -179,9 +179,7 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_squares(samples)
         check_classification_targets(target)
         target = column_or_1d(target, warn=True)
-        estimator = (
-            HierarchicalClassifier() if self.estimator is None else self.estimator
-        )
+        estimator = self._estimator()
         params: dict[str, Any] = {}
         used = np.arange(target.size)
         weight = np.ones(target.size)
@@ -324,9 +322,13 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        inner = HierarchicalClassifier() if self.estimator is None else self.estimator
-        tags.input_tags.sparse = get_tags(inner).input_tags.sparse
+        tags.input_tags.sparse = get_tags(self._estimator()).input_tags.sparse
         return tags
+
+    def _estimator(self):
+        return (
+            HierarchicalClassifier("cut") if self.estimator is None else self.estimator
+        )
 
 
 def _numbered(code: NDArray, sense: NDArray) -> tuple[NDArray, NDArray]:

@@ -32,6 +32,12 @@ _WIDE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+# A logistic regression of all classes is more accurate than a tree of them. It is
+# fitted up to so many classes, or products of values of X and classes.
+_FLAT_CLASSES = 100
+_FLAT_PRODUCTS = 1e9
+
+
 class Bounds(NamedTuple):
     """Bounds of a tree; None is no bound."""
 
@@ -73,6 +79,7 @@ class Limits(NamedTuple):
     max_depth: int | None
     max_leaf: int | None
     shape: TreeShape | None
+    flat: bool = False  # "auto" has one leaf
 
     @classmethod
     def of(
@@ -81,15 +88,28 @@ class Limits(NamedTuple):
         max_depth: int | None,
         max_leaf: int | None,
         wide: bool,
+        flat: bool,
     ) -> Limits:
         """wide: `NodeModels.wide`."""
-        if not wide or not (is_sparse(data.X) or data.several):
-            return cls(max_depth, max_leaf, None)
-        n_entries = data.X.nnz if is_sparse(data.X) else data.X.size
+        if not wide:
+            return cls(max_depth, max_leaf, None, flat)
         shape = choose_shape(
-            data.n_classes, *data.X.shape, n_entries=n_entries, max_leaf=max_leaf
+            data.n_classes, *data.X.shape, n_entries=_n_entries(data), max_leaf=max_leaf
         )
-        return cls(max_depth, max_leaf, shape)
+        return cls(max_depth, max_leaf, shape, shape.n_levels == 0)
+
+
+def flat_pays(data: TrainingSet) -> bool:
+    """Whether logistic regression of all classes is the model to take for the samples.
+
+    Else the nodes of a `DualLinearClassifier` along a tree are.
+    """
+    products = float(_n_entries(data)) * data.n_classes
+    return data.n_classes <= _FLAT_CLASSES or products <= _FLAT_PRODUCTS
+
+
+def _n_entries(data):
+    return data.X.nnz if is_sparse(data.X) else data.X.size
 
 
 def tree_sources(
@@ -148,11 +168,11 @@ def _by_name(
             f"taxonomy={name!r} is not the name of a builder; there are "
             f"{['auto', *sorted(TAXONOMY_BUILDERS)]}"
         )
-    max_depth, max_leaf, shape = limits
+    max_depth, max_leaf, shape, flat = limits
     max_children, options = None, dict[str, Any]()
+    if name == "auto" and flat and n_taxonomies == 1:
+        return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
     if shape is not None:
-        if name == "auto" and shape.n_levels == 0 and n_taxonomies == 1:
-            return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
         # a mean of several needs trees that differ, of two leaves at least
         max_leaf = min(shape.max_leaf, max(classes.size // 2, 1))
         # the number of leaves of unequal size is not known: one level all the same

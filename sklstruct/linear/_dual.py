@@ -392,7 +392,8 @@ default="squared_hinge"
         X, y, weight, _, _ = read_training(self, X, y, sample_weight)
         several = self.label_columns_ is not None
         X = single(X)
-        warn_uneven(X, stacklevel=6)
+        if self.loss != "log_loss":
+            warn_uneven(X, stacklevel=6)
         if several:
             self.classes_ = np.arange(y.shape[1])
             return X, self.label_columns_.targets(y), weight

@@ -362,12 +362,15 @@ class NodeWeights(CheckedState):
             at += m
         return out
 
-    def sparse(self) -> sp.csr_matrix:
-        """Weights (all outcomes, n_features) without those that are 0."""
+    def sparse(self, first: int = 0, last: int | None = None) -> sp.csr_matrix:
+        """Weights (outcomes, n_features) without those that are 0.
+
+        Of the nodes first to last; None: to the end.
+        """
         blocks = []
-        for v, m in enumerate(self.n_outcomes.tolist()):
+        for v in range(first, self.n_nodes if last is None else last):
             column, outcome, weight = self._entries(v)
-            shape = m, self.n_features
+            shape = int(self.n_outcomes[v]), self.n_features
             blocks.append(sp.csr_matrix((weight, (outcome, column)), shape=shape))
         return sp.vstack(blocks, format="csr")
 

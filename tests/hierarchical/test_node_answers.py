@@ -282,6 +282,24 @@ def test_heaviest_features_are_rows_of_the_scores(digits, node):
     assert named["round"] == [(names[j], w) for j, w in of_root["round"][:2]]
 
 
+def test_heaviest_features_read_one_node(digits, monkeypatch):
+    """The weights of all nodes together may be larger than the memory."""
+    X, y, _, _ = digits
+    node = DualLinearClassifier("log_loss", weight_threshold=0.02)
+    model = HierarchicalClassifier(GIVEN, estimator=node, random_state=0)
+    model.fit(sp.csr_matrix(X), y)
+    expected = model.heaviest_features(k=3)
+    read, real = [], type(model.nodes_.weights)._entries
+
+    def entries(self, v):
+        read.append(v)
+        return real(self, v)
+
+    monkeypatch.setattr(type(model.nodes_.weights), "_entries", entries)
+    assert model.heaviest_features(k=3) == expected
+    assert len(read) == 1 < model.nodes_.weights.n_nodes
+
+
 def test_heaviest_features_of_several_labels_and_a_second_tree(digits):
     X, y, _, _ = digits
     Y = np.eye(10, dtype=int)[y]

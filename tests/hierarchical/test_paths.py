@@ -131,7 +131,8 @@ def test_paths_are_learned(estimator):
     assert np.isnan(target[-1])
     if estimator is None:
         assert model.estimator_.taxonomy_ == model.label_tree_.taxonomy()
-        learned = PathClassifier(learn_taxonomy=True).fit(X, y)
+        cut = HierarchicalClassifier("cut")
+        learned = PathClassifier(cut, learn_taxonomy=True).fit(X, y)
         assert learned.estimator_.builders_[0] is not None
 
 

@@ -1,11 +1,16 @@
 """HierarchicalClassifier: how large leaves and how wide nodes are."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.naive_bayes import GaussianNB
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
+from sklstruct.hierarchical import PerNodeC, _trees
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.taxonomy import CutSplit, Taxonomy
 
@@ -40,13 +45,66 @@ def test_max_leaf(taxonomy):
     assert one.taxonomy_.depth == 0
 
 
-def test_auto_is_cut_but_for_nodes_of_many_outcomes(texts):
+@pytest.mark.parametrize("node", [None, "logistic"])
+def test_auto_of_dense_samples(texts, monkeypatch, node):
+    """Flat while it is cheap, then a tree of other nodes unless they were chosen."""
     X, y = texts
-    few = np.flatnonzero(y < 30)
-    dense, target = X[few][:, :40].toarray(), y[few]
-    models = [HierarchicalClassifier(t).fit(dense, target) for t in ("auto", "cut")]
-    assert models[0].taxonomy_ == models[1].taxonomy_
-    assert isinstance(models[0].builders_[0], CutSplit)
+    dense = X[:, :40].toarray()
+
+    def fitted(taxonomy, k, **params):
+        some = np.flatnonzero(y < k)
+        model = HierarchicalClassifier(
+            taxonomy, tol=0.1, random_state=0, **({"estimator": node} | params)
+        )
+        return model.fit(dense[some], y[some])
+
+    monkeypatch.setattr(_trees, "_FLAT_PRODUCTS", dense.size * 200.0)
+    for k in (30, 130):
+        flat = fitted("auto", k)
+        assert flat.taxonomy_.depth == 0 and flat.builders_ == [None]
+        by_depth = fitted("cut", k, max_depth=0)
+        np.testing.assert_array_equal(
+            flat.predict_proba(dense), by_depth.predict_proba(dense)
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as that rows are not of unit length
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        large = fitted("auto", 300)
+    assert isinstance(large.builders_[0], CutSplit)
+    if node is None:
+        assert large.nodes_.loss == "log_loss" and 4 <= large.taxonomy_.n_leaves <= 8
+        other = fitted("auto", 300, estimator=DualLinearClassifier("log_loss"))
+        np.testing.assert_array_equal(
+            large.predict_proba(dense), other.predict_proba(dense)
+        )
+    else:
+        assert large.taxonomy_ == fitted("cut", 300).taxonomy_
+    # never a tree of up to 100 classes
+    monkeypatch.setattr(_trees, "_FLAT_PRODUCTS", 0)
+    assert fitted("auto", 100).taxonomy_.depth == 0
+    assert fitted("auto", 101).taxonomy_.depth > 0
+    # who says more than "auto" has the tree of "cut"
+    for params in (
+        {"max_leaf": 7},
+        {"max_depth": 2},
+        {"n_taxonomies": 2},
+        {"prediction": "greedy"},
+        {"estimator": GaussianNB()},
+        {"regularization": PerNodeC(n_folds=2)},
+    ):
+        assert (
+            fitted("auto", 30, **params).taxonomy_
+            == fitted("cut", 30, **params).taxonomy_
+        )
+
+
+def test_dense_samples_of_wide_nodes_have_the_shape_too(texts):
+    X, y = texts
+    node = DualLinearClassifier(max_iter=5)
+    dense = X[:, :40].toarray()
+    model = HierarchicalClassifier("kmeans", estimator=node, random_state=0)
+    leaves, _ = sizes(model.fit(dense, y).taxonomy_)
+    assert model.taxonomy_.depth == 1 and leaves.max() <= 100
 
 
 def test_auto_has_the_shape_that_pays(texts):
