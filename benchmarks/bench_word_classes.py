@@ -124,6 +124,9 @@ MODELS = {
         with_kneser_ney(factored("long", "short", DEEP), "logistic"),
         6,
     ),
+    '"good"': lambda: ("good", DEPTH),
+    '"better"': lambda: ("better", DEPTH),
+    '"best"': lambda: ("best", 6),
 }
 # Trees over the words for `trees`.
 TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
@@ -148,6 +151,8 @@ CACHES = {
         {"word_classes": "base", "weights": "em"},
     ),
     "best static + caches with classes": (BEST, {"word_classes": "base"}),
+    '"better" + caches with classes': ('"better"', {"word_classes": "base"}),
+    '"best" + caches with classes': ('"best"', {"word_classes": "base"}),
 }
 # Grid of `tune` on the validation file: lam, alpha, path.
 TUNED = [
@@ -183,7 +188,7 @@ def fitted(name):
     estimator, depth = MODELS[name]()
     lm = LanguageModel(estimator, max_depth=depth)
     held_out = {}
-    if isinstance(estimator, MixtureLM):
+    if isinstance(estimator, MixtureLM | str):
         held_out["X_val"] = wikitext("valid")
     return lm, timed(lm.fit, wikitext("train"), repeats=1, **held_out).cpu
 

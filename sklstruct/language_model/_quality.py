@@ -19,6 +19,8 @@ from ..word_classes import ContextRefiner, ExchangeClustering
 QUALITIES = ("fast", "good", "better", "best")
 
 _LONG = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)"
+# With the words at positions 3 and 4: for one tree, which then knows repeated passages.
+_WHOLE = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) w(3) c50(4) w(4)"
 _SHORT = "c50(1) w(1) c50(2) w(2) c50(3) c50(4)"
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
 # Paths that begin with an older word still match if the newest one is new.
@@ -73,12 +75,16 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
         return JointLogLinear(kept, lam=lam, alpha=alpha, tol=0.03)
 
+    def mixed(name, model):
+        # Kneser-Ney is ahead where a text repeats itself: held-out text tells where.
+        return MixtureLM([(name, model), ("kn", KneserNeyLM())], weights="logistic")
+
     if quality == "fast":
         return KneserNeyLM()
     if quality == "good":
-        return tree(_LONG, 0.88)
+        return mixed("refined", tree(_WHOLE, 0.88))
     if quality == "better":
-        return MixtureLM([("factored", factored(tree(_LONG))), ("kn", KneserNeyLM())])
+        return mixed("factored", factored(tree(_WHOLE)))
     of_classes = [
         ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE], 3.0, 0.88)),
         ("single", tree(_SHORT)),
@@ -90,9 +96,7 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
     factors = (
         MixtureLM(models, weights="logistic") for models in (of_classes, of_words)
     )
-    return MixtureLM(
-        [("factored", factored(*factors)), ("kn", KneserNeyLM())], weights="logistic"
-    )
+    return mixed("factored", factored(*factors))
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:

@@ -386,16 +386,15 @@ class JointLogLinear(
             # Of the roots of the others, to which no path leads, nothing is kept.
             own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
             exact = JointObjective(
-                joint, joint.places(terminals), outcome, weight, own,
-                np.concatenate([c[kept] for c, kept in zip(counts, own)]),
+                joint, joint.places(terminals), outcome, weight, own, counts,
                 float(self.lam), self.positive,
             )  # fmt: skip
             if solver == "tree_metric":
                 result = self._newton(paths, exact, beta, checkpoint, report)
             else:
                 result = self._lbfgs(exact, report)
-        self.distribution_ = joint
-        self.coef_ = joint.w = result.w
+        joint.finish(result.w)
+        self.distribution_, self.coef_ = joint, result.w
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_iter_ = len(result.history) - 1
@@ -456,7 +455,7 @@ class JointLogLinear(
             }
             stop = {"tol": float(self.tol), "max_iter": self.max_iter}
             keeper = Keeper(checkpoint, identity, stop)
-            done = keeper.result(Result.like(exact.count.size))
+            done = keeper.result(Result.like(exact.joint.w.size))
             if done is not None:
                 return Result(**done)
         with ThreadMap(self.n_jobs) as parallel, keeper:
@@ -487,7 +486,7 @@ class JointLogLinear(
 
         with single_blas_thread():
             result = minimize(
-                objective, np.zeros(exact.count.size), jac=True, method="L-BFGS-B",
+                objective, np.zeros(exact.joint.w.size), jac=True, method="L-BFGS-B",
                 bounds=Bounds(0, np.inf) if self.positive else None, callback=look,
                 options={
                     "maxiter": self.max_iter, "ftol": 0.0, "gtol": 1e-15,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from .._checks import CheckedState, as_ids, check_ids, check_length, check_point
 from .._parallel import row_blocks
 from ..backoff import Distribution
 from ..context_tree import ContextTree, Pairs
+from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
 
 # Samples of one call of the kernel: signals are looked at between calls.
@@ -31,6 +34,11 @@ class JointTrees(CheckedState, Distribution):
 
     beta : ndarray of shape (depth + 1,)
         Weight of the features of each depth.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_pairs,)
+        The weights: float64 while they are fitted, float32 after `finish`.
     """
 
     def __init__(
@@ -45,7 +53,7 @@ class JointTrees(CheckedState, Distribution):
         # The other trees tell a gate little more, and each has a score of columns.
         self.fact_depths = (trees[0].max_depth,)
         self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
-        parent, sizes, target, scale = [], [], [], []
+        parent, sizes, target = [], [], []
         for t, (tree, here) in enumerate(zip(trees, pairs)):
             up = tree.parent + np.int32(self.first[t])
             up[0] = -1
@@ -58,13 +66,23 @@ class JointTrees(CheckedState, Distribution):
             parent.append(up)
             sizes.append(n_pairs)
             target.append(kept)
-            scale.append(beta[tree.levels()])
-        self.parent = np.concatenate(parent).astype(np.int32)
-        self.ptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-        self.pair_class = np.concatenate(target).astype(np.int32)
-        self.beta = np.concatenate(scale)
+        self.parent = np.concatenate(parent).astype(np.int32, copy=False)
+        self.pair_class = np.concatenate(target)
+        check_size(self.pair_class.size, "(context, class) pairs")
+        self.ptr = _pointers(np.concatenate(sizes))
+        self.beta = beta
         self.node_weight = weight
         self.w = np.zeros(self.pair_class.size)
+
+    def finish(self, w: np.ndarray) -> None:
+        """Set the fitted weights, in single precision; pairs of weight 0 are left out.
+
+        The softmax of rounded weights is exact as well: rows sum to 1.
+        """
+        kept = np.concatenate([[0], np.cumsum(w != 0.0)])
+        self.ptr = kept[self.ptr].astype(np.int32)
+        self.pair_class = self.pair_class[w != 0.0]
+        self.w = w[w != 0.0].astype(np.float32)
 
     def _check_arrays(self) -> None:
         n_nodes = [tree.n_nodes for tree in self.trees]
@@ -72,7 +90,7 @@ class JointTrees(CheckedState, Distribution):
         if not np.array_equal(first, np.cumsum([0, *n_nodes])):
             raise ValueError("first of the pickled model is not that of its trees")
         for name, length in (("parent", n), ("ptr", n + 1)):
-            array = as_ids(name, getattr(self, name), 1, np.int64)
+            array = as_ids(name, getattr(self, name), 1)
             check_length(name, array, length, "of the nodes of all trees")
         check_ids("parent", self.parent, -1, n, "node")
         check_ids("node - parent", np.arange(n) - self.parent, 1, n + 1, "way up")
@@ -82,7 +100,9 @@ class JointTrees(CheckedState, Distribution):
             "class",
         )  # fmt: skip
         check_length("w", self.w, self.pair_class.size, "one per pair")
-        check_length("beta", self.beta, n, "one per node")
+        deepest = max(tree.n_levels for tree in self.trees)
+        if self.w.dtype != np.float32 or self.beta.size < deepest:
+            raise ValueError("w or beta of the pickled model is not that of its trees")
         check_length("node_weight", self.node_weight, n_nodes[0], "of the first tree")
 
     def locate(self, contexts: tuple[NDArray, ...]) -> NDArray:
@@ -159,8 +179,8 @@ class JointObjective:
     own : list of slice
         The pairs of each tree that the joint model has.
 
-    count : ndarray of shape (n_pairs,)
-        Of these pairs.
+    counts : sequence of ndarray
+        Of the pairs of each tree.
 
     lam : float
         Strength of the penalty.
@@ -176,15 +196,15 @@ class JointObjective:
         outcome: np.ndarray,
         weight: np.ndarray,
         own: list[slice],
-        count: np.ndarray,
+        counts: Sequence[np.ndarray],
         lam: float,
         positive: bool,
     ) -> None:
-        self.joint, self.nodes, self.own, self.count = joint, nodes, own, count
+        self.joint, self.nodes, self.own, self.counts = joint, nodes, own, counts
         self.outcome, self.weight = outcome, weight
         self.lam, self.positive = lam, positive
 
-    def joined(self, weights: list[np.ndarray]) -> np.ndarray:
+    def joined(self, weights: Sequence[np.ndarray]) -> np.ndarray:
         """Weights of the pairs of the joint model, of those of each tree."""
         return np.concatenate([w[kept] for w, kept in zip(weights, self.own)])
 
@@ -200,7 +220,8 @@ class JointObjective:
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray, float]:
         """(objective, gradient, optimality residual) at joined weights."""
-        joint, count = self.joint, self.count
+        # Joined when it is asked for: it is as large as the weights.
+        joint, count = self.joint, self.joined(self.counts)
         joint.w = np.ascontiguousarray(w)
         loss, gradient = joint.loss(self.nodes, self.outcome, self.weight)
         gradient += self.lam * w
@@ -211,3 +232,10 @@ class JointObjective:
         slope = np.where(w > 0, gradient, free)[seen]
         squared = float((slope**2 / count[seen]).sum() / self.weight.sum())
         return loss + 0.5 * self.lam * float(w @ w), gradient, squared**0.5
+
+
+def _pointers(sizes):
+    """(n + 1,) int32: where each of n runs begins."""
+    ptr = np.zeros(sizes.size + 1, dtype=np.int32)
+    np.cumsum(sizes, out=ptr[1:])
+    return ptr

@@ -110,8 +110,8 @@ class JointBlock:
         np.cumsum(np.bincount(terminal, minlength=tree.n_nodes), out=first[1:])
         self.samples = _fast.SampleTree(
             tree.child_ptr, first, np.argsort(terminal, kind="stable").astype(np.int32),
-            problem.pair_ptr, problem.pairs.target,
-            problem.beta_by_depth[tree.levels()], problem.n_classes,
+            problem.pair_ptr, problem.pairs.target, problem.beta_by_depth,
+            problem.n_classes,
         )  # fmt: skip
         # The point, and the last one without momentum.
         self.y, self.w = np.zeros(n_pairs), np.zeros(n_pairs)

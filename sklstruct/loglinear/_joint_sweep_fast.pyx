@@ -35,7 +35,7 @@ cdef class SampleTree:
 
     child_ptr, first (n_nodes + 1): children of node n are the nodes child_ptr[n] ...,
     its samples order[first[n]] ... ; ptr (n_nodes + 1), target (n_pairs): its pairs;
-    beta (n_nodes). n_outcomes: columns of the scores.
+    beta: a number a level. n_outcomes: columns of the scores.
     """
 
     cdef const int32_t[::1] child_ptr
@@ -50,8 +50,7 @@ cdef class SampleTree:
                  const int32_t[::1] order, const int32_t[::1] ptr,
                  const int32_t[::1] target, const double[::1] beta,
                  Py_ssize_t n_outcomes):
-        if not (child_ptr.shape[0] == first.shape[0] == ptr.shape[0]
-                == beta.shape[0] + 1):
+        if not child_ptr.shape[0] == first.shape[0] == ptr.shape[0]:
             raise ValueError("one entry a node, and one more where they start")
         self.child_ptr, self.first, self.order = child_ptr, first, order
         self.ptr, self.target, self.beta = ptr, target, beta
@@ -132,7 +131,7 @@ cdef void _shift(Walk *walk, int32_t node, Py_ssize_t level,
     """Add the change of the scores to all samples at or below a node."""
     cdef float *change = walk.rows + level * walk.n
     cdef float *row
-    cdef float b = <float> walk.beta[node]
+    cdef float b = <float> walk.beta[level]
     cdef int64_t i, a = walk.first[node], z = walk.first[node + 1]
     cdef int32_t child
     cdef Py_ssize_t p

@@ -6,6 +6,7 @@ from sklearn.base import clone
 
 from sklstruct.language_model import LanguageModel
 from sklstruct.language_model._quality import QUALITIES, quality_estimator
+from sklstruct.symbols import number_sentences
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "old", "red", "bird"]
 
@@ -49,7 +50,31 @@ def test_texts_of_few_words(quality):
 def test_names_are_checked():
     with pytest.raises(ValueError, match="estimator"):
         LanguageModel("perfect").fit(["a b"])
-    model = LanguageModel("better").fit(text(), X_val=text(40, seed=2))
-    assert model.estimator_.weights_.sum() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="X_val"):
-        LanguageModel("good").fit(text(20), X_val=text(20))
+        LanguageModel("fast").fit(text(20), X_val=text(20))
+
+
+@pytest.mark.parametrize("quality", ["good", "better"])
+def test_held_out_text_is_learnt_from(quality):
+    """It serves the weights: a model that knows the held-out text is not fitted."""
+    train, held_out = text(), text(40, seed=2)
+    model = LanguageModel(quality).fit(train, X_val=held_out)
+    windows, target = model.predictor.windows(number_sentences(held_out))
+    mixture = model.estimator_
+    weights = mixture.predict_weights(windows)
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-12)
+    of_each = mixture.model_log_proba(windows, target)
+    mixed = mixture.target_log_proba(windows, target).mean()
+    assert mixed > of_each.mean(axis=0).max()
+
+
+@pytest.mark.parametrize("quality", ["good", "better"])
+def test_no_worse_than_fast_on_text_that_repeats_itself(quality):
+    rng = np.random.RandomState(0)
+    passages = [" ".join(f"w{w}" for w in rng.randint(400, size=12)) for _ in range(60)]
+    lines = [passages[i] for i in rng.randint(60, size=800)]
+    train, test = lines[:700] + text(100), lines[700:] + text(20, seed=1)
+    order = rng.permutation(len(train))
+    train = [train[i] for i in order]
+    fast = LanguageModel("fast").fit(train).perplexity(test)
+    assert LanguageModel(quality).fit(train).perplexity(test) < 1.02 * fast
