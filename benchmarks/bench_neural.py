@@ -5,18 +5,18 @@
 
 WikiText-2 with V = 33 278 classes; lines are sentences, empty lines are dropped; end
 marks and the token of unknown words count like any word. One thread. One layer of 200
-units [1]_, words of 200 numbers that serve as input and as output [2]_, dropout
-of 0.2 before and after the layer, trained by Adam on 32 parallel pieces of the text, 35
-words at a time, with the state carried on. While it trains, the softmax is sampled: the
+units [1]_, words of 200 numbers that serve as input and as output [2]_, dropout of 0.2
+before and after the layer, trained by Adam on 32 parallel pieces of the text, 35 words
+at a time, with the state carried on. While it trains, the softmax is sampled: the
 target among 1 024 words drawn once a step by count to the power .75, corrected for that
 [3]_; a full one costs ten times as much. It trains for the CPU seconds of the case; the
-rate of 0.003 falls in a straight line to a tenth over them. These are settings of common
-practice; none was tuned. Perplexities are those of the full softmax, of the texts read
-in their order with the state carried on from sentence to sentence (an empty state at ten
-places): like a model with a cache, and unlike one without, it knows the sentences
-before. CPU seconds are those of training. On the way the test text is scored at every
-eighth word, a sample with a standard error of about 2 %; so is the validation text in
-the end, when every word of the test text is. Scoring is not counted.
+rate of 0.003 falls in a straight line to a tenth over them. These are settings of
+common practice; none was tuned. Perplexities are those of the full softmax, of the
+texts read in their order with the state carried on from sentence to sentence (an empty
+state at ten places): like a model with a cache, and unlike one without, it knows the
+sentences before. CPU seconds are those of training. On the way the test text is scored
+at every eighth word, a sample with a standard error of about 2 %; so is the validation
+text in the end, when every word of the test text is. Scoring is not counted.
 
 .. [1] S. Hochreiter, J. Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8),
    1997.
@@ -36,9 +36,10 @@ from _common import main, wikitext
 
 UNITS, BATCH, LENGTH, DRAWN = 200, 32, 35, 1024
 DROPOUT, RATE, CLIP = 0.2, 3e-3, 1.0
-# Seconds of training after which a sample of the test text is scored, every eighth word.
+# Seconds of training after which a sample of the test text, every eighth word, is
+# scored.
 MARKS, SAMPLE = [60, 120, 240, 480, 960, 1920], 8
-# Of the test text, the number of pieces that are scored at a time.
+# Number of pieces of a text that are scored at a time.
 PIECES = 10
 
 

@@ -101,8 +101,7 @@ def climb(train, valid, min_count):
     for name in ("good", "better", "best"):
         start = time.perf_counter()
         # A mixture learns its weights from sentences that its parts have not seen.
-        held_out = {} if name == "good" else {"X_val": valid}
-        model = LanguageModel(name, min_count=min_count).fit(train, **held_out)
+        model = LanguageModel(name, min_count=min_count).fit(train, X_val=valid)
         yield rung(f'"{name}"', model)
         if name == "better":
             better = model

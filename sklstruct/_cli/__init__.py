@@ -224,7 +224,7 @@ def _add_train(add: Any) -> None:
     )  # fmt: skip
     one.add_argument(
         "--tune", metavar="TEXT",
-        help="held-out text for the weights of --quality better and best",
+        help="held-out text for the weights of --quality good, better and best",
     )  # fmt: skip
     one.add_argument(
         "--min-count", type=_at_least(1), default=1, metavar="N",

@@ -158,8 +158,8 @@ def train(arguments: argparse.Namespace) -> None:
             f"--quality {quality}: no ARPA file or KenLM binary can hold such a model; "
             "give the output a name that ends in .pkl"
         )
-    if arguments.tune and quality not in ("better", "best"):
-        raise ValueError("--tune is for --quality better and best")
+    if arguments.tune and quality in (None, "fast"):
+        raise ValueError("--tune is for --quality good, better and best")
     lm = LanguageModel(
         quality or _ESTIMATORS[arguments.smoothing](max_depth=depth),
         max_depth=max(1, depth),

@@ -93,10 +93,11 @@ class LanguageModel(
         The model of the next symbol; None is ``StructuredLogLinearLM()``. Four names
         stand for estimators, from the fastest to the best: "fast" is modified
         Kneser-Ney; "good" a log-linear model over refined contexts; "better" such a
-        model for classes and one for the words in them, mixed with Kneser-Ney; "best"
-        several such models in each factor, mixed by gates, and Kneser-Ney. "better" and
-        "best" learn weights on held-out sentences (`X_val` of `fit`, or the last tenth
-        of the text); "best" gains from ``max_depth=6``.
+        model for classes and one for the words in them; "best" several such models in
+        each factor, mixed by gates. All three are mixed with Kneser-Ney, by weights
+        that are learnt on held-out sentences (`X_val` of `fit`, or the last tenth of
+        the text), which should be like those to come; "best" gains from
+        ``max_depth=6``.
 
         Any classifier with `predict_log_proba` or `predict_proba` is allowed, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
