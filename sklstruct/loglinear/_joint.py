@@ -124,7 +124,8 @@ class JointLogLinear(
         Sorted.
 
     distribution_ : Distribution
-        The trees with their weights, which answers in ids.
+        The trees with their weights, which answers in ids. It has the weights that are
+        not 0, in single precision; rows sum to 1 as exactly as with double precision.
 
     coef_ : ndarray of shape (n_pairs,)
         Weights of the pairs of a context and a class, tree after tree.

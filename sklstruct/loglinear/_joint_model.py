@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,20 +55,16 @@ class JointTrees(CheckedState, Distribution):
         # The other trees tell a gate little more, and each has a score of columns.
         self.fact_depths = (trees[0].max_depth,)
         self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
-        parent, sizes, target = [], [], []
-        for t, (tree, here) in enumerate(zip(trees, pairs)):
-            up = tree.parent + np.int32(self.first[t])
-            up[0] = -1
-            n_pairs = np.diff(here.ptr).astype(np.int64)
+        self.parent = _parents(trees, self.first)
+        sizes, target = [], []
+        for t, here in enumerate(pairs):
+            n_pairs = np.diff(here.ptr)
             kept = here.target
             if t:
                 # No path leads to the other roots.
-                up[up == self.first[t]] = -1
                 kept, n_pairs[0] = kept[here.ptr[1] :], 0
-            parent.append(up)
             sizes.append(n_pairs)
             target.append(kept)
-        self.parent = np.concatenate(parent).astype(np.int32, copy=False)
         self.pair_class = np.concatenate(target)
         check_size(self.pair_class.size, "(context, class) pairs")
         self.ptr = _pointers(np.concatenate(sizes))
@@ -84,16 +82,17 @@ class JointTrees(CheckedState, Distribution):
         self.pair_class = self.pair_class[w != 0.0]
         self.w = w[w != 0.0].astype(np.float32)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: v for name, v in vars(self).items() if name != "parent"}
+
     def _check_arrays(self) -> None:
         n_nodes = [tree.n_nodes for tree in self.trees]
         n, first = sum(n_nodes), as_ids("first", self.first, 1, np.int64)
         if not np.array_equal(first, np.cumsum([0, *n_nodes])):
             raise ValueError("first of the pickled model is not that of its trees")
-        for name, length in (("parent", n), ("ptr", n + 1)):
-            array = as_ids(name, getattr(self, name), 1)
-            check_length(name, array, length, "of the nodes of all trees")
-        check_ids("parent", self.parent, -1, n, "node")
-        check_ids("node - parent", np.arange(n) - self.parent, 1, n + 1, "way up")
+        self.parent = _parents(self.trees, self.first)
+        ptr = as_ids("ptr", self.ptr, 1)
+        check_length("ptr", ptr, n + 1, "of the nodes of all trees")
         check_pointers("ptr", self.ptr, 0, self.pair_class.size)
         check_ids(
             "pair_class", as_ids("pair_class", self.pair_class, 1), 0, self.n_classes,
@@ -232,6 +231,18 @@ class JointObjective:
         slope = np.where(w > 0, gradient, free)[seen]
         squared = float((slope**2 / count[seen]).sum() / self.weight.sum())
         return loss + 0.5 * self.lam * float(w @ w), gradient, squared**0.5
+
+
+def _parents(trees, first):
+    """(n_nodes of all trees,) int32: -1 for roots and, but for the first tree, for the
+    nodes below them."""
+    parent = np.concatenate([tree.parent for tree in trees])
+    for t, (a, z) in enumerate(pairwise(first.tolist())):
+        up = parent[a:z]
+        if t:
+            up[up == 0] = -1
+        up[up >= 0] += np.int32(a)
+    return parent
 
 
 def _pointers(sizes):

@@ -1,5 +1,7 @@
 """JointLogLinear: the optimum of one tree, explicit sums, gradients."""
 
+import pickle
+
 import numpy as np
 import pytest
 from _oracles import second_order_text
@@ -143,6 +145,22 @@ def test_several_trees_reach_the_optimum(positive, solver):
     new[new[:, 1] < 0, 0] = -1
     expected = model.log_proba(best.x, model.design(new))
     np.testing.assert_allclose(joint.predict_proba(new), np.exp(expected), atol=3e-3)
+
+
+def test_the_fitted_model_has_the_weights_above_zero_in_single_precision():
+    X, y = text()
+    joint = JointLogLinear(PATHS, lam=3.0, **NEWTON).fit(X, y)
+    model, w = joint.distribution_, joint.coef_
+    assert 0 < model.w.size < w.size and w.dtype == np.float64
+    np.testing.assert_array_equal(model.w, w[w != 0].astype(np.float32))
+    at = joint.locate(X)
+    rows = model.rows(at)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, atol=1e-12)
+    log_proba = model.target(at, y)
+    np.testing.assert_allclose(log_proba, rows[np.arange(y.size), y], rtol=1e-13)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.parent, model.parent)
+    np.testing.assert_array_equal(again.rows(at), rows)
 
 
 def test_each_pass_comes_closer():

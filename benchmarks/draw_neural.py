@@ -1,0 +1,71 @@
+"""The picture of `bench_neural.py`: perplexity against the time of training.
+
+python benchmarks/draw_neural.py docs/benchmarks/results docs/_static/neural.png
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib
+from _common import read_results
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from draw_front import NAMES
+from matplotlib.ticker import NullLocator
+
+# With a cache: cases of bench_word_classes.py, from the fastest to the best.
+CACHED = (
+    "modified Kneser-Ney + caches with classes",
+    '"better" + caches with classes',
+    "best static + caches with classes",
+)
+
+
+def draw(ax, points, style, colour, label):
+    points = sorted(points)
+    ax.plot(*zip(*points), style, color=colour, ms=7, label=label)
+    for x, y in points:
+        ax.annotate(
+            f"{y:.0f}",
+            (x, y),
+            xytext=(0, 7),
+            textcoords="offset points",
+            fontsize=9,
+            color=colour,
+        )
+
+
+def main(folder, target):
+    folder = Path(folder)
+    book = read_results(folder / "word_classes.json")["results"]
+    found = {(r["case"]["section"], r["case"].get("model")): r["figures"] for r in book}
+
+    def points(section, names):
+        figures = [found[section, n] for n in names if (section, n) in found]
+        return [(f["fit_seconds"], f["test"]) for f in figures]
+
+    figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
+    draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sentence by sentence")
+    draw(ax, points("caches", CACHED), "s-", "#009E73", "with caches")
+    for result in read_results(folder / "neural.json")["results"]:
+        curve, figures = result["figures"]["curve"], result["figures"]
+        line = list(zip(curve["seconds"], curve["test_sample"]))[:-1]
+        line.append((figures["fit_seconds"], figures["test"]))
+        name = f"LSTM, 200 units, {result['case']['seconds']} s"
+        draw(ax, line, "^--", "#D55E00", name)
+    ax.set_xscale("log")
+    ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("CPU seconds of training, one core")
+    ax.set_ylabel("test perplexity, WikiText-2")
+    ax.legend(frameon=False)
+    ax.grid(alpha=0.3)
+    figure.savefig(target, dpi=110)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
