@@ -27,9 +27,8 @@ DEPTH, LOG_WEIGHT = 0, 1
 # Held-out samples that the overall weights count as, in the weights of a bucket.
 _PRIOR = 20.0
 
-# Strength of the l2 penalty of the logistic gate, in held-out samples: of few samples a
-# gate that follows every fact is worse than constant weights.
-_GATE_L2 = 20.0
+# Strength of the l2 penalty of the logistic gate, for each held-out sample.
+_GATE_L2 = 1e-4
 
 
 class Gate(ABC):
@@ -158,7 +157,6 @@ def softmax_coef(
     coef : ndarray of shape (n_models, n_facts)
     """
     total = max(weight.sum(), 1.0)
-    strength = _GATE_L2 / total
     start = np.zeros((proba.shape[1], phi.shape[1]))
     start[:, 0] = np.log(np.maximum(em_weights(proba, weight), 1e-6))
 
@@ -177,8 +175,8 @@ def softmax_coef(
         slope = (pi - joint / mixed[:, None]) * (weight / total)[:, None]
         away = v - start
         value = -(weight @ np.log(mixed)) / total
-        value += 0.5 * strength * float((away**2).sum())
-        return value, (slope.T @ phi + strength * away).ravel()
+        value += 0.5 * _GATE_L2 * float((away**2).sum())
+        return value, (slope.T @ phi + _GATE_L2 * away).ravel()
 
     result = minimize(
         loss, start.ravel(), jac=True, method="L-BFGS-B",
