@@ -51,6 +51,7 @@ VARIANTS = {
         weight="held_out", bucket="depth"
     ),
     "Witten-Bell": WittenBellLM(),
+    "Witten-Bell, deleted": WittenBellLM(strength="deleted"),
     "Witten-Bell, back-off": WittenBellLM(interpolate=False),
 }
 HELD_OUT = ("tuned", "held out")

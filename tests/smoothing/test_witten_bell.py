@@ -108,3 +108,89 @@ def test_tiny_texts(text):
     model = LanguageModel(WittenBellLM(), max_depth=3).fit(text)
     assert model.backoff_model_.check_normalized() < 1e-12
     assert np.isfinite(model.perplexity(["a b zebra"]))
+
+
+def strengths_row(X, y, left_out, classes, strengths, base):
+    """P of the sample left out, from the other samples, by the formula."""
+    past = histories(X)
+    others = np.arange(len(y)) != left_out
+    p = base
+    for k in range(len(past[left_out]) + 1):
+        suffix = past[left_out][len(past[left_out]) - k :]
+        at = np.array([h[len(h) - k :] == suffix and len(h) >= k for h in past])
+        count = np.array([(at & others & (y == c)).sum() for c in classes])
+        if count.sum() == 0:
+            break
+        distinct = strengths[k] * (count > 0).sum()
+        p = (count + distinct * p) / (count.sum() + distinct)
+    return p[np.flatnonzero(classes == y[left_out])[0]]
+
+
+def test_deleted_strengths_are_a_maximum_of_the_left_out_likelihood():
+    X, y = random_corpus(5, 4, 120, 2)
+    classes = np.arange(5)
+    model = WittenBellLM(strength="deleted", padding=-1, classes=classes).fit(X, y)
+    assert model.strengths_.shape == (3,) and np.all(model.strengths_ > 0)
+
+    def objective(log_strength):
+        p = [
+            strengths_row(X, y, i, classes, np.exp(log_strength), np.full(5, 0.2))
+            for i in range(len(y))
+        ]
+        return np.log(p).sum() - 0.5 * 1e-2 * (log_strength**2).sum()
+
+    best = np.log(model.strengths_)
+    top = objective(best)
+    for k in range(3):
+        for step in (-0.02, 0.02):
+            near = best.copy()
+            near[k] += step
+            assert objective(near) < top
+        a, b = best.copy(), best.copy()
+        a[k] -= 0.02
+        b[k] += 0.02
+        slope = (objective(b) - objective(a)) / 0.04
+        assert abs(slope) < 1e-3
+
+
+def test_given_strengths_are_the_formula():
+    X, y = random_corpus(3, 4, 150, 2)
+    classes = np.arange(5)
+    strengths = [0.5, 2.0, 3.0]
+    model = WittenBellLM(strength=strengths, padding=-1, classes=classes).fit(X, y)
+    np.testing.assert_array_equal(model.strengths_, strengths)
+    past = histories(X)
+    for context, found in zip(past[:40], model.predict_proba(X[:40])):
+        p = np.full(5, 0.2)
+        for k in range(len(context) + 1):
+            suffix = context[len(context) - k :]
+            at = np.array([h[len(h) - k :] == suffix and len(h) >= k for h in past])
+            count = np.array([(at & (y == c)).sum() for c in classes])
+            d = strengths[k] * (count > 0).sum()
+            p = (count + d * p) / (count.sum() + d)
+        np.testing.assert_allclose(found, p, rtol=1e-12)
+    one = WittenBellLM(padding=-1, classes=classes).fit(X, y)
+    last = WittenBellLM(strength=[2.0], padding=-1, classes=classes).fit(X, y)
+    assert (
+        last.strengths_.tolist() == [2.0] * 3 and one.strengths_.tolist() == [1.0] * 3
+    )
+    bare = WittenBellLM(strength="deleted", base=AdditiveUnigram(0.5), padding=-1)
+    strengths = bare.fit(X, y).strengths_
+    assert np.isnan(strengths[0]) and np.all(strengths[1:] > 0)
+
+
+def test_samples_that_are_all_alike_or_fractional_leave_finite_strengths():
+    for X, y, weight in (
+        ([[0]], [1], None),
+        ([[0], [1], [2]], [0, 1, 2], None),
+        ([[0], [0], [1]], [0, 1, 1], [0.3, 1.7, 2.5]),
+    ):
+        model = WittenBellLM(strength="deleted").fit(X, y, sample_weight=weight)
+        assert np.all(np.isfinite(model.strengths_))
+        assert model.backoff_model_.check_normalized() < 1e-10
+
+
+@pytest.mark.parametrize("value", [0, -1.0, [1.0, 0.0], [[1.0]], [], "other", np.inf])
+def test_bad_strengths(value):
+    with pytest.raises(ValueError, match="strength"):
+        WittenBellLM(strength=value).fit([[0], [1]], [0, 1])
