@@ -104,6 +104,8 @@ def read_training(
     check_sparse(X)
     check_sparse(y, "y")
     several = sp.issparse(y) or _n_axes(y) == 2
+    if several and np.shape(y)[1] == 0:
+        raise ValueError("y has 0 labels: it needs a column for each label")
     X, y = validate_data(
         estimator,
         X,

@@ -300,6 +300,8 @@ def test_weights_are_repeated_samples(data):
         ({}, lambda Y: sp.csr_matrix(2 * Y), "indicator matrix of 0 and 1"),
         ({}, lambda Y: Y + 0.5, "Unknown label type"),
         ({}, lambda Y: Y[:-1], "inconsistent numbers"),
+        ({}, lambda Y: Y[:, :0], "y has 0 labels"),
+        ({}, lambda Y: sp.csr_matrix(Y[:, :0]), "y has 0 labels"),
         ({}, lambda Y: [[1, 2], [3]] * 200, "MultiLabelBinarizer"),
         ({"class_weight": "balanced"}, lambda Y: Y, "class_weight"),
         ({"threshold": 0.3}, lambda Y: Y[:, 0], "several labels"),

@@ -75,6 +75,10 @@ def test_sparse_scores_rank_what_they_store(case, metric):
     sparse = sp.csr_matrix(np.where(np.isinf(kept), 0, kept))
     expected = metric(Y, kept, **params)
     assert metric(sp.csr_matrix(Y), sparse, **params) == pytest.approx(expected)
+    params["k"] = 1
+    expected = metric(Y, kept, **params)
+    assert metric(Y, sparse, **params) == pytest.approx(expected)
+    params["k"] = 3
     # one stored label a sample: the other ranks are wrong
     only = sp.csr_matrix((np.ones(60), (np.arange(60), np.arange(60) % 9)), (60, 9))
     mean = Y[np.arange(60), np.arange(60) % 9].mean()
