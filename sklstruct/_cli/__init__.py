@@ -1,7 +1,7 @@
 """The command `sklstruct`: subcommands, their arguments, exit codes.
 
-Nothing is imported here but the standard library: `_models` and `_kenlm` do the work of
-the subcommands and are imported when one runs, so that ``--help`` costs nothing.
+Nothing is imported here but the standard library: `_models`, `_tables` and `_kenlm` do
+the work of the subcommands and are imported when one runs: ``--help`` costs nothing.
 
 Exit codes: 0; 1 for data or files, with one line on stderr; 2 for wrong arguments; 130
 after Ctrl-C; 141 if the reader of a pipe went away.
@@ -284,7 +284,7 @@ def _add_sample(add: Any) -> None:
 
 
 def _add_prune(add: Any) -> None:
-    one = _subcommand(add, "prune", "._models", "remove n-grams that change little")
+    one = _subcommand(add, "prune", "._tables", "remove n-grams that change little")
     _model(one)
     _output(one)
     how = one.add_mutually_exclusive_group()
@@ -332,7 +332,7 @@ def _weights(text: str) -> list[float]:
 
 
 def _add_convert(add: Any) -> None:
-    one = _subcommand(add, "convert", "._models", "write a model in another format")
+    one = _subcommand(add, "convert", "._tables", "write a model in another format")
     _model(one)
     one.add_argument("output", metavar="FILE", help="as -o of train")
     one.add_argument(
@@ -341,7 +341,7 @@ def _add_convert(add: Any) -> None:
 
 
 def _add_info(add: Any) -> None:
-    one = _subcommand(add, "info", "._models", "print what a model holds")
+    one = _subcommand(add, "info", "._tables", "print what a model holds")
     _model(one)
     _json(one)
 

@@ -82,7 +82,7 @@ def imported(*arguments, stdin=b"", cwd):
 
 
 def test_imports(folder):
-    """Help starts without numpy, KenLM's commands without scikit-learn."""
+    """Help starts without numpy, what works on tables without scikit-learn."""
     for name in ([], ["lmplz"], ["train"], ["query"], ["build_binary"]):
         modules = imported(*name, "--help", cwd=folder)
         assert modules.isdisjoint(HEAVY | {"numpy"})
@@ -94,6 +94,12 @@ def test_imports(folder):
     text = Path("test.txt").read_bytes()
     for model in ("m.arpa", "m.bin"):
         assert imported("query", model, stdin=text, cwd=folder).isdisjoint(HEAVY)
+        assert imported("info", model, cwd=folder).isdisjoint(HEAVY)
+    for given in (
+        ["convert", "m.arpa", "m.sklm"],
+        ["prune", "m.arpa", "-o", "p.arpa", "--threshold", 1e-6],
+    ):
+        assert imported(*given, cwd=folder).isdisjoint(HEAVY)
 
 
 def test_lazy_packages(tmp_path):
@@ -665,12 +671,12 @@ def test_interrupted(folder):
 
 
 def test_interrupt_is_130(folder, monkeypatch):
-    from sklstruct._cli import _models
+    from sklstruct._cli import _tables
 
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_models, "info", interrupted)
+    monkeypatch.setattr(_tables, "info", interrupted)
     assert run("info", "m.arpa") == 130
 
 

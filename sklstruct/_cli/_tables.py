@@ -1,0 +1,182 @@
+"""Subcommands over tables of n-grams: prune, convert, info; what all of them print.
+
+The module imports neither scikit-learn nor SciPy, which most of the time of a short
+command would go into: only a pickle needs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .. import exchange
+from .._description import Description, shown
+from .._files import open_read, open_write
+from ..backoff import BackoffModel, restrict
+from ..backoff import prune as prune_model
+from ..symbols import TextFile
+from ._write import format_of, write_model
+
+if TYPE_CHECKING:
+    from ..language_model import LanguageModel
+
+PICKLE = (".pkl", ".pkl.gz", ".pkl.bz2", ".pkl.xz")
+
+
+@contextmanager
+def progress(arguments: argparse.Namespace, text: str) -> Iterator[Progress]:
+    """A line about what is being done, on a terminal, which goes when it is done."""
+    shown = Progress(text, sys.stderr.isatty() and not arguments.quiet)
+    try:
+        yield shown
+    finally:
+        shown.clear()
+
+
+class Progress:
+    """What is being done, since when, and a fit's steps; a callback of estimators.
+
+    Parameters
+    ----------
+    text : str
+        What is being done.
+
+    shows : bool
+        Whether it is shown at all.
+    """
+
+    max_propagation_depth = None  # of all estimators inside
+
+    def __init__(self, text: str, shows: bool) -> None:
+        self.text, self.shows, self.steps = text, shows, 0
+        self.began = self.last = time.monotonic()
+        self.show()
+
+    def show(self) -> None:
+        """Write the line."""
+        if self.shows:
+            steps = f", step {self.steps}" if self.steps else ""
+            seconds = time.monotonic() - self.began
+            line = f"\r\x1b[K{self.text} ({seconds:.0f} s{steps})"
+            print(line, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self.shows:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Count the step; show it if the last one was some time ago."""
+        self.steps += 1
+        if time.monotonic() > self.last + 0.2:
+            self.last = time.monotonic()
+            self.show()
+
+
+def load_pickle(path: str) -> LanguageModel:
+    """A fitted model of sentences."""
+    from ..language_model import LanguageModel
+
+    with open_read(path) as (file, label):
+        try:
+            model = pickle.load(file)
+        except Exception as exc:  # a pickle can raise anything
+            message = str(exc) or type(exc).__name__
+            raise ValueError(f"{label}: no pickle of a model: {message}") from exc
+    if not isinstance(model, LanguageModel) or not model.__sklearn_is_fitted__():
+        raise ValueError(f"{label}: a {type(model).__name__}, and no fitted model")
+    return model
+
+
+def save_pickle(lm: LanguageModel, path: str) -> None:
+    """Write a model of sentences as a pickle."""
+    with open_write(path) as file:
+        pickle.dump(lm, file, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def load_table(path: str) -> BackoffModel:
+    """A back-off model from a file of any kind."""
+    if not path.endswith(PICKLE):
+        return exchange.read(path)
+    try:
+        return load_pickle(path).backoff_model_
+    except AttributeError as exc:
+        raise ValueError(f"{path}: {exc}") from exc
+
+
+def save_table(model: BackoffModel, path: str, **options: Any) -> None:
+    """Write a back-off model in the format that the name of the file says."""
+    if not path.endswith(PICKLE):
+        write_model(model, path, **options)
+        return
+    from ..language_model import LanguageModel
+
+    save_pickle(LanguageModel.from_backoff(model), path)
+
+
+def prune(arguments: argparse.Namespace) -> None:
+    """``sklstruct prune``."""
+    threshold, to, vocabulary = arguments.threshold, arguments.to, arguments.vocabulary
+    if threshold is None and to is None and vocabulary is None:
+        raise ValueError("--threshold, --to or --vocabulary is needed")
+    with progress(arguments, f"reading {arguments.model}"):
+        model = load_table(arguments.model)
+    with progress(arguments, f"pruning {model.n_pairs} n-grams"):
+        if vocabulary is not None:
+            model = restrict(model, TextFile(vocabulary))
+        if to is not None:
+            to = int(to) if to.isdecimal() else to
+        if threshold is not None or to is not None:
+            model = prune_model(model, threshold, to=to)
+    with progress(arguments, f"writing {arguments.output}"):
+        save_table(model, arguments.output)
+
+
+def convert(arguments: argparse.Namespace) -> None:
+    """``sklstruct convert``."""
+    options = {}
+    if arguments.precision is not None:
+        if arguments.output.endswith(PICKLE) or format_of(arguments.output) != "arpa":
+            raise ValueError("--precision is of ARPA files, and OUTPUT is none")
+        options["precision"] = arguments.precision
+    with progress(arguments, f"reading {arguments.model}"):
+        model = load_table(arguments.model)
+    with progress(arguments, f"writing {arguments.output}"):
+        save_table(model, arguments.output, **options)
+
+
+def info(arguments: argparse.Namespace) -> None:
+    """``sklstruct info``."""
+    with progress(arguments, f"reading {arguments.model}"):
+        model = load_table(arguments.model)
+    size = os.path.getsize(arguments.model)
+    print_figures(model.describe() | {"bytes": size}, arguments.json)
+
+
+def print_figures(figures: Any, as_json: bool, to_errors: bool = False) -> None:
+    """Numbers with names, or rows of them, as text or as JSON."""
+    out = sys.stderr if to_errors else sys.stdout
+    if as_json:
+        print(json.dumps(figures, ensure_ascii=False), file=out)
+    elif isinstance(figures, list):
+        print("\t".join(figures[0]), file=out)
+        for row in figures:
+            print("\t".join(map(shown, row.values())), file=out)
+    else:
+        print(Description(figures), file=out)
