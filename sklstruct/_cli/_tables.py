@@ -1,7 +1,7 @@
 """Subcommands over tables of n-grams: prune, convert, info; what all of them print.
 
-The module imports neither scikit-learn nor SciPy, which most of the time of a short
-command would go into: only a pickle needs them.
+The module does not import scikit-learn, which would take most of the time of a short
+command: only pickles need it.
 """
 
 from __future__ import annotations
