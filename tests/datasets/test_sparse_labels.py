@@ -46,6 +46,17 @@ def test_scikit_learn_reads_the_lines(tmp_path):
     assert T.shape == (50, 20)
 
 
+def test_zeros_that_are_stored_and_labels_in_any_order(tmp_path):
+    path = tmp_path / "a.txt"
+    Y = sp.csr_matrix(([1, 0, 1], [0, 1, 3], [0, 3]), (1, 4))
+    save_sparse_labels(path, [[0.0, 1.0]], Y)
+    [(_, T)] = load_sparse_labels(path)
+    np.testing.assert_array_equal(T.toarray(), Y.toarray())
+    path.write_text("3,0 0:1\n")
+    [(_, T)] = load_sparse_labels(path)
+    assert T.indices.tolist() == [0, 3]
+
+
 def test_files_have_the_same_columns(tmp_path):
     (tmp_path / "a").write_text("0,3 0:1\n")
     (tmp_path / "b").write_text(" 4:1\n")
@@ -63,6 +74,7 @@ def test_files_have_the_same_columns(tmp_path):
         ("1 3 4\n1 5:1\n", "of 3 features"),
         ("1 3 4\n4 0:1\n", "label 4, and there are 4"),
         ("1,1 0:1\n", "sample 1: label 1 comes twice"),
+        ("1,2,1 0:1\n", "sample 1: label 1 comes twice"),
         ("0 0:1\n-1 0:1\n", "sample 2: label -1 is no integer"),
         ("0.5 0:1\n", "label 0.5"),
         ("nan 0:1\n", "label nan"),
