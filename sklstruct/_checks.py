@@ -1,4 +1,4 @@
-"""Checks of data that scikit-learn's own leave out. All raise before any work."""
+"""Checks of data that scikit-learn does not make. All raise before any work."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 def check_sparse(X: Any, name: str = "X") -> None:
     """Raise ValueError if a sparse X points outside of its arrays or its shape.
 
-    `check_array` does not look at the indices, and neither do the loops of SciPy, which
-    turn one format into another, and ours. `check_format` of SciPy does, for some
-    formats, but may change X. One pass over the indices; call it before anything
-    else reads X. Any other X passes.
+    `check_array` does not check the indices, and neither do our kernels and the loops
+    of SciPy that convert formats. `check_format` of SciPy checks some formats, but may
+    change X. One pass over the indices; call it before anything else reads X. An X that
+    is not sparse passes.
     """
     import scipy.sparse as sp
 
@@ -29,19 +29,19 @@ def check_sparse(X: Any, name: str = "X") -> None:
         n_axes = X.ndim
         fault = _FAULTS[X.format](X) if n_axes == 2 else ""
     except (AttributeError, TypeError, ValueError, OverflowError) as exc:
-        # Arrays replaced by what is no array, rows by what are no lists, ...
+        # An array is not an array, a row not a list, ...
         n_axes, fault = 2, str(exc) or type(exc).__name__
     if n_axes != 2:
         raise ValueError(f"{name} must have 2 dimensions, got {n_axes}")
     if fault:
         raise ValueError(
-            f"{name} is a malformed {X.format.upper()} matrix: {fault}; build it anew, "
+            f"{name} is a malformed {X.format.upper()} matrix: {fault}; make it again, "
             "for example from (data, (row, column))"
         )
 
 
 def _outside(index: np.ndarray, low: int, high: int, what: str = "indices") -> str:
-    """Say why an index array does not stay in low ... high; "" if it does."""
+    """The fault of an index array that leaves low ... high; "" if there is none."""
     if index.dtype.kind not in "iu":
         return f"{what} must be integers, got {index.dtype}"
     if index.size and not low <= index.min() <= index.max() <= high:
@@ -89,7 +89,7 @@ def _coordinates_fault(X: Any) -> str:
 
 
 def _diagonals_fault(X: Any) -> str:
-    """DIA: a row of data for each offset. An offset outside X holds nothing."""
+    """DIA: a row of data for each offset. An offset outside X has no entries."""
     if X.data.ndim != 2 or X.offsets.shape != X.data.shape[:1]:
         return "its arrays have the wrong sizes"
     if np.unique(X.offsets).size != X.offsets.size:
@@ -142,10 +142,26 @@ _FAULTS = {
 }
 
 
+def as_indicator(y: Any, name: str) -> Any:
+    """An array or sparse matrix of 0 and 1 as a canonical CSR matrix, a copy."""
+    import scipy.sparse as sp
+
+    Y = sp.csr_matrix(y, copy=True)
+    Y.sum_duplicates()
+    Y.eliminate_zeros()
+    if (Y.data != 1).any():
+        raise ValueError(
+            f"{name} must be an indicator matrix of 0 and 1, and has "
+            f"{Y.data[Y.data != 1][0]!r}; make one with "
+            "sklearn.preprocessing.MultiLabelBinarizer"
+        )
+    return Y
+
+
 def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
     """Raise ValueError if sums of squares of a checked X may overflow.
 
-    dtype: of the sums; None is that of X.
+    dtype: that of the sums; None: that of X.
     """
     import scipy.sparse as sp
 
@@ -153,7 +169,7 @@ def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
     data = X.data if sp.issparse(X) else X
     # a Python float: NumPy would compare a float32 with the limit in float32
     top = max(float(data.max(initial=0)), -float(data.min(initial=0)))
-    # the square of the limit leaves eight digits for sums over samples and features
+    # the square of the limit leaves a factor of 1e8 for sums over samples and features
     limit = 1e-4 * float(np.finfo(dtype).max) ** 0.5
     if top > limit:
         raise ValueError(
@@ -233,6 +249,7 @@ def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> N
 
 
 def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
+    """`array` has `length` entries; why: for the message."""
     if array.shape[0] != length:
         raise ValueError(
             f"{name} must have {length} entries ({why}), got {array.shape[0]}"
@@ -240,7 +257,7 @@ def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
 
 
 def check_pointers(name: str, pointers: np.ndarray, first: int, last: int) -> None:
-    """Pointers never fall, start at `first`, end at `last`."""
+    """Pointers start at `first`, never decrease, and end at `last`."""
     if int(pointers[0]) != first or int(pointers[-1]) != last:
         raise ValueError(
             f"{name} must start at {first} and end at {last}, got "
@@ -258,7 +275,7 @@ def check_pointers(name: str, pointers: np.ndarray, first: int, last: int) -> No
 def check_sorted_groups(
     name: str, keys: np.ndarray, pointers: np.ndarray, what: str
 ) -> None:
-    """Keys rise strictly within each group pointers[g]:pointers[g + 1]."""
+    """Keys increase strictly within each group pointers[g]:pointers[g + 1]."""
     if keys.size < 2:
         return
     bad = keys[1:] <= keys[:-1]
@@ -276,11 +293,10 @@ def check_sorted_groups(
 
 
 class CheckedState:
-    """A pickled state whose arrays compiled loops follow: looked at when it is loaded.
+    """Base of the classes whose arrays are indices in kernels: checks them on loading.
 
-    A class below this one says in `_check_arrays` what must be true of its arrays, in
-    one pass over them, by the checks above: arrays that lead out of each other are a
-    ValueError then, and not the end of the interpreter later.
+    A subclass checks its arrays in `_check_arrays`, in one pass over them. A damaged
+    pickle is then a ValueError, and not a crash of the interpreter later.
     """
 
     def _check_arrays(self) -> None:
@@ -292,7 +308,7 @@ class CheckedState:
 
 
 def physical_memory() -> float:
-    """Bytes of memory of this machine; infinite where the system does not tell."""
+    """Bytes of memory of this machine; infinite if the system does not report it."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -302,19 +318,19 @@ def physical_memory() -> float:
 def check_memory(
     n_bytes: float, max_bytes: float | None, what: str, remedy: str
 ) -> None:
-    """Raise a MemoryError that says what is too large, how large, and what to do.
+    """MemoryError if an object is too large; the message has its size and the remedy.
 
     Parameters
     ----------
     n_bytes : float
-        What is needed.
+        Size of the object.
 
     max_bytes : float or None
-        The limit that the user set. None: what the machine has; systems grant more
-        than that and end the process when it is used, so it is told beforehand.
+        The limit of the user. None: the memory of the machine. Systems grant more than
+        that and kill the process when it is used, so it is checked beforehand.
 
     what, remedy : str
-        The thing, and what to do.
+        Name of the object, and the remedy, for the message.
     """
     limit, name = max_bytes, "max_bytes ="
     if limit is None:
@@ -335,8 +351,10 @@ def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
 
 
 def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
-    """`value` as n numbers that say how much of each there is, not yet divided by their
-    sum; `what`: what they must be, for the message."""
+    """`value` as n non-negative weights, not yet divided by their sum.
+
+    what: description of the weights, for the message.
+    """
     try:
         shares = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as exc:
@@ -354,7 +372,7 @@ def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
 
 
 def check_count(name: str, value: Any, least: int) -> int:
-    """An integer of at least so many, as an int; ValueError for anything else."""
+    """`value` as an int of at least `least`; ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(
             f"{name} must be an integer of at least {least}, got {value!r}"
@@ -365,7 +383,7 @@ def check_count(name: str, value: Any, least: int) -> int:
 def last_share(
     n: int, share: float, name: str = "X", remedy: str = "give X_val and y_val"
 ) -> int:
-    """How many of n samples, the last ones, are held out; at least one must be left.
+    """Number of the last of n samples that are held out; ValueError if it is n.
 
     Parameters
     ----------
@@ -373,13 +391,13 @@ def last_share(
         Number of samples.
 
     share : float
-        Between 0 and 1; rounded up to a sample.
+        Between 0 and 1; the number is rounded up.
 
     name : str
-        What begins the message of the ValueError where none is left to learn from.
+        Parameter that the message names.
 
     remedy : str
-        What can be done about it.
+        Remedy, for the message.
     """
     n_held = int(np.ceil(share * n))
     if n_held >= n:
@@ -391,14 +409,14 @@ def last_share(
 
 
 def check_top_k(k: Any, n_classes: int) -> int:
-    """A number of classes from 1 to all, as an int; ValueError for any other `k`."""
+    """`k` as an int from 1 to n_classes; ValueError for any other `k`."""
     if isinstance(k, Integral) and not isinstance(k, bool) and 1 <= int(k) <= n_classes:
         return int(k)
     raise ValueError(f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}")
 
 
 def check_rows(n_rows: int, n_classes: int) -> None:
-    """MemoryError where a float64 row of every class for every sample cannot be."""
+    """MemoryError if a float64 matrix (n_rows, n_classes) exceeds the memory."""
     check_memory(
         8.0 * n_rows * n_classes,
         None,

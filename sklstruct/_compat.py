@@ -1,12 +1,12 @@
-"""The part of scikit-learn that this package builds on, with types.
+"""The part of scikit-learn that this package uses, with types.
 
-The only file that imports private names of scikit-learn: the file to mend when one of
-them moves.
+It is the only file that imports private names of scikit-learn, and so the only one to
+change when one of them moves.
 
-scikit-learn has no type annotations, so mypy takes its classes for `Any` and would
-find every attribute in a subclass, misspelt or not. `MYPY` is true for mypy and for
-nothing else: mypy reads the declarations below in place of the classes; Python, and
-type checkers that read scikit-learn's source, take the classes themselves.
+scikit-learn has no type annotations, so mypy treats its classes as `Any` and accepts
+every attribute of a subclass, misspelt or not. `MYPY` is true for mypy only: mypy reads
+the declarations below instead of the classes. Python, and type checkers that read
+scikit-learn's source, use the classes themselves.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ else:
     except ImportError:  # scikit-learn before 1.9
 
         class _NoCallbacks:
-            """A task of a fit that nobody is told of."""
+            """The context of a task without callbacks."""
 
             def subcontext(self, **_):
                 return self

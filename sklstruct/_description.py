@@ -8,7 +8,7 @@ from typing import Any
 
 
 def shown(value: Any) -> str:
-    """A figure for people: "-" for None, four decimals, lists in a line."""
+    """A figure as text: "-" for None, four decimals, lists in a line."""
     if value is None:
         return "-"
     if isinstance(value, Mapping):
@@ -19,7 +19,7 @@ def shown(value: Any) -> str:
 
 
 class Description(dict[str, Any]):
-    """A dictionary of figures; printed, a line each, and a table in a notebook."""
+    """A dictionary of figures that prints a line for each, in a notebook a table."""
 
     def __str__(self):
         width = max(map(len, self), default=0)

@@ -1,4 +1,4 @@
-"""Digests of arrays: equal for equal content, and else another."""
+"""Digests of arrays: equal if and only if the contents are (up to collisions)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
-    """A short text, of so many bytes, that tells arrays apart."""
+    """Digest of `size` bytes, as hexadecimal text."""
     found = blake2b(digest_size=size)
     for array in arrays:
         if array is None:

@@ -1,4 +1,4 @@
-"""Parts of docstrings that several classes share, written once."""
+"""Blocks of docstrings that several classes share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 def shared_docs(**blocks: str) -> Callable[[T], T]:
-    """Decorator that puts blocks of text in the place of ``{name}`` lines.
+    """Decorator that replaces lines ``{name}`` of a docstring by blocks of text.
 
-    A line of the docstring that is nothing but ``{name}`` is replaced by
-    ``blocks[name]`` at the line's indentation. A name without a block, or a block
-    that the docstring does not use, is an error when the module is imported.
+    A line with nothing but ``{name}`` is replaced by ``blocks[name]`` at the line's
+    indentation. A name without a block, or an unused block, is an error when the module
+    is imported.
     """
 
     def fill(documented: T) -> T:

@@ -1,7 +1,8 @@
-"""What is made when it is first used: names of packages, and tables of objects.
+"""Values that are made at first use: names of packages, cached properties of objects.
 
-A face lists its names twice: as imports below ``if TYPE_CHECKING`` for type checkers,
-and as a table for Python. A rule of the house compares the two.
+The ``__init__.py`` of a package lists its names twice: as imports below
+``if TYPE_CHECKING`` for type checkers, and as a table for Python. A test compares the
+two.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ def lazy_face(
         The ``__name__`` of the package.
 
     homes : mapping from str to sequence of str
-        The names that each module of the package gives to it; the module's name is
-        relative to the package. Of ``"."``: modules.
+        The names that come from each module of the package; module names are relative
+        to the package. The names of ``"."`` are modules.
 
     Returns
     -------
     get : callable
-        Imports the module of a name, and keeps the object as an attribute of the
+        Imports the module of a name, and sets the object as an attribute of the
         package.
 
     names : callable
-        What ``dir`` lists: the public names.
+        Returns the public names, for ``dir``.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 

@@ -1,7 +1,7 @@
-"""Target log-probabilities of any classifier, and means of them.
+"""Target log-probabilities of any classifier, and sums of them.
 
-ln P(y_i | x_i) without the (n, V) matrix; sums in which a weight of 0 means absent,
-although 0 times minus infinity is NaN.
+ln P(y_i | x_i) is computed without the (n, V) matrix. Targets of weight 0 are left out
+of sums, because 0 times minus infinity is NaN.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TopKMixin(ClassifierMixin):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The k most probable classes of each sample, most probable first.
 
-        The matrix of all classes is never made whole.
+        The whole matrix of probabilities is never made.
 
         Parameters
         ----------
@@ -106,9 +106,9 @@ def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
 def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
     """Natural logarithm of P(y_i | x_i), NaN where y_i is not in ``classes_``.
 
-    The estimator's own `target_log_proba` where it has one (pipelines and fitted
-    searches are looked through); else its rows of `predict_log_proba` or
-    `predict_proba`, a bounded number at a time, aligned by ``classes_``.
+    The method `target_log_proba` of the estimator (the last step of a pipeline or
+    fitted search) if it has one; else rows of `predict_log_proba` or `predict_proba`,
+    a bounded number at a time, aligned by ``classes_``.
     """
     check_sparse(X)
     estimator, X = last_step(estimator, X)
@@ -138,7 +138,7 @@ def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
     for part in row_blocks(rows.size, rows_per_block(classes.size)):
         here = rows[part]
         block = X.iloc[here] if hasattr(X, "iloc") else X[here]
-        with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
+        with np.errstate(divide="ignore"):  # ln 0 = -inf
             picked = predict(block)[np.arange(here.size), code[here]]
             out[here] = picked if logarithms else np.log(picked)
     return out
@@ -149,7 +149,7 @@ def class_codes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(int64 number of the class of each label, whether it is a class).
 
-    The number of a label that is none is 0.
+    A label outside of `classes` has the number 0.
     """
     y = column_or_1d(y)
     if y.shape[0] != n_samples:
@@ -172,8 +172,8 @@ def sums_by_depth(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(targets, summed log-probability, perplexity) of each depth.
 
-    Over the depths the first two add up to the totals; perplexity is NaN where there
-    is no target.
+    The sums of the first two over the depths are the totals; the perplexity of a depth
+    without targets is NaN.
     """
     n_targets = np.bincount(depth, minlength=n_depths)
     total = np.bincount(depth, weights=log_prob, minlength=n_depths)

@@ -8,7 +8,7 @@ from ._compat import _BaseComposition
 
 
 class NamedMembers(_BaseComposition):
-    """Base of the estimators that hold members by name, as a Pipeline holds its steps.
+    """Base of the estimators with named members, like the steps of a Pipeline.
 
     Subclasses set `members_in`, the name of the parameter.
     """
@@ -21,7 +21,7 @@ class NamedMembers(_BaseComposition):
         Parameters
         ----------
         deep : bool, default=True
-            Whether those of the members are included.
+            Whether parameters of the members are included.
 
         Returns
         -------
@@ -46,9 +46,9 @@ class NamedMembers(_BaseComposition):
         return self
 
     def _check_members(self, kind: str, lack: str) -> list[tuple[str, Any]]:
-        """The pairs; a ValueError if there are none, or other things.
+        """The pairs (name, member); ValueError if it is empty or has other items.
 
-        kind: of the members. lack: what an empty list leaves without.
+        kind: kind of the members. lack: consequence of an empty list, for the message.
         """
         members = getattr(self, self.members_in)
         if not members:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# 64 MB a block: bounded memory where an (n_samples, n_classes) matrix of a whole
-# text would be gigabytes, and few enough blocks for their overhead not to matter.
+# 64 MB: it bounds memory where an (n_samples, n_classes) matrix of a whole text would
+# take gigabytes, and the overhead per block does not matter.
 BLOCK_BYTES = 1 << 26
 
-# Seconds after which a thread that waits looks for signals. Work that ends wakes it
-# at once; this is for systems on which a signal does not interrupt a wait.
+# Seconds between checks for signals of a thread that waits. It wakes at once when the
+# work ends; the checks are for systems on which a signal does not interrupt a wait.
 _SIGNAL_CHECK = 0.5
 
 
@@ -58,10 +58,10 @@ class ThreadMap:
     has more than one item. Threads take the next item when they are free, so results
     may not depend on which thread computes what, or when.
 
-    An exception of `function` is that of the first item that raises one, as in a
-    loop; items after it may or may not have been computed. A KeyboardInterrupt does
-    not wait for the items that other threads are in the middle of: they end behind
-    it, on arrays that nobody reads any more. A function may call the map it runs in.
+    If `function` raises, the exception is that of the first item that raises one, as in
+    a loop; items after it may or may not have been computed. A KeyboardInterrupt does
+    not wait for the running items of other threads: they end later, on arrays that are
+    no longer used. A function may call the map that it runs in.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class ThreadMap:
                 try:
                     results[i] = function(item)
                 except Exception as error:
-                    # Items before i are done or under way, so the first error of a
+                    # Items before i are finished or running, so the first error of a
                     # loop is among those collected.
                     errors.append((i, error))
                     todo.clear()
@@ -124,8 +124,8 @@ class ThreadMap:
             ]
             work()
             for helper in helpers:
-                # One that has not begun has nothing to do any more. In a nested map
-                # it might wait for this very thread.
+                # A helper that has not started has nothing to do. In a nested map
+                # it might wait for this thread.
                 if not helper.cancel():
                     _join(helper)
         except BaseException:
@@ -149,8 +149,8 @@ def _join(future: Future[T]) -> T:
 def stop_flag() -> Iterator[NDArray[np.int32]]:
     """An array with one 0 that becomes 1 if an exception leaves the context.
 
-    For kernels in several threads of a `ThreadMap`: each reads the flag now and then,
-    and ends early once another thread has failed or was interrupted.
+    For kernels in several threads of a `ThreadMap`: each checks the flag repeatedly,
+    and ends early when another thread has failed or was interrupted.
     """
     stop = np.zeros(1, dtype=np.int32)
     try:
@@ -161,11 +161,11 @@ def stop_flag() -> Iterator[NDArray[np.int32]]:
 
 
 def interruptible(function: Callable[..., T], *arguments: Any) -> T:
-    """function(*arguments) in a thread of its own, so that Ctrl-C ends the wait.
+    """function(*arguments) in another thread, so that Ctrl-C ends the wait.
 
     For one long call of a library that releases the GIL and does not check for
-    signals. After an interrupt the thread goes on to the end of that call; it does not
-    keep Python from exiting.
+    signals. After an interrupt the thread runs on to the end of that call; Python can
+    exit before.
     """
     future: Future[T] = Future()
     context = copy_context()

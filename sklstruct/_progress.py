@@ -1,4 +1,4 @@
-"""The one reporter of progress: scikit-learn's callbacks, and lines if verbose."""
+"""Reports of progress: scikit-learn's callbacks, and printed lines if verbose."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 
 class Progress:
-    """A task of a fit: tells the callbacks, and prints if the estimator is verbose.
+    """A task of a fit: calls the callbacks, and prints if the estimator is verbose.
 
-    As a context manager it tells when the task begins and ends. A task may have
-    subtasks of its own (`task`) and single steps (`step`)::
+    As a context manager it reports the begin and the end of the task. A task may have
+    subtasks (`task`) and single steps (`step`)::
 
         with Progress.of_fit(self, max_subtasks=self.max_iter) as progress:
             ...
             if progress.step(f"objective {value:.6g}"):
                 break  # a callback asks to stop
 
-    An exception leaves the end of the task untold; `with_callbacks` around `fit`
-    tears the callbacks down in any case.
+    After an exception the end of the task is not reported; `with_callbacks` around
+    `fit` closes the callbacks in any case.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Progress:
         Of this task.
 
     prefix : str, default=""
-        Begins every line.
+        Start of every printed line.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class Progress:
     def task(
         self, name: str, max_subtasks: int | None = None, prefix: str = ""
     ) -> Progress:
-        """A subtask with steps of its own; `prefix` is added to that of its lines."""
+        """A subtask with its own steps; `prefix` is appended to that of this task."""
         context = self.context.subcontext(task_name=name, max_subtasks=max_subtasks)
         return Progress(self.estimator, context, self.prefix + prefix)
 
     def step(self, text: str = "", name: str = "iteration") -> bool:
-        """Report a piece of work that is done; True if a callback asks to stop."""
+        """Report a finished piece of work; True if a callback asks to stop."""
         every = int(self.estimator.verbose)
         if every > 0 and self._n_steps % every == 0:
             kind = type(self.estimator).__name__

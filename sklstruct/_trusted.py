@@ -1,4 +1,4 @@
-"""The types that skops meets in our estimators; a test compares them with those."""
+"""The types in skops files of our estimators; a test compares them with real files."""
 
 TRUSTED_TYPES = (
     "numpy.dtype",
@@ -109,6 +109,5 @@ TRUSTED_TYPES = (
 """Full names of the types that a skops file of an estimator of sklstruct may hold.
 
 For ``skops.io.load(path, trusted=TRUSTED_TYPES)`` and for MLflow. None of them runs
-code of the file when it is loaded, and those whose arrays compiled loops follow check
-them. Of other libraries there are two types, of NumPy and SciPy, that our estimators
-hold."""
+code of the file when it is loaded, and types whose arrays are indices in kernels check
+them. Two types are of NumPy and SciPy: our estimators contain objects of them."""

@@ -1,7 +1,7 @@
-/* The inner loops that pay for wide registers, in C for one reason: a function of
- * plain C can be compiled for several instruction sets at once (target_clones), and
- * the dynamic linker picks one. The build stays one wheel for every x86-64 machine;
- * elsewhere, and where the toolchain has no ifunc, the default version is all there is.
+/* The inner loops that gain from wide registers. They are in C for one reason: a C
+ * function can be compiled for several instruction sets at once (target_clones), and
+ * the dynamic linker picks one. One wheel then serves every x86-64 machine; elsewhere,
+ * and where the toolchain has no ifunc, only the default version is built.
  *
  * Nothing here allocates or checks: the callers are Cython kernels.
  */
@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* With wide registers as the default (-march=native) there is nothing to choose; and
- * GCC 12 breaks down over a version for narrower vectors than the default's. */
+/* With wide registers as the default (-march=native) no clones are needed; and GCC 12
+ * crashes on a clone for narrower vectors than the default's. */
 #if defined(SKLSTRUCT_CLONES) && !defined(__AVX2__)
 #define SKLSTRUCT_WIDE                                                              \
     __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -26,16 +26,16 @@
 enum { SKLSTRUCT_STRIDE = 16 };
 
 #if defined(__GNUC__) || defined(__clang__)
-/* Vectors of a fixed length, whatever the registers are. Left to itself the compiler
- * adds the running sums of a product up one by one, or keeps them in memory: two to
- * four times the time of what is here. */
+/* Vectors of a fixed length, whatever the registers are. Without them the compiler adds
+ * the running sums of a product one by one, or keeps them in memory, which takes two to
+ * four times as long. */
 #define SKLSTRUCT_VECTORS
 typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #endif
 
-/* Ask for a cache line; into the second cache, where there is room for many. */
+/* Prefetch a cache line into the second-level cache, which has room for many. */
 #if defined(__GNUC__) || defined(__clang__)
 #define SKLSTRUCT_PREFETCH(address) __builtin_prefetch((address), 0, 2)
 #else
@@ -212,8 +212,8 @@ static inline float sklstruct_octave_end(int32_t k)
 SKLSTRUCT_NARROW(sklstruct_narrow_double, double)
 SKLSTRUCT_NARROW(sklstruct_narrow_float, float)
 
-/* score[s] = product of row row[s] of coef with row s of x, for the n lanes s of a list.
- * Sixteen running sums: the error is that of stride / 16 + 4 additions. */
+/* score[s] = product of row row[s] of coef with row s of x, for the n lanes s of a
+ * list. Sixteen running sums: the error is that of stride / 16 + 4 additions. */
 SKLSTRUCT_WIDE static void sklstruct_products(
     const float *coef, ptrdiff_t stride, const float *x, ptrdiff_t n,
     const int32_t *lanes, const int32_t *row, float *score)

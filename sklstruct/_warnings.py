@@ -1,7 +1,7 @@
-"""Warnings of a fit that runs elsewhere: collected there, raised here.
+"""Warnings of a fit in another thread or on another machine: collected, issued later.
 
-The filters of Python's `warnings` belong to the process, so neither threads nor other
-machines can catch with them what is meant for the caller of `fit`.
+`warnings.catch_warnings` changes filters of the whole process, so it cannot collect the
+warnings of one thread or machine for the caller of `fit`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _collected: ContextVar[list | None] = ContextVar("_collected", default=None)
 
 
 def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
-    """`warnings.warn`, or a note of it where warnings are collected."""
+    """`warnings.warn`; inside of `collect_warnings` the warning is stored instead."""
     notes = _collected.get()
     if notes is None:
         warnings.warn(message, category, stacklevel=stacklevel + 1)
@@ -25,7 +25,7 @@ def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[tuple[str, type[Warning]]]]:
-    """A list that takes what `warn` is called with, in this thread and context."""
+    """A list of the calls of `warn` in this thread and context."""
     notes: list[tuple[str, type[Warning]]] = []
     token = _collected.set(notes)
     try:

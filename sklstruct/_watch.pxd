@@ -1,9 +1,9 @@
-# Long loops that react to Ctrl-C.
+# Ctrl-C in long loops.
 #
-# A loop tells `over` how much it has done. After about a tenth of a second the main
-# thread looks for signals; a handler that raises leaves its exception pending, and the
-# flag `stop` tells the other threads. Loops then return as fast as they can, whatever
-# they have made, and the Python function at the top calls `propagate`.
+# A loop reports its work to `over`. About every tenth of a second the main thread
+# checks for signals. A handler that raises leaves its exception pending, and the flag
+# `stop` stops the other threads. The loops then return at once without finishing, and
+# the Python function that called them calls `propagate`, which raises.
 from cpython.exc cimport PyErr_Occurred
 from libc.stdint cimport int32_t, int64_t
 
@@ -13,7 +13,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    # Multiplications between two looks.
+    # Multiplications between two checks for signals.
     BREATH = 1 << 27
 
 
@@ -42,5 +42,5 @@ cdef inline bint over(Watch* watch, int64_t work) noexcept nogil:
 
 
 cdef inline int propagate() except -1:
-    """Raise the exception that a look for signals has left, if any."""
+    """Raise the exception of a signal handler, if one is pending."""
     return -1 if PyErr_Occurred() != NULL else 0

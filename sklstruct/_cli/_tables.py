@@ -31,16 +31,16 @@ PICKLE = (".pkl", ".pkl.gz", ".pkl.bz2", ".pkl.xz")
 
 
 @contextmanager
-def progress(arguments: argparse.Namespace, text: str) -> Iterator[Progress]:
+def progress(arguments: argparse.Namespace, text: str) -> Iterator[ProgressLine]:
     """A line about what is being done, on a terminal, which goes when it is done."""
-    shown = Progress(text, sys.stderr.isatty() and not arguments.quiet)
+    shown = ProgressLine(text, sys.stderr.isatty() and not arguments.quiet)
     try:
         yield shown
     finally:
         shown.clear()
 
 
-class Progress:
+class ProgressLine:
     """What is being done, since when, and a fit's steps; a callback of estimators.
 
     Parameters

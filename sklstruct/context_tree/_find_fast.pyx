@@ -50,12 +50,12 @@ def find_pairs(
     const int[::1] targets,
     int[::1] out,
 ):
-    """Index of each pair (node, target), -1 where there is none or either is -1."""
+    """Index of each pair (node, target); -1 if it does not exist or either is -1."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(nodes.shape[0]):
             out[i] = -1
-            # Classes that the root does not hold have no pair anywhere.
+            # A class without a pair at the root has no pair at all.
             if nodes[i] >= 0 and 0 <= targets[i] < pair_ptr[1]:
                 out[i] = find_pair(pair_ptr, target, nodes[i], targets[i])
 
@@ -68,9 +68,9 @@ def parent_pairs(
 ):
     """The pair of the same class at the parent of each pair's node, -1 for none.
 
-    Classes rise within a node and its parent alike: each is looked for from the last
-    one on, in steps that double. O(log of the pairs in between) each; at the root,
-    which has all classes, none.
+    Classes rise within a node and within its parent: each search starts at the last
+    pair found, in steps that double. It takes O(log of the pairs in between); at the
+    root, which has all classes, O(1).
     """
     cdef Py_ssize_t n, p, q, lo, hi, mid, end, step
     cdef int y

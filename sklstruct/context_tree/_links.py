@@ -1,15 +1,13 @@
-"""Suffix links: what a context becomes at its recent end.
+"""Suffix links: from each context to the context without its newest symbol.
 
-The tree itself leads from a context to the same without its *oldest* symbol (the
-parent). Everything that moves along a text needs the other end as well: a decoder and
-a cursor go from "h" to "h y", pruning and growing ask whether "h y" is a context, and a
-file of n-grams lists "h y" with the probability of the pair (h, y) and the back-off
-weight of the node "h y".
+The parent of a context is the context without its *oldest* symbol. Decoders and cursors
+along a text need the other link: they go from "h" to "h y". Pruning and growing ask
+whether "h y" is a context, and a file of n-grams lists "h y" with the probability of
+the pair (h, y) and the back-off weight of the node "h y".
 
-`drop_newest` is the one search; the functions after it take its result. All want a trie
-(``span is None``); in a collapsed tree the context without
-its newest symbol may end inside an edge, so expand it first
-(`expand_tree`).
+`drop_newest` searches the links; the functions after it take its result. All need a
+trie (``span is None``): in a collapsed tree the context without its newest symbol may
+end inside an edge, so expand the tree first (`expand_tree`).
 """
 
 from __future__ import annotations
@@ -89,9 +87,9 @@ def drop_newest(tree: ContextTree) -> np.ndarray:
     Returns
     -------
     link : int32 ndarray of shape (n_nodes,)
-        0, the root, for the root and for contexts of one symbol; -1 where the shorter
-        context is no node. Trees of running text have all but those of contexts that
-        end the text.
+        0, the root, for the root and for contexts of one symbol; -1 if the shorter
+        context is not a node. In a tree of running text only contexts that end the
+        text may lack a link.
     """
     tree.check_trie("a suffix link")
     out = np.empty(tree.n_nodes, dtype=np.int32)
@@ -113,7 +111,7 @@ def find_pairs(
         Class of each pair, rising within a node.
 
     nodes, targets : int32 ndarrays of shape (n,)
-        The pairs that are asked for; nodes below n_nodes.
+        The pairs to find; nodes below n_nodes.
 
     Returns
     -------
@@ -126,7 +124,7 @@ def find_pairs(
 
 
 def pair_pointers(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
-    """(n_nodes + 1,) int32: where the pairs of each node begin; `nodes` is sorted."""
+    """(n_nodes + 1,) int32: first pair of each node; `nodes` (of pairs) is sorted."""
     out = np.zeros(n_nodes + 1, dtype=np.int32)
     np.cumsum(np.bincount(nodes, minlength=n_nodes), out=out[1:])
     return out
@@ -139,7 +137,7 @@ def extend_pairs(
     target: np.ndarray,
     class_of_symbol: np.ndarray,
 ) -> np.ndarray:
-    """The node "h y" of each pair (h, y): where the context goes when y has followed.
+    """The node "h y" of each pair (h, y), the context after y has followed h.
 
     Parameters
     ----------
@@ -150,15 +148,15 @@ def extend_pairs(
         ``drop_newest(tree)``.
 
     pair_ptr, target : int32 ndarrays
-        Its pairs, as of `find_pairs`.
+        Pairs over the tree, as in `find_pairs`.
 
     class_of_symbol : int32 ndarray of shape (n_symbols,)
-        Class of each context symbol, -1 for a symbol that is no class.
+        Class of each context symbol, -1 for a symbol without a class.
 
     Returns
     -------
     node : int32 ndarray of shape (n_pairs,)
-        0, the root, where "h y" is no node.
+        0, the root, if "h y" is not a node.
     """
     newest = newest_symbols(tree)
     out = np.zeros(target.size, dtype=np.int32)
@@ -171,10 +169,9 @@ def extend_pairs(
 
 
 def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.ndarray]:
-    """The smallest trie around `tree` in which `drop_newest` has no gap.
+    """The smallest trie with the contexts of `tree` in which no `drop_newest` is -1.
 
-    It has every run of symbols out of a context of `tree` as a context. Nodes keep
-    their order.
+    Its contexts are all substrings of contexts of `tree`. Nodes keep their order.
 
     Parameters
     ----------
@@ -187,10 +184,10 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
     Returns
     -------
     closed : ContextTree
-        `tree` itself where it has no gap.
+        `tree` itself if it has all links.
 
     index : int32 ndarray of shape (n_nodes,)
-        The node of `closed` that each node of `tree` became.
+        The node of `closed` for each node of `tree`.
     """
     tree.check_trie("a suffix link")
     missing = link < 0

@@ -8,7 +8,7 @@ O(size of both), with no memory but the results.
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
 
-# Signals are looked at after so many steps, at most: a fraction of a second.
+# Steps between two checks for signals: a fraction of a second.
 cdef enum:
     SLICE_MASK = (1 << 20) - 1
 
@@ -21,8 +21,8 @@ def merge_nodes(const int32_t[::1] parent_a, const int32_t[::1] symbol_a,
     """The merged tree, and the number in it of each node of the two.
 
     parent and symbol have room for all nodes of both; level_ptr (n_levels + 1 of the
-    deeper one) says how many are used. More than 31 bits can number are counted, for
-    whoever refuses them; their other numbers are then not to be used.
+    deeper one) has the numbers that are used. If there are more nodes than 31 bits can
+    number, only level_ptr is valid: the caller then raises an error.
     """
     cdef Py_ssize_t k, n_levels = level_ptr.shape[0] - 1
     cdef Py_ssize_t last_a = level_a.shape[0] - 1, last_b = level_b.shape[0] - 1
@@ -126,7 +126,7 @@ def merge_pairs(const int32_t[::1] ptr_a, const int32_t[::1] target_a,
 
 def move_parents(const int32_t[::1] parent, const int32_t[::1] place,
                  int32_t[::1] out):
-    """out[place[p]] = place[parent[p]] where there is a parent."""
+    """out[place[p]] = place[parent[p]] for every pair p with a parent."""
     cdef Py_ssize_t p
     with nogil:
         for p in range(parent.shape[0]):

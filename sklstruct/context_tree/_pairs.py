@@ -58,7 +58,7 @@ class Pairs:
     Raises
     ------
     ValueError
-        If the arrays do not fit the tree; says where.
+        If the arrays do not fit the tree; the message has the first wrong entry.
 
     Examples
     --------
@@ -88,11 +88,11 @@ class Pairs:
             check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
-    # Where counting kept it: (n_pairs,) int32, the node "h y" of a pair (h, y), 0 if
-    # that is no node. The class of a symbol then has its id, and nothing is missing:
-    # every context of an n-gram has its pairs, every suffix is one.
+    # (n_pairs,) int32, the node "h y" of each pair (h, y), 0 if it is not a node; None
+    # unless `count_tokens` stored it. The class of a symbol then has the id of the
+    # symbol, and no context or suffix of an n-gram is missing.
     extension: np.ndarray | None = None
-    whole = True  # not so in a shard, which has some of the branches; see `total`
+    whole = True  # False in a shard, which has some of the branches; see `total`
 
     def _set(self, tree, ptr, target, parent):
         self.tree, self.ptr, self.target = tree, ptr, target
@@ -174,7 +174,7 @@ class Pairs:
         counts.append(root_count)
         per_node.append(np.array([n_classes], dtype=np.int32))
 
-        # Levels were met from the deepest up; parents[j] points into the level
+        # The lists are from the deepest level up; parents[j] points into the level
         # above, whose first pair is the sum of the sizes of the levels before.
         sizes = [t.size for t in reversed(targets)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -222,7 +222,7 @@ class Pairs:
                     "ContextTree.merge"
                 )
         n_classes = max(pairs.n_classes for pairs, _, _ in parts)
-        # The root has all classes, with the count 0 where no part has met them.
+        # The root has all classes, with count 0 for those that no part has counted.
         merged = pairs_of_arrays(
             ContextTree(np.array([-1]), np.array([-1])),
             np.array([0, n_classes], dtype=np.int32),
@@ -247,8 +247,10 @@ class Pairs:
         empty: Callable = np.empty,
         scratch: Callable = np.empty,
     ) -> tuple[Pairs, np.ndarray]:
-        """`merge` of two parts that are known to be in order, one of which has all
-        classes; `empty` and `scratch` make the arrays."""
+        """`merge` of two parts without checks; one of them has all classes.
+
+        `empty` allocates the arrays of the result, `scratch` the others.
+        """
         (a, count_a, index_a), (b, count_b, index_b) = part_a, part_b
         place_a = scratch(a.n_pairs, dtype=np.int32)
         place_b = scratch(b.n_pairs, dtype=np.int32)
@@ -264,14 +266,14 @@ class Pairs:
             ptr, target, count,
         )  # fmt: skip
         check_size(n, "(context, class) pairs")
-        parent = None  # where neither has them, they are found when they are needed
+        parent = None  # if neither part has them, they are found at first use
         if a.has_parents or b.has_parents:
             parent = empty(n, dtype=np.int32)
             parent[:] = -1
             _merge.move_parents(a.parent, place_a, parent)
             _merge.move_parents(b.parent, place_b, parent)
             if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
-                parent = None  # a pair of one part may stand below one of the other
+                parent = None  # the parent of a pair may be in the other part only
         pairs = pairs_of_arrays(tree, ptr, fitted(target, n, empty), parent)
         return pairs, fitted(count, n, empty)
 
@@ -282,7 +284,7 @@ class Pairs:
         symbol_ids: np.ndarray,
         n_symbols: int,
     ) -> tuple[Pairs, np.ndarray]:
-        """The same pairs where there are more classes and symbols.
+        """The same pairs under new ids, with more classes and symbols.
 
         Parameters
         ----------
@@ -329,8 +331,8 @@ class Pairs:
         Parameters
         ----------
         keep : array-like of shape (n_pairs,), bool
-            Pairs to keep; those of the root stay in any case, and so do their nodes
-            and the ancestors of these.
+            Pairs to keep. Pairs of the root are always kept. The nodes of kept pairs
+            and their ancestors are kept too.
 
         Returns
         -------
@@ -338,7 +340,7 @@ class Pairs:
             Over the selected tree.
 
         kept : ndarray of shape (n_kept,), int64
-            The old number of each pair: numbers beside the pairs go along with
+            The old number of each pair: numbers of the pairs become
             ``numbers[kept]``.
         """
         keep = np.array(keep, dtype=bool)
@@ -359,7 +361,7 @@ class Pairs:
 
     @property
     def parent(self) -> np.ndarray:
-        """(n_pairs,) int32: the parent pair, -1 at the root or where there is none."""
+        """(n_pairs,) int32: the parent pair, -1 at the root or if it does not exist."""
         if self._parent is None:
             parent = np.empty(self.n_pairs, dtype=np.int32)
             parent_pairs(self.tree.parent, self.ptr, self.target, parent)
@@ -368,11 +370,11 @@ class Pairs:
 
     @property
     def has_parents(self) -> bool:
-        """Whether `parent` is there without being made."""
+        """Whether `parent` is stored."""
         return self._parent is not None
 
     def forget_parents(self) -> None:
-        """Free `parent`, which is made again when it is asked for."""
+        """Free `parent`; it is computed again at its next use."""
         self._parent = None
 
     def nodes(self) -> np.ndarray:
@@ -387,9 +389,9 @@ class Pairs:
         return slice(int(self.ptr[here.start]), int(self.ptr[here.stop]))
 
     def find(self, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Index of each pair (node, target), -1 where there is none.
+        """Index of each pair (node, target), -1 if there is no such pair.
 
-        Both are arrays of ids in range, of one length; ValueError where they are not.
+        ValueError unless both are arrays of ids in range and of equal length.
         """
         nodes, targets = as_ids("nodes", nodes, 1), as_ids("targets", targets, 1)
         check_length("targets", targets, nodes.size, "one per node")
@@ -417,7 +419,7 @@ class Pairs:
         Parameters
         ----------
         numbers : float64 ndarray of shape (n_pairs,)
-            Such as counts, which gives c(n).
+            Such as counts, whose sums are c(n).
 
         Returns
         -------
@@ -433,22 +435,22 @@ class Pairs:
         return terminal
 
     def adjusted_counts(self, count: np.ndarray) -> np.ndarray:
-        """a(n, y), the counts that Kneser-Ney smoothing is about.
+        """a(n, y), the adjusted counts of Kneser-Ney smoothing.
 
         ``a(n, y) = T(n, y) + number of children h of n where y followed h``: the raw
-        count on the deepest level, distinct predecessors above. On the deepest level
-        there are no children and T is the count. Further up T(n, y) > 0 only for
-        the contexts that nothing can precede, those at a sentence start, which thus
-        keep their raw counts.
+        count on the deepest level, distinct predecessors above it. On the deepest level
+        there are no children and T is the count. On higher levels T(n, y) > 0 only for
+        contexts at the start of a sentence, which nothing precedes: they keep their raw
+        counts.
         """
         adjusted = self.terminal_counts(count)
         _fast.add_distinct(self.parent, count, adjusted)
         return adjusted
 
     def adjust_counts(self, count: np.ndarray) -> np.ndarray:
-        """`adjusted_counts` in the place of the counts, where that is exact.
+        """`adjusted_counts`, computed in place if all counts are integers.
 
-        It is for whole numbers; for others a new array is returned.
+        Otherwise that would not be exact, and a new array is returned.
         """
         self._beside("count", count)
         if not _fast.are_whole(count):
@@ -463,8 +465,9 @@ class Pairs:
     def total(self, x: Any) -> Any:
         """A sum over the branches below the root, taken over the whole tree.
 
-        That is `x` itself; in a shard, which has some of the branches, the sum of what
-        all shards give. The root's pairs are left out: every shard has them.
+        For a whole tree it is `x` itself. A shard has some of the branches; it returns
+        the sum of the `x` of all shards. Sums leave out the root's pairs, which every
+        shard has.
 
         Parameters
         ----------
@@ -499,7 +502,7 @@ class Pairs:
         return {k: v for k, v in self.__dict__.items() if k != "extension"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take pickled pairs; ValueError if the arrays do not fit each other."""
+        """Restore pickled pairs; ValueError if the arrays do not fit each other."""
         Pairs.__init__(self, state["tree"], state["ptr"], state["target"])
         parent = state["_parent"]
         if parent is not None:
@@ -528,14 +531,14 @@ def pairs_of_arrays(
     target: np.ndarray,
     parent: np.ndarray | None = None,
 ) -> Pairs:
-    """Pairs of arrays that are known to be in order, without looking at them."""
+    """Pairs of arrays that are known to be valid, without checks."""
     pairs = Pairs.__new__(Pairs)
     pairs._set(tree, ptr, target, parent)
     return pairs
 
 
 def pairs_of_keys(tree: ContextTree, key: np.ndarray, n_classes: int) -> Pairs:
-    """Pairs of numbers ``node * n_classes + class``, rising and distinct."""
+    """Pairs of the keys ``node * n_classes + class``, rising and distinct."""
     node, target = np.divmod(key, np.int64(n_classes))
     ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
     np.cumsum(np.bincount(node, minlength=tree.n_nodes), out=ptr[1:])

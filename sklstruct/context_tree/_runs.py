@@ -1,14 +1,13 @@
 """Counts of a text that is larger than memory: runs in files, merged two by two.
 
-A run is what `count_tokens` makes of a part of the text, tree, pairs and counts, each
-in its canonical order. Runs are written to files and mapped; merging two is one walk
-along both into a third file, so that what is read and written is in the page cache,
-which the system takes back when it needs the memory. Runs of like size merge first, as
-the digits of a binary counter carry, and every pair is copied O(log runs) times. The
-last merge writes into memory.
+A run is the result of `count_tokens` for a part of the text: tree, pairs and counts,
+each in its canonical order. Runs are written to files and mapped. A merge is one pass
+along two runs into a third file: its data is in the page cache, which the system frees
+when it needs memory. Runs of equal size merge first, like the carry of a binary
+counter, so every pair is copied O(log runs) times. The last merge writes into memory.
 
-in:   parts of a text, in any order, under one numbering of symbols and classes
-out:  the pairs and counts of the whole, which do not depend on the parts
+in:   parts of a text, in any order, with one numbering of symbols and classes
+out:  the pairs and counts of the whole text, which do not depend on the parts
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from ._tree import ContextTree, tree_of_arrays
 
 
 class _Folder:
-    """Arrays in files that are gone with the last reference to them."""
+    """Arrays in files; a file is freed with the last reference to its array."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def empty(self, size: int, dtype: Any = np.float64) -> np.ndarray:
-        """An array of a new file, whose place on the disk is taken beforehand."""
+        """An array in a new file, whose space on the disk is reserved."""
         dtype = np.dtype(dtype)
         n_bytes = max(1, int(size) * dtype.itemsize)
         name = os.path.join(self.path, secrets.token_hex(8))
         with open(name, "x+b") as file:
-            # A mapped page that the disk has no room for would end the process.
+            # A write to a mapped page without space on the disk kills the process.
             try:
                 if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(file.fileno(), 0, n_bytes)
@@ -99,7 +98,7 @@ class CountRuns:
         self._temporary.cleanup()
 
     def add(self, pairs: Pairs, count: np.ndarray) -> None:
-        """Write the counts of a part, and merge runs that have grown alike."""
+        """Write the counts of a part, and merge runs of equal size."""
         keep = self._folder.keep
         tree = pairs.tree
         tree = tree_of_arrays(

@@ -1,14 +1,14 @@
-"""Shards: the branches of a tree apart, each below a root of its own.
+"""Shards: parts of a tree, each with some of the branches below a root.
 
 All contexts that end in the same symbol are one branch below the root, and no sum over
 contexts crosses branches except at the root's pairs. A shard is a run of branches, in
 the order of their symbols, below a root that has all classes. In the canonical order a
 run of branches is one range of nodes, and of pairs, on every level: cutting takes
-slices, and joining puts them side by side.
+slices, and joining concatenates them.
 
-What is summed over the branches goes through `Pairs.total`, which a shard takes over
-all shards; the root's pairs are in every shard, alike. Code that keeps to this works
-on a whole tree and on a shard, where one thread or machine works on each.
+`Pairs.total` sums over the branches; in a shard it sums over those of all shards. Every
+shard has the same pairs of the root. Code that uses `total` for such sums works on a
+whole tree and on shards, each of which belongs to one thread or machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PairShard(Pairs):
         Number of levels of the whole tree; the last ones may be empty here.
 
     exchange : Exchange
-        The way to the other shards.
+        Computes sums and maxima over all shards.
     """
 
     def __init__(self, pairs: Pairs, n_levels: int, exchange: Exchange) -> None:
@@ -71,7 +71,7 @@ class PairShard(Pairs):
     def terminal_counts(self, count: np.ndarray) -> np.ndarray:
         terminal = super().terminal_counts(count)
         root = slice(0, self.n_classes)
-        # The root's counts lost the counts one level below.
+        # Terminal counts of the root: its counts less those of the level below.
         below = self.total(count[root] - terminal[root])
         terminal[root] = count[root] - below
         # Sums of fractional weights cancel only up to rounding.
@@ -99,7 +99,7 @@ class PairShard(Pairs):
         return count
 
     def __reduce__(self):
-        raise TypeError("a shard belongs to the fit that made it and is not pickled")
+        raise TypeError("a shard cannot be pickled: it belongs to a running fit")
 
 
 def pairs_by_symbol(pairs: Pairs) -> np.ndarray:
@@ -119,7 +119,7 @@ def pairs_by_symbol(pairs: Pairs) -> np.ndarray:
 
 def shard_bounds(sizes: np.ndarray, n_shards: int) -> list[tuple[int, int]]:
     """n_shards ranges of symbols of about equal sums of `sizes`; some may be empty."""
-    # The middle of a branch decides which shard it goes to.
+    # A branch goes to the shard that holds its middle.
     middle = np.cumsum(sizes) - 0.5 * sizes
     total = max(float(np.sum(sizes)), 1.0)
     owner = np.minimum(middle * n_shards / total, n_shards - 1).astype(np.int64)
@@ -190,7 +190,7 @@ def _cut(pairs, count, first, last):
 
 
 class Joined:
-    """The whole tree of some shards, and where their numbers are in it.
+    """The whole tree of some shards, and the places of their nodes and pairs in it.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ class Joined:
             yield k, here, nodes, slots, into
 
     def of_pairs(self, numbers: list[np.ndarray]) -> np.ndarray:
-        """Numbers beside the pairs, from those beside the pairs of each shard."""
+        """Numbers of the pairs of the whole tree, from those of each shard."""
         out = np.empty(self.pairs.n_pairs, dtype=numbers[0].dtype)
         for s, part in enumerate(numbers):
             for _, _, _, slots, into in self._ranges(s):
@@ -263,7 +263,7 @@ class Joined:
         return out
 
     def of_nodes(self, numbers: list[np.ndarray]) -> np.ndarray:
-        """Numbers beside the nodes, from those beside the nodes of each shard."""
+        """Numbers of the nodes of the whole tree, from those of each shard."""
         out = np.empty(self.pairs.tree.n_nodes, dtype=numbers[0].dtype)
         for s, part in enumerate(numbers):
             for _, here, nodes, _, _ in self._ranges(s):

@@ -1,4 +1,4 @@
-"""The suffix tree: contexts that have only one continuation are merged; and back."""
+"""The collapsed (suffix) tree of a trie, and the trie of a collapsed tree."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
         Over the trie of `expand_tree`; `pairs` itself where the tree is a trie.
 
     source : integer ndarray of shape (n_expanded,)
-        The pair that each is merged in: numbers beside the pairs go along with
+        The pair that each is merged in: numbers of the pairs become
         ``numbers[source]``.
     """
     tree = pairs.tree
@@ -174,8 +174,8 @@ def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
     np.cumsum(sizes, out=ptr[1:])
     within = np.arange(ptr[-1], dtype=np.int32) - np.repeat(ptr[:-1], sizes)
     source = np.repeat(pairs.ptr[node], sizes) + within
-    # The first suffix of a node hangs on its parent's last one, by the parent
-    # pairs; the others on the suffix before, pair by pair.
+    # Parent of the first suffix of a node: the last suffix of its parent node, by the
+    # parent pairs. Parent of another suffix: the suffix before, pair by pair.
     is_first = np.ones(trie.n_nodes, dtype=bool)
     is_first[1:] = node[1:] != node[trie.parent[1:]]
     above = pairs.ptr[tree.parent[node]]  # of the root: not used

@@ -1,4 +1,4 @@
-"""A running text to tree, pairs and counts, without windows."""
+"""Tree, pairs and counts of a running text, without windows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def count_tokens(
 ) -> tuple[Pairs, np.ndarray]:
     """Tree, pairs and counts of the contexts of every position of a text.
 
-    The same as ``ContextTree.from_histories`` and ``Pairs.count`` of the positions,
-    by one sort instead of two and without a target of its own for each position.
+    The result is that of ``ContextTree.from_histories`` and ``Pairs.count`` for all
+    positions. It takes one sort instead of two, and no array of targets.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def count_tokens(
         Symbols are below n_symbols; all that are predicted are below n_classes.
 
     skip : int, default=-1
-        A symbol that is a context and never predicted (the start mark).
+        A symbol of contexts that is never predicted (the start mark).
 
     weight : float64 ndarray of shape (n_tokens,), default=None
         Positive weight of each position that is predicted; None: 1.
 
     extend : bool, default=False
-        Whether the pairs know their `extension`, of four bytes a pair.
+        Whether the pairs store their `extension`, four bytes a pair.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def count_tokens(
     n_pairs = np.zeros(depth + 1, dtype=np.int64)
     _fast.count_grams(shared, length, first, last, n_nodes, n_pairs)
     n_nodes[0], n_pairs[0] = 1, n_classes
-    # Contexts of the text's longest sentence may all end in what nothing follows.
+    # The longest contexts may all be at the end of a sentence, without pairs.
     n_levels = int(np.flatnonzero(n_nodes)[-1]) + 1
     level_ptr = np.concatenate([[0], np.cumsum(n_nodes[:n_levels])])
     pair_ptr = np.concatenate([[0], np.cumsum(n_pairs[:n_levels])])
@@ -106,7 +106,7 @@ def count_tokens(
     ptr[0], ptr[-1] = 0, pair_ptr[-1]
     target = np.empty(pair_ptr[-1], dtype=np.int32)
     above = np.empty(pair_ptr[-1], dtype=np.int32)
-    # Counts of positions are whole: half as wide until the text is no longer needed.
+    # Without weights counts are integers: 32 bits until the text is freed.
     count = np.empty(pair_ptr[-1])
     counted = count if weight.size else count.view(np.int32)[pair_ptr[-1] :]
     target[:n_classes] = np.arange(n_classes, dtype=np.int32)
@@ -155,7 +155,7 @@ def _fill_pairs(
         (k, tree.level(k), slice(int(pair_ptr[k]), int(pair_ptr[k + 1])))
         for k in range(1, tree.n_levels)
     ]
-    # Until the pairs are where they belong, `above` holds their nodes.
+    # `above` first has the nodes of the pairs, and then their parents.
     for k, nodes, here in reversed(levels):
         _fast.count_pairs(
             *runs, k, tree.parent, node, nodes.start, here.start, ptr[nodes],

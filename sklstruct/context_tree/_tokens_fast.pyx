@@ -3,15 +3,15 @@
 The gram of length g at position p is ``tokens[p - g + 1 .. p]``, cut at the separator
 (-1) before its sentence. Positions are sorted by their grams of length m + 1 read
 backwards, the newest symbol first. Equal grams of every length are then neighbours, and
-the runs of grams of length k are, in this order, the nodes of depth k (those that
-something follows), while the runs of length k + 1 are the pairs of depth k: the pair
-(context, y) is the gram "context y". The parent of a run is the run around it.
+the runs of grams of length k that are followed by a symbol are, in this order, the
+nodes of depth k. The runs of length k + 1 are the pairs of depth k: the pair (context,
+y) is the gram "context y". The parent of a run is the run that contains it.
 
 The sort takes m + 1 rounds of a stable counting sort, each of which moves positions by
-one: sorted by their grams of length g, they give the order of the positions after them
-by grams of length g + 1. What is left is to bring the pairs of a level, which are in
-the order of (y, context), into that of (context, y): one counting sort by node, which
-counts the pairs of each node and then puts every pair where it belongs.
+one: positions sorted by their grams of length g give the order of the positions after
+them by grams of length g + 1. The pairs of a level are then in the order of (y,
+context). A counting sort by node brings them into that of (context, y): it counts the
+pairs of each node and then moves every pair to its place.
 
 O(n (m + 1) + pairs), no hashing and no window. Per position 4 bytes of order, 4 of
 scratch, 2 (or 8, for m > 126) of lengths and 4 for its node; no copy of the pairs.
@@ -21,7 +21,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memcpy
 
-# Signals are looked at after so many steps, at most: a fraction of a second.
+# Steps between two checks for signals: a fraction of a second.
 cdef enum:
     SLICE_MASK = (1 << 20) - 1
 
@@ -35,7 +35,7 @@ ctypedef fused count_t:
 
 
 def first_round(const int32_t[::1] tokens, int32_t[::1] bucket, int32_t[::1] order):
-    """Positions of symbols, sorted by their symbol; bucket: where each begins."""
+    """Positions sorted by their symbol; bucket: the first place of each symbol."""
     cdef Py_ssize_t p
     cdef int32_t s
     with nogil:
@@ -79,9 +79,9 @@ def next_round(const int32_t[::1] tokens, const int32_t[::1] separators,
 
 def gram_lengths(const int32_t[::1] tokens, const int32_t[::1] order,
                  Py_ssize_t longest, short_t[::1] shared, short_t[::1] length):
-    """Length of each sorted gram, and how much of it the one before it shares.
+    """Length of each sorted gram, and the length that it shares with the one before.
 
-    length is negative where nothing follows: such a gram is no context.
+    length is negative if no symbol follows the gram: it is not a context.
     """
     cdef Py_ssize_t j, n = tokens.shape[0]
     cdef int32_t a, b
@@ -120,8 +120,8 @@ def count_grams(const short_t[::1] shared, const short_t[::1] length,
             if j < skip_from or j >= skip_to:
                 for k in range(shared[j], d):
                     pairs[k] += 1
-            # A gram that nothing follows is passed over: what the next one shares with
-            # the last context is the least of what lies between.
+            # A gram without a following symbol is skipped: the next one shares with the
+            # last context the minimum of the shared lengths in between.
             if shared[j] < low:
                 low = shared[j]
             if length[j] > 0:
@@ -169,7 +169,7 @@ def fill_nodes(const int32_t[::1] tokens, const int32_t[::1] order,
 
 def root_counts(const int32_t[::1] tokens, const double[::1] weight, int32_t skip,
                 count_t[::1] count):
-    """Weight of each class; weight is empty where every position has the weight 1."""
+    """Weight of each class; `weight` is empty if every position has the weight 1."""
     cdef Py_ssize_t p
     cdef bint weighted = weight.shape[0] > 0
     with nogil:
@@ -193,10 +193,10 @@ def count_pairs(const short_t[::1] shared, const short_t[::1] length,
                 int32_t first_pair, int32_t[::1] ptr, int32_t[::1] node_of_pair):
     """Write the first pair of each context of one level below the root into `ptr`.
 
-    To be called from the deepest level up. node : of each sorted position the context
-    of this level before it, or a shorter one; those that the level above asks for move
-    there. ptr : of the nodes of the level. node_of_pair : of the pairs of the level, in
-    the order of (class, context).
+    Called from the deepest level up. node : for each sorted position the context of
+    this level before it, or a shorter one; entries that the level above needs move to
+    the parent. ptr : of the nodes of the level. node_of_pair : of the pairs of the
+    level, in the order of (class, context).
     """
     cdef Py_ssize_t j, d, s = 0
     cdef int32_t x, c, total = first_pair
@@ -232,19 +232,16 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
                int32_t first_pair, int32_t[::1] ptr, int32_t[::1] target,
                int32_t[::1] above, count_t[::1] count, int32_t[::1] place,
                int32_t first_below, int32_t[::1] extension):
-    """The pairs of one level below the root, each to where it belongs.
+    """Move the pairs of one level below the root to their places.
 
-    They are met in the order of (class, context) and go to that of (context, class):
-    ptr, from `count_pairs`, moves along with the pairs of each node and is set back in
-    the end. symbol_ptr : where the sorted positions of each symbol begin, and their
-    number. order : these positions, for their weights; empty without weights. node : of
-    each pair, in the order in which they are met. place_above :
-    where the pairs of the level above are, in this order; empty at level 1, whose
-    parents are where their classes are. place : the same of this level, for the next;
-    empty at the last. target, above (the parents) and count are those of the level.
-    extension : the node "h y" of each pair (h, y), 0 where it is none; these are the
-    nodes of the next level, from first_below on, in the order in which they are met.
-    Empty: not wanted.
+    The pairs come in the order of (class, context), and their places are in that of
+    (context, class). ptr, from `count_pairs`, is the next place of each node, and is
+    reset at the end. node : node of each pair, as they come. place_above : places of
+    the pairs of the level above, as they come; empty at level 1, where the place of a
+    parent is its class. place : the same of this level, for the next one; empty at the
+    last level. target, above (the parents) and count: those of the level. extension :
+    the node "h y" of each pair (h, y), 0 if it is not a node; these are the nodes of
+    the next level, from first_below on, as they come. Empty: not computed.
     """
     cdef Py_ssize_t j, d, s = 0, u = -1
     cdef int32_t x, y = 0, at = 0, below = first_below
@@ -299,9 +296,9 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
 
 
 def widen(double[::1] count):
-    """The integers in the second half of an array become its floats.
+    """Convert integers in the second half of an array to floats in the whole of it.
 
-    Entry i is written after all that it covers has been read: 8 i + 8 bytes are at most
+    Entry i overwrites only integers that have been read: 8 i + 8 bytes are at most
     4 n + 4 i + 4 for i < n.
     """
     cdef Py_ssize_t i, n = count.shape[0]

@@ -22,9 +22,9 @@ class ContextTree:
     .. math::
         \mathrm{parent}(x_1 x_2 \ldots x_k) = x_2 \ldots x_k ,
 
-    so children extend into the past and the root is the empty context. The structure
-    only: which classes follow a context is in `Pairs`, numbers are arrays beside
-    them. A tree does not change; what trains on it and what is fitted share it.
+    so children extend into the past and the root is the empty context. A tree has the
+    structure only: `Pairs` has the classes that follow a context, and numbers are
+    arrays beside them. A tree is immutable; training data and fitted models share it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ContextTree:
     Raises
     ------
     ValueError
-        If the arrays are not a tree in this order; says where.
+        If the arrays are not a tree in this order; the message has the first fault.
 
     See Also
     --------
@@ -109,7 +109,7 @@ class ContextTree:
         self._set(parent, symbol, None, n_symbols)
 
     def _set(self, parent, symbol, level_ptr, n_symbols):
-        """All attributes, from arrays that are in order."""
+        """Set all attributes, from valid arrays."""
         self.parent, self.symbol = parent, symbol
         self.n_symbols = int(n_symbols)
         if level_ptr is None:
@@ -120,7 +120,7 @@ class ContextTree:
             level_ptr = np.array(ends, dtype=np.int64)
         self.level_ptr = level_ptr
         self.span = self.edge_text = self.edge_pos = None
-        self.expanded: Any = None  # what `expand_tree` gives, once it was asked
+        self.expanded: Any = None  # the result of `expand_tree`, after its first call
 
     # ------------------------------------------------------------- building
 
@@ -133,7 +133,7 @@ class ContextTree:
         Parameters
         ----------
         histories : Histories
-            The samples; contexts are as long as their ``length`` says.
+            The samples; ``length`` are the lengths of their contexts.
 
         n_symbols : int
             Symbol ids are below n_symbols.
@@ -175,8 +175,8 @@ class ContextTree:
         Returns
         -------
         tree : ContextTree
-            Nodes are the columns that occur; symbols are numbered by column, so
-            they only tell siblings apart.
+            Nodes are the columns that occur. Symbols are numbers of columns: they are
+            distinct among siblings and have no other meaning.
 
         terminal : int32 ndarray of shape (n_samples,)
             The deepest node of each sample.
@@ -191,7 +191,7 @@ class ContextTree:
         """
         indptr, indices, data = _path_arrays(X)
         n_columns = X.shape[1]
-        # A column is a context of training, and what follows takes memory for each.
+        # The arrays below take memory for each column.
         if n_columns > 10_000_000 + 100 * data.size:
             raise ValueError(
                 f"X has {n_columns} columns for {data.size} entries: a path matrix has "
@@ -257,17 +257,17 @@ class ContextTree:
             Tries with one numbering of their symbols.
 
         empty, scratch : callables
-            What makes the arrays of the tree, and the others: ``np.empty``, or one
-            that makes them elsewhere.
+            Allocators of the arrays of the tree, and of temporary ones: ``np.empty``,
+            or one of arrays in files.
 
         Returns
         -------
         tree : ContextTree
-            A context is in it if it is in one of them. The order of `trees` does not
-            matter. Each of them costs the size of the tree so far.
+            The union of the contexts. It does not depend on the order of `trees`. Each
+            merge takes time in proportion to the size of the result.
 
         index : list of int32 ndarray of shape (n_nodes of the tree,)
-            The node of the merged tree for each node of each of them.
+            For each of `trees` the node of the merged tree for each of its nodes.
         """
         if not trees:
             raise ValueError("trees is empty: there is nothing to merge")
@@ -304,12 +304,12 @@ class ContextTree:
         return tree, index_a, index_b
 
     def select(self, keep: Any) -> tuple[ContextTree, np.ndarray]:
-        """The tree of some of the nodes and of what stands above them.
+        """The tree of some of the nodes and their ancestors.
 
         Parameters
         ----------
         keep : array-like of shape (n_nodes,), bool
-            Nodes to keep; their ancestors and the root stay in any case.
+            Nodes to keep; their ancestors and the root are always kept.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class ContextTree:
             Of the kept nodes, in their order.
 
         index : int32 ndarray of shape (n_nodes,)
-            The new number of each node, -1 for those that are gone.
+            The new number of each node, -1 for removed nodes.
         """
         self.check_trie("select")
         keep = np.array(keep, dtype=bool)
@@ -342,7 +342,7 @@ class ContextTree:
         )
 
     def with_symbols(self, symbol: np.ndarray, n_symbols: int) -> ContextTree:
-        """The same nodes under other symbol ids, which must keep siblings in order."""
+        """The same nodes with other symbol ids, in the same order among siblings."""
         self.check_trie("with_symbols")
         return ContextTree(self.parent, symbol, n_symbols)
 
@@ -350,8 +350,8 @@ class ContextTree:
 
     @cached_property
     def child_ptr(self) -> np.ndarray:
-        """(n_nodes + 1,) int32: where the children of each node begin."""
-        # Counting and smoothing do without it, in whose memory it would have to fit.
+        """(n_nodes + 1,) int32: the first child of each node."""
+        # At first use: counting and smoothing do not need it, and have little memory.
         child_ptr = np.empty(self.parent.size + 1, dtype=np.int32)
         _fast.count_children(self.parent, child_ptr)
         return child_ptr
@@ -424,8 +424,8 @@ class ContextTree:
         """ValueError for a collapsed tree; `what` needs a trie."""
         if self.span is not None:
             raise ValueError(
-                f"tree: {what} needs every context as a node of its own, but this "
-                "tree is collapsed; expand it first"
+                f"tree: {what} needs a node for every context, but this tree is "
+                "collapsed; expand it first"
             )
 
     @cached_property
@@ -443,18 +443,17 @@ class ContextTree:
         ----------
         contexts : array-like of shape (n_samples, width), integers
             Symbol ids, last column the most recent. -1 is a missing or unknown symbol
-            and ends the history: what is left of it is not read.
+            and ends the history: the columns left of it are not read.
 
         Returns
         -------
         nodes : int32 ndarray of shape (n_samples,)
-            0, the root, where not even the most recent symbol is a known context.
+            0, the root, if the most recent symbol is not a known context.
 
         Raises
         ------
         ValueError
-            If `contexts` does not hold integers in -1..n_symbols-1, or the tree is
-            collapsed.
+            If `contexts` are not integers in -1..n_symbols-1, or the tree is collapsed.
         """
         self.check_trie("find_windows")
         array = np.asarray(contexts)
@@ -483,8 +482,7 @@ class ContextTree:
             The nodes.
 
         matched : int32 ndarray of shape (n_samples,)
-            How many of the contexts merged in the node were matched; 1 in a
-            trie.
+            Number of contexts merged in the node that were matched; 1 in a trie.
         """
         histories.check()
         flat, offset, length = histories
@@ -571,7 +569,7 @@ class ContextTree:
         Returns
         -------
         windows : int32 ndarray of shape (n_nodes, max(max_depth, 1))
-            Symbol ids, last column the most recent; -1 where the context has ended.
+            Symbol ids, last column the most recent; -1 beyond the oldest symbol.
         """
         self.check_trie("windows")
         width = max(self.n_levels - 1, 1)
@@ -600,7 +598,7 @@ class ContextTree:
         return {**stored(self), "expanded": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take a pickled tree; ValueError if its arrays lead out of each other."""
+        """Restore a pickled tree; ValueError if its arrays contradict each other."""
         ContextTree.__init__(self, state["parent"], state["symbol"], state["n_symbols"])
         n, levels = self.n_nodes, as_ids("level_ptr", state["level_ptr"], 1, np.int64)
         # A part of a cluster's tree has empty levels at the end.
@@ -609,7 +607,7 @@ class ContextTree:
             not np.array_equal(levels[:own], self.level_ptr)
             or (levels[own:] != n).any()
         ):
-            raise ValueError("level_ptr of the pickled tree is not that of its parents")
+            raise ValueError("level_ptr of the pickled tree does not fit its parents")
         text, at, span = (state[k] for k in ("edge_text", "edge_pos", "span"))
         if span is not None:
             check_length("span", as_ids("span", span, 1), n, "one per node")
@@ -637,7 +635,7 @@ class ContextTree:
 
 
 def _fault(parent: np.ndarray, symbol: np.ndarray) -> str:
-    """What is wrong with the arrays of a tree whose nodes are not in order."""
+    """The fault of the arrays of a tree whose nodes are not in order."""
     before, at = parent[:-1], np.arange(1, parent.size)
     bad = (parent[1:] < 0) | (parent[1:] >= at)
     if bad.any():
@@ -673,8 +671,8 @@ def fitted(array: np.ndarray, n: int, empty: Callable) -> np.ndarray:
 def sort_histories(
     histories: Histories, n_symbols: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(order, lcp): the samples sorted by context, most recent symbol first, and how
-    many symbols each shares with the one before it."""
+    """(order, lcp): the samples sorted by context, most recent symbol first, and the
+    number of symbols that each shares with the one before it."""
     histories.check(n_symbols)
     flat, offset, length = histories
     n = offset.size
@@ -694,7 +692,7 @@ def sort_histories(
 
 
 def check_size(size: Any, what: str) -> int:
-    """`size` as int, or a ValueError where 32-bit ids cannot number so many."""
+    """`size` as int; ValueError if it exceeds 32-bit ids."""
     if size > INT32_MAX:
         raise ValueError(
             f"the tree would hold {size} {what}, more than the {INT32_MAX} that "
@@ -720,10 +718,10 @@ def _path_arrays(X):
 
 _PATH_ERRORS = {
     1: "does not start at column 0, the root",
-    2: "is not a path: one of its columns stands below another column than elsewhere",
+    2: "is not a path: a column has another parent column than in an earlier row",
     3: (
-        "has a value below 1, or another value than the same column elsewhere (rows "
-        "that leave a merged edge half-way can be predicted but not trained on)"
+        "has a value below 1, or another value than the same column in an earlier row "
+        "(rows that match a part of a merged edge cannot be trained on)"
     ),
     4: "has a value larger than the number of suffixes that its column merges",
     5: "has another value than 1, or several entries, in column 0, the root",
@@ -748,9 +746,9 @@ def tree_of_arrays(
     span: np.ndarray | None = None,
     edges: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> ContextTree:
-    """A tree of arrays that are known to be in order, without looking at them.
+    """A tree of arrays that are known to be valid, without checks.
 
-    For code that makes trees; what a user hands in goes through the constructor.
+    For code that makes trees; arrays of users go through the constructor.
     """
     tree = ContextTree.__new__(ContextTree)
     tree._set(parent, symbol, level_ptr, n_symbols)

@@ -207,7 +207,7 @@ def node_levels(const int32_t[::1] parent, const int32_t[::1] by_depth,
 
 
 def largest_symbol(const int32_t[::1] parent, const int32_t[::1] symbol):
-    """The largest id of a tree whose nodes are in order, -2 where they are not.
+    """The largest id of a tree whose nodes are in order, -2 if they are not.
 
     Every parent is an earlier node, `parent` never falls, and symbols are not negative
     and rise strictly among siblings.
@@ -265,8 +265,8 @@ def read_paths(const int32_t[::1] indptr, const int32_t[::1] indices,
                int32_t[::1] terminal):
     """Parents and values of columns from a path matrix with sorted indices.
 
-    parent is -2 where a column has not been met. Returns (row, code): row is
-    the first that is no path, or -1; code 1: does not start at column 0; 2: a
+    parent is -2 for columns that have not occurred. Returns (row, code): row is
+    the first that is not a path, or -1; code 1: does not start at column 0; 2: a
     column below two parents; 3: a column with two values, or a value < 1.
     """
     cdef Py_ssize_t i, p, n = indptr.shape[0] - 1
@@ -498,7 +498,7 @@ def terminal_counts(const int32_t[::1] pair_parent, const double[::1] count,
 
 def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
                  double[::1] adjusted):
-    """adjusted[parent(p)] += 1 for every pair p (its count, where that is below 1)."""
+    """adjusted[parent(p)] += min(1, count of p) for every pair p."""
     cdef Py_ssize_t p
     cdef int32_t q
     with nogil:
@@ -521,10 +521,10 @@ def are_whole(const double[::1] count):
 
 
 def adjust_whole(const int32_t[::1] pair_parent, double[::1] count):
-    """Counts become adjusted counts: what `terminal_counts` and `add_distinct` give.
+    """Counts become adjusted counts, as `terminal_counts` and `add_distinct` give them.
 
-    A pair hands on that it is one instead of its count. Its own count is still whole
-    when it does: the pairs below it come later.
+    A pair contributes 1 to its parent instead of its count. It does so before its own
+    count changes: the pairs below it come later.
     """
     cdef Py_ssize_t p
     cdef int32_t q

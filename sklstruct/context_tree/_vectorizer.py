@@ -1,4 +1,4 @@
-"""SuffixTreeVectorizer: context windows in, paths of a context tree out."""
+"""SuffixTreeVectorizer: context windows to paths of a context tree."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def check_windows(
     Parameters
     ----------
     estimator : estimator
-        Whose number and names of columns are set or checked.
+        Its number and names of columns are set or checked.
 
     X : array-like of shape (n_samples, n_columns)
-        Symbols. NaN is an error that names its place unless it is the padding.
+        Symbols. NaN is an error unless it is the padding; the message has its place.
 
     padding : object
         The symbol that marks missing history.
@@ -67,11 +67,11 @@ def read_windows(
     Parameters
     ----------
     estimator : estimator
-        Whose number and names of columns are set or checked.
+        Its number and names of columns are set or checked.
 
     X : array-like of shape (n_samples, n_columns)
-        Symbols. NaN is an error that names its place unless it is the padding. A
-        sliding-window view is encoded once, in its 1-D base, and stays one.
+        Symbols. NaN is an error unless it is the padding; the message has its place.
+        Only the 1-D base of a sliding-window view is encoded; the result is a view too.
 
     padding : object
         The symbol that marks missing history.
@@ -112,16 +112,14 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     Parameters
     ----------
     max_depth : int, default=4
-        Longest context m, in symbols; at least 1. Where X has more columns only the
-        last `max_depth` are read; where it has fewer, contexts are as long as X
-        is wide.
+        Longest context m, in symbols; at least 1. Of more columns of X only the last
+        `max_depth` are read; with fewer columns contexts have at most that length.
 
     collapse : bool, default=False
         If True, a context and its only extension share one column when every
         occurrence of the context has that extension (the suffix tree; the trie
-        otherwise). The value of such a column is the number of suffixes merged in
-        it, or of those among them that matched, where a row leaves the merged
-        path half-way.
+        otherwise). The value of such a column is the number of suffixes of the row
+        that are merged in it.
 
     padding : object, default=None
         The symbol that marks missing history. Columns left of the most recent
@@ -251,8 +249,8 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Returns
         -------
         paths : CSR matrix of shape (n_samples, n_nodes)
-            Sparse array or sparse matrix, as scikit-learn's configuration
-            ``sparse_interface`` says. Values are numbers of suffixes.
+            Sparse array or sparse matrix, by scikit-learn's configuration
+            ``sparse_interface``. Values are numbers of suffixes.
         """
         check_is_fitted(self)
         codes, _ = read_windows(
@@ -310,7 +308,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         return paths
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """Parameters with which windows of ids are read: missing history is -1."""
+        """Parameters for windows of ids: missing history is -1."""
         return {"padding": -1}
 
     @property

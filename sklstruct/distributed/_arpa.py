@@ -1,4 +1,4 @@
-"""The client's side of an ARPA file: shards give lines, and the client the order."""
+"""An ARPA file from shards: the client orders and writes the lines of the workers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..exchange._arpa_shards import ArpaPlan
 from ..exchange._arpa_write import END, header, section_header
 from ._cluster import ShardDriver
 
-# Contexts with weights, and lines, that are on their way at once: a few MB.
+# Contexts with weights, and lines, of one message: a few MB.
 _MOST_WEIGHTS = 1 << 18
 _MOST_LINES = 1 << 17
 
 
 class ArpaWriter:
-    """Writes an ARPA file from the lines of the shards, without the whole model.
+    """Writes an ARPA file from the lines of the shards; the model stays on the workers.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class ArpaWriter:
     Attributes
     ----------
     n_bytes : int
-        Bytes of the contexts and weights that went from one shard to another.
+        Bytes of the contexts and weights that shards sent to each other.
     """
 
     def __init__(self, driver: ShardDriver, plan: ArpaPlan) -> None:
@@ -44,8 +44,8 @@ class ArpaWriter:
         self._waiting = set(range(driver.n_shards))  # shards that lack weights
         self._exchange()
 
-    # A shard that is made again begins anew, and lacks the weights. Only its lines
-    # depend on them.
+    # A restored shard starts from the beginning, without the weights of other shards.
+    # Only its lines need them.
 
     def _again(self, k):
         self._waiting.add(k)
@@ -56,13 +56,13 @@ class ArpaWriter:
         self._exchange()
 
     def _exchange(self):
-        """Give the shards that lack them the weights of contexts."""
+        """Send the weights of contexts to the shards that lack them."""
         while self._waiting:
             into = sorted(self._waiting)
             self._waiting.clear()
             for k in into:
                 self._driver.ask(k, "arpa", "take_own", again=self._again)
-            # Each shard gives to one other and takes from one other at a time.
+            # Each shard sends to one other and receives from one other at a time.
             for shift in range(1, self._driver.n_shards):
                 for level in range(1, self._plan.order):
                     self._pass_on(into, shift, level)
@@ -112,7 +112,7 @@ class ArpaWriter:
         )
 
     def _lines(self, order) -> Iterator[bytes]:
-        """The lines of one shard after the other; the next are made meanwhile."""
+        """The lines of one shard after the other; the next ones are made meanwhile."""
         waiting: deque = deque()
         for k, sizes in enumerate(self._sizes):
             size = sizes[order - 1]

@@ -1,15 +1,15 @@
-"""The client's side: a text counted into shards on workers, and the shards driven.
+"""The client: counts a text into shards on workers, and drives the fits of the shards.
 
 in:   parts of a text, in any order
-1.    words of each part, merged here into one vocabulary
-2.    counts of each part, under its numbers
-3.    counts of each shard, merged from what the parts have of it
+1.    words of each part, merged by the client into one vocabulary
+2.    counts of each part, with the ids of this vocabulary
+3.    counts of each shard, merged from the counts of the parts
 4.    the fits of the shards, in lockstep: requests in, one answer out
 out:  the numbers of the model, shard by shard
 
-Steps 1 to 3 are tasks of the cluster, which runs them again where a worker is lost.
-A shard that is lost in step 4 gets its counts by the same tasks, and its state by the
-answers that all shards have had, from the last checkpoint on.
+Steps 1 to 3 are tasks of the cluster, which runs them again if a worker is lost. A
+shard that is lost in step 4 is counted by the same tasks, and its state restored by the
+answers to all shards since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from ..symbols import Labels
 from . import _tasks as tasks
 from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
 
-# Seconds between two looks at whether a worker that has not answered is still there.
+# Seconds between two checks whether a worker that has not answered still exists.
 _PATIENCE = 1.0
 
-# Seconds that a cluster may be without any worker.
+# Longest time in seconds without any worker.
 _WORKERS_BACK = 60.0
 
-# Seconds that all workers may be paused, as Dask does where memory is short: they may
-# be spilling to the disk.
+# Longest time in seconds with all workers paused. Dask pauses workers that are short of
+# memory; they may be spilling to the disk.
 _PAUSED = 300.0
 
-# A shard that is lost more often than this without an answer in between does not fit
-# the workers.
+# Largest number of losses of a shard without an answer in between; beyond it the shard
+# is too large for the workers.
 _MOST_LOSSES = 3
 
-# Seconds without an answer after which a shard is asked whether it has given one, which
-# then did not arrive; and after which a call has not arrived that it knows nothing of.
+# After this time in seconds without an answer a shard is asked whether it has answered:
+# the answer may be lost. After the second time a call that it does not know is lost.
 _DOUBT = 20.0
 _NEVER_ARRIVED = 300.0
 
-# Bytes at a time of an answer that did not arrive in one piece.
+# Bytes of a piece of an answer that did not arrive as a whole.
 _PIECE = 1 << 22
 
 # The result of a call to a shard whose worker is lost.
@@ -86,15 +86,16 @@ def find_client(client: Any) -> Any:
     elif client is None:
         if _inside_a_task(distributed):
             raise RuntimeError(
-                "client: a task of a cluster cannot train on the workers, one of which "
-                "it keeps busy; use LanguageModel where whole fits are sent to workers"
+                "client: a task of a cluster cannot train on the workers, because it "
+                "occupies one of them; use LanguageModel if whole fits are sent to "
+                "workers"
             )
         try:
             found = distributed.get_client()
         except ValueError as exc:
             raise ValueError(
                 "client: there is no Dask client; make one before fit, "
-                "distributed.Client(address), or give it"
+                "distributed.Client(address), or pass it as client"
             ) from exc
     else:
         raise TypeError(
@@ -117,16 +118,16 @@ def _inside_a_task(distributed):
 
 
 class SchedulerLost(RuntimeError):
-    """The cluster is gone in the middle of a fit."""
+    """The scheduler of the cluster is lost, during a fit or with a model on workers."""
 
 
 class WorkersWatch:
-    """Watches for a cluster on which a wait would never end.
+    """Finds out when a wait would never end: no workers, or all of them paused.
 
     Parameters
     ----------
     client : distributed.Client
-        The way to the cluster.
+        The client of the cluster.
     """
 
     def __init__(self, client: Any) -> None:
@@ -134,7 +135,7 @@ class WorkersWatch:
         self._seen = self._worked = time.monotonic()
 
     def look(self) -> None:
-        """Raise an error if for long there was no worker, or none that can work."""
+        """Raise an error if there has long been no worker, or none that can work."""
         now = time.monotonic()
         try:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
@@ -165,10 +166,10 @@ def _killed_worker():
 
 
 def _is_loss(error):
-    """True if the error of a task says that its workers were lost."""
+    """True if the error of a task means that its workers were lost."""
     if isinstance(error, _killed_worker()):
         return True
-    # Dask has no class of its own for this.
+    # Dask has no special class for this error.
     return isinstance(error, RuntimeError) and str(error).startswith(
         "Worker holding Actor was lost"
     )
@@ -185,24 +186,24 @@ def _noted(text):
 
 
 class AnswerLog:
-    """A file of the answers to the shards, from which a lost shard is made again."""
+    """A file of the answers to the shards, which restore a lost shard."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="sklstruct-")  # noqa: SIM115
         self._restart = 0  # where the answers before the first state end
 
     def add(self, value: Any) -> None:
-        """The next answer."""
+        """Append an answer."""
         self._file.seek(0, os.SEEK_END)
         pickle.dump(value, self._file, protocol=5)
 
     def mark_start(self) -> None:
-        """The answers so far are needed whatever state is loaded."""
+        """Keep the answers so far: they precede the load of any state."""
         self._file.seek(0, os.SEEK_END)
         self._restart = self._file.tell()
 
     def restart(self) -> None:
-        """A state was kept: forget what came before it, but for the beginning."""
+        """Drop the answers after `mark_start`: a state has been written."""
         self._file.truncate(self._restart)
 
     def __iter__(self) -> Iterator[Any]:
@@ -221,12 +222,12 @@ class AnswerLog:
 
 
 class Manifest:
-    """Which states of the shards belong together: a file beside them.
+    """The file with the number of the last state that all shards have written.
 
     Parameters
     ----------
     checkpoint : Checkpoint
-        Its `path` is that of the manifest, and begins the names of the states.
+        Its `path` is that of the manifest, and the prefix of the names of the states.
 
     n_shards : int
         Number of shards.
@@ -248,25 +249,25 @@ class Manifest:
             return None
         except (ValueError, TypeError, KeyError) as exc:
             raise ValueError(
-                f"checkpoint: {self.path!r} is no checkpoint of shards ({exc}); remove "
-                "the file to fit anew"
+                f"checkpoint: {self.path!r} is not a checkpoint of shards ({exc}); "
+                "remove the file to start a new fit"
             ) from exc
         if n_shards != self._n_shards:
             raise ValueError(
                 f"checkpoint: {self.path!r} belongs to {n_shards} shards, and there "
-                f"are {self._n_shards}; set n_shards={n_shards}, or remove it to fit "
-                "anew"
+                f"are {self._n_shards}; set n_shards={n_shards}, or remove it to start "
+                "a new fit"
             )
         return number
 
     def due(self) -> int | None:
-        """The number of the state that is to be written now, if it is time."""
+        """The number of the state to write now, None if it is not time."""
         if time.monotonic() - self._written < self._interval:
             return None
         return 0 if self.number is None else self.number + 1
 
     def commit(self, number: int, problems: list[str | None]) -> bool:
-        """The shards have written their states; whether these are the last now."""
+        """Record that the shards have written a state; False if that failed."""
         self._written = time.monotonic()
         wrong = [problem for problem in problems if problem is not None]
         try:
@@ -279,7 +280,7 @@ class Manifest:
         if wrong:
             warnings.warn(
                 f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
-                "goes on, and the checkpoint is as it was before",
+                "continues, and the old checkpoint is kept",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -294,11 +295,11 @@ class Cluster:
     Parameters
     ----------
     client : distributed.Client
-        The way to the cluster.
+        The client of the cluster.
 
     parts : callable
-        Gives the parts of the text, what `read_part` takes or futures of such: called
-        again where they are needed again.
+        Returns the parts of the text for `read_part`, or futures of them. It is called
+        again when they are needed again.
     """
 
     def __init__(self, client: Any, parts: Callable[[], list]) -> None:
@@ -332,7 +333,7 @@ class Cluster:
             try:
                 return self.client.run(tasks.versions)
             except OSError:
-                # A worker is lost, which the scheduler comes to know.
+                # A worker is lost; the scheduler will notice.
                 if time.monotonic() - since > _WORKERS_BACK:
                     raise
                 if self.client.status != "running":
@@ -342,7 +343,7 @@ class Cluster:
                 time.sleep(_PATIENCE / 10)
 
     def submit(self, function: Callable, *args: Any) -> Any:
-        """A task of its own, whose result may be lost and made again."""
+        """A new task; if its result is lost the cluster runs it again."""
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=name)
 
@@ -357,20 +358,19 @@ class Cluster:
                 watch.look()
             except CancelledError as exc:
                 raise SchedulerLost(
-                    "client: the cluster, or data of X that it cannot make again, was "
-                    f"lost while it counted the text ({exc})"
+                    "client: the cluster, or data of X that it cannot compute again, "
+                    f"was lost while it counted the text ({exc})"
                 ) from exc
             except _killed_worker() as exc:
                 raise RuntimeError(
-                    "client: one worker after the other was lost while it counted a "
-                    "part of the text; their memory may be too small. Give the workers "
-                    "more"
+                    "client: several workers were lost while they counted the same "
+                    "part of the text; give the workers more memory"
                 ) from exc
 
     # ------------------------------------------------------------- counting
 
-    def read(self) -> Iterator[tasks.Words]:
-        """Number every part; their words."""
+    def read(self) -> Iterator[tasks.PartWords]:
+        """Number the words of every part; yields the words of each."""
         self._texts = [self.submit(tasks.read_part, part) for part in self._parts()]
         words = [self.submit(tasks.count_words, text) for text in self._texts]
         while words:
@@ -383,7 +383,7 @@ class Cluster:
         max_depth: int,
         n_shards: int,
     ) -> None:
-        """Count every part, and say where to cut."""
+        """Count every part, and set the `bounds` of the shards."""
         self._how = labels, estimator, max_depth
         sizes, self.n_levels = np.zeros(labels.known_symbols("counting").size), 1
         counted = self._count_parts()
@@ -402,11 +402,11 @@ class Cluster:
             self._counted = [
                 self.submit(tasks.count_part, text, given, *how) for text in self._texts
             ]
-            self._texts = None  # they go when they are counted
+            self._texts = None  # freed when they are counted
         return self._counted
 
     def release(self) -> None:
-        """Forget the counts of the parts; they are counted again for lost shards."""
+        """Free the counts of the parts; lost shards count them again."""
         self._counted = None
 
     def shard(self, k: int) -> Any:
@@ -425,9 +425,9 @@ class Cluster:
 
 
 class Call(NamedTuple):
-    """A call to a shard that is under way."""
+    """A running call to a shard."""
 
-    actor: Any  # another one where the shard was made again since
+    actor: Any  # that of the call; a restored shard has another one
     number: int
     answer: Any
 
@@ -441,27 +441,27 @@ class ShardDriver:
         With the text counted.
 
     estimator : BackoffClassifier
-        What is fitted; without a checkpoint of its own.
+        Unfitted; without a checkpoint of its own.
 
     checkpoint : Checkpoint or None
-        Where the states of the shards are kept.
+        Place of the states of the shards.
 
     Attributes
     ----------
     client : distributed.Client
-        To be the current one where methods are called.
+        Must be the current client when methods are called.
 
     bounds : list of (int, int)
         The newest symbols of the contexts of each shard.
 
     n_exchanges : int
-        Number of times that all shards met.
+        Number of sums and maxima over all shards.
 
     n_bytes : int
-        Bytes of the arrays that they sent and got.
+        Bytes of the arrays that the shards sent and received for them.
 
     n_losses : int
-        Shards that had to be made again.
+        Number of restored shards.
     """
 
     def __init__(
@@ -471,8 +471,8 @@ class ShardDriver:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self._cluster, self._estimator = cluster, estimator
-        # Actors talk to their workers through the current client, whichever it is: it
-        # has to be this one where shards are asked.
+        # Actors use the current client, whichever it is: it must be this one when
+        # shards are called.
         self.client = cluster.client
         self.bounds = cluster.bounds
         self.n_shards = len(cluster.bounds)
@@ -485,8 +485,8 @@ class ShardDriver:
         self._losses = [0] * self.n_shards
         self._numbers = count(1)  # of calls
         self._log = AnswerLog()
-        self._log.add(None)  # which starts the fit
-        self._started = False  # whether the first state has been asked about
+        self._log.add(None)  # starts the fit
+        self._started = False  # True after the first KEEP request
         self.n_exchanges = self.n_bytes = self.n_losses = 0
 
     # ------------------------------------------------------------- one round
@@ -526,7 +526,7 @@ class ShardDriver:
         else:
             reply = None
             if self._manifest.commit(self._due, [r.value for r in requests]):
-                # As after loading that state, which asks whether to keep it.
+                # A shard that loads this state asks KEEP first, as now.
                 self._log.restart()
         self._log.add(reply)
         return reply
@@ -534,7 +534,7 @@ class ShardDriver:
     def begin(self, k: int, method: str, *arguments: Any) -> Call | None:
         """Begin a call to a shard, for `ask`; None if its worker is known to be lost.
 
-        Whatever else goes wrong is the caller's to know.
+        Other errors are raised.
         """
         actor, number = self._actors[k], next(self._numbers)
         answer = self._begin(k, actor, "do", number, method, *arguments)
@@ -546,13 +546,13 @@ class ShardDriver:
         try:
             return getattr(actor, method)(*arguments)
         except RuntimeError:
-            # Dask's, if it comes to know of a loss just now.
+            # Dask raises it if it notices the loss now.
             if self._held(k):
                 raise
             return None
 
     def _held(self, k):
-        """True if Dask knows of a worker that holds the shard."""
+        """True if Dask knows a worker with the shard."""
         return self._futures[k].status in ("finished", "pending")
 
     def _wait(self, k, call):
@@ -562,7 +562,7 @@ class ShardDriver:
         since = time.monotonic()
         done = self._receive(k, call.answer, _DOUBT)
         while done is None:
-            # Dask waits for ever for an answer that could not be received.
+            # Dask waits forever for an answer that could not be received.
             answered = self._ask_about(k, call, "has_answered", call.number)
             if answered is not _LOST:
                 done = self._receive(k, call.answer, _DOUBT)
@@ -592,12 +592,12 @@ class ShardDriver:
                 if time.monotonic() - since > limit:
                     return None
             except (OSError, CancelledError):
-                # The network's: errors of the program are values.
+                # An error of the network: errors of the program are returned as values.
                 return _LOST
         return _LOST
 
     def _ask_about(self, k, call, method, *arguments):
-        """The result of a small question about a call."""
+        """The result of a method about a call, such as `has_answered`."""
         return self._receive(k, self._begin(k, call.actor, method, *arguments))
 
     def _fetch(self, k, call):
@@ -608,7 +608,7 @@ class ShardDriver:
         if size is _LOST:
             return _LOST
         note = (
-            f"client: this came of receiving an answer of shard {k}, of {size} bytes, "
+            f"client: raised while receiving an answer of {size} bytes of shard {k} "
             f"from its worker {self._addresses[k]}"
         )
         with _noted(note):
@@ -625,19 +625,19 @@ class ShardDriver:
         self, k: int, method: str, *arguments: Any, call: Call | None = None,
         again: Callable[[int], None] | None = None,
     ) -> Any:  # fmt: skip
-        """The result of a method of a shard, which is made again where it is lost.
+        """The result of a method of a shard, which is restored if it is lost.
 
         Parameters
         ----------
         k, method, arguments
-            What is asked; see `tasks.ShardFit`.
+            Number of the shard, and a method of `tasks.ShardFit` with its arguments.
 
         call : Call or None, default=None
-            What `begin` gave for the same; it is begun again if the shard was made
-            again since.
+            The result of `begin` with the same arguments. If the shard has been
+            restored since, the call is made again.
 
         again : callable, default=None
-            Called with k after the shard was made again and before it is asked again.
+            Called with k after the shard was restored and before the call is repeated.
         """
         if call is None or call.actor is not self._actors[k]:
             call = self.begin(k, method, *arguments)
@@ -658,7 +658,7 @@ class ShardDriver:
         return [self.ask(k, method, *arguments, call=c) for k, c in enumerate(calls)]
 
     def _round(self, answers):
-        """The requests of all shards after the answers, with lost ones made again."""
+        """The requests of all shards after the answers; lost shards are restored."""
         calls = [self.begin(k, "advance", answers) for k in range(self.n_shards)]
         requests = [self._wait(k, call) for k, call in enumerate(calls)]
         while any(request is _LOST for request in requests):
@@ -679,7 +679,7 @@ class ShardDriver:
         return request
 
     def _alive(self, k):
-        """True if the worker of a shard is there and still has it."""
+        """True if the worker of a shard exists and still has it."""
         workers = self._workers()
         return self._addresses[k] in workers and self._held(k)
 
@@ -695,7 +695,7 @@ class ShardDriver:
         text = "client: the scheduler of the cluster is gone, and the fit with it"
         if self._manifest is not None and self._manifest.number is not None:
             where = self._manifest.path
-            text += f"; the same fit on another cluster goes on from {where!r}"
+            text += f"; the same fit on another cluster continues from {where!r}"
         return SchedulerLost(text)
 
     def _lose(self, lost):
@@ -706,15 +706,15 @@ class ShardDriver:
             if self._losses[k] > _MOST_LOSSES:
                 raise RuntimeError(
                     f"client: the worker of shard {k} was lost {self._losses[k]} times "
-                    "in one place; its memory may be too small. Give the workers more, "
-                    "or raise n_shards and the number of workers"
+                    "in the same step; give the workers more memory, or increase "
+                    "n_shards and the number of workers"
                 )
 
     # --------------------------------------------------------------- workers
 
     def _make(self, which):
-        """Put shards on workers, which the scheduler chooses."""
-        self._workers()  # or there is no cluster any more
+        """Put shards on workers of the scheduler's choice."""
+        self._workers()  # SchedulerLost if there is no cluster
         checkpoint = None
         if self._manifest is not None:
             checkpoint = self._manifest.path, self._manifest.number
@@ -751,7 +751,7 @@ class ShardDriver:
                 return None
 
     def close(self) -> None:
-        """Leave the workers."""
+        """Free the workers."""
         self._actors = [None] * self.n_shards
         # The cluster may be gone.
         with suppress(OSError, CancelledError, RuntimeError):

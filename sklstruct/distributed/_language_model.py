@@ -26,15 +26,15 @@ from ._parts import Vocabulary, text_parts
 
 
 class Remote(NamedTuple):
-    """A fitted model that is on its workers."""
+    """A fitted model on the workers."""
 
     driver: ShardDriver
-    estimator: BackoffClassifier  # to be fitted, here
+    estimator: BackoffClassifier  # the unfitted clone in this process
     n_levels: int
 
 
 class DaskLanguageModel(LanguageModel):
-    r"""Language model that is trained on a Dask cluster.
+    r"""Language model trained on a Dask cluster.
 
     .. math::
         F(w) = \underbrace{F_0(w_{()})}_{\text{root}}
@@ -42,18 +42,17 @@ class DaskLanguageModel(LanguageModel):
         w_s \text{ the weights of the contexts of shard } s .
 
     All contexts that end in the same symbol are one branch below the empty context, and
-    nothing that is summed over contexts crosses branches except at the root. The text
-    is counted part by part where it is read; the branches are dealt to shards of about
-    equal numbers of (context, class) pairs; and the same program that fits a model in
-    one process runs on every shard, in lockstep. In an iteration the shards exchange a
-    few arrays of one number a class: the sums that the root needs.
-    The objective, the weights and the model are those of `LanguageModel` (counts and
-    n-gram discounts exactly, log-linear weights up to rounding), whatever the number of
-    workers is.
+    no sum over contexts crosses branches except at the root. Each worker counts the
+    parts of the text that it reads. The branches are divided into shards of about equal
+    numbers of (context, class) pairs, and the program that fits a model in one process
+    runs on every shard, in lockstep. In an iteration the shards exchange a few arrays
+    of one number for each class: the sums at the root. The objective, the weights and
+    the model are those of `LanguageModel` (counts and n-gram discounts exactly,
+    log-linear weights up to rounding), for any number of workers.
 
     After `fit` the model is in this process, like any `LanguageModel`. With
     ``gather=False`` it stays on the workers, where it may be larger than the memory of
-    any one machine, and `to_arpa` writes it from there.
+    one machine; `to_arpa` writes it from there.
 
     Parameters
     ----------
@@ -64,30 +63,31 @@ class DaskLanguageModel(LanguageModel):
         :class:`~sklstruct.smoothing.KneserNeyLM`,
         :class:`~sklstruct.smoothing.AbsoluteDiscountLM`,
         :class:`~sklstruct.smoothing.WittenBellLM` or
-        :class:`~sklstruct.smoothing.KatzLM`. With `checkpoint` of a log-linear model,
-        a file in a folder that all workers and the client see, the shards keep their
-        states beside it, and `fit` goes on from there. Its `n_jobs` is the number of
+        :class:`~sklstruct.smoothing.KatzLM`. The `checkpoint` of a log-linear model is
+        a file in a folder that all workers and the client share: the shards write their
+        states beside it, and `fit` continues from them. Its `n_jobs` is the number of
         threads for each shard.
 
     max_depth, min_count, max_vocabulary, vocabulary
         As in :class:`~sklstruct.language_model.LanguageModel`.
 
     unknown, start, end, out_of_vocabulary
-        As there.
+        As in :class:`~sklstruct.language_model.LanguageModel`.
 
     client : distributed.Client or str, default=None
         The client of the cluster, or the address of its scheduler. None: the current
         client. A client is not copied with the model and not pickled.
 
     n_shards : int, default=None
-        Number of shards, at least 1; more than the workers' is possible. The same
-        number gives the same model, bit by bit, on any number of workers. None: as many
-        as there are workers when `fit` is called.
+        Number of shards, at least 1; it may exceed that of the workers. The same number
+        gives the same model, bit by bit, on any number of workers. None: the number of
+        workers when `fit` is called.
 
     gather : bool, default=True
-        True: `fit` brings the model to this process. False: its shards stay on the
+        True: `fit` copies the model to this process. False: its shards stay on the
         workers until this object is fitted again or deleted; `to_arpa` writes them,
-        `compute` brings them here and sets `estimator_` and `backoff_model_`.
+        `compute` copies them to this process and sets `estimator_` and
+        `backoff_model_`.
 
     Attributes
     ----------
@@ -101,35 +101,35 @@ class DaskLanguageModel(LanguageModel):
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
 
     shard_sizes_ : list of tuple (str, int, int)
-        Of every shard the process that fitted it, its numbers of contexts and of pairs,
-        the root included.
+        For each shard the process that fitted it, and its numbers of contexts and of
+        pairs, the root included.
 
     n_exchanges_ : int
         Number of sums over all shards.
 
     n_bytes_exchanged_ : int
-        Bytes of the arrays that went to and from the shards there. Counting moves the
-        counts of the shards once, and gathering the model, which are not in it.
+        Bytes of the arrays of these sums, to and from the shards. The counts of the
+        shards and the gathered model, which are sent once, are not included.
 
     n_lost_shards_ : int
-        Number of times that a shard was made again because its worker was lost.
+        Number of times that a shard was restored because its worker was lost.
 
     See Also
     --------
     sklstruct.language_model.LanguageModel : The same in one process.
 
-    sklstruct.loglinear.Checkpoint : Keeps the state of long fits.
+    sklstruct.loglinear.Checkpoint : File of the state of a long fit.
 
     Notes
     -----
-    If a worker is lost, the cluster counts its shards again elsewhere, from the text,
-    and replays the answers that all shards have had since the last checkpoint, or since
-    the beginning; the others wait. The result is the same bit by bit. If the scheduler
-    is lost, the fit ends with an error; with a checkpoint the same fit on another
-    cluster continues from there.
+    If a worker is lost, the cluster counts its shards again on other workers, from the
+    text, and repeats the answers to all shards since the last checkpoint, or since the
+    beginning; the other shards wait. The result is the same bit by bit. If the
+    scheduler is lost, the fit ends with an error; with a checkpoint the same fit on
+    another cluster continues from it.
 
-    For many small fits, as `GridSearchCV` over `LanguageModel` makes them, this class
-    is not needed: ``joblib.parallel_config("dask")`` sends whole fits to the workers.
+    For many small fits, such as `GridSearchCV` over `LanguageModel`, this class is not
+    needed: ``joblib.parallel_config("dask")`` sends whole fits to the workers.
 
     References
     ----------
@@ -189,14 +189,14 @@ class DaskLanguageModel(LanguageModel):
     def fit(  # type: ignore[override]  # workers read X; there are no weights
         self, X: Iterable, y: Any = None
     ) -> DaskLanguageModel:
-        """Fit the estimator on sentences that the workers read.
+        """Fit the estimator to sentences that the workers read.
 
         Parameters
         ----------
         X : dask.bag.Bag, TextFile or iterable of sentences
-            The elements of a bag are sentences, such as the lines that
-            ``dask.bag.read_text`` gives. Text files must be there, under the same
-            names, for all workers. Other sentences are sent to them.
+            The elements of a bag are sentences, such as the lines of
+            ``dask.bag.read_text``. All workers must see text files under the same
+            names. Other sentences are sent to them.
 
         y : None
             Ignored.
@@ -214,8 +214,8 @@ class DaskLanguageModel(LanguageModel):
             If the estimator or its solver cannot work on shards, there is no client, a
             checkpoint belongs to another fit, or as in `LanguageModel`.
         RuntimeError
-            If workers have other versions of the package, there are none, all stay
-            paused, one after the other is lost in one place, or the scheduler is lost.
+            If there are no workers, they have other versions of the package, all stay
+            paused, several are lost with the same shard, or the scheduler is lost.
         """
         client = find_client(self.client)
         estimator = self._check_parameters()
@@ -282,7 +282,7 @@ class DaskLanguageModel(LanguageModel):
         if self._on_workers():
             raise AttributeError(
                 "gather=False: the model is on the workers of the cluster; compute() "
-                "brings it here, and to_arpa writes it from there"
+                "copies it to this process, and to_arpa writes it from there"
             )
         return super().predictor
 
@@ -290,20 +290,20 @@ class DaskLanguageModel(LanguageModel):
         return self.__dict__.get("_remote") is not None
 
     def compute(self) -> DaskLanguageModel:
-        """Bring a model here that ``gather=False`` has left on the workers.
+        """Copy a model of ``gather=False`` from the workers to this process.
 
         Returns
         -------
         self : DaskLanguageModel
             With `estimator_` and `backoff_model_`; the workers are free. Nothing
-            happens where the model is here.
+            happens if the model is already in this process.
 
         Raises
         ------
         ValueError
             If it has more than :math:`2^{31} - 1` pairs.
         SchedulerLost
-            If the cluster is gone.
+            If the scheduler of the cluster is lost.
         """
         check_is_fitted(self)
         if not self._on_workers():
@@ -328,12 +328,12 @@ class DaskLanguageModel(LanguageModel):
         method: str = "exact",
         **options: Any,
     ) -> None:
-        """Write the model to a file, from the workers where it is there.
+        """Write the model to a file, from the workers if it is there.
 
-        The file is that of the gathered model, byte by byte. The shards give each other
-        the back-off weights that belong into lines of another, 8 bytes and the ids of
-        its symbols for each context, and then their lines, a few MB at a time; a worker
-        that is lost is made again as in `fit`.
+        The file is that of the gathered model, byte by byte. The shards first exchange
+        the back-off weights of contexts whose lines belong to another shard, 8 bytes
+        and the ids of the symbols for each, and then send their lines, a few MB at a
+        time. A lost worker is replaced as in `fit`.
 
         Parameters
         ----------
@@ -341,25 +341,25 @@ class DaskLanguageModel(LanguageModel):
             As in `LanguageModel`: the file takes its name when it is complete.
 
         format : {"arpa"}, default="arpa"
-            As in `LanguageModel`; from the workers ``"arpa"`` only.
+            As in `LanguageModel`; ``"arpa"`` only if the model is on the workers.
 
         method : {"exact", "union"}, default="exact"
-            As in `LanguageModel`; "union" is for models that are here.
+            As in `LanguageModel`; "union" needs a model in this process.
 
         **options
-            As in `LanguageModel`; from the workers `precision` only.
+            As in `LanguageModel`; `precision` only if the model is on the workers.
 
         Raises
         ------
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         SchedulerLost
-            If the model is on the workers, and the cluster is gone.
+            If the model is on the workers, and the scheduler is lost.
         """
         check_is_fitted(self)
         if self._on_workers() and method == "union":
             raise ValueError(
-                "method='union' is for a MixtureLM, and none is fitted on workers"
+                "method='union' is for a MixtureLM, which is never on workers"
             )
         if not self._on_workers() or method != "exact":
             super().save(path, format=format, method=method, **options)
@@ -367,7 +367,7 @@ class DaskLanguageModel(LanguageModel):
         if format != "arpa":
             raise ValueError(
                 f"format must be 'arpa' while the model is on workers, got {format!r}; "
-                "compute() brings it here"
+                "compute() copies it to this process"
             )
         driver, _, n_levels = self._remote
         plan = ArpaPlan(self._labels, driver.bounds, n_levels, **options)
@@ -389,8 +389,8 @@ class DaskLanguageModel(LanguageModel):
     def __getstate__(self):
         if self._on_workers():
             raise TypeError(
-                "gather=False: the model is on the workers of the cluster and is not "
-                "pickled; compute() brings it here"
+                "gather=False: the model is on the workers of the cluster and cannot "
+                "be pickled; compute() copies it to this process"
             )
         state = super().__getstate__()
         if not isinstance(self.client, str):

@@ -1,12 +1,12 @@
-"""Lockstep: the fit of one shard in a thread, stopped at every meeting of the shards.
+"""Lockstep: the fit of one shard in a thread that waits at every request.
 
 The fits of all shards are the same program. When it needs a number of the whole tree,
 it makes a request (`Meeting`) and waits for the answer. The driver collects the
 requests of all shards and gives all of them the same answer (`Lockstep.advance`), in
 threads of one process or over a network.
 
-A shard's state depends on its data and on the answers so far and on nothing else, so a
-shard that is lost is made again by giving a new one the same answers.
+The state of a shard depends only on its data and the answers so far. A lost shard is
+therefore restored by giving a new one the same answers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 
 from .._warnings import collect_warnings
 
-# Two that are answered by putting arrays together, three for the driver to decide, two
-# ends.
+# Kinds of requests: the answers of the first two combine the arrays of all shards, the
+# driver decides about the next three, and the last two are the end of a fit.
 TOTAL, LARGEST = "total", "largest"
 REPORT, KEEP, KEPT = "report", "keep", "kept"
 DONE, ERROR = "done", "error"
@@ -41,11 +41,11 @@ class Request(NamedTuple):
 
 
 class Abandoned(BaseException):
-    """Raised in the thread of a shard whose driver has left."""
+    """Raised in the thread of a shard to end it."""
 
 
 class Meeting:
-    """The side of the fit: asks, and waits for the answer."""
+    """The fit's end of the connection: makes requests and waits for the answers."""
 
     def __init__(self) -> None:
         self.requests: queue.SimpleQueue = queue.SimpleQueue()
@@ -68,12 +68,12 @@ class Meeting:
         return np.array(self.ask(LARGEST, x))
 
     def report(self, iteration: int, objective: float, optimality: float) -> bool:
-        """Tell the driver of an iteration; True: stop."""
+        """Report an iteration to the driver; True: stop."""
         return bool(self.ask(REPORT, (iteration, objective, optimality)))
 
 
 class Lockstep:
-    """A function in a thread of its own, from one request to the next.
+    """A function in its own thread, run from one request to the next.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Lockstep:
         self._started = False
 
     def advance(self, answer: Any = None) -> Request:
-        """Go on with the answer to the last request, up to the next one."""
+        """Continue with the answer to the last request; returns the next request."""
         if self._started:
             self._meeting.answers.put(answer)
         else:
@@ -98,7 +98,7 @@ class Lockstep:
         return self._meeting.requests.get()
 
     def close(self) -> None:
-        """End the thread in the middle of the function."""
+        """End the thread at its request."""
         self._meeting.answers.put(Abandoned())
 
     def __del__(self) -> None:
@@ -117,20 +117,20 @@ def _run(function, meeting):
 
 
 def answer(requests: list[Request]) -> Any:
-    """The answer to what all shards ask, by adding or comparing in their order.
+    """The sum or maximum of the arrays of all requests, in the order of the shards.
 
     Raises
     ------
     RuntimeError
-        If they do not ask for the same: then they are no copies of one program.
+        If the requests differ: then the shards do not run the same program.
     """
     kinds = {request.kind for request in requests}
     values = [request.value for request in requests]
     if len(kinds) > 1 or len({np.shape(v) for v in values}) > 1:
         raise RuntimeError(
-            "the shards have drifted apart: they ask for "
-            f"{', '.join(sorted(kinds))} at once. All workers must have the same "
-            "processor, numpy and package, as rounding decides between iterations"
+            "the shards differ in their steps: their requests are "
+            f"{', '.join(sorted(kinds))}. All workers must have the same processor, "
+            "numpy and package, because rounding decides the number of iterations"
         )
     combine = np.add if kinds == {TOTAL} else np.maximum
     return reduce(combine, values)

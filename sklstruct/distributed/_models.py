@@ -1,8 +1,8 @@
 """Fits of estimators on the shards of a tree.
 
-The program of such an estimator runs on every shard at once and needs only sums and
-maxima over all shards, which `Pairs.total` and `Pairs.largest` give. `FITS` lists these
-estimators, without their subclasses, which may need more.
+The fit of such an estimator runs on every shard at once. It needs only sums and maxima
+over all shards, by `Pairs.total` and `Pairs.largest`. `FITS` lists these estimators;
+subclasses are not included, because they may need more.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..loglinear._solvers import Report, silent
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
-# From a function that makes the identity of a fit to the keeper of its state; see
-# `Checkpoint`.
+# Takes a function that returns the identity of a fit, and returns the keeper of its
+# state; see `Checkpoint`.
 Keep = Callable[[Callable[[], dict[str, Any]]], Any]
 
 
@@ -40,23 +40,23 @@ class ShardModel(NamedTuple):
 
 
 class ShardedFit:
-    """How a smoother is fitted on shards."""
+    """The fit of a smoother on shards."""
 
-    # Fitted attributes that have an entry a pair.
+    # Fitted attributes with an entry for each pair.
     of_pairs: tuple[str, ...] = ()
 
     def check(self, estimator: Any) -> None:
-        """Errors, before any work, about parameters that shards cannot serve."""
+        """ValueError for parameters that are not possible on shards."""
         min_count = getattr(estimator, "min_count", 1)
         if np.max(min_count) > 1:
             raise ValueError(
-                f"min_count={min_count!r} cannot be had on the shards of a tree; leave "
-                "it 1, and prune the model"
+                f"min_count={min_count!r} is not possible on the shards of a tree; "
+                "leave it 1, and prune the model"
             )
         if estimator.held_out_share is not None:
             raise ValueError(
-                "discount='tuned' needs held-out samples, which no shard has alone; "
-                "tune on a part of the text and give the numbers, discounts_"
+                "discount='tuned' needs held-out samples of all shards together; tune "
+                "on a part of the text and pass its discounts_ as discount"
             )
 
     def fit(
@@ -67,7 +67,7 @@ class ShardedFit:
         return model.log_prob, model.log_backoff
 
     def reporting(self, estimator: Any) -> AbstractContextManager[Report]:
-        """The context of a whole fit: what its iterations call."""
+        """The context of a whole fit; yields the function that iterations report to."""
         return nullcontext(silent)
 
     def finish(self, estimator: Any) -> None:
@@ -75,7 +75,7 @@ class ShardedFit:
 
 
 class LogLinearFit(ShardedFit):
-    """How a log-linear model is fitted on shards."""
+    """The fit of a log-linear model on shards."""
 
     of_pairs = ("coef_",)
 
@@ -88,19 +88,19 @@ class LogLinearFit(ShardedFit):
             )
         if not penalty.bound.sharded:
             raise ValueError(
-                f"penalty={estimator.penalty!r} does not say that it can work on the "
-                "shards of a tree (sharded=True of its bound penalty); use one of "
+                f"penalty={estimator.penalty!r} cannot work on the shards of a tree "
+                "(its bound penalty has not sharded=True); use one of "
                 f"{sorted(PENALTIES)}"
             )
         if estimator.active_set:
             raise ValueError(
-                "active_set=True: an active set grows one tree, not its shards; set it "
-                "to False"
+                "active_set=True is not possible on the shards of a tree; set it to "
+                "False"
             )
         if estimator.warm_start:
             raise ValueError(
-                "warm_start=True: a fit on shards keeps no weights of another fit; "
-                "set it to False"
+                "warm_start=True is not possible on the shards of a tree, which have "
+                "no weights of an earlier fit; set it to False"
             )
 
     def fit(
@@ -139,7 +139,7 @@ FITS: dict[type, ShardedFit] = {
 
 
 def sharded_fit(estimator: Any) -> ShardedFit:
-    """How an estimator is fitted on shards; errors, before any work, if it is not."""
+    """The `ShardedFit` of an estimator; an error if it cannot be fitted on shards."""
     how = FITS.get(type(estimator))
     if how is None:
         raise TypeError(
@@ -160,8 +160,8 @@ def fit_shard(
 ) -> ShardModel:
     """The part of the model that belongs to a shard.
 
-    To be called on all shards at once, each in a thread or process of its own, on
-    clones of one estimator.
+    It is called on all shards at once, each in its own thread or process, with clones
+    of one estimator.
 
     Parameters
     ----------
@@ -169,15 +169,15 @@ def fit_shard(
         One of `FITS`, not fitted.
 
     shard : PairShard
-        Some of the branches, and the way to the others.
+        Some of the branches, with sums over all shards.
 
     counted : Counted
-        The branches and their counts, which may be overwritten; those of the root are
-        of the whole tree.
+        The branches and their counts, which may be overwritten; the counts of the root
+        are those of the whole tree.
 
     keep : callable
-        Called with a function that makes the identity of the fit; returns the keeper of
-        its state; see `Checkpoint`.
+        Called with a function that returns the identity of the fit; returns the keeper
+        of its state; see `Checkpoint`.
 
     report : callable
         Called with (iteration, objective, optimality) after each iteration; True stops

@@ -1,4 +1,4 @@
-"""A text in parts that workers read: bags, files, sentences."""
+"""Parts of a text for the workers: from bags, files or sentences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..symbols import (
     number_sentences,
 )
 
-# A part of a text file: small enough for many to be in the memory of a worker with
-# their counts, large enough for the counts to be fewer than the tokens.
+# Sizes of a part of a text file: many parts with their counts must fit in the memory of
+# a worker, and a part must have fewer counts than tokens.
 _MOST_BYTES = 1 << 26
 _LEAST_BYTES = 1 << 16
 
-# A part of sentences, which is sent: Dask warns of messages above 10 MB.
+# Size of a part of sentences, which is sent: Dask warns of messages above 10 MB.
 _MOST_TOKENS = 1 << 20
 
 
@@ -38,7 +38,7 @@ def text_parts(X: Any, client: Any) -> Callable[[], list]:
     client : distributed.Client
         The client of the cluster that reads them.
     """
-    # As few parts as keep all threads busy: their counts have to be merged.
+    # Enough parts for all threads, and no more: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
     if isinstance(X, import_module("dask.bag").Bag):
         partitions = X.to_delayed()
@@ -71,7 +71,7 @@ def _round_up(x, step):
 
 
 def _part(text, first, last):
-    """Some of the sentences, with the words that they have."""
+    """Some of the sentences, numbered by their own words."""
     stop = text.starts[last] if last < text.n_sentences else text.tokens.size
     tokens = text.tokens[text.starts[first] : stop]
     used = np.unique(tokens[tokens >= 0])
@@ -86,11 +86,11 @@ def _sentence_name(first, i):
 
 
 class Vocabulary:
-    """The words of all parts, from which the labels of the text are found.
+    """The words of all parts, for the labels of the text.
 
     Parameters
     ----------
-    parts : iterable of Words
+    parts : iterable of PartWords
         Words of the parts and their counts.
 
     Attributes

@@ -1,7 +1,7 @@
 """Tasks of the workers: reading, counting, cutting, merging, and the shards' fits.
 
-Plain functions of their arguments, so that a cluster can run them again where a worker
-is lost, and one stateful object for each shard.
+All tasks but the fits are functions of their arguments alone, so that a cluster can run
+them again if a worker is lost. A fit is an object with a state, one for each shard.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ..symbols import (
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import ShardModel, fit_shard
 
-# Answers of a shard that are kept, for those that the client could not receive: more
-# than it has calls to one shard under way.
+# Last answers of a shard that are stored, in case that the client could not receive
+# them: more than the running calls to one shard.
 _KEPT_ANSWERS = 4
 
 
@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
 
 
 def as_given(x: Any) -> Any:
-    """x, as the result of a task that others share."""
+    """x, as a task whose result other tasks share."""
     return x
 
 
@@ -71,7 +71,7 @@ def read_part(part: Any) -> NumberedText:
         raise
 
 
-class Words(NamedTuple):
+class PartWords(NamedTuple):
     """The words of a part of a text."""
 
     n_sentences: int
@@ -79,11 +79,11 @@ class Words(NamedTuple):
     counts: np.ndarray
 
 
-def count_words(text: NumberedText) -> Words:
-    """The words and how often they occur."""
+def count_words(text: NumberedText) -> PartWords:
+    """The words and their counts."""
     counts = text.counts()
     check_symbols(text, counts)
-    return Words(text.n_sentences, text.symbols, counts)
+    return PartWords(text.n_sentences, text.symbols, counts)
 
 
 def count_part(
@@ -108,14 +108,14 @@ def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
 def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
     """The counts of a shard in one part of the text.
 
-    Without the parents of its pairs: they are found again once the parts are merged.
+    It has no parents of pairs: they are found after the parts are merged.
     """
     ((pairs, count),) = cut_pairs(counted.pairs, counted.count, [symbols])
     return replace(counted, pairs=pairs, count=count)
 
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
-    """The counts of both; see `cut_part`."""
+    """The sum of two counts of `cut_part`."""
     tree, (of_a, of_b) = ContextTree.merge([a.pairs.tree, b.pairs.tree])
     pairs, count = Pairs.merge_two(
         tree, (a.pairs, a.count, of_a), (b.pairs, b.count, of_b)
@@ -127,18 +127,18 @@ def merge_counted(a: Counted, b: Counted) -> Counted:
 
 
 class Failure(NamedTuple):
-    """An error, as it can be sent to where its class may be unknown.
+    """An error in a form for sending: its class may be unknown at the receiver.
 
-    Causes and tracebacks are not pickled, and some errors cannot be made again.
+    Causes and tracebacks are not pickled, and some errors cannot be unpickled.
     """
 
     text: str
     trace: str
-    pickled: bytes  # nothing if it cannot be
+    pickled: bytes  # empty if it cannot be pickled
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Of an error here."""
+        """From an exception."""
         trace = "".join(traceback.format_exception(error))
         try:
             pickled = pickle.dumps(error)
@@ -147,7 +147,7 @@ class Failure(NamedTuple):
         return cls(f"{type(error).__name__}: {error}", trace, pickled)
 
     def error(self) -> BaseException:
-        """The error, with where it comes from; another one with its text if need be."""
+        """The error with a note of its origin; a RuntimeError if it cannot be read."""
         try:
             error = pickle.loads(self.pickled)
         except Exception:
@@ -157,12 +157,12 @@ class Failure(NamedTuple):
 
 
 def state_path(path: str, shard: int, number: int) -> str:
-    """The path of the state of a shard; two numbers take turns."""
+    """The path of the state of a shard; even and odd numbers have a file each."""
     return f"{path}.shard{shard}.{number % 2}"
 
 
 class ShardKeeper(FitKeeper):
-    """Keeps the state of one shard; when, the driver says, to all shards alike.
+    """Keeps the state of one shard; the driver decides when, for all shards at once.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class ShardKeeper(FitKeeper):
         Number of the state to continue from.
 
     identity : dict
-        What the state belongs to.
+        Identity of the fit; see `Checkpoint`.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class ShardKeeper(FitKeeper):
         return self._keeper(self._number).damaged(why)
 
     def save(self, **state: Any) -> None:
-        """Write the state, if the driver says that it is time."""
+        """Write the state, if the driver answers that it is time."""
         number = self._meeting.ask(KEEP)
         if number is None:
             return
@@ -243,7 +243,7 @@ class ShardFit:
         Which shard, and the number of levels of the whole tree.
 
     checkpoint : (str, int or None) or None
-        Where states are kept, and which to go on from.
+        Path of the states, and the number of the state to continue from.
 
     wanted : dict
         The `versions` of the client.
@@ -269,7 +269,7 @@ class ShardFit:
         if not counted.count.flags.writeable:  # it came over the network
             counted = replace(counted, count=counted.count.copy())
 
-        # Nothing of what runs in the thread may hold this object, whose end ends it.
+        # The thread must not refer to this object, whose deletion ends the thread.
         def run(meeting):
             def keep(identity):
                 if checkpoint is None:
@@ -306,15 +306,15 @@ class ShardFit:
             self._answers.popitem(last=False)
         return found
 
-    # The one thread in which a shard is asked answers in order: what `has_answered`
-    # gives comes behind the end of all calls that have arrived before.
+    # One thread runs the calls to a shard in order: `has_answered` runs after all
+    # calls that arrived before it have ended.
 
     def has_answered(self, number: int) -> bool:
         """True if the call of this number has arrived and ended."""
         return number in self._answers
 
     def pack(self, number: int) -> int | Failure:
-        """Make the answer to a call ready for `packed`; its size in bytes."""
+        """Pickle the answer to a call, for `packed`; its size in bytes."""
         try:
             self._packed = pickle.dumps(self._answers[number], protocol=5)
         except Exception as exc:
@@ -326,7 +326,7 @@ class ShardFit:
         return self._packed[start:stop]
 
     def advance(self, answers: list) -> Request:
-        """Go on with one answer after the other; what is asked after the last."""
+        """Continue with one answer after the other; the request after the last."""
         for answer in answers:
             request = self._lockstep.advance(answer)
         if request.kind == DONE:
@@ -347,7 +347,7 @@ class ShardFit:
         return self._model
 
     def begin_arpa(self, plan: ArpaPlan) -> tuple[list[int], np.ndarray]:
-        """Make ready for the lines of a file; `ArpaShard.sizes`."""
+        """Prepare the lines of a file; returns `ArpaShard.sizes`."""
         model = self._fitted()
         self._arpa = ArpaShard(
             plan, self._shard, self._pairs, model.log_prob, model.log_backoff
@@ -355,7 +355,7 @@ class ShardFit:
         return self._arpa.sizes()
 
     def end_arpa(self) -> None:
-        """The file is written."""
+        """Free the lines: the file is written."""
         self._arpa = None
 
     def arpa(self, method: str, *arguments: Any) -> Any:

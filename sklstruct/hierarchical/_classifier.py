@@ -44,7 +44,7 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._labels import check_threshold, read_training
+from ..linear._labels import check_fold, check_threshold, read_training
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
 from ..symbols import encode
@@ -64,12 +64,12 @@ from ._trees import Limits, flat_pays, tree_sources
 # weight_threshold of the default node model of sparse X.
 _SPARSE_THRESHOLD = 0.02
 
-# More trees change a mean no further.
+# Largest n_taxonomies; more trees hardly change the mean.
 _MOST_TREES = 10_000
 
 
 def _learns_batches(model: HierarchicalClassifier) -> bool:
-    """Whether there is a `partial_fit`; AttributeError says why there is none."""
+    """True if the parameters allow `partial_fit`; AttributeError if they do not."""
     to_learn = isinstance(model.taxonomy, str | tuple) or hasattr(
         model.taxonomy, "build"
     )
@@ -122,17 +122,17 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     :math:`\log_2 K` dot products instead of K.
 
     With several labels a sample (y an indicator matrix) every child of a node is a
-    yes/no question, "is there a label below it?", asked of the samples with a label
-    below the node, and
+    yes/no question, "does the sample have a label below this child?", fitted to the
+    samples with a label below the node, and
 
     .. math::
         P(y \mid x) = \prod_j \frac{1}{1 + e^{-t_j}},
         \qquad t_j = w\,(g(z_j) - g(-z_j)) + b,
 
-    over the nodes on the way to label y, with the scores z of a
+    over the nodes on the path to label y, with the scores z of a
     `DualLinearClassifier`, its evidence g, and one (w, b) for routing nodes and one for
-    leaves: the marginal probability of each label, a probabilistic label tree [3]_.
-    Rows do not sum to 1.
+    leaves. This is the marginal probability of each label, a probabilistic label tree
+    [3]_. Rows do not sum to 1.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           labels a sample a map to parents may have columns of y as inner nodes: labels
           above a positive one are positive, whatever y says, and the probability of
           such a label is that of its node.
-        - A tuple of these: tree t is made by entry t, modulo their number. It has
-          `n_taxonomies` entries at most.
+        - A tuple of these: tree t is made by entry t modulo the number of entries,
+          which is at most `n_taxonomies`.
 
     max_depth : int, default=None
         Largest depth of the tree, at least 0. Deeper nodes are merged into leaves with
@@ -189,15 +189,16 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     n_leaves : int, default=None
         Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
         least 1. None: the smallest of 2, 3, 5 and 8 whose log-loss on a fold is within
-        1.5 % of the best; 2 without a fold. An error with other node models, and with
-        several labels, when leaves are evaluated while they may hold an answer.
+        1.5 % of the best; 2 without a fold. It must be None for other node models, and
+        with several labels a sample, when all leaves that may hold an answer are
+        evaluated.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
         How `predict` finds its class. "joint": the most probable of all classes.
-        "best_first": the same class, by a bounded search that evaluates few branches;
-        with the nodes of "logistic" and of `DualLinearClassifier` "joint" searches too.
-        With another `estimator`, "joint" evaluates all nodes, and so does "best_first"
-        if there are several trees. "greedy": the class at the end of the path of most
+        "best_first": the same class, by a best-first search that evaluates few
+        branches. With "logistic" and `DualLinearClassifier` nodes both search. With
+        another `estimator`, "joint" evaluates all nodes, and so does "best_first" if
+        there are several trees. "greedy": the class at the end of the path of most
         probable children, which may not be the most probable class; for one tree and
         not for a `DualLinearClassifier`.
 
@@ -224,9 +225,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         those of `DualLinearClassifier` are.
 
     threshold : float or "f1", default=0.5
-        With several labels, those of a probability above it are predicted; in (0, 1).
-        "f1": the one of largest micro-averaged F1 on the fold, at least .01. Leave it
-        0.5 with one label a sample.
+        With several labels, labels of a larger probability are predicted; in (0, 1).
+        "f1": the threshold of largest micro-averaged F1 on the fold, at least .01. It
+        must be 0.5 with one label a sample.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
@@ -235,8 +236,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     tol : float, default=1e-4
         Tolerance of "logistic", > 0. A node is done when the largest entry of the
         gradient of its objective, divided by C and by its total sample weight, is at
-        most `tol`. Large nodes of several outcomes, where the solver uses the
-        curvature, must also expect a decrease of at most 10 `tol` nats a sample.
+        most `tol`. For large nodes of several outcomes, at which the solver uses the
+        curvature, the expected decrease must also be at most 10 `tol` nats a sample.
 
     max_iter : int, default=1000
         Largest number of L-BFGS iterations of one solve of a node, at least 1.
@@ -281,8 +282,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     coef_ : ndarray of shape (n_rows, n_features)
         Weight vectors of all nodes, in the order of ``forest_.row``; with several
         labels one for each child of ``model_nodes_``. Of the dtype of X; sparse (CSR,
-        float32) with a `DualLinearClassifier`. This and the next five exist for
-        "logistic" and `DualLinearClassifier` only.
+        float32) with a `DualLinearClassifier`. ``coef_`` and the next five attributes
+        exist for "logistic" and `DualLinearClassifier` nodes only.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
@@ -297,8 +298,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Largest of ``node_n_iter_``.
 
     node_n_iter_ : ndarray of shape (n_models,)
-        L-BFGS iterations of each node: of its last solve, without those of the folds
-        of "indep"; with "gamma" the sum over all rounds.
+        L-BFGS iterations of each node in its last solve, without the folds of "indep";
+        with "gamma" the sum over all rounds. Epochs with a `DualLinearClassifier`.
 
     estimators_ : list of classifiers
         Node models, for another `estimator`.
@@ -328,10 +329,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     Notes
     -----
-    The product along the path has a fault, known as label bias: the classifier of a
-    leaf distributes all of the probability of the leaf, also for samples that belong
-    elsewhere. With a `DualLinearClassifier` the ``n_leaves_`` leaves of largest
-    :math:`R_l` are evaluated for each sample, and
+    The product along the path suffers from label bias: the classifier of a leaf
+    distributes all of the probability of the leaf, even for samples of other leaves.
+    With a `DualLinearClassifier` the ``n_leaves_`` leaves of largest :math:`R_l` are
+    evaluated for each sample, and
 
     .. math::
         P(l \mid x) &= \mathrm{softmax}_l\bigl(w_r R_l(x)
@@ -339,14 +340,14 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         P(y \mid x) &= P(l \mid x)\, e^{a_y - E_l},
         \qquad a_y = w_l\, g(z_y),\ E_l = \ln \sum_{y \in l} e^{a_y},
 
-    with :math:`R_l` the sum of the evidence g of the outcomes on the way to leaf l
+    with :math:`R_l` the sum of the evidence g of the outcomes on the path to leaf l
     (log-probabilities for log_loss; g as in `DualLinearClassifier`). The four numbers
-    minimise the log-loss of a fold of the training samples; the models learn the fold
-    afterwards. :math:`\eta = c = 0` is the product along the path. Leaves of one class
-    have the evidence c. If a level has more than 4 ``n_leaves_`` routing nodes, the
-    best 4 ``n_leaves_`` are expanded, and the others have a constant c' for all that is
-    below them. ``nodes_`` has ``loss``, ``numbers`` (w_r, w_l, eta, c, c' of each tree)
-    and ``fold_log_loss``.
+    minimise the log-loss of a fold of the training samples; the models are then fitted
+    to all samples. :math:`\eta = c = 0` is the product along the path. Leaves of one
+    class have the evidence c. If a level has more than 4 ``n_leaves_`` routing nodes,
+    the best 4 ``n_leaves_`` are expanded; each of the others has a constant c' in place
+    of the evidence of the leaves below it. ``nodes_`` has ``loss``, ``numbers`` (w_r,
+    w_l, eta, c, c' of each tree) and ``fold_log_loss``.
 
     In a Pipeline, `predict_top_k` and `target_log_proba` are methods of the last step:
     ``pipe[-1].predict_top_k(pipe[:-1].transform(X))``.
@@ -488,11 +489,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
         known_levels : array-like of int of shape (n_samples,), default=None
             For samples of which only a group of classes is known: the level of the
-            given `taxonomy`, without nodes of a single child, down to which the path
-            to y is right, at least 0. The sample trains the nodes above that level
-            only, so that `y` may be any class of the group. A level below the leaf of
-            y says that y is known, and so does that of the leaf if it holds y alone.
-            Each class of y needs a sample of which it is known. None: all are known.
+            given `taxonomy` (without nodes of a single child) down to which the path
+            to y is known, at least 0. The sample trains the nodes above that level
+            only, and `y` may be any class of the group. The class is known if the
+            level is below the leaf of y, or is that of the leaf and the leaf holds y
+            alone. Each class of y needs a sample whose class is known. None: all are
+            known.
 
         **fit_params : dict
             Parameters of the `fit` of `estimator`; those with one entry per sample
@@ -520,7 +522,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             If the weights of a node diverge.
         """
         self._check_params(fit_params)
-        data, factor = self._read_training(X, y, sample_weight)
+        data, factor, inner = self._read_training(X, y, sample_weight)
         if data.several:
             nodes: Any = self._label_nodes(data.X, known_levels)
         else:
@@ -528,7 +530,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         rng = check_random_state(self.random_state)
         flat = isinstance(nodes, LogisticNodes) and self._is_free() and flat_pays(data)
         limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
-        inner = self._inner_labels() if data.several else None
         sources = tree_sources(
             self.taxonomy if inner is None else inner.parents,
             self.n_taxonomies,
@@ -581,10 +582,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             + C \sum_{i \in B_t} s_i\, \ell(W x_i, y_i) :
 
         block coordinate ascent on the dual problem of all samples, with one visit of
-        each block. The dual variables of earlier samples stay as they are, so that the
-        result is near to that of one `fit` and depends on the order of the batches;
-        large batches are better. Samples of each batch are scored before they are
-        learned; the last 2000 of them calibrate the probabilities.
+        each block. The dual variables of earlier samples are fixed: the result is close
+        to that of one `fit`, closer for large batches, and depends on the order of the
+        batches. Samples of each batch are scored before they are learned; the last 2000
+        of them calibrate the probabilities.
 
         `taxonomy` must be a given tree, or `max_depth` 0. After a `fit` or a
         `partial_fit` the model goes on from its tree and weights; where `fit` learned
@@ -646,7 +647,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 "partial_fit is for one label a sample, y of shape (n_samples,): for "
                 "several labels use fit"
             )
-        X, labels, weight, factor, index = read_training(
+        X, labels, weight, factor, index, _ = read_training(
             self, X, y, sample_weight, batch=True, reset=first
         )
         check_squares(X)
@@ -721,7 +722,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         self.nodes_ = nodes
 
     def _node_models(self, data, sample_weight, factor, fit_params) -> NodeModels:
-        """The models of the nodes, as `estimator`, X and other parameters say."""
+        """The unfitted node models for `estimator` and the kind of X."""
         check_threshold(self.threshold, False, True)
         estimator = self.estimator
         if estimator is None:
@@ -730,9 +731,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             return DualNodes(estimator, self.n_leaves)
         if self.n_leaves is not None:
             raise ValueError(
-                f"n_leaves={self.n_leaves} is a parameter of the nodes of a "
-                "DualLinearClassifier, and this model has others: leave it None, or "
-                "set estimator=DualLinearClassifier()"
+                f"n_leaves={self.n_leaves} needs nodes of a DualLinearClassifier: "
+                "leave it None, or set estimator=DualLinearClassifier()"
             )
         if estimator == "logistic":
             options = {
@@ -768,7 +768,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         return super().refusal_of_labels()
 
     def _label_nodes(self, X, known_levels) -> NodeModels:
-        """The models of the nodes for several labels a sample."""
+        """The unfitted node models for several labels a sample."""
         estimator: Any = self.estimator
         if estimator is None:
             threshold = _SPARSE_THRESHOLD if sp.issparse(X) else 0.0
@@ -781,13 +781,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         check_threshold(self.threshold, True, estimator.calibration is not None)
         return DualNodes(estimator, None, True, self.threshold)
 
-    def with_implied_labels(self, Y: sp.csr_matrix) -> sp.csr_matrix:
-        inner = InnerLabels.of(self.taxonomy, Y.shape[1])
-        return Y if inner is None else inner.close(Y)
-
-    def _inner_labels(self):
-        columns = self.label_columns_
-        return InnerLabels.of(self.taxonomy, columns.n_labels)
+    def implied_labels(self, n_labels: int) -> InnerLabels | None:
+        return InnerLabels.of(self.taxonomy, n_labels)
 
     def _tree_classes(self):
         """The classes of the trees."""
@@ -820,7 +815,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         )
 
     def _is_users(self):
-        """Whether the node model is another classifier than ours."""
+        """Whether `estimator` is a classifier of another package."""
         return self.estimator not in (None, "logistic") and not isinstance(
             self.estimator, DualLinearClassifier
         )
@@ -855,11 +850,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     def _check_dual(self):
         estimator = self.estimator
         estimator._validate_params()
-        if estimator.calibration is None and estimator.loss == "auto":
-            raise ValueError(
-                'loss="auto" chooses by the log-loss of a fold: use '
-                'calibration="fold", or name the loss'
-            )
+        check_fold(estimator.loss, estimator.calibration)
         if estimator.calibration is None and estimator.loss == "squared_hinge":
             raise ValueError(
                 "calibration=None of the estimator gives no probabilities with "
@@ -886,14 +877,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if self.prediction == "greedy" and n_trees > 1:
             raise ValueError(
                 'prediction="greedy" follows the best children of one tree, and '
-                f"there are {n_trees}: their answers would have to be compared in all "
-                'trees, which costs more than the exact search. Use "best_first", or '
-                "n_taxonomies=1"
+                f'there are {n_trees}. Use "best_first", or n_taxonomies=1'
             )
 
     def _read_training(self, X, y, sample_weight):
-        """(TrainingSet, class weight of every sample that was passed)."""
-        X, y, weight, factor, index = read_training(self, X, y, sample_weight)
+        """(TrainingSet, class weight of every sample passed, InnerLabels or None)."""
+        X, y, weight, factor, index, inner = read_training(self, X, y, sample_weight)
         check_squares(X)
         _check_weight(weight, X)
         columns = self.label_columns_
@@ -902,7 +891,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             targets = Targets.one_each(code, self.classes_.size)
         else:
             self.classes_, targets = np.arange(columns.n_labels), columns.targets(y)
-        return TrainingSet(X, targets, weight, index, factor.size), factor
+        return TrainingSet(X, targets, weight, index, factor.size), factor, inner
 
     def _mark_known(self, data, taxonomy, known_levels):
         """The data with `n_candidates`."""
@@ -947,7 +936,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                     f"class_weight needs an estimator that takes sample_weight, and "
                     f"{name} does not"
                 )
-            # what is routed may be another array than the sample_weight of this fit
+            # metadata routing may pass the estimator another array of weights
             routed = params.get("sample_weight")
             params["sample_weight"] = factor * _check_sample_weight(
                 routed, factor, dtype=np.float64
@@ -1081,7 +1070,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Raises
         ------
         ValueError
-            If X has scores that are no numbers, or ``prediction="greedy"`` was set and
+            If a score of a sample is not a number, or if ``prediction="greedy"`` and
             there are several trees.
         """
         samples, columns = self._read(X), self.label_columns_
@@ -1115,8 +1104,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Returns
         -------
         log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``; the parameter `unknown` of the scores in
-            `sklstruct.metrics` says how they count it.
+            NaN where y is not in ``classes_``; see the parameter `unknown` of the
+            scores in `sklstruct.metrics`.
         """
         samples = self._read(X)
         code, known = self._label_codes(y, samples.shape[0])
@@ -1160,13 +1149,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         )
 
     def n_dot_products(self, X: ArrayLike) -> np.ndarray:
-        """Dot products of x with a weight vector that `predict` computes per sample.
+        """Number of dot products with weight vectors that `predict` makes per sample.
 
         A node with two children counts 1, one with m > 2 children m; the flat model of
         K classes K. The average over test samples is the usual measure of cost. Models
-        of another `estimator` are counted the same. With fewer samples than an eighth
-        of the weight vectors the search makes no table of bounds, and a sample may
-        count a little more.
+        of another `estimator` are counted in the same way. If there are fewer samples
+        than an eighth of the weight vectors, the search makes no table of bounds and
+        the numbers are slightly larger.
 
         Parameters
         ----------
@@ -1234,7 +1223,7 @@ def _candidates(taxonomy, code, levels):
     """Classes below the node above each class at a level of the tree."""
     _, start, stop = taxonomy.class_sets
     node = taxonomy.leaf_of_class[code].astype(np.int64)
-    found = np.ones(code.size, dtype=np.int64)  # below the leaf the class is known
+    found = np.ones(code.size, dtype=np.int64)  # 1: levels below the leaf
     level = taxonomy.level_of_node
     at = np.flatnonzero(level[node] >= levels)
     while at.size:
@@ -1251,7 +1240,7 @@ def _check_weight(weight, X):
     top = max(1.0, float(data.max(initial=0)), -float(data.min(initial=0)))
     with np.errstate(over="ignore"):
         total = float(weight.sum())
-        # digits are left for sums over features, and for normal numbers
+        # a margin for sums over features, and against denormal numbers
         good = total >= 1e-280 and total * top**2 <= 1e290
     if not good:
         raise ValueError(

@@ -33,7 +33,7 @@ from ..linear._solver import (
     BLOCK,
     BlockFit,
     DescentSettings,
-    Node,
+    NodeSolver,
     peak_bytes,
     runs,
     stored_bytes,
@@ -44,7 +44,7 @@ from ..linear._weights import NodeWeights, Piece, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._evidence import CHAIN, fit_numbers
-from ._evidence_fast import LOSSES, ROLES, Desk, Posterior
+from ._evidence_fast import LOSSES, ROLES, Posterior, Scratch
 from ._label_fold import NodeFold, choose_threshold, fit_sigmoids, node_log_proba
 from ._label_problems import LabelProblems
 from ._nodes import NodeModels, TrainingSet, Use
@@ -60,10 +60,10 @@ _LEAF_CANDIDATES = (2, 3, 5, 8)
 _TOLERANCE = 0.015
 _GAIN = 0.003
 
-# Samples that one thread answers in a row.
+# Samples of a block of the search, which one thread answers.
 _ROWS = 1024
 
-# Part of the fold that is below the nodes on which loss="auto" compares the losses.
+# loss="auto" compares the losses at nodes with this part of the fold samples of all.
 _TRIED = 0.1
 
 # Assumed part of the weights that a threshold keeps, for the check of memory.
@@ -72,13 +72,14 @@ _LEFT = 0.25
 # A score so large that every scale makes a probability of 1 of it.
 _SURE = 1e6
 
-# New samples from which numbers are fitted again to a window of so many.
-_FRESH = 100
+# Size of the window, and the least number of new samples in it after which the numbers
+# of the posterior are fitted again.
 _WINDOW = 2000
+_FRESH = 100
 
 
 class Window(NamedTuple):
-    """The last samples that were scored before they were learned, of one tree."""
+    """The last samples of the batches, scored before they were learned (one tree)."""
 
     X: NDArray | sp.csr_matrix
     targets: Targets
@@ -86,11 +87,11 @@ class Window(NamedTuple):
     unseen: dict[int, NodeFold]  # of each node with a model
 
     def check(self, n_features: int, n_classes: int) -> None:
-        """ValueError if the arrays, of a pickle say, lead out of each other."""
+        """ValueError if the arrays of a damaged pickle contradict each other."""
         X, n = self.X, self.weight.size
         check_sparse(X, "window")
         if X.shape != (n, n_features) or X.dtype != np.float32:
-            raise ValueError("window of the pickled model is not of its features")
+            raise ValueError("window of the pickled model does not fit its features")
         check_length("targets", self.targets.outcome, n, "one a sample")
         check_ids("targets", self.targets.outcome, 0, n_classes, "class")
         for node in self.unseen.values():
@@ -98,7 +99,7 @@ class Window(NamedTuple):
             check_length("scores", node.scores, node.member.size, "one a member")
 
     def followed_by(self, other: Window) -> Window:
-        """The last `_WINDOW` samples of both."""
+        """The last `_WINDOW` samples of this window and the other."""
         n_old, n_new = self.weight.size, other.weight.size
         kept = slice(max(n_old + n_new - _WINDOW, 0), n_old + n_new)
         parts: list[Any] = [self.X, other.X]
@@ -121,11 +122,11 @@ class Window(NamedTuple):
         return Window(X, targets, weight, unseen)
 
 
-class _Tree(NamedTuple):
+class _FittedTree(NamedTuple):
     """One fitted tree."""
 
     fits: list[list[BlockFit]]  # blocks of each node
-    # of each node: members of the fold, numbers among it, and their outcomes
+    # of each node: the members of the fold below it, and their outcomes
     held: list[tuple[NDArray, Targets]]
 
 
@@ -141,7 +142,7 @@ class DualNodes(NodeModels):
         Leaves that are evaluated for each sample; None: `join` chooses.
 
     in_batches : bool, default=False
-        Whether `learn` is to follow: all weights are kept, and a `Window`.
+        Whether `learn` will be called: all weights are kept, and a `Window`.
 
     Attributes
     ----------
@@ -152,12 +153,13 @@ class DualNodes(NodeModels):
     weights : NodeWeights
 
     numbers : ndarray of shape (n_trees, 5)
-        w_r, w_l, eta, c and c' of each tree; with several labels w_r, w_l, b_r, b_l, 0.
+        w_r, w_l, eta, c and c' of each tree (notes of `HierarchicalClassifier`); with
+        several labels w_r, w_l, b_r, b_l, 0.
 
     fold_log_loss : ndarray of shape (n_trees,)
 
     threshold : float
-        That of the labels to predict, where there may be several.
+        Labels of a larger probability are predicted, with several labels a sample.
 
     C, n_iter, status : ndarray of shape (n_models,)
     """
@@ -184,7 +186,7 @@ class DualNodes(NodeModels):
         self._C = float(estimator.C)
         self._max_iter = estimator.max_iter
         self._estimator = estimator
-        self._trees: list[_Tree] = []
+        self._trees: list[_FittedTree] = []
         self._fold: Any = None  # drawn with the first tree
 
     # ------------------------------------------------------------------ fitting
@@ -208,7 +210,7 @@ class DualNodes(NodeModels):
         if self._fold is None:
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
-                # in random order: a first part of them is used where all are too many
+                # in random order: where the fold is too large its first part is used
                 known = data.known.astype(np.int32)
                 held = draw_fold(data.targets.take(known), rng)
                 held = rng.permutation(known[held])
@@ -238,19 +240,17 @@ class DualNodes(NodeModels):
         if isinstance(problems, LabelProblems):
             for v, sure in enumerate(problems.sure):
                 _answer_yes(fits[v], sure)
-        self._trees.append(_Tree([fits[v] for v in range(len(fits))], members))
+        self._trees.append(_FittedTree([fits[v] for v in range(len(fits))], members))
         progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
     def _settings(self, loss, stop):
-        e = self._estimator
-        constant = float(e.intercept_scaling) if e.fit_intercept else 0.0
-        threshold = 0.0 if self.in_batches else e.weight_threshold
-        return DescentSettings(loss, constant, e.tol, e.max_iter, threshold, stop)
+        threshold = 0.0 if self.in_batches else self._estimator.weight_threshold
+        return DescentSettings.of(self._estimator, loss, threshold, stop)
 
     def _solve(self, problems, number, seeds, settings, parallel, old=None):
-        """{node: fits of its blocks}, of the nodes that have samples.
+        """{node: fits of its blocks}, for the nodes that have samples.
 
-        old: for each node the weights of its blocks by batches before.
+        old: for each node the weights of its blocks after the earlier batches.
         """
         cost = costs(self._C, problems.weight)
 
@@ -258,7 +258,7 @@ class DualNodes(NodeModels):
             X, a, b, at, targets = problems.samples_of(v)
             held = np.flatnonzero(number[at] >= 0).astype(np.int32)
             before = [None] if old is None else old[v]
-            node = Node(X, a, b, targets, cost[at], held, divide=old is None)
+            node = NodeSolver(X, a, b, targets, cost[at], held, divide=old is None)
             blocks = node.blocks(settings)
             return [
                 node.fit(block, settings, int(seeds[v]) + k, piece)
@@ -380,9 +380,9 @@ class DualNodes(NodeModels):
         rng: RandomState,
         parallel: ThreadMap,
     ) -> None:
-        """Learn one more batch, of one tree; `estimator` and others as in `fit`.
+        """Learn one more batch, of one tree; the parameters are those of `fit`.
 
-        The window gets samples of the batch, scored before they are learned.
+        Samples of the batch are scored, added to the window, and then learned.
         """
         self._estimator, self.in_batches = estimator, True
         self._max_iter = estimator.max_iter
@@ -431,20 +431,20 @@ class DualNodes(NodeModels):
             "role": np.array_equal(self.role, _roles(forest)),
         }.items():
             if not right:
-                raise ValueError(f"{name} of the pickled model is not of its forest")
+                raise ValueError(f"{name} of the pickled model does not fit its forest")
         n_outcomes = np.diff(first[self.model_ptr])
         rows = forest.rows_of_node
         if self.several:
             rows = np.where(forest.n_child >= 2, forest.n_child, 0)
         if not np.array_equal(n_outcomes, rows):
-            raise ValueError("n_outcomes of the pickled model is not of its forest")
+            raise ValueError("n_outcomes of the pickled model does not fit its forest")
         if self.window is not None:
             self.window.check(weights.n_features, forest.terminal.shape[1])
 
     # -------------------------------------------------------------- calibration
 
     def _calibrate(self, t: int, window: Window) -> None:
-        """Fit the numbers of tree t, and the number of leaves if it is free."""
+        """Fit the numbers of tree t, and `n_leaves` if the user gave None."""
         X, targets, weight, unseen = window
         own = TreeFold(
             X, targets, weight, self.forest, self.role, t, self.loss, self._scores,
@@ -459,7 +459,7 @@ class DualNodes(NodeModels):
         self.numbers[t], self.fold_log_loss[t] = found
 
     def _choose_leaves(self, fold: TreeFold) -> tuple[tuple[float, ...], float]:
-        """Set n_leaves by the fold; its `fit_numbers` for that many."""
+        """Choose n_leaves by the fold; returns `fit_numbers` for it."""
         most = np.count_nonzero(self.role == ROLES["leaf"])
         found: list[tuple[tuple[float, ...], float]] = []
         for n_leaves in _LEAF_CANDIDATES:
@@ -520,10 +520,10 @@ class DualNodes(NodeModels):
             self.several,
         )
 
-    def _desk(self):
+    def _scratch(self):
         n, n_classes = self.forest.n_nodes, self.forest.terminal.shape[1]
         wide = max(int(self.forest.n_child.max(initial=1)), self.forest.n_trees)
-        return Desk(
+        return Scratch(
             n,
             self.weights.lanes,
             n_classes,
@@ -533,7 +533,7 @@ class DualNodes(NodeModels):
             np.empty(self.weights.lanes, dtype=np.float32),
             np.empty((5, wide + 1)),
             np.empty(n_classes),
-            np.empty(Desk.ranked_bytes(n), dtype=np.int8),
+            np.empty(Scratch.ranked_bytes(n), dtype=np.int8),
         )
 
     @staticmethod
@@ -547,7 +547,9 @@ class DualNodes(NodeModels):
 
         def block(part, stop):
             out = np.empty((part.stop - part.start, n_classes))
-            posterior.full(as_rows(X, part.start, part.stop), self._desk(), out, stop)
+            posterior.full(
+                as_rows(X, part.start, part.stop), self._scratch(), out, stop
+            )
             use(part, out)
 
         self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
@@ -596,7 +598,7 @@ class DualNodes(NodeModels):
         def block(part, stop):
             rows = as_rows(X, part.start, part.stop)
             posterior.search(
-                rows, self._desk(), best[part], log_proba[part], n_dots[part], stop
+                rows, self._scratch(), best[part], log_proba[part], n_dots[part], stop
             )
 
         self._blocks(block, n, _ROWS, n_jobs)
@@ -608,19 +610,17 @@ class DualNodes(NodeModels):
         """(sample, label) of the labels of a probability above the threshold."""
         X, posterior = single(X), self._posterior()
         n_classes, least = self.forest.terminal.shape[1], np.log(self.threshold)
-        parts = row_blocks(X.shape[0], min(_ROWS, rows_per_block(n_classes)))
         found: dict[int, tuple[NDArray, NDArray]] = {}
 
         def block(part, stop):
             rows = as_rows(X, part.start, part.stop)
             above = np.empty((part.stop - part.start, n_classes), dtype=np.int8)
-            posterior.labels(rows, self._desk(), least, above, stop)
+            posterior.labels(rows, self._scratch(), least, above, stop)
             sample, label = np.nonzero(above)
             found[part.start] = sample + part.start, label
 
-        with ThreadMap(n_jobs) as parallel, stop_flag() as stop:
-            parallel(lambda part: block(part, stop), parts)
-        sample, label = zip(*(found[part.start] for part in parts))
+        self._blocks(block, X.shape[0], min(_ROWS, rows_per_block(n_classes)), n_jobs)
+        sample, label = zip(*(found[start] for start in sorted(found)))
         return np.concatenate(sample), np.concatenate(label)
 
     def target(
@@ -631,7 +631,7 @@ class DualNodes(NodeModels):
 
         def block(part, stop):
             rows = as_rows(X, part.start, part.stop)
-            posterior.targets(rows, self._desk(), code[part], out[part], stop)
+            posterior.targets(rows, self._scratch(), code[part], out[part], stop)
 
         self._blocks(block, out.size, _ROWS, n_jobs)
         return out
@@ -651,7 +651,10 @@ def _roles(forest: Forest) -> NDArray:
 
 
 def _members(problems, v, number):
-    """(members of the fold below node v, their outcomes); number: as in `fit`."""
+    """(members of the fold below node v, their outcomes).
+
+    number: for each row its number in the fold, -1 outside of it.
+    """
     at, targets = problems.targets_of(v)
     number = number[at]
     member = np.flatnonzero(number >= 0)
@@ -659,7 +662,7 @@ def _members(problems, v, number):
 
 
 def _answer_yes(fits, sure):
-    """Give some outcomes of a node scores of which the probability is 1."""
+    """Give the outcomes `sure` of a node a score that makes their probability 1."""
     first = 0
     for fit in fits:
         m = fit.fold_scores.shape[1]

@@ -64,8 +64,8 @@ class EstimatorNodes(NodeModels):
             )
 
         def fit(model, rows, outcome):
-            # from the parameters as passed: a list that is not per sample may have as
-            # many entries as samples of positive weight
+            # index the parameters as passed: after a selection of samples, the length
+            # of a list would not tell whether it has an entry per sample
             mine = _check_method_params(
                 range(data.n_passed), params, data.position[rows]
             )
@@ -159,8 +159,8 @@ class EstimatorNodes(NodeModels):
     def _walk(self, X, greedy, n_jobs):
         """(classes, dot products) along one tree, greedily or best first.
 
-        In rounds: the model of each node is called once a round, for all samples that
-        expand the node.
+        In each round the model of a node is called once, for all samples that expand
+        the node.
         """
         forest = self.forest
         of_node = self._by_node()
@@ -189,8 +189,7 @@ class EstimatorNodes(NodeModels):
                         reached[rows] = -np.inf
                     reached[rows, v] = -np.inf
                     reached[rows, children] = here
-                # ties go to the smallest class; terminal nodes are not in the order of
-                # their classes
+                # ties go to the smallest class, not to the smallest terminal node
                 top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
                 key = np.where(forest.node_class < 0, -1, forest.node_class)
                 tied = np.where(reached[active] == top, key, forest.n_nodes)
@@ -208,9 +207,9 @@ def _conditional(model, X):
     total = p.sum(axis=1, keepdims=True)
     if not ((p >= 0).all() and (total > 0).all() and np.isfinite(total).all()):
         raise ValueError(
-            f"predict_proba of the node model {model!r} gave a row that is no "
+            f"predict_proba of the node model {model!r} returned a row that is not a "
             "distribution (not a number, negative, or all zeros). Scale X as in "
-            "training, or take another estimator"
+            "training, or use another estimator"
         )
     with np.errstate(divide="ignore"):
         return np.log(p / total)

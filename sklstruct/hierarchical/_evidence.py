@@ -1,11 +1,11 @@
-"""The four numbers of the posterior with evidence, fitted to a fold.
+"""The numbers (w_r, w_l, eta, c, c') of the posterior with evidence, fitted to a fold.
 
-With R_l the evidence of the way to leaf l, a_y = w_l g(z_y) that of its class y and E_l
-the logarithm of the sum of exp(a_y) over the leaf,
+With R_l the evidence of the path to leaf l, a_y = w_l g(z_y) that of its class y and
+E_l the logarithm of the sum of exp(a_y) over the leaf,
 
     log P(y | x) = w_r R_l + eta E_l - log Z + a_y - E_l
 
-if leaf l is evaluated, else with c in the place of eta E_l, and with c' for nodes that
+if leaf l is evaluated. If it is not, c replaces eta E_l; c' replaces it for nodes that
 are not expanded. Z normalises over all leaves. The log-loss is smooth in (log w_r, log
 w_l, eta, c, c'), and its gradient costs no more than its value (`_numbers_fast`).
 """
@@ -23,27 +23,27 @@ from ..linear._calibration import SCALE_PRIOR
 from . import _numbers_fast as kernels
 from ._numbers_fast import KINDS
 
-# The numbers are not identified if routing is perfect or the evidence of leaves is
-# constant: a prior of little weight keeps eta near 1/2, and c near 0.
+# Weights of priors (eta - 1/2)² and c². The numbers are not identified if routing is
+# perfect or the evidence of leaves is constant.
 _ETA_PRIOR = 2e-3
 _C_PRIOR = 1e-6
 
 _BOUNDS = [(-8.0, 8.0), (-8.0, 8.0), (0.0, 1.0), (-30.0, 30.0), (-30.0, 30.0)]
 
-# The product of the conditionals along the path.
+# The numbers with which the posterior is the product along the path.
 CHAIN = (1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class Evidence(NamedTuple):
-    """Evidence of a fold: n samples, L leaves and pending nodes; -inf: no entry."""
+    """Evidence of a fold of n samples, L leaves and pending nodes; -inf: no entry."""
 
     route: NDArray  # (n, L)
     pending: NDArray  # (n, L) bool
     evaluated: NDArray  # (n, b) column of each evaluated leaf; -1: none
-    inside: NDArray  # (n, b, m) g of the classes of those
-    own: NDArray  # (n,) column of the sample's leaf, or of the pending node above
+    inside: NDArray  # (n, b, m) g of the classes of the evaluated leaves
+    own: NDArray  # (n,) column of the sample's leaf, or of the pending node above it
     own_inside: NDArray  # (n, m) g of the classes of the sample's leaf
-    target: NDArray  # (n,) which of them is the sample's; -1: leaf of one class
+    target: NDArray  # (n,) the sample's class among these; -1: leaf of one class
     weight: NDArray  # (n,)
 
 
@@ -58,8 +58,8 @@ def log_loss_of(fold: Evidence) -> Callable[[NDArray], tuple[float, NDArray]]:
     sample = np.broadcast_to(row[:, None], there.shape)[there]
     kind[sample, fold.evaluated[there]] = KINDS["open"]
     length = (fold.inside > -np.inf).sum(axis=2, dtype=np.int32)
-    own_look = there & (fold.evaluated == fold.own[:, None])
-    slot = np.where(own_look.any(axis=1), own_look.argmax(axis=1), -1)
+    is_own = there & (fold.evaluated == fold.own[:, None])
+    slot = np.where(is_own.any(axis=1), is_own.argmax(axis=1), -1)
     own_length = (fold.own_inside > -np.inf).sum(axis=1)
     wide = max(n_leaves, fold.inside.shape[2], 2 * there.shape[1])
     room, stop = np.empty((4, wide)), np.zeros(1, dtype=np.int32)

@@ -6,8 +6,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from ._blas cimport ddot, dgemv, sdot, sgemv
 
-cdef struct Node:
-    # what a step down the tree reads, on one line of the cache
+cdef struct TreeNode:
+    # the fields of a step down the tree, on one line of the cache
     int32_t parent
     int32_t first_child
     int32_t n_child
@@ -24,13 +24,13 @@ cdef struct Step:
     int32_t row
 
 
-cdef struct Forest:
+cdef struct ForestView:
     Py_ssize_t n_trees
     Py_ssize_t n_classes
     const int32_t* tree_ptr
     const int32_t* terminal
-    Node* node
-    # what most steps need of a node, on a third of the memory
+    TreeNode* node
+    # the fields that most steps need, in a third of the memory
     Step* step
     # the nodes with children, parents first; n_inner of all trees, in order
     int32_t* inner
@@ -40,12 +40,12 @@ cdef struct Forest:
 
 
 cdef class ForestArrays:
-    cdef Forest view
+    cdef ForestView view
     cdef object keep
     cdef readonly Py_ssize_t n_nodes
 
 
-cdef class Model:
+cdef class LogisticForest:
     cdef readonly ForestArrays forest
     cdef object keep
     cdef void* coef
@@ -62,7 +62,7 @@ cdef struct Sample:
     const int64_t* index64
 
 
-cdef struct Rows:
+cdef struct RowsView:
     # dense: indptr32 and indptr64 NULL; sparse: one of them and the same index
     Py_ssize_t n
     Py_ssize_t d
@@ -74,12 +74,12 @@ cdef struct Rows:
 
 
 cdef class SampleRows:
-    cdef Rows view
+    cdef RowsView view
     cdef object keep
 
 
 cdef inline double clip(double z) noexcept nogil:
-    # sums over any path stay finite, and no inf - inf
+    # sums along a path stay finite: no inf - inf
     if z > 1e300:
         return 1e300
     if z < -1e300:
@@ -114,7 +114,7 @@ cdef inline bint log_probabilities(
                 top = clip(z[k])
         total = 0
         for k in range(m):
-            # differences first: log(total) would vanish beside a large score
+            # subtract the maximum first: beside a large score log(total) would be lost
             out[k] = clip(z[k]) - top
             total += exp(out[k])
         top = log(total)
@@ -125,7 +125,7 @@ cdef inline bint log_probabilities(
 
 
 cdef inline void take(
-    Rows* rows, Py_ssize_t i, Sample* sample, cython.floating* coef,
+    RowsView* rows, Py_ssize_t i, Sample* sample, cython.floating* coef,
 ) noexcept nogil:
     """Point sample to row i; coef only tells the type."""
     cdef Py_ssize_t start, stop
@@ -168,7 +168,7 @@ cdef inline cython.floating row_score(
 
 
 cdef inline Py_ssize_t node_scores(
-    Forest* f, Py_ssize_t v, Sample* sample,
+    ForestView* f, Py_ssize_t v, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
 ) noexcept nogil:
     """Scores of the rows of node v; returns their number."""

@@ -15,8 +15,8 @@ to the rounding of the scores.
 Costs for a sample, d features: `full_rows` all rows of coef (by one matrix product
 outside) and an exponential a node. `_search_fast` and `_walks_fast` need fewer.
 
-A score that is not a number (a sum of infinities of both signs) makes the kernels
-return False: their caller refuses the samples.
+If a score is not a number (a sum of infinities of both signs), the kernels return False
+and the caller raises ValueError.
 """
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -43,7 +43,7 @@ cdef class ForestArrays:
         const int32_t[:, ::1] terminal,
     ):
         cdef Py_ssize_t v
-        cdef Node* node
+        cdef TreeNode* node
         cdef int32_t* depth
         self.n_nodes = parent.shape[0]
         if not (
@@ -53,7 +53,7 @@ cdef class ForestArrays:
             raise ValueError("the arrays of a forest differ in length")
         if self.view.node != NULL:
             raise RuntimeError("the arrays of a forest are read once")
-        node = <Node*>PyMem_Calloc(self.n_nodes, sizeof(Node))
+        node = <TreeNode*>PyMem_Calloc(self.n_nodes, sizeof(TreeNode))
         if node == NULL:
             raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
         self.view.node = node
@@ -104,10 +104,11 @@ cdef class ForestArrays:
         PyMem_Free(self.view.inner)
 
 
-cdef class Model:
+cdef class LogisticForest:
     """A forest with the weights of its models, float32 or float64.
 
-    coef (n_rows, d), intercept (n_rows,): at least one row, which stands for none.
+    coef (n_rows, d), intercept (n_rows,). At least one row: a forest without models
+    gets a row that no node refers to.
     """
 
     def __init__(self, ForestArrays forest, coef, intercept):
@@ -128,10 +129,10 @@ cdef class Model:
 
 
 cdef class SampleRows:
-    """Rows of samples: a C-contiguous array, or the arrays of a CSR matrix.
+    """RowsView of samples: a C-contiguous array, or the arrays of a CSR matrix.
 
-    Of the dtype of the model that they meet. CSR: checked, indices and indptr of one
-    integer type, d the number of columns.
+    Their dtype must be that of coef. CSR: checked, indices and indptr of one integer
+    type, d the number of columns.
     """
 
     @staticmethod
@@ -184,11 +185,11 @@ def full_rows(
 ):
     """Log-probabilities (n, K) from the scores z (n, rows of coef).
 
-    soft: log(1 + exp(-|z|)), by NumPy, whose loops are vectorised and those of the C
-    library are not. work: one double for each node, and for each class and tree.
+    soft: log(1 + exp(-|z|)), by NumPy: its loops are vectorised, those of the C library
+    are not. work: one double for each node, and for each class and tree.
     """
-    cdef Forest* f = &forest.view
-    cdef Node* at
+    cdef ForestView* f = &forest.view
+    cdef TreeNode* at
     cdef Py_ssize_t i, t, v, k, c
     cdef double a, b, s
     cdef double* z
@@ -201,8 +202,8 @@ def full_rows(
             z = <double*>&scores[i, 0] if scores.shape[1] else &nothing
             for t in range(f.n_trees):
                 work[f.tree_ptr[t]] = 0
-            # no look at the leaves on the way: whether a node is one is a coin toss,
-            # and half the time of the loop went into guessing it
+            # only inner nodes: a test for leaves is a branch that is mispredicted every
+            # other time, which takes half the time of the loop
             for v in range(f.n_inner):
                 at = f.node + f.inner[v]
                 a = work[f.inner[v]]

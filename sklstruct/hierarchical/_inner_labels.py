@@ -1,8 +1,9 @@
 """Several labels a sample, some of which are inner nodes of a given tree.
 
-A map to parents may have columns of y as inner nodes. A label above a positive one is
-positive. Such a label gets a leaf of its own below its node, and the answer there is
-yes: its probability is that of the node, and no less than that of the labels below.
+A map to parents may have columns of y as inner nodes. The labels above a positive label
+are positive. A label that is an inner node gets a leaf of its own below this node. The
+conditional probability of that leaf is 1, so that the label has the probability of the
+node, which is at least that of the labels below it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class InnerLabels(NamedTuple):
 
     @classmethod
     def of(cls, taxonomy: Any, n_labels: int) -> InnerLabels | None:
-        """None if the taxonomy is no such map."""
+        """None unless the taxonomy is a map to parents with labels as inner nodes."""
         if not isinstance(taxonomy, Mapping):
             return None
         values = list(taxonomy.values())
@@ -57,8 +58,8 @@ class InnerLabels(NamedTuple):
         taken = {f"label {v}" for v in inner} & {*parents, *parents.values()}
         if taken:
             raise ValueError(
-                f"taxonomy has the node {taken.pop()!r}, which is the name that the "
-                "node of this label gets: call it something else"
+                f"taxonomy has the node {taken.pop()!r}, a name that the node of this "
+                "label needs: rename the node"
             )
 
         def name(node):
@@ -75,7 +76,7 @@ class InnerLabels(NamedTuple):
         return closed
 
     def sizes(self, known: NDArray) -> NDArray:
-        """Known labels at and below each known label, if there are any below."""
+        """Number of known labels at and below each known label; 0 for leaves."""
         size = np.asarray(self.above[known][:, known].sum(axis=0)).ravel()
         return np.where(size > 1, size, 0)
 

@@ -1,8 +1,8 @@
-"""What a fold of the training samples says of several labels a sample.
+"""Calibration and choice of the threshold on a fold, for several labels a sample.
 
-Every node that a sample of the fold reaches answers a yes/no question for each of its
-children, by scores of weights that had not seen the sample. Two sigmoids, one for
-routing nodes and one for leaves, make probabilities of the scores.
+Each node that a sample of the fold reaches scores a yes/no question for each of its
+children, by weights that had not seen the sample. Two sigmoids, one for routing nodes
+and one for leaves, are fitted to these scores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence_fast import ROLES
 
-# Probabilities that no threshold is looked for below.
+# Smallest threshold that is considered.
 _LEAST = 0.01
 
 
@@ -38,7 +38,7 @@ def fit_sigmoids(
 ) -> tuple[tuple[float, ...], float]:
     """((w_r, w_l, b_r, b_l, 0), mean log-loss of all answers) of a tree.
 
-    The log-loss is that of the sets of nodes above the labels of a sample, in nats.
+    The log-loss is the sum over all questions of a sample, in nats.
     """
     found = []
     for kind in ("route", "leaf"):
@@ -65,7 +65,8 @@ def choose_threshold(
 ) -> float:
     """The threshold of the largest micro-averaged F1 on the fold X.
 
-    final_scores: those of a node for samples that it has not seen.
+    final_scores(v, X): the scores of node v by the final weights. They are used for
+    samples that do not belong to the node: it did not train on them.
     """
     n = X.shape[0]
     if n == 0:
@@ -94,7 +95,7 @@ def choose_threshold(
 
 
 def _fold_scores(start, X, final_scores, folds):
-    """The scores of members of the fold from `start` on, as `node_log_proba` asks."""
+    """`scores_of` for `node_log_proba`: the members of the fold from `start` on."""
 
     def scores_of(v, who):
         scores = final_scores(v, X[who + start])
@@ -119,7 +120,7 @@ def node_log_proba(
 ) -> NDArray:
     """log P of the nodes of tree t for n samples; -inf below nodes of at most `least`.
 
-    scores_of(v, who): those of node v for some of the samples.
+    scores_of(v, who): the scores of node v for the samples `who`.
     """
     root, end = forest.tree_ptr[t : t + 2].tolist()
     log_p = np.full((n, end - root), -np.inf)

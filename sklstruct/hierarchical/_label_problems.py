@@ -1,8 +1,9 @@
-"""The yes/no questions of all nodes of a tree, for several labels a sample.
+"""The yes/no problems of all nodes of a tree, for several labels a sample.
 
-A node asks of the samples with a label below it, the root of all samples, below which
-of its children they have one. A sample may go down several branches, so that the rows
-of a node are no range as in `NodeProblems`, but are copied while it is fitted.
+The samples of a node are those with a label below it; the root has all samples. Its
+outcomes are its children, each a binary problem: does the sample have a label below
+this child? A sample may belong to several branches, so that the rows of a node are not
+a range as in `NodeProblems`; they are copied while the node is fitted.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class LabelProblems:
         The labels of each sample.
 
     n_below : ndarray of shape (K,), default=None
-        Of labels that are inner nodes, the number of labels at and below them, else 0;
-        None: there are none. Where exactly these are below a node, the answer to
-        the label itself is yes.
+        For each label that is an inner node the number of labels at and below it, else
+        0; None: no label is. At the node that holds exactly these labels, the label
+        itself has the probability 1.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class LabelProblems:
         place = position[targets.outcome]
         by_place = np.argsort(place, kind="stable")
         self._place, self._sample = place[by_place], targets.sample[by_place]
-        # where the labels from each position on begin
+        # first entry of _place from each position on
         self._first = np.searchsorted(self._place, np.arange(order.size + 1))
         self._starts = []  # positions at which the children of each node start, and end
         first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
@@ -67,7 +68,7 @@ class LabelProblems:
         self.n_nodes = len(self._starts)
         self.n_outcomes = np.array([s.size - 1 for s in self._starts], dtype=np.int64)
         self.n_rows = self.n_outcomes
-        # the children of each node to which all of its samples answer yes
+        # the children of each node that all of its samples belong to
         self.sure = []
         for v, starts in enumerate(self._starts):
             sure = np.zeros(starts.size - 1, dtype=bool)
@@ -90,13 +91,13 @@ class LabelProblems:
         m = starts.size - 1
         key = np.unique(self._sample[part] * m + child)
         sample, child = key // m, key % m
-        if v == 0:  # the root has samples without a label, too
+        if v == 0:  # samples without a label belong to the root, too
             return np.arange(n), sample, child
         rows, number = np.unique(sample, return_inverse=True)
         return rows, number, child
 
     def targets_of(self, v: int) -> tuple[NDArray, Targets]:
-        """(the samples of a node, the children below which each has a label)."""
+        """(the samples of a node, for each the children with a label below them)."""
         rows, number, child = self._entries(v)
         ptr = np.searchsorted(number, np.arange(rows.size + 1)).astype(np.int64)
         m = int(self.n_outcomes[v])

@@ -30,18 +30,18 @@ solution for a right-hand side u that sums to zero also does: x = (u - kappa a) 
 differences of almost equal numbers. The gradient sums to zero but for rounding (and for
 a start that does not, in which direction any positive value does). In general a_k is
 mean(p_k (1 - p_k)) / (1 - mean(p_k)) over samples, taken at the start and after 1, 2,
-4, 8 ... iterations, and a scalar s'y / y'H0 y is put on top as usual. Both matter: with
-the first a throughout and no scalar, separable data needs several times the
-iterations. Variances of its own for every outcome, sum_i p (1 - p) (x_i q_j)², save
+4, 8 ... iterations, and H0 is multiplied by the usual scalar s'y / y'H0 y. Both matter:
+with the first a throughout and no scalar, separable data needs several times the
+iterations. Separate variances for every outcome, sum_i p (1 - p) (x_i q_j)², save
 iterations on few data sets only, for another product with X. An iteration costs three
 products of r d d more, beside 2 n d r; memory 2 r d.
 
 With this metric the gradient of a model that separates the samples may fall below tol
-everywhere while much is left to gain along the small eigenvalues; so the iteration
-goes on while g'H0 g / 2 promises more than 10 tol nats.
+everywhere while the loss can still fall along the small eigenvalues. The iteration
+therefore continues while g'H0 g / 2, the expected decrease, exceeds 10 tol nats.
 
 Sparse X: the columns that a node's samples use are numbered locally, because the
-weights of all others are zero at the optimum; a node of few samples then costs its
+weights of all others are zero at the optimum. A node of few samples then costs its
 non-zeros and not the width of X.
 
 Cost of a node with n samples and r vectors: O(iterations n d r) (dense) or
@@ -75,12 +75,12 @@ cdef enum:
     # over libm's exp.
     NARROW = 10
 
-# Mean loss (nats) that is left to gain when no step descends: below, rounding is to
-# blame and the node is done; above, the scales of the features are.
+# Where no step descends: if the loss could still fall by less (nats), rounding is the
+# cause and the node has converged; else the scales of the features are the cause.
 cdef double STALLED = 1e-6
 
-# Mean loss (in units of tol) that the metric may promise at the end.
-cdef double PROMISE = 10
+# Largest decrease of the mean loss that the metric expects at the end, in units of tol.
+cdef double EXPECTED = 10
 
 # Least curvature of an outcome, as a part of its share.
 cdef double FLOOR = 1e-3
@@ -150,7 +150,7 @@ cdef inline Py_ssize_t slice_of(Py_ssize_t n, Py_ssize_t cost) noexcept nogil:
     return step if step < n else n
 
 
-cdef struct Node:
+cdef struct LogisticNode:
     const int64_t* bound  # of the outcomes: rows of X
     const double* weight  # of all rows of X
     double tol
@@ -187,7 +187,7 @@ cdef struct Metric:
 
 
 cdef inline void rotate(
-    Node* node, char* transpose, const double* basis, double* x, double* out,
+    LogisticNode* node, char* transpose, const double* basis, double* x, double* out,
 ) noexcept nogil:
     """out (r, d) = x (r, d) basis ("N") or x basis' ("T")."""
     cdef int d = <int>node.d, r
@@ -204,8 +204,8 @@ cdef inline void rotate(
         k += step
 
 
-cdef void bend(Node* node, Metric* metric) noexcept nogil:
-    """`inverse` and `total` of the curvatures."""
+cdef void bend(LogisticNode* node, Metric* metric) noexcept nogil:
+    """Compute `inverse` and `total` from the curvatures."""
     cdef Py_ssize_t j, k, d = node.d
     cdef double a
     cdef double* inverse
@@ -220,12 +220,12 @@ cdef void bend(Node* node, Metric* metric) noexcept nogil:
 
 
 cdef void renew_metric(
-    Node* node, Metric* metric, cython.floating* R,
+    LogisticNode* node, Metric* metric, cython.floating* R,
 ) noexcept nogil:
     """The metric of the probabilities p that left the residuals R = s (p - y).
 
-    Where all samples have the same p, a is p. The floor keeps the metric positive
-    where an outcome is decided at every sample.
+    Where all samples have the same p, a is p. FLOOR keeps the metric positive where all
+    samples have a probability near 0 or 1 of an outcome.
     """
     cdef Py_ssize_t i, k, r = node.r
     cdef double each, e
@@ -251,7 +251,7 @@ cdef void renew_metric(
 
 
 cdef double precondition(
-    Node* node, Metric* metric, double* x, bint whole,
+    LogisticNode* node, Metric* metric, double* x, bint whole,
 ) noexcept nogil:
     """x' H0 x; x becomes H0 x, or without `whole` is destroyed."""
     cdef Py_ssize_t j, k, d = node.d, r = node.r
@@ -276,7 +276,7 @@ cdef double precondition(
             kappa[j] += u[k * d + j] * inverse[j]
     for j in range(d):
         mean[j] /= r
-        # sum_k a / (a v + lam) times v, which vanishes with v
+        # sum_k a / (a v + lam) times v; 0 where v = 0
         a = r - lam * total[j]
         kappa[j] = (kappa[j] - mean[j] * total[j]) / a if a > 0 else 0.0
     for k in range(r):
@@ -304,7 +304,7 @@ cdef double precondition(
 
 
 cdef void scores(
-    Node* node, cython.floating* X, Sparse* sparse, double* w,
+    LogisticNode* node, cython.floating* X, Sparse* sparse, double* w,
     cython.floating* cast, cython.floating* Z,
 ) noexcept nogil:
     """Z = X W' + b. Layout of w: dense (r, d), sparse (d, r); then intercepts."""
@@ -347,7 +347,7 @@ cdef void scores(
 
 
 cdef void gradient(
-    Node* node, cython.floating* X, Sparse* sparse, double* w,
+    LogisticNode* node, cython.floating* X, Sparse* sparse, double* w,
     cython.floating* R, cython.floating* cast, double* g,
 ) noexcept nogil:
     cdef Py_ssize_t i, k, n = node.n, r = node.r, d = node.d, step
@@ -391,7 +391,7 @@ cdef void gradient(
 
 
 cdef double evaluate(
-    Node* node, double* Z, cython.floating* D, double t, double* row,
+    LogisticNode* node, double* Z, cython.floating* D, double t, double* row,
     cython.floating* R, double* slope,
 ) noexcept nogil:
     """Mean loss at the scores Z + t D, its derivative in t, and the residuals R."""
@@ -467,9 +467,9 @@ cdef double evaluate(
 
 
 cdef double steepest_step(
-    Node* node, cython.floating* D, double slope, double dd,
+    LogisticNode* node, cython.floating* D, double slope, double dd,
 ) noexcept nogil:
-    """The step along a direction with scores D that surely descends.
+    """A step along a direction with scores D that is certain to descend.
 
     The second derivative of a sample's loss along D is the variance of its scores
     under the model's probabilities, at most a quarter of their squared range.
@@ -489,7 +489,7 @@ cdef double steepest_step(
 
 
 cdef int stalled(
-    Node* node, cython.floating* X, Sparse* sparse, double* g, double* bend,
+    LogisticNode* node, cython.floating* X, Sparse* sparse, double* g, double* bend,
 ) noexcept nogil:
     """0 if no single weight promises descent where the search found none, else 3.
 
@@ -528,7 +528,7 @@ cdef int stalled(
 
 
 cdef int minimise(
-    Node* node, cython.floating* X, Sparse* sparse, double* w, Metric* metric,
+    LogisticNode* node, cython.floating* X, Sparse* sparse, double* w, Metric* metric,
     double* work, cython.floating* fwork, int* n_iter,
 ) noexcept nogil:
     """0: converged, 1: max_iter reached, 2: not finite, 3: no step found, 4: stopped.
@@ -579,7 +579,7 @@ cdef int minimise(
             for i in range(p):
                 step[i] = g[i]
             a = gamma * precondition(node, metric, step, False) / 2
-            if not a > PROMISE * tol:
+            if not a > EXPECTED * tol:
                 return 0
         if it == max_iter:
             return 1
@@ -635,7 +635,7 @@ cdef int minimise(
         else:
             # rounding hides the descent: restart once from the gradient, then stop
             if not fresh:
-                # the metric goes after the pairs, and last the gradient alone
+                # first without the pairs, then without the metric
                 plain = plain or stored == 0
                 stored = 0
                 f = evaluate(node, Z, D, 0.0, row, R, &data)
@@ -654,7 +654,7 @@ cdef int minimise(
         axpy(p, 1.0, g, Y + last * p)
         sy = dot(p, S + last * p, Y + last * p)
         yy = dot(p, Y + last * p, Y + last * p)
-        # against the descent, not yy: that would depend on the scale of X
+        # relative to the descent: relative to yy it would depend on the scale of X
         if sy > -1e-12 * t * slope_old and yy > 0:
             rho[last] = 1.0 / sy
             gamma = sy / yy
@@ -679,8 +679,8 @@ cdef int minimise(
     return 1
 
 
-cdef void start(Node* node, double* w) noexcept nogil:
-    """Zero weights and the intercepts that are optimal with them."""
+cdef void start(LogisticNode* node, double* w) noexcept nogil:
+    """Zero weights, and the optimal intercepts for them."""
     cdef Py_ssize_t i, k
     cdef double s, mean = 0
     for i in range(node.p):
@@ -701,8 +701,8 @@ cdef void start(Node* node, double* w) noexcept nogil:
             w[node.size + k] -= mean
 
 
-cdef class Samples:
-    """The samples of all nodes, sorted: what every call reads.
+cdef class SortedSamples:
+    """The samples of all nodes, sorted by the leaf order of the tree.
 
     X: C-contiguous (n, d) array, or (data, indices, indptr) of a CSR matrix with d
     columns, indptr int64. Outcome k of node v has the rows bounds[ptr[v] + k] ...
@@ -753,7 +753,7 @@ cdef class Samples:
         self.ptr, self.row_ptr = &ptr[0], &row_ptr[0]
 
 
-cdef class Settings:
+cdef class LbfgsOptions:
     """C (n_nodes,), the options of the solver, and the flag that stops all threads."""
     cdef const double[::1] C
     cdef bint intercept
@@ -786,9 +786,9 @@ cdef class Solution:
         self.n_iter, self.status = n_iter, status
 
 
-cdef class Room:
-    """Room for the largest node of a call: `work` doubles, and for sparse X `local`
-    (d,), -1 on entry and exit, `columns` for its columns and `index` for its
+cdef class LbfgsWorkspace:
+    """Work arrays for the largest node of a call: `work` doubles, and for sparse X
+    `local` (d,), -1 on entry and exit, `columns` for its columns and `index` for its
     non-zeros."""
     cdef double[::1] work
     cdef int32_t[::1] local
@@ -818,31 +818,31 @@ cdef class Moments:
 
 
 cdef void describe(
-    Node* node, Samples samples, Settings settings, Py_ssize_t v, Py_ssize_t d,
-    Watch* watch,
+    LogisticNode* node, SortedSamples samples, LbfgsOptions options, Py_ssize_t v,
+    Py_ssize_t d, Watch* watch,
 ) noexcept nogil:
     """Sizes and options of node v, of which d columns are used."""
     cdef Py_ssize_t i
     node.bound, node.weight = samples.bounds + samples.ptr[v], samples.weight
-    node.tol, node.max_iter, node.watch = settings.tol, settings.max_iter, watch
+    node.tol, node.max_iter, node.watch = options.tol, options.max_iter, watch
     node.m = samples.ptr[v + 1] - samples.ptr[v] - 1
     node.n = node.bound[node.m] - node.bound[0]
     node.d = d
     node.r = 1 if node.m == 2 else node.m
     node.size = node.r * d
-    node.intercept = settings.intercept
+    node.intercept = options.intercept
     node.p = node.size + (node.r if node.intercept else 0)
     node.scale = 0
     for i in range(node.bound[0], node.bound[node.m]):
         node.scale += node.weight[i]
     node.scale = 1 / node.scale
-    node.lam = node.scale / settings.C[v]
+    node.lam = node.scale / options.C[v]
 
 
 cdef double* lay_out(
-    Node* node, Metric* metric, Moments moments, double* room,
+    LogisticNode* node, Metric* metric, Moments moments, double* room,
 ) noexcept nogil:
-    """The metric's arrays, from `room` on; returns what is behind them."""
+    """Put the metric's arrays into `room`; returns the room behind them."""
     cdef Py_ssize_t i, k
     metric.basis, metric.variance = &moments.basis[0, 0], &moments.variance[0]
     metric.mean = &moments.mean[0]
@@ -861,15 +861,16 @@ cdef double* lay_out(
 
 
 def solve_dense(
-    Samples samples, Settings settings, Solution solution, const int64_t[::1] todo,
-    Room room, cython.floating[::1] fwork, Moments moments,
+    SortedSamples samples, LbfgsOptions options, Solution solution,
+    const int64_t[::1] todo, LbfgsWorkspace space, cython.floating[::1] fwork,
+    Moments moments,
 ):
-    """Fit the nodes `todo`. fwork: room in the type of X. moments: of the features of
-    the one node in todo, None for a metric without."""
+    """Fit the nodes `todo`. fwork: room in the type of X. moments: the moments of the
+    features of the one node in `todo`, or None: start from a multiple of I."""
     cdef Py_ssize_t at, v, i, k, d = samples.d, first
-    cdef Node node
-    cdef Watch watch = watch_of(settings.stop)
-    cdef double* w = &room.work[0]
+    cdef LogisticNode node
+    cdef Watch watch = watch_of(options.stop)
+    cdef double* w = &space.work[0]
     cdef double* work
     cdef bint use = moments is not None
     cdef Metric metric
@@ -877,9 +878,9 @@ def solve_dense(
     with nogil:
         for at in range(todo.shape[0]):
             v = todo[at]
-            describe(&node, samples, settings, v, d, &watch)
+            describe(&node, samples, options, v, d, &watch)
             first = samples.row_ptr[v]
-            if settings.warm:
+            if options.warm:
                 for k in range(node.r):
                     for i in range(d):
                         w[k * d + i] = solution.coef[first + k, i]
@@ -906,20 +907,20 @@ def solve_dense(
 
 
 def solve_sparse(
-    Samples samples, Settings settings, Solution solution, const int64_t[::1] todo,
-    Room room, cython.floating[::1] fwork,
+    SortedSamples samples, LbfgsOptions options, Solution solution,
+    const int64_t[::1] todo, LbfgsWorkspace space, cython.floating[::1] fwork,
 ):
     """`solve_dense` for CSR X, without a metric."""
     cdef Py_ssize_t at, v, i, k, j, d, first
     cdef int64_t a, lo, hi
-    cdef Node node
+    cdef LogisticNode node
     cdef Sparse sparse
-    cdef Watch watch = watch_of(settings.stop)
+    cdef Watch watch = watch_of(options.stop)
     cdef const int64_t* bound
-    cdef double* w = &room.work[0]
-    cdef int32_t* local = &room.local[0]
-    cdef int32_t* columns = &room.columns[0]
-    cdef int32_t* index = &room.index[0]
+    cdef double* w = &space.work[0]
+    cdef int32_t* local = &space.local[0]
+    cdef int32_t* columns = &space.columns[0]
+    cdef int32_t* index = &space.index[0]
     cdef int count
     with nogil:
         for at in range(todo.shape[0]):
@@ -941,11 +942,11 @@ def solve_sparse(
                 index[a - lo] = local[j]
             for i in range(d):
                 local[columns[i]] = -1
-            describe(&node, samples, settings, v, d, &watch)
+            describe(&node, samples, options, v, d, &watch)
             sparse.indptr = samples.indptr + bound[0]
             sparse.index = index
             sparse.base = lo
-            if settings.warm:
+            if options.warm:
                 for k in range(node.r):
                     for i in range(d):
                         w[i * node.r + k] = solution.coef[first + k, columns[i]]
@@ -953,7 +954,7 @@ def solve_sparse(
                         w[node.size + k] = solution.intercept[first + k]
             else:
                 start(&node, w)
-            # indptr counts from the start of the data, so that is passed whole
+            # entries of indptr are positions in the whole data array
             solution.status[v] = minimise(
                 &node, <cython.floating*>samples.X, &sparse, w, NULL, w + node.p,
                 &fwork[0], &count,

@@ -20,22 +20,22 @@ from .._parallel import (
 )
 from .._progress import Progress
 from ..taxonomy import Forest
-from ._forest_fast import ForestArrays, Model, SampleRows, full_rows
+from ._forest_fast import ForestArrays, LogisticForest, SampleRows, full_rows
 from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
 from ._regularization import Regularization, as_regularization
 from ._search_fast import follow, search, targets
 from ._walks_fast import narrow_rows, walk
 
-# Samples of a block of the search: enough to hide the start of a thread.
+# Samples of a block of the search: their time is large beside the start of a thread.
 _SEARCH_ROWS = 4096
 
-# A sample saves the time of copying about nine rows of weights to single precision. The
-# copy is made for rows / 8 samples and more.
+# Weights in single precision save, for each sample, about the time of copying nine rows
+# of weights. The copy is made from n_rows / 8 samples on.
 _ROWS_A_SAMPLE = 8
 
-# Parts of a block of full rows: the passes over a small part stay in the cache, and the
-# allocator keeps its arrays.
+# `rows` works on this fraction of a usual block: its arrays stay in the cache, and the
+# allocator reuses them.
 _PARTS_OF_A_BLOCK = 32
 
 
@@ -79,7 +79,7 @@ class LogisticNodes(NodeModels):
 
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
         n_features, n_classes = data.X.shape[1], data.n_classes
-        # the smallest number of weight vectors of a tree, that of binary splits
+        # a tree of binary splits has the fewest weight vectors
         check_memory(
             8 * float(n_trees) * (n_classes - 1) * (n_features + 1),
             None,
@@ -170,7 +170,7 @@ class LogisticNodes(NodeModels):
     def best(
         self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        # "joint" searches too: full rows cost an exponential and a logarithm a class.
+        # "joint" searches too: `rows` costs an exponential and a logarithm a class
         n, greedy = X.shape[0], prediction == "greedy"
         best = np.zeros((n, 1), dtype=np.int32)
         n_dots = np.zeros(n, dtype=np.int64)
@@ -188,7 +188,7 @@ class LogisticNodes(NodeModels):
                 part = part.start + np.flatnonzero(found < 0)
                 if part.size == 0:
                     return True
-                rows = X[part]  # single precision does not decide these few
+                rows = X[part]  # undecided in single precision
             samples, found, dots = _as_rows(rows), best[part], n_dots[part]
             if greedy:
                 good = follow(model, samples, z, found, dots, stop)
@@ -242,7 +242,7 @@ class LogisticNodes(NodeModels):
         if coef.size == 0:  # one class leaves no rows
             coef = np.zeros((1, max(coef.shape[1], 1)), dtype=coef.dtype)
             intercept = np.zeros(1, dtype=coef.dtype)
-        return Model(ForestArrays(*self.forest), coef, intercept)
+        return LogisticForest(ForestArrays(*self.forest), coef, intercept)
 
     def _room(self):
         return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
@@ -263,6 +263,6 @@ def _as_rows(X):
 def _check_scores(good):
     if not good:
         raise ValueError(
-            "X holds values so large that a score is not a number; scale it as the "
+            "X has values so large that a score is not a number; scale X as the "
             "training data, for example by StandardScaler in a Pipeline"
         )

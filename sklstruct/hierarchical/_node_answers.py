@@ -1,4 +1,4 @@
-"""Answers of a fitted tree at its nodes: probabilities, paths, sets of classes."""
+"""Predictions at the nodes of a tree: probabilities, paths, sets of classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROUNDING = 1e-12
 
 
 class NodeAnswersMixin(LabelsMixin):
-    """The answers at nodes of `HierarchicalClassifier`."""
+    """The methods of `HierarchicalClassifier` for nodes and sets of classes."""
 
     taxonomies_: list[Taxonomy]
     forest_: Forest
@@ -52,8 +52,8 @@ class NodeAnswersMixin(LabelsMixin):
         .. math::
             P(v \mid x) = \sum_{y \text{ below } v} P(y \mid x).
 
-        With several labels a sample :math:`P(v \mid x)` is the probability of a label
-        below v, by this tree alone: the product of the answers on the way to v.
+        With several labels a sample :math:`P(v \mid x)` is the probability of at least
+        one label below v, in this tree alone: the product along the path to v.
 
         Parameters
         ----------
@@ -61,8 +61,8 @@ class NodeAnswersMixin(LabelsMixin):
             Features.
 
         tree : int, default=0
-            Number of the tree in ``taxonomies_``. The :math:`P(y \mid x)` are means
-            over all trees, whichever tree says what is below v.
+            Number of the tree in ``taxonomies_`` whose nodes are meant. The
+            :math:`P(y \mid x)` are means over all trees.
 
         Returns
         -------
@@ -113,12 +113,11 @@ class NodeAnswersMixin(LabelsMixin):
     def predict_at(
         self, X: ArrayLike, confidence: float = 0.7, *, tree: int = 0
     ) -> NDArray:
-        r"""The deepest node of which the model is sure, as a path.
+        r"""The path of most probable nodes with :math:`P(v \mid x) \ge` `confidence`.
 
-        From the root the most probable child follows as long as it has
-        :math:`P(v \mid x) \ge` `confidence`. Above a confidence of ½ these are all
-        nodes of that probability, and the answer is the smallest set of classes below
-        one node that has it.
+        The path starts at the root and goes to the most probable child as long as this
+        child has at least the probability `confidence`. With a confidence above ½ its
+        last node is the smallest one of that probability.
 
         Parameters
         ----------
@@ -126,7 +125,7 @@ class NodeAnswersMixin(LabelsMixin):
             Features.
 
         confidence : float, default=0.7
-            Least probability of the answer, from 0 to 1.
+            Least probability of the last node, from 0 to 1.
 
         tree : int, default=0
             Number of the tree in ``taxonomies_``; as in `predict_node_proba`.
@@ -134,9 +133,9 @@ class NodeAnswersMixin(LabelsMixin):
         Returns
         -------
         paths : ndarray of str, shape (n_samples, n_levels)
-            Paths as those of `Taxonomy.node_paths`, to a class those of
-            `Taxonomy.label_paths`; `sklstruct.metrics.hierarchical_f1_score` compares
-            them with ``taxonomy_.label_paths(y)``. The root is a path of "".
+            Paths in the form of `Taxonomy.node_paths`, and of `Taxonomy.label_paths`
+            for classes. `sklstruct.metrics.hierarchical_f1_score` compares them with
+            ``taxonomy_.label_paths(y)``. All entries are "" for the root.
 
         Raises
         ------
@@ -186,11 +185,11 @@ class NodeAnswersMixin(LabelsMixin):
     def predict_set(self, X: ArrayLike, alpha: float = 0.1) -> sp.csr_matrix:
         r"""The smallest set of classes of probability :math:`1 - \alpha` or more.
 
-        The most probable classes, as few as have that sum. If probabilities were exact,
-        the true class would be in a part of at least :math:`1 - \alpha` of the sets;
-        a conformal wrapper such as MAPIE's ``SplitConformalClassifier`` guarantees
-        that with samples of its own. `predict_at` gives the smallest set that is a
-        node.
+        The set has the most probable classes, as few as sum to :math:`1 - \alpha`. If
+        the probabilities are exact, the true class is in the set for a part of at least
+        :math:`1 - \alpha` of the samples. A conformal wrapper such as MAPIE's
+        ``SplitConformalClassifier`` guarantees that, with samples held out for it.
+        `predict_at` gives the smallest set that is a node.
 
         Parameters
         ----------
@@ -198,7 +197,7 @@ class NodeAnswersMixin(LabelsMixin):
             Features.
 
         alpha : float, default=0.1
-            Probability of what is left out, in (0, 1).
+            Largest probability of the classes outside of the set, in (0, 1).
 
         Returns
         -------
@@ -256,7 +255,7 @@ class NodeAnswersMixin(LabelsMixin):
         tree: int = 0,
         feature_names: ArrayLike | None = None,
     ) -> dict[str, list[tuple[Any, float]]]:
-        """The features that speak most for each child of a node.
+        """The features with the largest weights for each child of a node.
 
         Parameters
         ----------
@@ -264,7 +263,8 @@ class NodeAnswersMixin(LabelsMixin):
             Node of ``taxonomies_[tree]`` with at least two children or classes.
 
         k : int, default=10
-            Features for each child, at least 1; fewer have a positive weight.
+            Number of features for each child, at least 1. A child with fewer positive
+            weights has fewer.
 
         tree : int, default=0
             Number of the tree in ``taxonomies_``.
@@ -283,7 +283,7 @@ class NodeAnswersMixin(LabelsMixin):
         Raises
         ------
         ValueError
-            If there is no such node or tree, the node decides nothing, names do not
+            If there is no such node or tree, the node has a single class, names do not
             match X, or the models of `estimator` have no weights.
 
         Examples
@@ -299,11 +299,12 @@ class NodeAnswersMixin(LabelsMixin):
         k = check_count("k", k, 1)
         v = int(forest.tree_ptr[tree]) + int(taxonomy.path(node)[-1])
         if forest.n_child[v] < 2:
-            raise ValueError(f"node {node} has a single class: it decides nothing")
+            raise ValueError(f"node {node} has a single class, and so no model")
         if not hasattr(self.nodes_, "coef_of"):
             raise ValueError(
-                f"the node models are {type(self.nodes_.estimators[0]).__name__}s, "
-                "which have no weights that this method knows: see estimators_"
+                f"the node models are {type(self.nodes_.estimators[0]).__name__}s: "
+                'heaviest_features needs estimator="logistic" or a '
+                "DualLinearClassifier; see estimators_"
             )
         names = self._names_of_features(feature_names)
         weights = sp.csr_matrix(self.nodes_.coef_of(v))

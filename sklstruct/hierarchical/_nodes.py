@@ -1,8 +1,8 @@
-"""The protocol of node models, and what the fits of all of them read.
+"""The protocol of node models, and the training set that their fits read.
 
 `NodeModels` are the models at all nodes of all trees. `HierarchicalClassifier` chooses
-one of three (`LogisticNodes`, `DualNodes`, `EstimatorNodes`) and then asks all of them
-the same questions.
+one of three classes (`LogisticNodes`, `DualNodes`, `EstimatorNodes`) and then calls the
+methods of this protocol only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TrainingSet(NamedTuple):
     weight: NDArray
     position: NDArray  # of each among the n_passed samples of `fit`
     n_passed: int
-    # number of classes that the class of each is known to be among: 1 if it is known,
-    # else those below a node of the given tree; None: all are known
+    # for each sample the number of classes that it may have: 1 if its class is known,
+    # else the number below a node of the given tree; None: all classes are known
     n_candidates: NDArray | None = None
 
     @property
@@ -61,8 +61,8 @@ class TrainingSet(NamedTuple):
     def by_label(self) -> tuple[Any, NDArray, NDArray]:
         """(X, class, weight) with a row for each label of each sample.
 
-        What builders of trees read: the mean of a class is that of the samples that
-        have the label.
+        Builders of trees read these rows: the mean of a class is then the mean of the
+        samples with this label.
         """
         if not self.several:
             return self.X, self.code, self.weight
@@ -90,7 +90,7 @@ class NodeModels(CheckedState, ABC):
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
         """The training set as `fit` reads it.
 
-        Raises before any work what is wrong with it, or MemoryError.
+        Raises ValueError or MemoryError, before any work, if it cannot be fitted.
         """
         return data
 
@@ -111,10 +111,10 @@ class NodeModels(CheckedState, ABC):
 
     @abstractmethod
     def join(self, forest: Forest) -> None:
-        """End the fit of all trees; `forest` numbers their nodes."""
+        """End the fit of all trees; `forest` has their nodes."""
 
     def warn(self, stacklevel: int) -> None:
-        """Warn of models that have not converged; here of none."""
+        """Warn of models that have not converged."""
         return
 
     @abstractmethod
@@ -141,7 +141,7 @@ class NodeModels(CheckedState, ABC):
 
 
 def seeded(estimator: Any, rng: RandomState, replace: bool = False) -> Any:
-    """The estimator, each random_state that is None (replace: all) now an integer."""
+    """Set each random_state that is None (`replace`: every one) to a drawn integer."""
     if hasattr(estimator, "get_params"):
         params = estimator.get_params(deep=True)
         seeds = {

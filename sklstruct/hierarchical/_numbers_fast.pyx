@@ -1,13 +1,13 @@
 """The log-loss of a fold as a function of the numbers of the posterior, with gradient.
 
-The formulas are those of `_evidence`; here is the sum over samples, each by itself:
+The formulas are those of `_evidence`. The loss is a sum over samples:
 
     log P(y | x) = M_l - log Z + a_y - E_l,    log Z = log sum_l exp M_l,
     M_l = w_r R_l + (eta E_l | c | c'),        a = w_l g,  E_l = log sum_y exp a_y,
 
 where d E_l / d w_l is the mean of g under exp(a - E_l), and d log Z the mean of d M_l
-under exp(M - log Z). The evidence of an evaluated leaf is computed once, also if it is
-the sample's own.
+under exp(M - log Z). The evidence of an evaluated leaf is computed once, even if it is
+also the leaf of the sample's class.
 
 Cost: an exponential for each leaf and for each class of the evaluated leaves and of the
 sample's own.
@@ -32,15 +32,15 @@ cdef enum:
 KINDS = {"absent": ABSENT, "closed": CLOSED, "open": OPEN, "pending": PENDING}
 
 
-cdef struct Inside:
+cdef struct LeafEvidence:
     double E
     double slope  # in w_l
 
 
-cdef Inside evidence_of(
+cdef LeafEvidence evidence_of(
     const double* g, Py_ssize_t m, double w, double* u, double* e
 ) noexcept nogil:
-    cdef Inside found
+    cdef LeafEvidence found
     cdef double top = -INFINITY, total, slope = 0
     cdef Py_ssize_t k
     for k in range(m):
@@ -103,8 +103,8 @@ cdef class Fold:
         cdef double* mass = &room[0, 0]
         cdef double* u = &room[1, 0]
         cdef double* e = &room[2, 0]
-        cdef Inside* found = <Inside*>&room[3, 0]
-        cdef Inside mine
+        cdef LeafEvidence* found = <LeafEvidence*>&room[3, 0]
+        cdef LeafEvidence mine
         cdef Py_ssize_t n = self.route.shape[0], L = self.route.shape[1], work
         cdef Py_ssize_t b = self.evaluated.shape[1], i, j, l, own
         for j in range(5):
@@ -114,7 +114,7 @@ cdef class Fold:
                 share, own, work = self.share[i], self.own[i], L
                 for j in range(5):
                     d[j] = 0
-                # log Z and what it is made of
+                # the masses of the leaves, and log Z
                 top = -INFINITY
                 for l in range(L):
                     mass[l] = -INFINITY

@@ -35,14 +35,14 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""Classification into the nodes of a hierarchy, with labels as paths.
 
     A label is the path :math:`(v_1, \dots, v_m)` to a node, an inner one or a leaf;
-    paths may differ in length. With C the nodes at which samples end, a classifier
-    learns :math:`P(c \mid x)` over C, along the tree of the paths if it has a parameter
-    `taxonomy`. A node v has the probability
+    paths may differ in length. Let C be the set of the last nodes of all paths in
+    `fit`. A classifier learns :math:`P(c \mid x)` over C, along the tree of the paths
+    if it has a parameter `taxonomy`. A node v has the probability
 
     .. math::
         P(v \mid x) = \sum_{c \in C:\ v \text{ on the path to } c} P(c \mid x).
 
-    The answer is the most probable path; with `min_proba` t > 0 the path of most
+    `predict` returns the most probable path; with `min_proba` t > 0 the path of most
     probable nodes from the root, as long as :math:`P(v \mid x) \ge t`.
 
     Parameters
@@ -55,17 +55,16 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         the parameter is set to the tree of the paths.
 
     min_proba : float, default=0.0
-        Smallest probability of the nodes of an answer, from 0 to 1. The path stops
-        above a node of smaller probability: a coarse answer in the place of an
-        uncertain fine one. The first level is always answered.
+        Smallest probability of the nodes of a predicted path, from 0 to 1. The path
+        ends above the first node of smaller probability, but has at least one level.
 
     partial : {"class", "unknown"}, default="class"
-        Meaning of a path in `fit` that ends at an inner node, where longer paths pass.
-        "class": the sample belongs to the inner node itself, which is one of C: the
-        model learns to stop there. "unknown": the rest of the path is not known: the
-        sample trains the decisions above its node and no others, and C are the leaves.
-        "unknown" needs an `estimator` whose `fit` has a parameter `known_levels`, such
-        as `HierarchicalClassifier`, and ``learn_taxonomy=False``.
+        Meaning of a path in `fit` that ends at an inner node of other paths. "class":
+        the sample belongs to the inner node itself, which is in C; the model learns to
+        stop there. "unknown": the rest of the path is not known; the sample trains only
+        the decisions above its node, and C are the leaves. "unknown" needs an
+        `estimator` whose `fit` has a parameter `known_levels`, such as
+        `HierarchicalClassifier`, and ``learn_taxonomy=False``.
 
     Attributes
     ----------
@@ -93,12 +92,12 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    One path a sample: several are multi-label classification, which this is not. See
-    ``hiclass.MultiLabelLocalClassifierPerNode`` of HiClass, or omikuji, napkinXC and
-    PECOS for many labels without a hierarchy.
+    Every sample has one path. For several paths a sample see
+    ``hiclass.MultiLabelLocalClassifierPerNode`` of HiClass; for several labels without
+    paths `HierarchicalClassifier`, omikuji, napkinXC and PECOS.
 
-    The same label below two nodes is two classes. For a class that is at several
-    places of a tree and whose samples do not say which, see `SenseClassifier`.
+    The same label below two nodes makes two classes. For a class that has several
+    leaves of a tree, when the leaf of a sample is not known, see `SenseClassifier`.
 
     References
     ----------
@@ -166,9 +165,9 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Malformed paths (see `as_paths`) or an empty one; numbers of samples that
-            differ; a `sample_weight` for an estimator that takes none; a `partial` that
-            the estimator cannot have.
+            If paths are malformed (see `as_paths`) or empty; if X and y differ in their
+            numbers of samples; if there is a `sample_weight` and the estimator takes
+            none; if `partial` is "unknown" and the estimator has no `known_levels`.
         """
         estimator = (
             HierarchicalClassifier() if self.estimator is None else self.estimator
@@ -213,7 +212,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
 
     def _answers(self, X: Any, of: Callable[[NDArray], NDArray]) -> NDArray:
-        """of(probabilities of all classes) of all samples, block by block."""
+        """Concatenate of(probabilities of all classes) over blocks of samples."""
         check_is_fitted(self, "estimator_")
         check_sparse(X)
         X = _as_samples(X)
@@ -266,7 +265,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Features.
 
         y : array-like of shape (n_samples, n_levels) or (n_samples,)
-            Whole paths: the probability that the sample ends there.
+            Whole paths, from the root to the node at which the sample ends.
 
         Returns
         -------

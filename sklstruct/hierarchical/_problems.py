@@ -12,7 +12,7 @@ features (the formulas are in `_logistic_fast`). Its moments and eigenvectors ta
 n d² + d³ multiplications in the BLAS. `NodeProblems._pays` allows it if this is
 estimated at five iterations or less and n >= 4 d; with fewer samples they are
 separable, and the products with the eigenvectors are not small beside those with X.
-`SPREAD` leaves it out where the curvatures hardly differ.
+It is not used where the curvatures hardly differ (`SPREAD`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def moments(
 ) -> tuple[NDArray, NDArray]:
     """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
 
-    About the mean if `centre`, else about 0, which is then the mean that is returned.
-    Not finite where squares overflow.
+    About the mean if `centre`, else about 0, with 0 returned as the mean. Entries whose
+    squares overflow are not finite.
     """
     share = weight / weight.sum()
     step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
@@ -75,7 +75,7 @@ def eigh(moment: NDArray) -> tuple[NDArray, NDArray]:
 def spread(moment: NDArray, share: NDArray, lam: float) -> float:
     """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
 
-    Of v, the eigenvalues of `moment`, it needs two sums, which are a trace and a norm.
+    v are the eigenvalues of `moment`; their two sums are its trace and squared norm.
     """
     average = np.trace(moment) / moment.shape[0] / share.size + lam
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -88,11 +88,11 @@ def spread(moment: NDArray, share: NDArray, lam: float) -> float:
 class NodeSamples(NamedTuple):
     """The samples of a node."""
 
-    X: Any  # whose rows start to stop are meant
+    X: Any  # rows start to stop are the samples
     start: int
     stop: int
-    at: slice | NDArray  # their numbers among those of all nodes
-    targets: Targets  # the outcomes of each
+    at: slice | NDArray  # their numbers among the samples of all nodes
+    targets: Targets  # their outcomes
 
 
 class NodeProblems:
@@ -210,7 +210,7 @@ class NodeProblems:
         return self.n_entries * self.n_rows + 1
 
     def _pays(self, nodes):
-        """Whether the metric's set-up is cheap beside the solve; see the module."""
+        """Whether the metric's set-up is cheap beside the solve (module docstring)."""
         d = float(self.X.shape[1])
         n = (self.last[nodes] - self.first[nodes]).astype(np.float64)
         r = self.n_rows[nodes].astype(np.float64)
@@ -237,12 +237,12 @@ class NodeProblems:
             return None
         if not (np.isfinite(variance).all() and np.isfinite(basis).all()):
             return None
-        # rounding leaves negative ones where features depend on each other
+        # eigenvalues 0 of dependent features may be negative by rounding
         return kernels.Moments(
             np.ascontiguousarray(basis), np.maximum(variance, 0), mean
         )
 
-    def _solve(self, todo, settings, solution, C, fit_intercept, curved):
+    def _solve(self, todo, options, solution, C, fit_intercept, curved):
         X = self.X
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
@@ -263,24 +263,26 @@ class NodeProblems:
         work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
         if not sp.issparse(X):  # the metric's, if any
             work += 2 * size + 3 * (rows + width)
-        room = kernels.Room(np.empty(int(work.max()) + 1), local, columns, index)
+        space = kernels.LbfgsWorkspace(
+            np.empty(int(work.max()) + 1), local, columns, index
+        )
         fwork = np.empty(int((2 * samples * rows + size).max()) + 1, dtype=X.dtype)
-        shared = self._kernel_samples(), settings, solution
+        shared = self._kernel_samples(), options, solution
         if sp.issparse(X):
-            kernels.solve_sparse(*shared, todo, room, fwork)
+            kernels.solve_sparse(*shared, todo, space, fwork)
             return
         large = self._pays(todo) if curved is None else (rows > 1) & curved
         for v in todo[large]:
             moments = self._metric(v, C, fit_intercept, curved)
-            kernels.solve_dense(*shared, np.array([v]), room, fwork, moments)
+            kernels.solve_dense(*shared, np.array([v]), space, fwork, moments)
         if not large.all():
-            kernels.solve_dense(*shared, todo[~large], room, fwork, None)
+            kernels.solve_dense(*shared, todo[~large], space, fwork, None)
 
     def _kernel_samples(self):
         X = self.X
         if sp.issparse(X):
             X = X.data, X.indices, self.indptr
-        return kernels.Samples(
+        return kernels.SortedSamples(
             X, self.X.shape[1], self.weight, self.bounds, self.ptr, self.row_ptr
         )
 
@@ -341,12 +343,12 @@ class NodeProblems:
         solution = kernels.Solution(coef, intercept, n_iter, status)
         parallel = ThreadMap(1) if parallel is None else parallel
         with single_blas_thread(), stop_flag() as stop:
-            settings = kernels.Settings(
+            options = kernels.LbfgsOptions(
                 C, fit_intercept, start is not None, tol, max_iter, stop
             )
 
             def run(chunk):
-                self._solve(chunk, settings, solution, C, fit_intercept, curved)
+                self._solve(chunk, options, solution, C, fit_intercept, curved)
 
             parallel(run, self._chunks(parallel.n_threads, nodes))
         if (status == 2).any():
@@ -374,18 +376,19 @@ def outcome_bounds(
 ) -> list[NDArray]:
     """Boundaries of the outcomes of each node that has a model.
 
-    counts: samples of each class. With samples sorted by the position of their class
-    in ``taxonomy.leaf_order()``, the classes below a node are a range, and their
-    samples too. stopped: samples of each node whose class is not known beyond it; they
-    follow the others of the node, lower nodes first. The nodes are those of
-    `Forest.model_nodes`, in order; a node of m outcomes has m + 1 boundaries.
+    counts: number of samples of each class. If samples are sorted by the position of
+    their class in ``taxonomy.leaf_order()``, the classes below a node are a range, and
+    so are their samples. stopped: for each node the number of samples whose class is
+    known down to this node only; they follow the others of the node, lower nodes first.
+    The nodes are those of `Forest.model_nodes`, in order; a node of m outcomes has
+    m + 1 boundaries.
     """
     order, start, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])
     behind = np.zeros(taxonomy.n_nodes, dtype=np.int64)
     if stopped is not None:
         ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
-        # those of a node and of nodes above it that end with the same class
+        # samples of the node and of nodes above it that end with the same class
         behind[:] = stopped
         for v in range(1, taxonomy.n_nodes):
             if stop[v] == stop[taxonomy.parent[v]]:

@@ -78,8 +78,8 @@ class SingleC(Regularization):
     .. math::
         \lambda_v = 1 / (2 C)
 
-    The simplest policy; in the thesis it did as well as the others. The C is that of
-    the classifier, to be chosen by a grid search over it.
+    C is the parameter of the classifier; choose it by a grid search. In the thesis this
+    policy was as accurate as the other two.
 
     References
     ----------
@@ -116,11 +116,10 @@ class PerNodeC(Regularization):
         C_v = \arg\min_{C} \sum_{f} \sum_{i \in f} s_i
         \bigl(-\ln P_{C, -f}(v(y_i) \mid x_i)\bigr)
 
-    over the candidates, f the folds, stratified by class; :math:`P_{C, -f}` is the
+    over the candidates. The folds f are stratified by class; :math:`P_{C, -f}` is the
     model of the node fitted without fold f, and the sum is over the samples below the
-    node. The only sample of a class stays in training. Nodes are chosen
-    independently, which maximises the held-out likelihood of the whole tree, for it
-    is their product.
+    node. The only sample of a class is in no fold. The held-out likelihood of the tree
+    is the product of those of its nodes, so that independent choices maximise it.
 
     Parameters
     ----------
@@ -206,12 +205,12 @@ class GammaPrior(Regularization):
         \min_{w, \lambda} \sum_v L_v(w_v) + \lambda_v \|w_v\|^2
         - (a - 1) \ln \lambda_v + b \lambda_v
 
-    is lowered by turns: node models for given strengths, and :math:`\lambda_v = (a -
-    1) / (b + \|w_v\|^2)`, ten rounds at most, from the C of the classifier. It has
-    local minima. A large b gives nearly the same :math:`C = b / (2 (a - 1))` at all
-    nodes; a small b penalises nodes with large weights less.
-    (a, b) are common to all nodes of a tree and have, among the candidates, the
-    smallest log-loss of the tree on held-out folds.
+    is minimised alternately over w, with given strengths, and over the strengths,
+    :math:`\lambda_v = (a - 1) / (b + \|w_v\|^2)`, in at most ten rounds that start from
+    the C of the classifier. It has local minima. A large b gives nearly the same
+    :math:`C = b / (2 (a - 1))` at all nodes; a small b penalises nodes with large
+    weights less. (a, b) are common to all nodes of a tree: the candidates of smallest
+    log-loss of the tree on held-out folds.
 
     Parameters
     ----------
@@ -219,8 +218,8 @@ class GammaPrior(Regularization):
         Shape a > 1, or its candidates. None: 2, 11, 101, 1001.
 
     rate : float or array-like, default=None
-        Rate b > 0, or its candidates. None: 1, 10, 100, 1000. Two numbers for `shape`
-        and `rate` need no cross-validation.
+        Rate b > 0, or its candidates. None: 1, 10, 100, 1000. There is no
+        cross-validation if both `shape` and `rate` are numbers.
 
     n_folds : int, default=3
         Number of folds, at least 2.
@@ -228,11 +227,11 @@ class GammaPrior(Regularization):
     Attributes
     ----------
     shape_ : float
-        Of the tree; ``regularizations_`` of the classifier holds a fitted copy for
-        each.
+        Shape that was chosen for the tree. ``regularizations_`` of the classifier has a
+        fitted copy of the prior for each tree.
 
     rate_ : float
-        Of the tree.
+        Rate that was chosen for the tree.
 
     References
     ----------
@@ -317,7 +316,7 @@ REGULARIZATIONS = {"single": SingleC, "indep": PerNodeC, "gamma": GammaPrior}
 
 
 def as_regularization(given: str | Regularization) -> Regularization:
-    """An object of its own, to be fitted to one tree."""
+    """A new `Regularization`, to be fitted to one tree."""
     if isinstance(given, str):
         return REGULARIZATIONS[given]()
     return clone(given)
@@ -384,8 +383,8 @@ def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
 def folds(code: NDArray, n_folds: int, rng: RandomState) -> NDArray:
     """Fold of each sample, stratified by class.
 
-    -1, always training, for the only sample of a class, so that no outcome of a node
-    is ever empty.
+    The only sample of a class has fold -1 and is always in training, so that no outcome
+    of a node is empty.
     """
     shuffled = rng.permutation(code.size)
     order = shuffled[np.argsort(code[shuffled], kind="stable")]

@@ -11,9 +11,9 @@ from libc.math cimport exp, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
 from ._forest_fast cimport (
-    Forest,
+    ForestView,
     ForestArrays,
-    Model,
+    LogisticForest,
     Sample,
     SampleRows,
     log_probabilities,
@@ -23,8 +23,8 @@ from ._forest_fast cimport (
 from .._watch cimport Watch, over, propagate, watch_of
 
 
-cdef struct Memory:
-    # node v was expanded for this sample iff stamp[v] == now
+cdef struct SearchState:
+    # node v is expanded for this sample iff stamp[v] == now
     int64_t* stamp
     int64_t now
     double* lp
@@ -37,21 +37,22 @@ cdef struct Memory:
 
 
 cdef inline Py_ssize_t visit(
-    Forest* f, Py_ssize_t v, Memory* memory, Sample* sample,
+    ForestView* f, Py_ssize_t v, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
 ) noexcept nogil:
-    if memory.stamp[v] == memory.now:
+    """Log-probabilities of the children of v, once a sample; returns dot products."""
+    if state.stamp[v] == state.now:
         return 0
-    memory.stamp[v] = memory.now
+    state.stamp[v] = state.now
     cdef Py_ssize_t r = node_scores(f, v, sample, coef, intercept, z)
-    memory.good &= log_probabilities(
-        f.node[v].n_child, z, memory.lp + f.node[v].first_child
+    state.good &= log_probabilities(
+        f.node[v].n_child, z, state.lp + f.node[v].first_child
     )
     return r
 
 
 cdef double along_path(
-    Forest* f, Py_ssize_t v, Memory* memory, Sample* sample,
+    ForestView* f, Py_ssize_t v, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     Py_ssize_t* n_dots,
 ) noexcept nogil:
@@ -59,18 +60,18 @@ cdef double along_path(
     cdef Py_ssize_t depth = 0
     cdef double total = 0
     while f.node[v].parent >= 0:
-        memory.path[depth] = <int32_t>v
+        state.path[depth] = <int32_t>v
         depth += 1
         v = f.node[v].parent
-        n_dots[0] += visit(f, v, memory, sample, coef, intercept, z)
+        n_dots[0] += visit(f, v, state, sample, coef, intercept, z)
     while depth > 0:
         depth -= 1
-        total += memory.lp[memory.path[depth]]
+        total += state.lp[state.path[depth]]
     return total
 
 
 cdef double average(
-    Forest* f, Py_ssize_t c, Memory* memory, Sample* sample,
+    ForestView* f, Py_ssize_t c, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     Py_ssize_t* n_dots,
 ) noexcept nogil:
@@ -79,7 +80,7 @@ cdef double average(
     cdef double total = 0, a, b
     for t in range(f.n_trees):
         a = along_path(
-            f, f.terminal[t * f.n_classes + c], memory, sample, coef, intercept,
+            f, f.terminal[t * f.n_classes + c], state, sample, coef, intercept,
             z, n_dots,
         )
         if t == 0:
@@ -130,42 +131,42 @@ cdef int32_t pop(double* key, int32_t* node, int32_t* size) noexcept nogil:
 
 
 cdef Py_ssize_t best_first(
-    Forest* f, Memory* memory, Sample* sample,
+    ForestView* f, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     Py_ssize_t k, int64_t* seen, int32_t* best, double* best_lp,
 ) noexcept nogil:
     """The k most probable classes; ties go to the smaller class. Returns dot products.
 
-    One heap for each tree, of reached nodes by log-probability. No node below a
-    reached one is more probable than it, so the tops of the heaps bound every class
-    not seen yet (Fagin's threshold algorithm for the mean of several trees). A class
-    that one tree brings up is completed with its probability in all trees.
+    One heap for each tree, of reached nodes by log-probability. A node is at least as
+    probable as each node below it, so the tops of the heaps bound every class not seen
+    yet (Fagin's threshold algorithm for the mean of several trees). A class that is
+    found in one tree is completed with its probability in all trees.
     """
     cdef Py_ssize_t t, n_dots = 0, found = 0, offset, j, q, u, top
     cdef int32_t v, c
     cdef double key, bound, a, b, value
     cdef bint left
     for t in range(f.n_trees):
-        memory.heap_size[t] = 0
+        state.heap_size[t] = 0
         offset = f.tree_ptr[t]
-        push(memory.heap_key + offset, memory.heap_node + offset,
-             memory.heap_size + t, 0.0, f.tree_ptr[t])
+        push(state.heap_key + offset, state.heap_node + offset,
+             state.heap_size + t, 0.0, f.tree_ptr[t])
     while True:
         for t in range(f.n_trees):
             offset = f.tree_ptr[t]
-            while memory.heap_size[t] > 0:
-                key = memory.heap_key[offset]
-                v = pop(memory.heap_key + offset, memory.heap_node + offset,
-                        memory.heap_size + t)
+            while state.heap_size[t] > 0:
+                key = state.heap_key[offset]
+                v = pop(state.heap_key + offset, state.heap_node + offset,
+                        state.heap_size + t)
                 c = f.node[v].node_class
                 if c >= 0:
-                    if seen[c] == memory.now:
+                    if seen[c] == state.now:
                         break
-                    seen[c] = memory.now
+                    seen[c] = state.now
                     if f.n_trees == 1:
                         value = key
                     else:
-                        value = average(f, c, memory, sample, coef, intercept, z,
+                        value = average(f, c, state, sample, coef, intercept, z,
                                         &n_dots)
                     j = found
                     while j > 0 and (
@@ -180,31 +181,31 @@ cdef Py_ssize_t best_first(
                             best[q], best_lp[q] = best[q - 1], best_lp[q - 1]
                         best[j], best_lp[j] = c, value
                     break
-                # a child that beats the whole heap is expanded at once: on the way
-                # down to the answer the heap then sees only the siblings
+                # a child above the top of the heap is expanded without a push and pop:
+                # on the way down to the answer only its siblings are pushed
                 while f.node[v].n_child > 0:
-                    n_dots += visit(f, v, memory, sample, coef, intercept, z)
+                    n_dots += visit(f, v, state, sample, coef, intercept, z)
                     u = f.node[v].first_child
                     top = u
                     for q in range(u + 1, u + f.node[v].n_child):
-                        if memory.lp[q] > memory.lp[top]:
+                        if state.lp[q] > state.lp[top]:
                             top = q
                     for q in range(u, u + f.node[v].n_child):
                         if q != top:
-                            push(memory.heap_key + offset, memory.heap_node + offset,
-                                 memory.heap_size + t, key + memory.lp[q], <int32_t>q)
-                    key += memory.lp[top]
+                            push(state.heap_key + offset, state.heap_node + offset,
+                                 state.heap_size + t, key + state.lp[q], <int32_t>q)
+                    key += state.lp[top]
                     v = <int32_t>top
-                    if memory.heap_size[t] and memory.heap_key[offset] > key:
+                    if state.heap_size[t] and state.heap_key[offset] > key:
                         break
-                push(memory.heap_key + offset, memory.heap_node + offset,
-                     memory.heap_size + t, key, v)
+                push(state.heap_key + offset, state.heap_node + offset,
+                     state.heap_size + t, key, v)
         left = False
         bound = 0
         for t in range(f.n_trees):
-            if memory.heap_size[t] == 0:
+            if state.heap_size[t] == 0:
                 continue
-            a = memory.heap_key[f.tree_ptr[t]]
+            a = state.heap_key[f.tree_ptr[t]]
             if not left:
                 bound = a
             else:
@@ -222,9 +223,9 @@ cdef Py_ssize_t best_first(
             return n_dots
 
 
-cdef class Workspace:
+cdef class SearchWorkspace:
     """Arrays of one thread for the search of one sample after the other."""
-    cdef Memory memory
+    cdef SearchState state
     cdef object keep
     cdef int64_t* seen
 
@@ -241,29 +242,29 @@ cdef class Workspace:
         cdef int32_t[::1] heap_size = np.zeros(forest.view.n_trees, dtype=np.int32)
         self.keep = stamp, seen, lp, heap_key, path, heap_node, heap_size
         self.seen = &seen[0]
-        self.memory.stamp = &stamp[0]
-        self.memory.now = 0
-        self.memory.good = True
-        self.memory.lp = &lp[0]
-        self.memory.path = &path[0]
-        self.memory.heap_key = &heap_key[0]
-        self.memory.heap_node = &heap_node[0]
-        self.memory.heap_size = &heap_size[0]
+        self.state.stamp = &stamp[0]
+        self.state.now = 0
+        self.state.good = True
+        self.state.lp = &lp[0]
+        self.state.path = &path[0]
+        self.state.heap_key = &heap_key[0]
+        self.state.heap_node = &heap_node[0]
+        self.state.heap_size = &heap_size[0]
 
 
 cdef Py_ssize_t down(
-    Forest* f, Memory* memory, Sample* sample,
+    ForestView* f, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     int32_t* best,
 ) noexcept nogil:
-    """Greedy: the best child at each node of the first tree, by the scores alone."""
+    """Greedy: the child of largest score at each node of the first tree."""
     cdef Py_ssize_t v = f.tree_ptr[0], k, top, r, n_dots = 0
     while f.node[v].n_child > 0:
         r = node_scores(f, v, sample, coef, intercept, z)
         n_dots += r
         top = 0
         for k in range(r):
-            memory.good &= z[k] == z[k]
+            state.good &= z[k] == z[k]
             if z[k] > z[top]:
                 top = k
         if r == 1:
@@ -274,14 +275,17 @@ cdef Py_ssize_t down(
 
 
 def search(
-    Model model, SampleRows samples, cython.floating[::1] z,
+    LogisticForest model, SampleRows samples, cython.floating[::1] z,
     int32_t[:, ::1] best, double[:, ::1] best_lp, int64_t[::1] n_dots,
     int32_t[::1] stop,
 ):
-    """Fill best (n, k) and best_lp (n, k), and add to n_dots (n,). z: room for the
-    scores of a node, in the type of the model. False if a score was not a number."""
-    cdef Workspace space = Workspace(model.forest)
-    cdef Forest* f = &model.forest.view
+    """Fill best (n, k) and best_lp (n, k), and add to n_dots (n,).
+
+    z: room for the scores of a node, in the type of the model. Returns False if a score
+    was not a number.
+    """
+    cdef SearchWorkspace space = SearchWorkspace(model.forest)
+    cdef ForestView* f = &model.forest.view
     cdef cython.floating* coef = <cython.floating*>model.coef
     cdef cython.floating* intercept = <cython.floating*>model.intercept
     cdef Sample sample
@@ -292,25 +296,25 @@ def search(
     with nogil:
         for i in range(samples.view.n):
             take(&samples.view, i, &sample, coef)
-            space.memory.now += 1
+            space.state.now += 1
             dots = best_first(
-                f, &space.memory, &sample, coef, intercept, &z[0], k, space.seen,
+                f, &space.state, &sample, coef, intercept, &z[0], k, space.seen,
                 &best[i, 0], &best_lp[i, 0],
             )
             n_dots[i] += dots
             if over(&watch, dots * sample.d):
                 break
     propagate()
-    return bool(space.memory.good)
+    return bool(space.state.good)
 
 
 def follow(
-    Model model, SampleRows samples, cython.floating[::1] z,
+    LogisticForest model, SampleRows samples, cython.floating[::1] z,
     int32_t[:, ::1] best, int64_t[::1] n_dots, int32_t[::1] stop,
 ):
     """Fill best (n, 1) with the class at the end of the best children."""
-    cdef Workspace space = Workspace(model.forest)
-    cdef Forest* f = &model.forest.view
+    cdef SearchWorkspace space = SearchWorkspace(model.forest)
+    cdef ForestView* f = &model.forest.view
     cdef cython.floating* coef = <cython.floating*>model.coef
     cdef cython.floating* intercept = <cython.floating*>model.intercept
     cdef Sample sample
@@ -321,21 +325,21 @@ def follow(
     with nogil:
         for i in range(samples.view.n):
             take(&samples.view, i, &sample, coef)
-            dots = down(f, &space.memory, &sample, coef, intercept, &z[0], &best[i, 0])
+            dots = down(f, &space.state, &sample, coef, intercept, &z[0], &best[i, 0])
             n_dots[i] += dots
             if over(&watch, dots * sample.d):
                 break
     propagate()
-    return bool(space.memory.good)
+    return bool(space.state.good)
 
 
 def targets(
-    Model model, SampleRows samples, cython.floating[::1] z,
+    LogisticForest model, SampleRows samples, cython.floating[::1] z,
     const int32_t[::1] target, double[::1] log_proba, int32_t[::1] stop,
 ):
-    """Fill log_proba (n,) with that of the class target[i]."""
-    cdef Workspace space = Workspace(model.forest)
-    cdef Forest* f = &model.forest.view
+    """Fill log_proba (n,) with the log-probability of the class target[i]."""
+    cdef SearchWorkspace space = SearchWorkspace(model.forest)
+    cdef ForestView* f = &model.forest.view
     cdef cython.floating* coef = <cython.floating*>model.coef
     cdef cython.floating* intercept = <cython.floating*>model.intercept
     cdef Sample sample
@@ -346,12 +350,12 @@ def targets(
     with nogil:
         for i in range(samples.view.n):
             take(&samples.view, i, &sample, coef)
-            space.memory.now += 1
+            space.state.now += 1
             dots = 0
             log_proba[i] = average(
-                f, target[i], &space.memory, &sample, coef, intercept, &z[0], &dots
+                f, target[i], &space.state, &sample, coef, intercept, &z[0], &dots
             )
             if over(&watch, dots * sample.d):
                 break
     propagate()
-    return bool(space.memory.good)
+    return bool(space.state.good)

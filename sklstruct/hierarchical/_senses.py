@@ -39,7 +39,8 @@ from ._nodes import seeded
 class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""Classifier of classes that consist of several senses, such as words.
 
-    The senses S(y) of a class y are clusters of its samples, as the meanings of a word:
+    The senses S(y) of a class y, such as the meanings of a word, are clusters of its
+    samples:
 
     .. math::
         P(y \mid x) = \sum_{s \in S(y)} P(s \mid x),
@@ -163,9 +164,9 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Features that are not finite or so large that squares overflow, malformed
-            sparse matrices, no positive weight, a `sample_weight` for an estimator
-            that takes none.
+            If X is not finite, a malformed sparse matrix or so large that squares
+            overflow; if no weight is positive; if there is a `sample_weight` and the
+            estimator takes none.
         """
         if y is None:
             raise ValueError(

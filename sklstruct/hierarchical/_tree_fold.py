@@ -16,7 +16,8 @@ from ._evidence import Evidence
 from ._evidence_fast import ROLES
 from ._label_fold import NodeFold
 
-# Numbers of a fold that are held at once, and samples that are taken all the same.
+# Largest number of doubles of an `Evidence`, and the samples that are used even if they
+# need more.
 _FOLD_SIZE = 20_000_000
 _FEWEST = 200
 
@@ -25,8 +26,8 @@ class TreeFold(NamedTuple):
     """A fold of the training samples and one fitted tree.
 
     `unseen` has, for each node with a model, the members of the fold below it and
-    their scores by weights that had not seen them; members elsewhere get scores of the
-    final weights.
+    their scores by weights that had not seen them. For other members a node scores by
+    its final weights.
     """
 
     X: NDArray | sp.csr_matrix
@@ -46,7 +47,7 @@ class TreeFold(NamedTuple):
         """
         forest, role = self.forest, self.role
         root, end = forest.tree_ptr[self.tree : self.tree + 2].tolist()
-        # a column for each leaf and routing node, none for the thousands of classes
+        # a column for each leaf and routing node, none for classes inside leaves
         kept = root + np.flatnonzero(role[root:end] != ROLES["class"])
         wide = int(forest.n_child[role == ROLES["leaf"]].max(initial=1))
         most = _FOLD_SIZE // max(kept.size, n_leaves * wide)
@@ -85,7 +86,7 @@ class TreeFold(NamedTuple):
         return evidence(scores, self.loss)
 
     def _descend(self, n, root, end, kept, beam):
-        """(evidence of the way to each node, nodes left pending), (n, kept.size)."""
+        """(evidence of the path to each node, pending nodes), both (n, kept.size)."""
         forest, role = self.forest, self.role
         column_of = np.full(end - root, -1)
         column_of[kept - root] = np.arange(kept.size)

@@ -1,4 +1,4 @@
-"""Sources of trees: given ones, and builders with the view of the data they get."""
+"""Sources of trees: given trees, and builders with the part of the data for each."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sklearn.base import clone
 from .._checks import INT32_MAX
 from ..linear._samples import is_sparse
 from ..taxonomy import (
-    TAXONOMY_BUILDERS,
     GivenTaxonomy,
     Taxonomy,
     TreeShape,
     as_taxonomy,
     choose_shape,
 )
+from ..taxonomy.builders._named import named_builder
 from ._nodes import TrainingSet, seeded
 
-# Largest number of leaves below one routing node.
+# Largest number of leaves below one routing node of a tree of one routing level.
 _ONE_LEVEL = 256
 # Parameters of builders by name, for sparse samples of many classes and nodes of many
 # outcomes.
@@ -39,7 +39,7 @@ _FLAT_PRODUCTS = 1e9
 
 
 class Bounds(NamedTuple):
-    """Bounds of a tree; None is no bound."""
+    """Bounds of a tree; None: no bound."""
 
     max_depth: int | None
     max_leaf: int | None
@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
 
 
 class TreeSource(NamedTuple):
-    """One tree: `given`, or made by `builder`, which sees all of the data or a view."""
+    """A given tree, or a builder, which gets all of the data or `another_view`."""
 
     given: Taxonomy | None
     builder: Any
@@ -74,7 +74,7 @@ class TreeSource(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The bounds that the user gave, and the shape of the least cost, if any."""
+    """The bounds of the user, and the shape of `choose_shape` where it is used."""
 
     max_depth: int | None
     max_leaf: int | None
@@ -121,8 +121,8 @@ def tree_sources(
 ) -> list[TreeSource]:
     """The sources of all trees.
 
-    All are checked before any is built, and seeded before any draw of the fits: the
-    trees do not depend on how node models are fitted.
+    All are checked before the first is built, and seeded before the fits draw random
+    numbers: the trees do not depend on how node models are fitted.
     """
     specs = taxonomy if isinstance(taxonomy, tuple) else (taxonomy,)
     found: list[TreeSource] = []
@@ -140,7 +140,7 @@ def tree_sources(
                 "would come twice; give a tuple of n_taxonomies trees or builders"
             )
         if builder is not None:
-            # a seed of the user's would give the same tree again
+            # with the user's own seed the tree would be the same again
             builder = seeded(clone(builder, safe=False), rng, replace=again)
             view = RandomState(rng.randint(INT32_MAX)) if again else None
             source = source._replace(builder=builder, view=view)
@@ -163,23 +163,19 @@ def as_source(
 def _by_name(
     name: str, classes: NDArray, n_taxonomies: int, limits: Limits
 ) -> TreeSource:
-    if name not in TAXONOMY_BUILDERS and name != "auto":
-        raise ValueError(
-            f"taxonomy={name!r} is not the name of a builder; there are "
-            f"{['auto', *sorted(TAXONOMY_BUILDERS)]}"
-        )
+    plain = "cut" if name == "auto" else name
+    builder = named_builder(plain, "taxonomy", ["auto"])
     max_depth, max_leaf, shape, flat = limits
     max_children, options = None, dict[str, Any]()
     if name == "auto" and flat and n_taxonomies == 1:
         return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
     if shape is not None:
-        # a mean of several needs trees that differ, of two leaves at least
+        # two leaves at least: the trees of a mean must differ
         max_leaf = min(shape.max_leaf, max(classes.size // 2, 1))
-        # the number of leaves of unequal size is not known: one level all the same
+        # leaves may differ in size, so their number is not known: keep to one level
         max_children = shape.max_children if shape.n_levels > 1 else _ONE_LEVEL
-        options = _WIDE_OPTIONS.get("cut" if name == "auto" else name, {})
-    builder = TAXONOMY_BUILDERS["cut" if name == "auto" else name]()
-    # every builder has these parameters: it makes no splits that would be cut off
+        options = _WIDE_OPTIONS.get(plain, {})
+    # every builder has these parameters, and then makes no split that would be cut off
     builder.set_params(max_depth=max_depth, max_leaf=max_leaf, **options)
     return TreeSource(None, builder, None, Bounds(max_depth, max_leaf, max_children))
 
@@ -189,8 +185,9 @@ def another_view(
 ) -> tuple[NDArray | sp.csr_matrix, NDArray, NDArray]:
     """A bootstrap sample, within classes so that none is lost, and half the columns.
 
-    The view of a builder that is used again. Rows alone change a tree too little for a
-    mean of several trees to gain much. Node models are fitted to all of X.
+    It is the data of a builder that is used again: a bootstrap of the rows alone
+    changes the tree too little for a mean of trees to gain much. Node models use all
+    of X.
     """
     order = np.argsort(code, kind="stable")
     counts = np.bincount(code)

@@ -1,10 +1,11 @@
 """The most probable class of many samples, along one tree, in single precision.
 
-Sixteen samples walk side by side, down along the best children, which soon gives a
-class, then to the pending nodes that are more probable than it. Products are those of
-floats with a known error; what they leave undecided is answered UNSURE, for
-`_search_fast` to decide in the precision of the model. Costs for a sample: about a
-tenth more nodes than best-first search, and no queue.
+Sixteen samples are searched side by side. Each goes down along the best children to a
+first class, then to the pending nodes that are more probable than this class. Products
+are in single precision with a known error bound. Where the bound leaves two classes
+undecided the answer is UNSURE, and `_search_fast` decides in the precision of the
+model. Costs for a sample: about a tenth more nodes than best-first search, and no
+queue.
 """
 
 cimport cython
@@ -15,11 +16,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from ._forest_fast cimport (
-    Forest,
+    ForestView,
     ForestArrays,
-    Model,
-    Node,
-    Rows,
+    LogisticForest,
+    TreeNode,
+    RowsView,
     Sample,
     SampleRows,
     node_scores,
@@ -64,19 +65,20 @@ cdef extern from "_vector.h" nogil:
         Py_ssize_t, const float*, const float*, float*, float*
     ) noexcept
 
-# Walks that `rounds` takes side by side. One walk is a chain of latencies (a row of
+# Walks that `rounds` advances side by side. One walk is a chain of latencies (a row of
 # coef from the cache, its product, an exponential, and only then the next node); side
-# by side they overlap. In vain: two groups of walks that take turns, lists of pending
-# nodes searched by vector instructions (which wait for what was just stored), and the
-# top nodes by one matrix product (they are the cheapest as it is).
+# by side they overlap. Tried without gain: two groups of walks that alternate, vector
+# instructions on the pending nodes (they wait for the last store), one matrix product
+# for the top nodes (they are the cheapest already).
 cdef enum:
     SIDE = 16
 
-# Pending nodes of a walk; with more it is left to the heap of `best_first`.
+# Largest number of pending nodes of a walk; beyond it `best_first` searches.
 cdef enum:
     ROOM = 64
 
-# Answers of `rounds` that are no class: another way must find it.
+# Answers of `rounds` that are no class. UNSURE: `_search_fast` decides. TOO_LONG: the
+# norm of the sample makes the products in floats too inexact.
 cdef enum:
     UNSURE = -2
     TOO_LONG = -3
@@ -86,16 +88,16 @@ cdef enum:
 # the answer has more than exp(-21.5)), the exponential, a sum, a quotient, a product.
 cdef double ROUNDING = 3e-6
 
-# Walks whose paths may be wrong by more go another way.
+# Largest relative error of a path's probability; walks above it are not made.
 cdef double LARGEST_SLACK = 0.125
 
 
 cdef class NarrowRows:
     """coef as floats, each row with its intercept, for `rounds`.
 
-    Half the memory to read, which is more often in the cache, and shorter products. The
-    answer stays exact: the error of a product is at most `error` times the norm of the
-    sample, and what it leaves undecided goes the way of full precision.
+    They take half of the memory, fit into the cache more often, and their products take
+    less time. The answer stays exact: the error of a product is at most `error` times
+    the norm of the sample, and full precision decides where this bound does not.
     """
     cdef float* coef
     cdef void* allocated
@@ -140,14 +142,14 @@ def narrow_rows(
             out[d] = <float>intercept[r]
             rows.norm[r], rows.intercept[r] = sqrt(square), intercept[r]
             square += <double>intercept[r] * intercept[r]
-            # not (<=): not a number stays
+            # not (<=): NaN is kept
             if not square <= largest:
                 largest = square
     # stride / 16 + 4 roundings of the sum, two of the factors, one of the product.
     # A float that underflows errs by 1e-45 times the other factor, less than 1e18.
     rows.error = (rows.stride // STRIDE + 8) * 2.0 ** -24 * sqrt(largest)
     if cython.floating is float:
-        # the products of BLAS, which these stand for, err as much
+        # products of the BLAS in floats, the reference, have the same error
         rows.error *= 2
     if not largest < 1e36:
         rows.error = INFINITY
@@ -166,11 +168,10 @@ cdef class Reach:
     """Upper bound of the part of a node's probability that one class below has.
 
     reach(v) = max over the two children u of max P(u | v) reach(u), where by
-    Cauchy and Schwarz the logit of v is within |w_v| |x| of the intercept: small
-    weights, which nodes of few samples have, leave each class little. A node whose
-    probability times its reach is below that of a known class need not be opened. A
-    table of all nodes for each norm (eight to the factor 2), made when the first sample
-    needs it.
+    Cauchy and Schwarz the logit of v is within |w_v| |x| of the intercept. Nodes of few
+    samples have small weights, so their bound is far below 1. A node whose probability
+    times its reach is below that of a known class need not be expanded. A table of all
+    nodes for each norm (eight to the factor 2) is made when the first sample needs it.
     """
     cdef float_pointer[NORMS] table
     cdef float* all_one
@@ -197,11 +198,11 @@ cdef class Reach:
         PyMem_Free(self.all_one)
 
     cdef const float* of_norm(self, double norm) noexcept nogil:
-        """The table for samples of this norm, at least 1, with the constant 1."""
+        """The table for samples of this norm, that of (x, 1), at least 1."""
         cdef Py_ssize_t v, q, k = octave(<float>norm)
         cdef int32_t child
         cdef double swing, b, c, largest
-        cdef Forest* f = &self.forest.view
+        cdef ForestView* f = &self.forest.view
         cdef float* table
         if k >= NORMS:
             return self.all_one
@@ -231,26 +232,26 @@ cdef class Reach:
         return table
 
 
-cdef struct Walk:
+cdef struct SampleWalk:
     Sample sample
     Py_ssize_t i
-    # of this sample, see Reach
+    # the table of `Reach` for this sample
     const float* reach
     # relative error of a quotient of two probabilities; error of a score
     float slack
     float doubt
-    # a class of at least this probability is known
+    # a class of at least this probability has been found
     float least
     float best_p
     int32_t best
     int32_t size
-    # pending nodes, as keys: the most that a class below can have, then the node's
-    # number; and room for a zero
+    # pending nodes, as keys: the bound of the classes below, then the node's number;
+    # and room for a zero
     int64_t[ROOM + 1] pending
 
 
-cdef struct Walks:
-    Walk[SIDE] walk
+cdef struct SampleWalks:
+    SampleWalk[SIDE] walk
     # of each walk: its node if that has more than two children, else -1; the node's
     # probability, row (0 if it has many) and first child; the score of the row; the
     # probabilities of the two children
@@ -278,7 +279,7 @@ cdef struct Walks:
     Py_ssize_t n_free
 
 
-cdef inline int32_t below(Forest* f, int32_t v) noexcept nogil:
+cdef inline int32_t below(ForestView* f, int32_t v) noexcept nogil:
     """The first node from v on that has a model or is a class."""
     while f.node[v].n_child == 1:
         v = f.node[v].first_child
@@ -286,9 +287,9 @@ cdef inline int32_t below(Forest* f, int32_t v) noexcept nogil:
 
 
 cdef inline void arrive(
-    Forest* f, Walks* walks, int32_t s, int32_t v, float p,
+    ForestView* f, SampleWalks* walks, int32_t s, int32_t v, float p,
 ) noexcept nogil:
-    """Walk s is at node v of probability p; what its next rounds read is fetched."""
+    """Put walk s at node v of probability p; prefetch what its next rounds read."""
     cdef int32_t row = f.step[v].row, first_child = f.step[v].first_child
     walks.p[s] = p
     walks.wide[s] = -1
@@ -303,11 +304,11 @@ cdef inline void arrive(
 
 
 cdef bint begin(
-    Forest* f, Walks* walks, Reach reach, int32_t s, Rows* rows, Py_ssize_t i,
-    cython.floating* coef,
+    ForestView* f, SampleWalks* walks, Reach reach, int32_t s, RowsView* rows,
+    Py_ssize_t i, cython.floating* coef,
 ) noexcept nogil:
-    """Put walk s at the root for row i. False if scores would not be good enough."""
-    cdef Walk* walk = walks.walk + s
+    """Put walk s at the root for row i. False if scores would be too inexact."""
+    cdef SampleWalk* walk = walks.walk + s
     cdef double norm = 0, slack
     cdef void* next
     take(rows, i, &walk.sample, coef)
@@ -342,8 +343,8 @@ cdef bint begin(
     return True
 
 
-cdef bint squeeze(Walk* walk) noexcept nogil:
-    """Forget the pending nodes that cannot win. False if there is still no room."""
+cdef bint squeeze(SampleWalk* walk) noexcept nogil:
+    """Drop the pending nodes below `least`. False if there is still no room."""
     cdef int64_t least = key(walk.least, 0)
     cdef int32_t k, n = 0
     for k in range(walk.size):
@@ -353,8 +354,8 @@ cdef bint squeeze(Walk* walk) noexcept nogil:
     return n < ROOM
 
 
-cdef inline bint keep(Walk* walk, float p, int32_t v) noexcept nogil:
-    """Leave node v pending if it can win. False if there is no room."""
+cdef inline bint keep(SampleWalk* walk, float p, int32_t v) noexcept nogil:
+    """Make node v pending unless its bound is below `least`. False if no room."""
     cdef float most = p * walk.reach[v]
     if walk.size == ROOM and not squeeze(walk):
         return False
@@ -364,14 +365,14 @@ cdef inline bint keep(Walk* walk, float p, int32_t v) noexcept nogil:
 
 
 cdef int32_t among_many(
-    Forest* f, Walk* walk, int32_t v, float* p, Py_ssize_t* n_dots,
+    ForestView* f, SampleWalk* walk, int32_t v, float* p, Py_ssize_t* n_dots,
     cython.floating* coef, cython.floating* intercept, cython.floating* z, bint greedy,
 ) noexcept nogil:
-    """The best of more than two children; the others stay pending. UNSURE: give up.
+    """The best of more than two children; the others become pending. Or UNSURE.
 
     p: the probability of v, then that of the child.
     """
-    cdef Node* at = f.node + v
+    cdef TreeNode* at = f.node + v
     cdef Py_ssize_t k, m = at.n_child, top = 0
     cdef double total = 0
     cdef float q
@@ -399,8 +400,8 @@ cdef int32_t among_many(
     return v
 
 
-cdef bint meet(Forest* f, Walk* walk, int32_t v, float p) noexcept nogil:
-    """A class on the way. False if another one's probability is too close to tell."""
+cdef bint meet(ForestView* f, SampleWalk* walk, int32_t v, float p) noexcept nogil:
+    """Compare a class with the best so far. False if the error bound cannot decide."""
     cdef bint first, clear = True
     if p >= walk.least:
         clear = p > walk.best_p * (1 + walk.slack) or p < walk.best_p * (1 - walk.slack)
@@ -415,29 +416,29 @@ cdef bint meet(Forest* f, Walk* walk, int32_t v, float p) noexcept nogil:
 
 
 cdef inline void end(
-    Walks* walks, int32_t s, int32_t found_one, int32_t* found, int64_t* n_dots,
+    SampleWalks* walks, int32_t s, int32_t found_one, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
-    cdef Walk* walk = walks.walk + s
+    cdef SampleWalk* walk = walks.walk + s
     found[walk.i], n_dots[walk.i] = found_one, walks.n_dots[s]
     walks.free[walks.n_free] = s
     walks.n_free += 1
 
 
 cdef void forward(
-    Forest* f, Walks* walks,
+    ForestView* f, SampleWalks* walks,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     bint greedy, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
-    """Each walk on to the better child of its node; the other one stays pending.
+    """Move each walk to the better child of its node; the other becomes pending.
 
-    Those whose child cannot win, or is no node of two children, are left in `stuck`:
-    by a sum and not by a branch, which would be a guess, wrong every other time.
+    Walks whose child is below `least`, or has not two children, are listed in `stuck`,
+    by a sum instead of a branch, which would be mispredicted every other time.
     """
     cdef Py_ssize_t q, n = 0, n_stuck = 0
     cdef int32_t s, v, right
     cdef float p
     cdef bint on
-    cdef Walk* walk
+    cdef SampleWalk* walk
     for q in range(walks.n_active):
         s = walks.active[q]
         walk = walks.walk + s
@@ -454,7 +455,7 @@ cdef void forward(
             else:
                 p = walks.large[s]
                 if walk.size == ROOM and p * f.node[v].share > walk.least:
-                    # a class below v has at least this
+                    # some class below v is at least as probable
                     walk.least = p * f.node[v].share * (1 - walk.slack)
                 if not p >= 0 or not keep(
                     walk, walks.small[s], walks.first_child[s] + 1 - right
@@ -481,14 +482,14 @@ cdef void forward(
 
 
 cdef void turn(
-    Forest* f, Walks* walks, bint greedy, int32_t* found, int64_t* n_dots,
+    ForestView* f, SampleWalks* walks, bint greedy, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
-    """The walks in `stuck` to the most probable pending node, until none can win."""
+    """Move the walks in `stuck` to their most probable pending node, or end them."""
     cdef Py_ssize_t q
     cdef int32_t s, v, k, at_top, at_other
     cdef int64_t top, other, one, two
     cdef float p
-    cdef Walk* walk
+    cdef SampleWalk* walk
     for q in range(walks.n_stuck):
         s = walks.stuck[q]
         walk = walks.walk + s
@@ -505,7 +506,7 @@ cdef void turn(
                 if not meet(f, walk, v, p):
                     walk.best = v = UNSURE
                     break
-            # two at a time: what one of them waits for does not hold up the other
+            # two maxima, so that one comparison need not wait for the other
             walk.pending[walk.size] = 0
             top = other = 0
             at_top = at_other = 0
@@ -535,25 +536,25 @@ cdef void turn(
 
 
 cdef void rounds(
-    Forest* f, Walks* walks, Reach reach, Rows* rows,
+    ForestView* f, SampleWalks* walks, Reach reach, RowsView* rows,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
     bint greedy, bint again, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
     """The most probable class of each row along one tree, or UNSURE or TOO_LONG.
 
-    First down along the best children, which soon gives a class, then the pending
-    nodes that are more probable than it, the most probable first. That is about a
-    tenth more nodes than best-first, whose queue of all siblings cost more than they.
+    First down along the best children to a class, then the pending nodes that are more
+    probable than it, the most probable first. That is about a tenth more nodes than in
+    a best-first search, whose queue of all siblings costs more than these nodes.
 
-    Exact although probabilities are floats: a class is the answer only if no other
-    comes within the slack of it, which bounds what rounding can have done. The answer
-    has at least 1 / K, so that what underflows could not have been it.
+    The answer is exact although probabilities are floats: a class is returned only if
+    it leads every other one by more than `slack`, the bound of the rounding errors. It
+    has at least the probability 1 / K, so no class that underflows is the answer.
 
     again: only rows whose answer is TOO_LONG so far.
     """
     cdef Py_ssize_t q, first = 0
     cdef int32_t s, r
-    cdef Walk* walk
+    cdef SampleWalk* walk
     for s in range(SIDE):
         walks.free[s] = s
         walks.p[s] = walks.score[s] = 0
@@ -591,16 +592,19 @@ cdef void rounds(
 
 
 def walk(
-    Model model, SampleRows samples, cython.floating[::1] z, NarrowRows narrow,
+    LogisticForest model, SampleRows samples, cython.floating[::1] z, NarrowRows narrow,
     bint greedy, int32_t[::1] found, int64_t[::1] n_dots, int32_t[::1] stop,
 ):
-    """Fill found (n,), negative where undecided, and n_dots (n,), for a forest of one
-    tree with a model. greedy: the end of the best children. z: room for the scores of
-    a node. narrow: of dense samples, or None for the precision of the model."""
+    """Fill found (n,), negative where undecided, and n_dots (n,).
+
+    The forest has one tree and at least one model. greedy: the class at the end of the
+    best children. z: room for the scores of a node. narrow: for dense samples, or None
+    for the precision of the model.
+    """
     cdef Reach reach = Reach(model.forest, narrow)
-    cdef Walks walks
+    cdef SampleWalks walks
     cdef float[::1] x
-    cdef Forest* f = &model.forest.view
+    cdef ForestView* f = &model.forest.view
     cdef cython.floating* coef = <cython.floating*>model.coef
     cdef cython.floating* intercept = <cython.floating*>model.intercept
     cdef Watch watch = watch_of(stop)

@@ -1,10 +1,10 @@
 """From scores to probabilities: the evidence of an outcome, and its scale.
 
-The evidence g of a score z is minus the loss it would have as the score of the outcome
-of the sample: z for the multinomial loss (up to what is common to all outcomes),
+The evidence g(z) of an outcome with score z is minus the loss of the sample if it has
+this outcome: z for the multinomial loss (up to a term common to all outcomes),
 log sigma(z) for the logistic one, -max(0, 1 - z)² for the squared hinge. Probabilities
-are the softmax of w g with one w > 0, which a fold chooses. Where each outcome is a
-question of its own, its probability is sigma(w (g(z) - g(-z)) + b).
+are the softmax of w g; the number w > 0 is fitted to a fold. If each outcome is a
+separate yes/no question, its probability is sigma(w (g(z) - g(-z)) + b).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ LOSSES = ("squared_hinge", "log_loss", "ovr_log_loss")
 # are all above 1 keep their order. Too small to change a probability otherwise.
 BEYOND = 1e-4
 
-# Largest size of a fold: at most five numbers are fitted to it.
+# Largest size of a fold. It is enough: at most five numbers are fitted to the fold.
 _MOST_HELD = 2000
 
 # Size below which a tenth of the samples is too small a fold.
 _FEW_HELD = 100
 
-# Weight of a prior (log w)², in nats, that keeps w finite where the fold has no
-# errors, and moves it little where it has some.
+# Weight of a prior (log w)², in nats. It keeps w finite if the fold has no errors, and
+# hardly changes w otherwise.
 SCALE_PRIOR = 5e-4
 
 _LOG_SCALES = -8.0, 8.0
 
-# Of the offset of a sigmoid, and the weights of the prior on (log w, b).
+# Bounds of the offset of a sigmoid, and weights of the prior on (log w, b).
 _OFFSETS = -30.0, 30.0
 _SIGMOID_PRIOR = np.array([1.0, 1e-2])
 
@@ -54,14 +54,14 @@ def evidence(scores: NDArray, loss: str) -> NDArray:
 
 
 def both_outcomes(scores: NDArray, loss: str) -> NDArray:
-    """Scores of two outcomes from those (n, 1) of the second, as `evidence` wants."""
-    if loss == "log_loss":  # z is a log-ratio: it counts once
+    """Scores (n, 2) of two outcomes for `evidence`, from those (n, 1) of the second."""
+    if loss == "log_loss":  # z is the log-ratio of both outcomes
         return np.hstack([np.zeros_like(scores), scores])
     return np.hstack([-scores, scores])
 
 
 def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, float]:
-    """(w, mean log-loss of the fold at w) of evidence g (n, outcomes)."""
+    """(w, mean log-loss of the fold at w), g (n, outcomes) being the evidence."""
     if target.size == 0:
         return 1.0, np.nan
     share, top = weight / weight.sum(), g.max(axis=1)
@@ -88,7 +88,7 @@ def log_odds(scores: NDArray, loss: str) -> NDArray:
 def fit_sigmoid(
     odds: NDArray, yes: NDArray, weight: NDArray
 ) -> tuple[tuple[float, float], float]:
-    """((w, b), total log-loss) of the answers sigma(w odds + b) to some questions."""
+    """((w, b), total log-loss) of yes/no answers with probability sigma(w odds + b)."""
     if odds.size == 0:
         return (1.0, 0.0), np.nan
     sign, share = np.where(yes, 1.0, -1.0), weight / weight.sum()
@@ -144,7 +144,7 @@ def f1_threshold(proba: NDArray, yes: NDArray, weight: NDArray, missed: float) -
 
 
 def draw_fold(targets: Targets, rng: RandomState) -> NDArray:
-    """Samples to calibrate on, ascending; at least one of every outcome is left."""
+    """Samples of the fold, ascending; every outcome keeps a sample outside of it."""
     n = targets.n_samples
     size = min(max(n // 10, min(n // 4, _FEW_HELD)), _MOST_HELD)
     shuffled = rng.permutation(n)
@@ -153,7 +153,7 @@ def draw_fold(targets: Targets, rng: RandomState) -> NDArray:
     _, entry = np.unique(drawn_targets.outcome, return_index=True)
     free = np.ones(n, dtype=bool)
     free[drawn_targets.sample[entry]] = False
-    # the last of them: the first are second samples of their outcomes, which frequent
-    # outcomes have sooner than rare ones
+    # the last ones: among the first, frequent outcomes are overrepresented, because
+    # their second sample comes sooner than that of rare outcomes
     drawn = shuffled[free]
     return np.sort(drawn[max(drawn.size - size, 0) :]).astype(np.int32)

@@ -10,7 +10,7 @@
 
 #include "_vector.h"
 
-/* What a step reads of a sample. */
+/* A sample, as a step reads it. */
 typedef struct {
     const float *x;       /* (n,) values of the features that others have too */
     const int32_t *index; /* their rows of W; NULL: 0, 1, 2, ... */
@@ -22,9 +22,9 @@ typedef struct {
     ptrdiff_t n_y;
 } sklstruct_sample;
 
-/* Ask for the first lines of the rows of W that a sample will meet; the hardware finds
- * the rest of a long row. */
-static inline void sklstruct_ask(
+/* Prefetch the first lines of the rows of W of a sample's features; the hardware
+ * prefetches the rest of a long row. */
+static inline void sklstruct_prefetch_rows(
     ptrdiff_t n, const int32_t *index, const float *W, ptrdiff_t M)
 {
     ptrdiff_t k, i, lines = M < 64 ? M : 64;
@@ -34,8 +34,8 @@ static inline void sklstruct_ask(
                 SKLSTRUCT_PREFETCH(W + index[k] * M + i);
 }
 
-/* Ask for n numbers of 32 bits. */
-static inline void sklstruct_ask_run(ptrdiff_t n, const void *start)
+/* Prefetch n numbers of 32 bits. */
+static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
 {
     const char *line = (const char *)start, *end = line + 4 * n;
     for (; line < end; line += 64)
@@ -146,7 +146,7 @@ static inline double sklstruct_total(const float *sum)
     return all;
 }
 
-/* For i in 0 .. M by lanes: the code on lane i + j, and the sums and maxima of |step|. */
+/* Runs the code for every lane i + j of 0 .. M, sixteen lanes j for each i. */
 #define SKLSTRUCT_LANES(...)                                                        \
     do {                                                                            \
         if (M == 1) {                                                               \
@@ -188,11 +188,11 @@ SKLSTRUCT_WIDE static double sklstruct_hinge(
     return sklstruct_total(sum);
 }
 
-/* Scores, step and change of the weights in one go for 16 or 32 lanes, which stay in
- * registers: a row of W is one or two cache lines, and what else there is to do for a
- * sample would take as long as its weights. Two running sums each, because a sum waits
- * for the one before. W and `last`, the weights of the constant, are aligned to lines
- * where that is to be fast. `sums` (16,) gets the sizes of the steps. */
+/* Scores, step and change of the weights of 16 or 32 lanes, fused: the lanes stay in
+ * registers. A row of W is one or two cache lines, so separate passes over the lanes
+ * would take as long as the weights. Two running sums for each lane, because an
+ * addition waits for the one before. It is fastest where W and `last`, the weights of
+ * the constant, are aligned to cache lines. `sums` (16,) gets the sizes of the steps. */
 #ifdef SKLSTRUCT_VECTORS
 typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_alias));
 
@@ -305,7 +305,7 @@ static inline void sklstruct_hinge_strip(
 #endif
 }
 
-/* Any x. */
+/* 1 / (1 + exp(-x)) for any x. */
 static inline float sklstruct_sigmoid(float x)
 {
     float e = sklstruct_expf(-fabsf(x));
@@ -389,7 +389,7 @@ static inline float sklstruct_logf(float x)
     return m + y + 0.693359375f * e;
 }
 
-/* Probabilities below it have its logarithm. */
+/* Smaller probabilities are replaced by it in logarithms. */
 #define SKLSTRUCT_LEAST 1e-6f
 
 /* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.

@@ -42,14 +42,14 @@ from ._calibration import (
     fit_sigmoid,
     log_odds,
 )
-from ._labels import LabelsMixin, check_threshold, read_training
+from ._labels import LabelsMixin, check_fold, check_threshold, read_training
 from ._samples import (
     check_class_weight,
     costs,
     single,
     warn_uneven,
 )
-from ._solver import DescentSettings, Node, peak_bytes, stored_bytes
+from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
 from ._trial import Trial, choose_loss
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
@@ -65,7 +65,7 @@ def _has_probabilities(estimator):
 
 
 class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
-    r"""Linear classifier of many classes, by dual coordinate descent on all at once.
+    r"""Linear classifier of many classes, all fitted together in the dual.
 
     .. math::
         \min_{W, b}\ \tfrac12 \|W\|^2 + \tfrac12 \|b\|^2
@@ -81,9 +81,10 @@ class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
 
     :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others. They are
     the problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of
-    the multinomial `LogisticRegression`, all with a penalised intercept. Every step
-    updates the dual variables of all classes for one sample. With a thousand classes
-    this takes a small part of the time that one problem after the other takes.
+    the multinomial `LogisticRegression`, all with a penalised intercept. A step of the
+    dual coordinate descent updates the dual variables of all classes for one sample.
+    With a thousand classes this takes a small part of the time of a separate fit for
+    each class.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
@@ -102,11 +103,11 @@ class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     ----------
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}, \
 default="squared_hinge"
-        The loss. Take squared_hinge for text whose classes are nearly separable, and
+        The loss. Use squared_hinge for text whose classes are nearly separable, and
         log_loss for noisy labels (the next word). "auto" tries squared_hinge with C and
-        log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes,
-        and takes the slower second one if its log-loss on the fold is smaller by 5 %
-        and by .01 nats a sample; it needs ``calibration="fold"``. Two classes are one
+        log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
+        it chooses the slower second one if its log-loss on the fold is smaller by 5 %
+        and by .01 nats a sample. It needs ``calibration="fold"``. Two classes are one
         problem, of the second against the first.
 
     C : float, default=1.0
@@ -121,19 +122,21 @@ default="squared_hinge"
         Intercepts are penalised; a larger value penalises them less.
 
     calibration : {"fold", None}, default="fold"
-        How w is chosen. "fold": a tenth of the samples (at most 2000, and a larger
-        part of less than 1000) is held out. The model of the others is fitted first and
-        scores them; then the fit continues with all samples. None: w = 1, and no
+        How w is chosen. "fold": a tenth of the samples is held out, at most 2000; of
+        less than 1000 samples up to a quarter. The model is fitted to the others and
+        scores the fold; then the fit continues with all samples. None: w = 1, and no
         probabilities with the squared hinge.
 
     weight_threshold : float, default=0.0
-        Weights of at most this part of the largest of their class are dropped, in [0,
-        1). 0.02 makes models of text several times smaller and hardly changes them.
+        Weights of at most this part of the largest weight of their class are set to 0,
+        in [0, 1). 0.02 makes models of text several times smaller and hardly changes
+        their predictions.
 
     threshold : float or "f1", default=0.5
-        With several labels, those of a probability above it are predicted; in (0, 1).
-        "f1": the one of largest micro-averaged F1 on the fold. It must be 0.5 with one
-        label a sample, and without probabilities, when positive scores decide.
+        With several labels, the labels of a larger probability are predicted; in
+        (0, 1). "f1": the threshold of largest micro-averaged F1 on the fold. It must be
+        0.5 with one label a sample, and with ``calibration=None``, when the labels of
+        positive scores are predicted.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
@@ -210,8 +213,8 @@ default="squared_hinge"
     sklstruct.hierarchical.HierarchicalClassifier : The same models along a tree of
         classes, faster from about a thousand classes on.
     sklearn.svm.LinearSVC : The same problem, class after class.
-    sklearn.linear_model.LogisticRegression : By methods on the primal problem, which
-        suit few classes and dense features.
+    sklearn.linear_model.LogisticRegression : Solvers of the primal problem, faster for
+        few classes and dense features.
 
     Notes
     -----
@@ -328,11 +331,7 @@ default="squared_hinge"
             If the weights and dual variables need more than this machine's memory;
             says how much.
         """
-        if self.loss == "auto" and self.calibration is None:
-            raise ValueError(
-                'loss="auto" chooses by the log-loss of a fold: use '
-                'calibration="fold", or name the loss'
-            )
+        check_fold(self.loss, self.calibration)
         rows, targets, weight = self._read_training(X, y, sample_weight)
         check_threshold(self.threshold, targets.several, self.calibration is not None)
         self._check_size(rows, targets)
@@ -389,7 +388,7 @@ default="squared_hinge"
     def _read_training(self, X, y, sample_weight):
         """(X in single precision, Targets, weights > 0)."""
         check_class_weight(self.class_weight)
-        X, y, weight, _, _ = read_training(self, X, y, sample_weight)
+        X, y, weight, *_ = read_training(self, X, y, sample_weight)
         several = self.label_columns_ is not None
         X = single(X)
         if self.loss != "log_loss":
@@ -416,16 +415,13 @@ default="squared_hinge"
         needed = peak_bytes(n, d, n_rows, loss, threads)
         remedy = "use fewer features, or a tree of classes (HierarchicalClassifier)"
         if self.weight_threshold == 0:
-            if loss != "log_loss":  # whose weights are stored where they were fitted
+            if loss != "log_loss":  # its weights are stored without a copy
                 needed += stored_bytes(d, n_rows)
             remedy += ", or weight_threshold=0.02"
         check_memory(needed, None, f"n_classes={k} with {d} features", remedy)
 
     def _settings(self, loss, stop):
-        constant = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        return DescentSettings(
-            loss, constant, self.tol, self.max_iter, self.weight_threshold, stop
-        )
+        return DescentSettings.of(self, loss, self.weight_threshold, stop)
 
     def _choose(self, X, targets, weight, held, seed, parallel):
         """(loss, C) for loss="auto"."""
@@ -443,7 +439,7 @@ default="squared_hinge"
         loss, C = candidate
         cost = costs(C, weight)
         divide = loss != "log_loss" or self.weight_threshold > 0
-        node = Node(X, 0, X.shape[0], targets, cost, held, divide)
+        node = NodeSolver(X, 0, X.shape[0], targets, cost, held, divide)
         with stop_flag() as stop:
             settings = self._settings(loss, stop)
             blocks = node.blocks(settings)
@@ -568,7 +564,7 @@ default="squared_hinge"
         return out[:, 0] if width == 1 else out
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """The class of the largest score, the most probable one.
+        """The class of the largest score, which is the most probable one.
 
         Parameters
         ----------
@@ -684,7 +680,7 @@ default="squared_hinge"
     def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
 
-        The matrix of all classes is made in blocks.
+        Memory is that of blocks of samples, not of the whole matrix of all classes.
 
         Parameters
         ----------
@@ -726,7 +722,7 @@ default="squared_hinge"
 
 
 class _Found:
-    """A fit of one candidate."""
+    """The fit with one (loss, C), the candidate."""
 
     def __init__(self, fold_log_loss, candidate, weights, numbers, n_iter, converged):
         self.fold_log_loss, self.candidate = fold_log_loss, candidate

@@ -4,11 +4,12 @@ Minimises over W (features, outcomes)
 
     1/2 ||W||^2 + sum_i C_i loss(z_i, y_i),      z_i = W' x_i,
 
-where W = sum_i x_i a_i' for dual variables a_i, one an outcome. A step takes a sample
-and moves all of its duals together: one pass over the rows of W that x_i meets makes
-all scores, one more changes them. A feature's weights are contiguous, so that both
-passes are streams of wide additions (`_dual.h`) instead of a gather an outcome. With
-q = ||x_i||^2 and s = 1 for the outcomes of the sample, -1 for others:
+where W = sum_i x_i a_i' for dual variables a_i, one for each outcome. A step takes a
+sample and updates all of its duals together: one pass over the rows of W of its
+features gives all scores, a second one updates W. A feature's weights are contiguous,
+so that both passes are streams of wide additions (`_dual.h`), without a gather for each
+outcome.
+With q = ||x_i||^2 and s = 1 for the outcomes of the sample, -1 for others:
 
 squared hinge, sum_k max(0, 1 - s z)^2
     a = s b, b >= 0, b <- max(0, b - (s z - 1 + h b) / (q + h)) with h = 1 / (2 C_i),
@@ -18,26 +19,27 @@ logistic, sum_k log(1 + exp(-s z))
     Newton's method from an end at which it is monotone: t0 = s z - q b if that is
     positive, t0 + q C_i if that is negative, else 0. From s z it oscillates where
     q C_i is large.
-multinomial, log sum_k exp(z_k) - z_y, of one outcome a sample
-    a = C_i (e_y - p). With d = softmax(z) - p the step is p <- p + t d, where the
-    derivative of the dual along d is -kl at t = 0 and q C_i ||d||^2 at t = 1, kl the
-    sum of both divergences of softmax(z) and p: t is the zero of the line between. In
-    the first epochs, when the derivative is far from a line, one more secant step.
+multinomial, log sum_k exp(z_k) - z_y, one outcome for each sample
+    a = C_i (e_y - p). With d = softmax(z) - p the step is p <- p + t d. The derivative
+    of the dual along d is -kl at t = 0 and q C_i ||d||^2 at t = 1, kl the sum of both
+    divergences of softmax(z) and p; t is the zero of the line between them. In the
+    first epochs, when the derivative is far from a line, a secant step follows.
 
-The weights of a feature that one sample alone has are x_i times its duals, whatever
-they are: they are not kept, and count as the square of x_i times the duals in the
-scores of that sample. In text a good part of the features is of this kind, and their
-rows of W would be the ones that no cache has.
+The weights of a feature that only sample i has are its value times the duals a_i. They
+are not stored: in the scores of sample i they contribute the square of the value times
+the duals. In text many features are of this kind, and their rows of W would always be
+read from memory.
 
-One-vs-rest losses separate over outcomes, so that callers may bring them in strips:
-then W is narrow, its rows stay in the cache from one epoch to the next, and a step of
-the squared hinge on 16 or 32 lanes never leaves the registers.
+One-vs-rest losses separate over outcomes, so callers may fit strips of outcomes: then W
+is narrow, its rows stay in the cache from one epoch to the next, and a step of the
+squared hinge on 16 or 32 lanes stays in registers.
 
-Samples come in an order drawn anew for each epoch. A step moves scores by at most
-q max |change|; below rounding it is left out. The descent ends with an epoch that
-changes the duals by less than `tol` times what the first did, in sums of sizes.
+The order of the samples is drawn anew for each epoch. A step changes scores by at most
+q max |change|; it is skipped if that is below rounding. The descent ends after an epoch
+whose change of the duals (sum of absolute values) is at most `tol` times that of the
+first epoch.
 
-Cost of an epoch: 2 nnz M additions with products, nnz those of shared features and M
+Cost of an epoch: 2 nnz M multiply-adds, nnz those of shared features and M
 the outcomes padded to a multiple of 16; memory 4 M (shared columns + samples) bytes.
 The intercept is the weight of a feature that has the same value in every sample, as in
 LIBLINEAR.
@@ -50,7 +52,7 @@ Mathematical Programming 155, 2016 (steps on all duals of a sample).
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from .._watch cimport Watch, over, propagate, watch_of
-from ._weights_fast cimport Rows
+from ._weights_fast cimport FloatRows
 
 cdef extern from "_dual.h" nogil:
     ctypedef struct sklstruct_sample:
@@ -64,9 +66,9 @@ cdef extern from "_dual.h" nogil:
         Py_ssize_t n_y
 
     float sklstruct_squares(Py_ssize_t n, const float* x) noexcept
-    void sklstruct_ask(
+    void sklstruct_prefetch_rows(
         Py_ssize_t n, const int32_t* index, const float* W, Py_ssize_t M) noexcept
-    void sklstruct_ask_run(Py_ssize_t n, const void* start) noexcept
+    void sklstruct_prefetch_run(Py_ssize_t n, const void* start) noexcept
     bint sklstruct_has_strip(Py_ssize_t M) noexcept
     void sklstruct_hinge_strip(
         Py_ssize_t M, const sklstruct_sample* sample, float constant, float rest,
@@ -103,27 +105,27 @@ LOSS_CODES = {
 
 ROOM = 6  # arrays of M floats that `descend` works in
 
-# Largest change of a score that is not worth a pass over the weights.
-cdef float REST = 1e-7
+# Changes of scores up to this are skipped: no pass over the weights.
+cdef float NEGLIGIBLE = 1e-7
 
 cdef enum:
-    # Steps by which the memory of a sample is asked for before its turn.
+    # A sample is prefetched this many steps before its turn.
     FAR = 4
     # Steps whose sizes are added up in single precision.
     BATCH = 256
 
 
-cdef class Task:
-    """One problem: samples, their lanes and costs.
+cdef class DescentProblem:
+    """The problem of some outcomes: samples, their lanes and costs.
 
-    rows: the shared features of the samples. own: of each sample the sum of the
-    squares of the others, q: that of all and of the constant. lane[lane_ptr[i]] to
-    lane[lane_ptr[i + 1]]: of the outcomes of sample i. cost: C_i. constant: value
-    of the feature that stands for the intercept, 0 without; its weights are the last
-    row of W.
+    rows: the shared features of the samples. own: for each sample the sum of the
+    squares of its other features, q: that of all its features and of the constant.
+    lane[lane_ptr[i]] to lane[lane_ptr[i + 1]]: the outcomes of sample i. cost: C_i.
+    constant: value of the feature whose weights are the intercepts (the last row of W),
+    0 without intercepts.
     """
 
-    cdef Rows rows
+    cdef FloatRows rows
     cdef const float[::1] own
     cdef const float[::1] q
     cdef const int64_t[::1] lane_ptr
@@ -132,7 +134,7 @@ cdef class Task:
     cdef int loss
     cdef float constant
 
-    def __init__(self, Rows rows, const float[::1] own, const float[::1] q,
+    def __init__(self, FloatRows rows, const float[::1] own, const float[::1] q,
                  const int64_t[::1] lane_ptr, const int32_t[::1] lane,
                  const float[::1] cost, int loss, float constant):
         self.rows, self.own, self.q = rows, own, q
@@ -140,7 +142,7 @@ cdef class Task:
         self.loss, self.constant = loss, constant
 
 
-def squares(Rows rows, float constant, float[::1] q):
+def squares(FloatRows rows, float constant, float[::1] q):
     """q[i] = the sum of the squares of sample i and of the constant."""
     cdef Py_ssize_t i, n
     cdef const float* x = NULL
@@ -172,59 +174,62 @@ cdef void shuffle(int32_t[::1] order, uint64_t* state) noexcept nogil:
         order[j] = kept
 
 
-cdef inline void look(Task task, Py_ssize_t i, sklstruct_sample* sample) noexcept nogil:
-    sample.n = task.rows.row(i, &sample.x, &sample.index)
-    sample.own, sample.q = task.own[i], task.q[i]
-    sample.C, sample.n_y = task.cost[i], task.lane_ptr[i + 1] - task.lane_ptr[i]
-    sample.y = &task.lane[task.lane_ptr[i]] if sample.n_y else NULL
-
-
-cdef inline void ask(
-    Task task, const int32_t[::1] order, Py_ssize_t position, const float[:, ::1] W,
-    const float[:, ::1] dual,
+cdef inline void read_sample(
+    DescentProblem problem, Py_ssize_t i, sklstruct_sample* sample,
 ) noexcept nogil:
-    """Ask for what the samples after `position` will need, in two steps."""
+    sample.n = problem.rows.row(i, &sample.x, &sample.index)
+    sample.own, sample.q = problem.own[i], problem.q[i]
+    sample.C = problem.cost[i]
+    sample.n_y = problem.lane_ptr[i + 1] - problem.lane_ptr[i]
+    sample.y = &problem.lane[problem.lane_ptr[i]] if sample.n_y else NULL
+
+
+cdef inline void prefetch(
+    DescentProblem problem, const int32_t[::1] order, Py_ssize_t position,
+    const float[:, ::1] W, const float[:, ::1] dual,
+) noexcept nogil:
+    """Prefetch the sample FAR steps ahead, and the weights of the next sample."""
     cdef Py_ssize_t i, n
     cdef const float* x = NULL
     cdef const int32_t* index = NULL
     if position + FAR < order.shape[0]:
         i = order[position + FAR]
-        n = task.rows.row(i, &x, &index)
-        sklstruct_ask_run(n, x)
+        n = problem.rows.row(i, &x, &index)
+        sklstruct_prefetch_run(n, x)
         if index != NULL:
-            sklstruct_ask_run(n, index)
-        sklstruct_ask_run(dual.shape[1] if dual.shape[1] < 64 else 64, &dual[i, 0])
+            sklstruct_prefetch_run(n, index)
+        sklstruct_prefetch_run(dual.shape[1] if dual.shape[1] < 64 else 64, &dual[i, 0])
     if position + 1 < order.shape[0]:
-        n = task.rows.row(order[position + 1], &x, &index)
-        sklstruct_ask(n, index, &W[0, 0], W.shape[1])
+        n = problem.rows.row(order[position + 1], &x, &index)
+        sklstruct_prefetch_rows(n, index, &W[0, 0], W.shape[1])
 
 
 cdef double epoch(
-    Task task, const int32_t[::1] order, float[:, ::1] W, float[:, ::1] dual,
-    float[:, ::1] room, bint correct, Watch* watch,
+    DescentProblem problem, const int32_t[::1] order, float[:, ::1] W,
+    float[:, ::1] dual, float[:, ::1] room, bint correct, Watch* watch,
 ) noexcept nogil:
-    """One step on each sample; the sum of the sizes of all changes."""
+    """One step on each sample; returns the sum of the absolute changes of the duals."""
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, i, j
     cdef sklstruct_sample sample
     cdef float* z = &room[0, 0]
     cdef float* step = &room[1, 0]
     cdef float* a
     cdef const float* live = &room[5, 0]
-    cdef float most = 0, constant = task.constant
+    cdef float most = 0, constant = problem.constant
     cdef float[16] sums
     cdef double total = 0
-    cdef bint fused = task.loss == HINGE and sklstruct_has_strip(M)
+    cdef bint fused = problem.loss == HINGE and sklstruct_has_strip(M)
     sample.x, sample.index, sample.y = NULL, NULL, NULL
     for j in range(16):
         sums[j] = 0
     for position in range(order.shape[0]):
-        ask(task, order, position, W, dual)
+        prefetch(problem, order, position, W, dual)
         i = order[position]
-        look(task, i, &sample)
+        read_sample(problem, i, &sample)
         a = &dual[i, 0]
         if fused:
             sklstruct_hinge_strip(
-                M, &sample, constant, REST, live, &W[0, 0], &W[last, 0], a, sums
+                M, &sample, constant, NEGLIGIBLE, live, &W[0, 0], &W[last, 0], a, sums
             )
             if position % BATCH == BATCH - 1:
                 for j in range(16):
@@ -236,11 +241,11 @@ cdef double epoch(
         for j in range(M):
             z[j] = constant * W[last, j] + sample.own * a[j]
         sklstruct_scores(sample.n, sample.x, sample.index, &W[0, 0], M, z)
-        if task.loss == HINGE:
+        if problem.loss == HINGE:
             total += sklstruct_hinge(
                 M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step, &most
             )
-        elif task.loss == LOGISTIC:
+        elif problem.loss == LOGISTIC:
             total += sklstruct_logistic(
                 M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step,
                 &room[2, 0], &most,
@@ -250,7 +255,7 @@ cdef double epoch(
                 M, z, live, sample.y[0], sample.C, sample.q, correct, a, step,
                 &room[2, 0], &room[3, 0], &most,
             )
-        if most * sample.q > REST:
+        if most * sample.q > NEGLIGIBLE:
             sklstruct_spread(sample.n, sample.x, sample.index, step, M, &W[0, 0])
             for j in range(M):
                 W[last, j] += constant * step[j]
@@ -262,7 +267,7 @@ cdef double epoch(
 
 
 def descend(
-    Task task,
+    DescentProblem problem,
     float[:, ::1] W,
     float[:, ::1] dual,
     float[:, ::1] room,
@@ -273,13 +278,13 @@ def descend(
     Py_ssize_t max_iter,
     int32_t[::1] stop,
 ):
-    """Epochs over the samples `order`, which is left shuffled; W and dual move.
+    """Epochs over the samples `order`; `order`, W and dual are changed in place.
 
-    W: (shared columns + 1, M), of all samples so far: a later call may bring more,
-    whose duals are 0 until then. room:
-    (ROOM, M), its last row 1 at the outcomes and 0 at the padding. first: the change
-    of the first epoch that `tol` is relative to, negative if this is it. Returns
-    (epochs, change of the last one, `first`).
+    W: (shared columns + 1, M), for all samples so far: a later call may add samples,
+    whose duals are 0 until then. room: (ROOM, M), its last row 1 at the outcomes and 0
+    at the padding. first: the change of the first epoch, to which `tol` is relative;
+    negative: the first epoch is one of this call. Returns (epochs, change of the last
+    one, `first`).
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t done = 0
@@ -288,7 +293,7 @@ def descend(
         while done < max_iter:
             shuffle(order, &state[0])
             change = epoch(
-                task, order, W, dual, room, first < 0 or done < CORRECTED, &watch
+                problem, order, W, dual, room, first < 0 or done < CORRECTED, &watch
             )
             done += 1
             if first < 0:
@@ -300,10 +305,10 @@ def descend(
 
 
 def scores(
-    Task task, const float[:, ::1] W, const int32_t[::1] samples, float[:, ::1] out,
-    float[:, ::1] room, int32_t[::1] stop,
+    DescentProblem problem, const float[:, ::1] W, const int32_t[::1] samples,
+    float[:, ::1] out, float[:, ::1] room, int32_t[::1] stop,
 ):
-    """out (samples, outcomes): scores of some samples, whose duals are 0."""
+    """out (samples, outcomes): scores of some samples; their duals must be 0."""
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, j, n
     cdef const float* x = NULL
@@ -311,9 +316,9 @@ def scores(
     cdef float* z = &room[0, 0]
     with nogil:
         for position in range(samples.shape[0]):
-            n = task.rows.row(samples[position], &x, &index)
+            n = problem.rows.row(samples[position], &x, &index)
             for j in range(M):
-                z[j] = task.constant * W[last, j]
+                z[j] = problem.constant * W[last, j]
             sklstruct_scores(n, x, index, &W[0, 0], M, z)
             for j in range(out.shape[1]):
                 out[position, j] = z[j]

@@ -1,4 +1,4 @@
-"""Several labels a sample: what classifiers read and answer then.
+"""Several labels a sample: reading of y, and the answers of classifiers.
 
 y is an indicator matrix, dense or sparse, as scikit-learn's `MultiLabelBinarizer` makes
 it. Labels are numbers of its columns.
@@ -15,17 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import check_sparse, check_top_k
+from .._checks import as_indicator, check_sparse, check_top_k
 from .._likelihood import TopKMixin, class_codes
 from ._samples import sample_weights
 from ._targets import Targets
 
-# Labels that a warning names.
+# Largest number of labels that a warning names.
 _NAMED = 5
 
 
 class LabelColumns(NamedTuple):
-    """The columns of an indicator matrix, and those that a model knows."""
+    """The columns of an indicator matrix; `known` are those that a model predicts."""
 
     n_labels: int
     known: NDArray
@@ -39,7 +39,7 @@ class LabelColumns(NamedTuple):
         known, never = np.flatnonzero(positives), np.flatnonzero(positives == 0)
         if known.size == 0:
             raise ValueError(
-                f"y has {Y.shape[1]} labels and not one positive: there is nothing to "
+                f"y has {Y.shape[1]} labels and no positive entry: there is nothing to "
                 "learn"
             )
         if never.size:
@@ -50,7 +50,7 @@ class LabelColumns(NamedTuple):
                 "probability 0",
                 stacklevel=6,
             )
-        if known.size == 1:  # a tree has two leaves
+        if known.size == 1:  # a tree needs two leaves
             known = np.sort(np.append(known, never[0]))
         return cls(Y.shape[1], known, Y.dtype, is_sparse)
 
@@ -67,7 +67,7 @@ class LabelColumns(NamedTuple):
         return out
 
     def sparse(self, sample: NDArray, code: NDArray, value: Any, n: int) -> Any:
-        """CSR matrix (n, n_labels) with a value at some labels of some samples."""
+        """CSR matrix (n, n_labels) with the value at each pair (sample, label)."""
         out = sp.csr_matrix(
             (value, (sample, self.known[code])), shape=(n, self.n_labels)
         )
@@ -75,7 +75,7 @@ class LabelColumns(NamedTuple):
         return out
 
     def indicator(self, sample: NDArray, code: NDArray, n: int) -> Any:
-        """Indicator matrix of the kind of y."""
+        """Indicator matrix (n, n_labels), dense or sparse as y was."""
         one = np.ones(sample.size, dtype=self.dtype)
         out = self.sparse(sample, code, one, n)
         return out if self.is_sparse else out.toarray()
@@ -89,12 +89,14 @@ def read_training(
     *,
     batch: bool = False,
     reset: bool = True,
-) -> tuple[Any, Any, NDArray, NDArray, NDArray]:
-    """(X, y, weights, class weight of all samples, numbers of those of weight > 0).
+) -> tuple[Any, Any, NDArray, NDArray, NDArray, Any]:
+    """(X, y, weight, class weight, index, implied labels), checked for `fit`.
 
-    batch: whether y may lack classes. reset: whether X says which features there are.
-    X, y and weights are those of the latter. y are labels (n,), or a CSR indicator
-    matrix; then `label_columns_` is set, else it is None.
+    X, y and weight are those of the samples of positive weight; `index` are their
+    numbers among all samples, and the class weight is that of all samples. y are labels
+    (n,), or a CSR indicator matrix with the implied labels; then `label_columns_` is
+    set, else it is None. batch: whether y may lack classes. reset: whether X determines
+    the number of features.
     """
     if y is None:
         raise ValueError(
@@ -116,7 +118,7 @@ def read_training(
         multi_output=several,
         reset=reset,
     )
-    if not batch:  # a small one looks like a regression; callers know the classes
+    if not batch:  # a small batch may look like regression; callers know the classes
         check_classification_targets(y)
     several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
     refusal = estimator.refusal_of_labels() if several else None
@@ -124,15 +126,18 @@ def read_training(
         raise ValueError(refusal)
     if is_sparse and not several:
         y = y.toarray()
+    implied = None
     if several:
-        y = estimator.with_implied_labels(_indicator(y))
+        y = as_indicator(y, "y of several columns")
+        implied = estimator.implied_labels(y.shape[1])
+        y = y if implied is None else implied.close(y)
     else:
         y = column_or_1d(y, warn=True)
     weight, factor, index = sample_weights(X, y, sample_weight, estimator.class_weight)
     if index.size < weight.size:
         X, y, weight = X[index], y[index], weight[index]
     estimator.label_columns_ = LabelColumns.of(y, is_sparse) if several else None
-    return X, y, np.ascontiguousarray(weight), factor, index
+    return X, y, np.ascontiguousarray(weight), factor, index, implied
 
 
 def _n_axes(y):
@@ -143,23 +148,17 @@ def _n_axes(y):
         raise
 
 
-def _indicator(y):
-    Y = y if sp.issparse(y) else sp.csr_matrix(y)
-    Y = sp.csr_matrix(Y, copy=True)
-    Y.sum_duplicates()
-    Y.eliminate_zeros()
-    if (Y.data != 1).any():
-        value = Y.data[Y.data != 1][0]
+def check_fold(loss: str, calibration: str | None) -> None:
+    """ValueError for ``loss="auto"`` without a fold."""
+    if loss == "auto" and calibration is None:
         raise ValueError(
-            f"y of several columns must be an indicator matrix of 0 and 1, and has "
-            f"{value!r} ({type_of_target(y)}); make one with "
-            "sklearn.preprocessing.MultiLabelBinarizer, or pass one column"
+            'loss="auto" chooses by the log-loss of a fold: use calibration="fold", or '
+            "name the loss"
         )
-    return Y
 
 
 def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> None:
-    """ValueError for a `threshold` that has no meaning."""
+    """ValueError for a `threshold` that would have no effect."""
     if not several and threshold != 0.5:
         raise ValueError(
             f"threshold={threshold!r} is for several labels a sample, and y has one: "
@@ -172,13 +171,13 @@ def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> 
 
 
 class LabelsMixin(TopKMixin):
-    """The answers for several labels; `label_columns_` is None for one a sample."""
+    """Answers for several labels; `label_columns_` is None for one label a sample."""
 
     label_columns_: LabelColumns | None
     class_weight: Any
 
     def refusal_of_labels(self) -> str | None:
-        """Why the parameters do not suit several labels a sample, or None."""
+        """The error message if the parameters exclude several labels, else None."""
         if self.class_weight is not None:
             return (
                 "class_weight is for one label a sample; with several use "
@@ -186,9 +185,9 @@ class LabelsMixin(TopKMixin):
             )
         return None
 
-    def with_implied_labels(self, Y: sp.csr_matrix) -> sp.csr_matrix:
-        """The indicator matrix with the labels that others imply."""
-        return Y
+    def implied_labels(self, n_labels: int) -> Any:
+        """The rules by which labels imply others (`close(Y)` applies them), or None."""
+        return None
 
     @property
     def multilabel_(self) -> bool:
@@ -201,7 +200,7 @@ class LabelsMixin(TopKMixin):
     ) -> Any:
         """The k most probable classes of each sample, most probable first.
 
-        The matrix of all classes is never made whole.
+        The whole matrix of probabilities is never made.
 
         Parameters
         ----------
@@ -223,8 +222,8 @@ class LabelsMixin(TopKMixin):
             With ``return_log_proba=True`` only.
 
         proba : CSR matrix of shape (n_samples, n_labels)
-            With several labels a sample, and nothing else: the probabilities of the k
-            most probable labels of each.
+            The only return value with several labels a sample: the probabilities of
+            the k most probable labels of each sample.
 
         Raises
         ------
@@ -249,7 +248,7 @@ class LabelsMixin(TopKMixin):
         return columns.sparse(sample, best.ravel(), value, best.shape[0])
 
     def _label_codes(self, y, n_samples):
-        """(number of each label as the model has it, whether it has it)."""
+        """(number of each label in the model, whether the model knows it)."""
         columns = self.label_columns_
         classes = self.classes_ if columns is None else columns.known
         return class_codes(y, classes, n_samples)

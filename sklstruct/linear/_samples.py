@@ -104,7 +104,7 @@ def costs(C: float, weight: NDArray) -> NDArray:
     """C of each sample in single precision."""
     with np.errstate(over="ignore", under="ignore"):
         cost = (C * weight).astype(np.float32)
-    # squares and inverses of them must be floats too
+    # their squares and inverses must be in the range of float32
     if not ((cost > 1e-15) & (cost < 1e15)).all():
         raise ValueError(
             f"sample_weight times C={C:g} must be from 1e-15 to 1e15, got "
@@ -119,8 +119,8 @@ def warn_uneven(X: NDArray | sp.csr_matrix, stacklevel: int) -> None:
     data = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
     length = length[length > 0]
-    # dense rows of d standardised features have length sqrt(d); long sparse rows are
-    # counts that were not scaled
+    # dense rows of d standardised features have length sqrt(d), so only long sparse
+    # rows, counts that were not scaled, are uneven
     most = _UNEVEN if sp.issparse(X) else np.inf
     if length.size and not (
         1 / _UNEVEN < length.min() and length.max() < min(_UNEVEN * length.min(), most)

@@ -10,17 +10,17 @@ the scores of samples that the model has not seen. Then it continues from its du
 variables to the optimum of all samples. The other order, to fit all samples and then
 remove the duals of the fold, needs a second copy of the weights and further epochs.
 
-A batch that follows others starts from their weights: the dual variables of their
-samples stay, and the descent moves those of the batch,
+A later batch starts from the weights of the earlier ones. The dual variables of earlier
+samples are fixed, and the descent updates those of the batch:
 
     min over W of  1/2 ||W - W_before||^2 + sum over the batch of C_i loss_i.
 
-The weights before are scores of samples that the model has not seen.
+W_before scores the fold of the batch: its samples are unseen by it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,8 +33,8 @@ from ._weights import Division, FittedStrip, Piece, lanes_of, packed, whole
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
 
-# Outcomes of a one-vs-rest loss that are stored together, and that are fitted together:
-# two lines of the cache.
+# Outcomes of a one-vs-rest loss that are stored together, and outcomes that are fitted
+# together: two lines of the cache.
 BLOCK = 256
 STRIP = 32
 
@@ -47,7 +47,17 @@ class DescentSettings(NamedTuple):
     tol: float
     max_iter: int
     threshold: float
-    stop: NDArray  # (1,) int32, not 0 when threads are to end
+    stop: NDArray  # (1,) int32, not 0: all threads stop
+
+    @classmethod
+    def of(
+        cls, estimator: Any, loss: str, threshold: float, stop: NDArray
+    ) -> DescentSettings:
+        """Those of a `DualLinearClassifier`, with another loss and threshold."""
+        constant = 0.0
+        if estimator.fit_intercept:
+            constant = float(estimator.intercept_scaling)
+        return cls(loss, constant, estimator.tol, estimator.max_iter, threshold, stop)
 
 
 class BlockFit(NamedTuple):
@@ -59,15 +69,15 @@ class BlockFit(NamedTuple):
     converged: bool
 
 
-class Node:
-    """The samples of a node, on the columns that they have.
+class NodeSolver:
+    """The problem of a node on the columns of X that its samples have.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of float32, indices int32
 
     start, stop : int
-        Its rows.
+        The rows of X that are the samples of the node.
 
     targets : Targets
         Outcomes of each of these samples.
@@ -79,8 +89,8 @@ class Node:
         The fold, positions among the samples, ascending.
 
     divide : bool, default=True
-        Whether features of one sample are kept apart: faster, but weights that are
-        stored whole have to be copied.
+        Whether the features of one sample are stored apart: faster, but weights that
+        are stored whole have to be copied.
     """
 
     def __init__(
@@ -110,7 +120,7 @@ class Node:
         seed: int,
         before: Piece | None = None,
     ) -> BlockFit:
-        """Fit some outcomes; before: their weights by batches before this one."""
+        """Fit some outcomes; before: their weights after the earlier batches."""
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
@@ -164,8 +174,8 @@ class Node:
     def _descend(self, first, m, q, settings, seed, old=None, whole=True):
         """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes.
 
-        old: weights to start from, of batches before, or None. whole: whether the fold
-        is learned in the end.
+        old: weights of earlier batches to start from, or None. whole: whether the fold
+        is learned afterwards.
         """
         M, n = lanes_of(m), self.targets.n_samples
         lane_ptr, lane = self.targets.lanes(first, m)
@@ -173,7 +183,7 @@ class Node:
         if self.n_rows == 1 and loss == "log_loss":
             loss = "ovr_log_loss"
         division = self.division
-        task = kernels.Task(
+        task = kernels.DescentProblem(
             division.rows,
             division.own,
             q,
@@ -221,7 +231,7 @@ class Node:
 
 
 def runs(first: int, last: int, step: int) -> list[tuple[int, int]]:
-    """first to last in steps."""
+    """(start, end) of the steps from first to last."""
     return [(a, min(a + step, last)) for a in range(first, last, step)]
 
 
@@ -235,7 +245,7 @@ def _zeros(n, M):
 def peak_bytes(
     n_samples: int, n_columns: int, n_rows: int, loss: str, n_threads: int = 1
 ) -> float:
-    """Peak memory of `Node.fit`: weights and duals of the blocks fitted at once."""
+    """Peak memory of `NodeSolver.fit`, the weights and duals of concurrent blocks."""
     width = n_rows if loss == "log_loss" else min(n_rows, BLOCK)
     at_once = min(n_threads, -(-n_rows // width))
     return 4.0 * at_once * lanes_of(width) * (float(n_samples) + n_columns + 1)

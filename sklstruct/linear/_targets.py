@@ -1,4 +1,4 @@
-"""The outcomes of samples: one each, or any number."""
+"""The outcomes of samples: exactly one for each sample, or any number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 
 class Targets(NamedTuple):
-    """Outcomes of samples: outcome[ptr[i]] to outcome[ptr[i + 1]] are those of i.
+    """Outcomes of samples: sample i has outcome[ptr[i]] to outcome[ptr[i + 1]].
 
-    several: whether samples have any number of them, each outcome a problem of its own.
-    Otherwise each sample has exactly one, and two outcomes are one problem: the second
-    has the weights, and the first is the rest.
+    several: whether samples have any number of outcomes; each outcome is then a
+    separate binary problem. Otherwise each sample has exactly one, and two outcomes are
+    one problem, with the weights of the second against the first.
     """
 
     ptr: NDArray  # (n_samples + 1,) int64
@@ -49,7 +49,7 @@ class Targets(NamedTuple):
         return np.repeat(np.arange(self.n_samples), np.diff(self.ptr))
 
     def lanes(self, first: int, m: int) -> tuple[NDArray, NDArray]:
-        """(ptr, lanes) of the samples among the m weight vectors from `first` on."""
+        """(ptr, lanes): outcomes of the samples among m weight vectors from `first`."""
         if not self.several and self.n_outcomes == 2:
             first += 1
         lane = self.outcome - np.int32(first)
@@ -58,7 +58,7 @@ class Targets(NamedTuple):
         return before[self.ptr], lane[there]
 
     def take(self, rows: NDArray) -> Targets:
-        """Those of some samples."""
+        """The targets of some samples."""
         length = np.diff(self.ptr)[rows]
         ptr = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
         shift = np.repeat(self.ptr[rows] - ptr[:-1], length)
@@ -68,7 +68,7 @@ class Targets(NamedTuple):
     def among(self, outcomes: NDArray) -> tuple[NDArray, Targets]:
         """(samples, their targets) of the problem of some outcomes, ascending.
 
-        With one outcome each, the samples of these outcomes; else all.
+        With one outcome a sample these are the samples of the outcomes, else all.
         """
         number = np.full(self.n_outcomes, -1, dtype=np.int32)
         number[outcomes] = np.arange(outcomes.size, dtype=np.int32)

@@ -1,9 +1,9 @@
 """loss="auto": the loss of the smaller log-loss on the fold, tried on a few classes.
 
-The multinomial loss takes several times as long as the squared hinge, and a choice must
-not cost more than the fit. Which of the two suits the samples shows on a part of the
-classes: theirs are the samples that both are fitted to, without the fold and to a rough
-tolerance. Questions of several labels are independent, and a part of them is tried.
+The multinomial loss takes several times as long as the squared hinge, and the choice
+must not cost more than the fit. So both losses are fitted to the samples of a random
+part of the classes, without the fold and to a rough tolerance. With several labels the
+classes are independent problems, and a part of these problems is tried.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 from .._parallel import ThreadMap
 from ._calibration import both_outcomes, evidence, fit_answers, fit_scale
 from ._samples import AUTO_C, costs
-from ._solver import DescentSettings, Node
+from ._solver import DescentSettings, NodeSolver
 from ._targets import Targets
 
-# Outcomes that are tried of a larger problem, a line of lanes at least, and the samples
-# of the fold that they should have.
+# Least number of outcomes that are tried (16 lanes), and the number of fold samples
+# that they should have.
 _FEWEST = 16
 _MEMBERS = 150
 
 # Tolerance of the descent, in units of that of the fit.
 _ROUGH = 5.0
 
-# The logistic loss is taken if its log-loss is smaller by this part, and by so many
-# nats a sample. It takes several times as long, and where labels are nearly certain its
-# classes are no better.
+# The logistic loss is chosen if its log-loss is smaller by this part, and by so many
+# nats a sample: it takes several times as long, and where labels are nearly certain its
+# predictions are no better.
 _WORTH = 0.05
 _NATS = 0.01
 
@@ -69,7 +69,7 @@ def choose_loss(
     seeds: NDArray,
     parallel: ThreadMap,
 ) -> tuple[str, float]:
-    """(loss, C) of the smaller log-loss on the fold; logistic without a fold."""
+    """(loss, C) of the smaller log-loss on the fold; without fold the logistic."""
     parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
     several = trials[0].targets.several
     second = "ovr_log_loss" if several else "log_loss"
@@ -80,7 +80,7 @@ def choose_loss(
 
         def scores(k):
             X, start, stop, targets, weight, held = parts[k]
-            node = Node(X, start, stop, targets, costs(C, weight), held)
+            node = NodeSolver(X, start, stop, targets, costs(C, weight), held)
             return node.fold_scores(settings, int(seeds[k]))
 
         return fold_log_loss(parts, parallel(scores, range(len(parts))), loss)
@@ -96,7 +96,7 @@ def choose_loss(
 def fold_log_loss(
     parts: Sequence[Trial], scores: Sequence[NDArray], loss: str
 ) -> float:
-    """Mean log-loss of the folds of some problems, with numbers common to all."""
+    """Mean log-loss of the folds of some problems, with one calibration for all."""
     held = [t.targets.take(t.held) for t in parts]
     weights = [t.weight[t.held] for t in parts]
     if parts[0].targets.several:

@@ -1,9 +1,10 @@
 /* Scores of the outcomes of a node whose weights are stored by feature.
  *
- * Features that have weights are the bits of `words`; rank[w] of them come before word
- * w, so that a feature is found by two reads. Row r of the weights is cell[start[r]] to
- * cell[start[r + 1]]: M floats, one a lane, or, where that is shorter, n floats and then
- * their n lanes, two 16-bit numbers in a cell. start is NULL where all rows have M.
+ * The bits of `words` are the features that have weights; rank[w] of them come before
+ * word w, so that a feature is found by two reads. Row r of the weights is
+ * cell[start[r]] to cell[start[r + 1]]: M floats, one for each lane, or, where that is
+ * shorter, n floats and then their n lanes, two 16-bit numbers in a cell. start is NULL
+ * where all rows have M floats.
  */
 #ifndef SKLSTRUCT_WEIGHTS_H
 #define SKLSTRUCT_WEIGHTS_H
@@ -59,31 +60,31 @@ SKLSTRUCT_WIDE static ptrdiff_t sklstruct_above(
 
 enum { SKLSTRUCT_AHEAD = 64 };
 
-/* What a sample meets in a node: up to SKLSTRUCT_AHEAD of its features. Rows of all
- * lanes and shorter ones are kept apart, in `full` and `part`. */
+/* The rows of weights of up to SKLSTRUCT_AHEAD features of a sample in a node. `full`
+ * lists the rows of all lanes, `part` the shorter ones. */
 typedef struct {
     ptrdiff_t n, n_full, n_part;
     int32_t row[SKLSTRUCT_AHEAD], entries[SKLSTRUCT_AHEAD];
     float value[SKLSTRUCT_AHEAD];
     uint8_t full[SKLSTRUCT_AHEAD], part[SKLSTRUCT_AHEAD];
     const uint32_t *cell[SKLSTRUCT_AHEAD];
-} sklstruct_met;
+} sklstruct_hits;
 
 /* The scores of a sample are made in three stages, because its features are far from
- * each other in memory and it meets each once: rows are found, then where they start is
- * read, then they are added up. The reads of a stage do not wait for each other, and
- * what a stage will read is asked for in the one before. Callers that know the next
- * node or sample can let the first stages of one go before the last of another.
+ * each other in memory and each is read once: find the rows, read their starts, add
+ * them up. The reads of a stage do not wait for each other, and each stage prefetches
+ * the reads of the next one. Callers that know the next node or sample can run its
+ * first stages before the last stage of this one.
  *
- * Which features have weights, and how many, is different for each sample, and a branch
- * on it is guessed wrongly as often as not, which takes longer than adding up a row: so
- * there is none for the single row.
+ * Which features have weights, and how many, differs from sample to sample. A branch on
+ * it is mispredicted every other time, which takes longer than adding up a row: so the
+ * loops have no branch for a single row.
  *
  * Stage one, for features first to first + SKLSTRUCT_AHEAD of n: x of the features
  * index, or of 0, 1, 2, ... where index is NULL. */
 SKLSTRUCT_WIDE static void sklstruct_find(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
-    ptrdiff_t first, sklstruct_met *met)
+    ptrdiff_t first, sklstruct_hits *hits)
 {
     const uint64_t *words = node->words;
     const int32_t *rank = node->rank;
@@ -94,55 +95,56 @@ SKLSTRUCT_WIDE static void sklstruct_find(
         uint64_t word = words[feature >> 6];
         uint64_t bit = (uint64_t)1 << (feature & 63);
         int32_t row = rank[feature >> 6] + (int32_t)sklstruct_ones(word & (bit - 1));
-        met->row[found] = row;
-        met->value[found] = x[first + k];
+        hits->row[found] = row;
+        hits->value[found] = x[first + k];
         found += (word & bit) != 0;
         if (node->start)
             SKLSTRUCT_PREFETCH(node->start + row);
     }
-    met->n = found;
+    hits->n = found;
 }
 
-/* Stage two. */
-SKLSTRUCT_WIDE static void sklstruct_reach(
-    const sklstruct_weights *node, sklstruct_met *met)
+/* Stage two: where the weights of the rows start, and how many each row has. */
+SKLSTRUCT_WIDE static void sklstruct_locate(
+    const sklstruct_weights *node, sklstruct_hits *hits)
 {
     const uint32_t *start = node->start;
     ptrdiff_t k, n_full = 0, n_part = 0;
     if (start) {
-        for (k = 0; k < met->n; k++) {
-            uint32_t at = start[met->row[k]];
-            ptrdiff_t length = start[met->row[k] + 1] - at;
+        for (k = 0; k < hits->n; k++) {
+            uint32_t at = start[hits->row[k]];
+            ptrdiff_t length = start[hits->row[k] + 1] - at;
             const uint32_t *cell = node->cell + at;
-            met->cell[k] = cell;
-            met->entries[k] = (int32_t)(2 * length / 3);
-            met->full[n_full] = met->part[n_part] = (uint8_t)k;
+            hits->cell[k] = cell;
+            hits->entries[k] = (int32_t)(2 * length / 3);
+            hits->full[n_full] = hits->part[n_part] = (uint8_t)k;
             n_full += length >= node->M;
             n_part += length < node->M;
             SKLSTRUCT_PREFETCH(cell);
             SKLSTRUCT_PREFETCH(cell + (length > 16 ? 16 : 0));
         }
     } else {
-        for (k = 0; k < met->n; k++) {
-            met->cell[k] = node->cell + met->row[k] * node->M;
-            met->full[k] = (uint8_t)k;
-            SKLSTRUCT_PREFETCH(met->cell[k]);
+        for (k = 0; k < hits->n; k++) {
+            hits->cell[k] = node->cell + hits->row[k] * node->M;
+            hits->full[k] = (uint8_t)k;
+            SKLSTRUCT_PREFETCH(hits->cell[k]);
         }
-        n_full = met->n;
+        n_full = hits->n;
     }
-    met->n_full = n_full;
-    met->n_part = n_part;
+    hits->n_full = n_full;
+    hits->n_part = n_part;
 }
 
-/* Entries that are made ready to be added up. */
+/* Entries that are gathered before they are added up. */
 enum { SKLSTRUCT_READY = 1024, SKLSTRUCT_SPARE = 16 };
 
-/* Stage three: z (M,) += what was met, the shorter rows first. Their entries are copied
- * one row behind the other, always sixteen of them (SKLSTRUCT_SPARE cells behind the
- * last row are read so), and added up in one run. They are copied as they are: what is
- * read too much may be lanes, which as floats are too small for fast arithmetic. */
+/* Stage three: z (M,) += the rows times the values, the shorter rows first. The entries
+ * of these are copied one row behind the other, always sixteen at once (so up to
+ * SKLSTRUCT_SPARE cells behind the last row are read), and added up in one run. The
+ * copy is a memcpy, because surplus cells may be lanes, and as floats these are
+ * denormal: arithmetic with them is slow. */
 SKLSTRUCT_WIDE static void sklstruct_add_up(
-    const sklstruct_weights *node, const sklstruct_met *met, float *z)
+    const sklstruct_weights *node, const sklstruct_hits *hits, float *z)
 {
     const ptrdiff_t M = node->M;
     float weight[SKLSTRUCT_READY + 16], factor[SKLSTRUCT_READY + 16];
@@ -152,20 +154,20 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
     ptrdiff_t j;
 #endif
     if (M == 1) {
-        for (k = 0; k < met->n; k++)
-            z[0] += met->value[k] * *(const float *)met->cell[k];
+        for (k = 0; k < hits->n; k++)
+            z[0] += hits->value[k] * *(const float *)hits->cell[k];
         return;
     }
-    for (r = 0; r < met->n_part; r++) {
+    for (r = 0; r < hits->n_part; r++) {
         const float *w;
         const uint16_t *to;
         ptrdiff_t entries, left;
         float value;
-        k = met->part[r];
-        entries = left = met->entries[k];
-        w = (const float *)met->cell[k];
-        to = (const uint16_t *)(met->cell[k] + entries);
-        value = met->value[k];
+        k = hits->part[r];
+        entries = left = hits->entries[k];
+        w = (const float *)hits->cell[k];
+        to = (const uint16_t *)(hits->cell[k] + entries);
+        value = hits->value[k];
         for (;;) {
             memcpy(weight + ready, w, 16 * sizeof(float));
             memcpy(lane + ready, to, 16 * sizeof(uint16_t));
@@ -193,35 +195,35 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
     for (i = 0; i < M; i += 16) {
 #ifdef SKLSTRUCT_VECTORS
         sklstruct_v16 sum = *(sklstruct_v16 *)(z + i);
-        for (r = 0; r < met->n_full; r++)
-            sum += met->value[met->full[r]] *
-                   *(const sklstruct_v16 *)(met->cell[met->full[r]] + i);
+        for (r = 0; r < hits->n_full; r++)
+            sum += hits->value[hits->full[r]] *
+                   *(const sklstruct_v16 *)(hits->cell[hits->full[r]] + i);
         *(sklstruct_v16 *)(z + i) = sum;
 #else
-        for (r = 0; r < met->n_full; r++)
+        for (r = 0; r < hits->n_full; r++)
             for (j = 0; j < 16; j++)
-                z[i + j] += met->value[met->full[r]] *
-                            ((const float *)met->cell[met->full[r]])[i + j];
+                z[i + j] += hits->value[hits->full[r]] *
+                            ((const float *)hits->cell[hits->full[r]])[i + j];
 #endif
     }
 }
 
 /* z (M,) = the scores of a sample of n values x of the features index, or of 0, 1, 2,
- * ... where index is NULL. Each is one sum in single precision, in an order that the
- * sample's features fix: a function of the sample alone. `met` is room, or, with `asked`,
- * has the first features after stage two. */
+ * ... where index is NULL. Each is one sum in single precision, in an order that
+ * depends on the sample's features alone. `hits` is room; with `located` it has the
+ * first features after stage two. */
 static inline void sklstruct_node_scores(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
-    float *z, sklstruct_met *met, int asked)
+    float *z, sklstruct_hits *hits, int located)
 {
     ptrdiff_t first;
     memcpy(z, node->intercept, (size_t)node->M * sizeof(float));
     for (first = 0; first < n; first += SKLSTRUCT_AHEAD) {
-        if (first > 0 || !asked) {
-            sklstruct_find(node, n, x, index, first, met);
-            sklstruct_reach(node, met);
+        if (first > 0 || !located) {
+            sklstruct_find(node, n, x, index, first, hits);
+            sklstruct_locate(node, hits);
         }
-        sklstruct_add_up(node, met, z);
+        sklstruct_add_up(node, hits, z);
     }
 }
 

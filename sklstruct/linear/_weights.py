@@ -1,7 +1,7 @@
 """Weights of the outcomes of nodes, by feature, without those that are 0.
 
-A node has its outcomes side by side: the weights of a feature are contiguous, because
-a sample needs those of its own features only. The layout is in `_weights.h`.
+The weights of all outcomes for one feature are contiguous, because a sample needs the
+weights of its own features only. The layout is in `_weights.h`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_OUTCOMES = int(np.iinfo(np.uint16).max)
 
 
 def lanes_of(n_outcomes: int) -> int:
-    """Outcomes with their padding; one alone needs none."""
+    """Number of outcomes with their padding; a single outcome has none."""
     return 1 if n_outcomes == 1 else -(-n_outcomes // LANES) * LANES
 
 
@@ -62,21 +62,21 @@ class Features(NamedTuple):
 
 
 class Division(NamedTuple):
-    """The features of some samples, those of one sample alone apart from the others."""
+    """The features of some samples: the shared ones, and those of one sample alone."""
 
     features: Features
-    rows: kernels.Rows  # values of the shared features
-    shared: NDArray  # (n_shared,) int32: which of the features they are
+    rows: kernels.FloatRows  # values of the shared features
+    shared: NDArray  # (n_shared,) int32: their numbers among the features
     lone_ptr: NDArray  # (n + 1,) int64
     lone_x: NDArray  # values of the features of one sample
-    lone: NDArray  # int32: which they are
+    lone: NDArray  # int32: their numbers among the features
     own: NDArray  # (n,) sums of the squares of lone_x
 
     @classmethod
     def of(
         cls, X: NDArray | sp.csr_matrix, start: int, stop: int, divide: bool = True
     ) -> Division:
-        """Of rows start to stop of X, float32 and int32; undivided, all are shared."""
+        """For rows start to stop of X (float32, int32); all shared if not `divide`."""
         n, d = stop - start, X.shape[1]
         rows = as_rows(X, start, stop)
         own = np.zeros(n, dtype=np.float32)
@@ -103,7 +103,7 @@ class Division(NamedTuple):
         )
         return cls(
             features,
-            kernels.Rows.sparse(x, local, indptr),
+            kernels.FloatRows.sparse(x, local, indptr),
             features.rows(shared.columns()),
             lone_ptr,
             lone_x,
@@ -157,7 +157,7 @@ class Piece(NamedTuple):
 
 
 class FittedStrip(NamedTuple):
-    """Some outcomes of a node as the descent leaves them."""
+    """The weights and duals of some outcomes of a node, as the descent returns them."""
 
     W: NDArray  # (shared + 1, lanes), the last row that of the constant feature
     dual: NDArray  # (n, lanes)
@@ -167,7 +167,7 @@ class FittedStrip(NamedTuple):
 def whole(
     division: Division, strips: Iterable[FittedStrip], n_outcomes: int, constant: float
 ) -> Piece:
-    """All weights of the outcomes of the strips, which are taken one by one."""
+    """The weights of all outcomes of the strips; `strips` is consumed one by one."""
     M = lanes_of(n_outcomes)
     W, intercept, first = np.empty((0, M), np.float32), np.zeros(M, np.float32), 0
     for strip in strips:
@@ -192,10 +192,8 @@ def packed(
     constant: float,
     threshold: float,
 ) -> Piece:
-    """The same without weights of at most `threshold` times the largest of theirs.
-
-    Intercepts are never dropped.
-    """
+    """As `whole`, without weights of at most `threshold` times the largest one of their
+    outcome. Intercepts are kept."""
     M, features = lanes_of(n_outcomes), division.features
     intercept = np.zeros(M, dtype=np.float32)
     count = np.zeros(features.size, dtype=np.uint32)
@@ -302,7 +300,7 @@ class NodeWeights(CheckedState):
 
     @property
     def lanes(self) -> int:
-        """Room that the scores of the widest node need."""
+        """Lanes of the widest node."""
         return int(np.diff(self.lane_ptr).max(initial=1))
 
     @property
@@ -312,9 +310,9 @@ class NodeWeights(CheckedState):
             for a in (self.words, self.rank, self.intercept, self.cell, self.start)
         )
 
-    def kernel(self) -> kernels.Nodes:
+    def kernel(self) -> kernels.NodeWeightsView:
         """The arrays as the kernels read them."""
-        return kernels.Nodes(
+        return kernels.NodeWeightsView(
             self.words,
             self.rank,
             self.start_ptr,
@@ -399,13 +397,13 @@ class NodeWeights(CheckedState):
 
 def as_rows(
     X: NDArray | sp.csr_matrix, start: int = 0, stop: int | None = None
-) -> kernels.Rows:
+) -> kernels.FloatRows:
     """Rows of a float32 X as the kernels read them; indices of X must be int32."""
     stop = X.shape[0] if stop is None else stop
     if not is_sparse(X):
-        return kernels.Rows.dense(X[start:stop])
+        return kernels.FloatRows.dense(X[start:stop])
     indptr = X.indptr[start : stop + 1].astype(np.int64)
-    return kernels.Rows.sparse(X.data, X.indices[indptr[0] : indptr[-1]], indptr)
+    return kernels.FloatRows.sparse(X.data, X.indices[indptr[0] : indptr[-1]], indptr)
 
 
 def _ptr(sizes):

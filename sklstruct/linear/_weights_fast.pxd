@@ -18,19 +18,19 @@ cdef extern from "_weights.h" nogil:
         const uint64_t* words, const int32_t* rank, int32_t feature) noexcept
     Py_ssize_t sklstruct_above(
         Py_ssize_t n, const float* w, float factor, const float* least) noexcept
-    ctypedef struct sklstruct_met:
+    ctypedef struct sklstruct_hits:
         Py_ssize_t n
 
     void sklstruct_find(
         const sklstruct_weights* node, Py_ssize_t n, const float* x,
-        const int32_t* index, Py_ssize_t first, sklstruct_met* met) noexcept
-    void sklstruct_reach(const sklstruct_weights* node, sklstruct_met* met) noexcept
+        const int32_t* index, Py_ssize_t first, sklstruct_hits* hits) noexcept
+    void sklstruct_locate(const sklstruct_weights* node, sklstruct_hits* hits) noexcept
     void sklstruct_node_scores(
         const sklstruct_weights* node, Py_ssize_t n, const float* x,
-        const int32_t* index, float* z, sklstruct_met* met, bint asked) noexcept
+        const int32_t* index, float* z, sklstruct_hits* hits, bint located) noexcept
 
 
-cdef class Rows:
+cdef class FloatRows:
     cdef const float[::1] data
     cdef const int32_t[::1] index
     cdef const int64_t[::1] indptr
@@ -51,7 +51,7 @@ cdef class Strip:
     cdef const int32_t[::1] lone
 
 
-cdef class Nodes:
+cdef class NodeWeightsView:
     cdef const uint64_t[:, ::1] words
     cdef const int32_t[:, ::1] rank
     cdef const int64_t[::1] start_ptr

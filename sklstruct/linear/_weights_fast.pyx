@@ -1,4 +1,4 @@
-"""Weights of nodes stored by feature: which features, which weights, their scores.
+"""Weights of nodes stored by feature: sets of features, packing, scores of samples.
 
 The layout is that of `_weights.h`. Building it costs two passes over the dense weights
 of a node; scores cost the weights of the sample's features and no search.
@@ -24,7 +24,7 @@ def mark(const int32_t[::1] index, uint64_t[::1] words):
 def mark_again(
     const int32_t[::1] index, uint64_t[::1] once, uint64_t[::1] again
 ):
-    """Set the bits of the features in `index`, and of those that come again."""
+    """Set in `once` the bits of the features, in `again` those that occur twice."""
     cdef Py_ssize_t k
     cdef uint64_t bit
     with nogil:
@@ -35,7 +35,7 @@ def mark_again(
 
 
 def ranks(const uint64_t[::1] words, int32_t[::1] rank):
-    """rank[w] = bits before word w. Returns the number of all."""
+    """rank[w] = number of bits before word w. Returns the number of all bits."""
     cdef Py_ssize_t w, total = 0
     with nogil:
         for w in range(words.shape[0]):
@@ -48,7 +48,7 @@ def localise(
     const int32_t[::1] index, const uint64_t[::1] words, const int32_t[::1] rank,
     int32_t[::1] local,
 ):
-    """local[k] = the row of feature index[k], which has one."""
+    """local[k] = the row of feature index[k]; the feature must be in the set."""
     cdef Py_ssize_t k
     with nogil:
         for k in range(index.shape[0]):
@@ -69,11 +69,12 @@ def features_of(const uint64_t[::1] words, int32_t[::1] feature):
 
 
 cdef class Strip:
-    """The weights of some outcomes of a node, as the descent leaves them.
+    """The weights of some outcomes of a node, as the descent returns them.
 
-    W (shared + 1, L): of the features that several samples have, `shared` their rows
-    among the features of the node. Those of others are the value times the duals of
-    the sample: sample i has lone_x and lone (rows) from lone_ptr[i], duals dual[i].
+    W (shared + 1, L): weights of the features that several samples have; `shared` are
+    their rows among the features of the node. The weights of a feature of one sample
+    are its value times the duals of the sample: sample i has the values lone_x of the
+    features lone (rows) from lone_ptr[i] on, and the duals dual[i].
     """
 
     def __init__(
@@ -85,7 +86,7 @@ cdef class Strip:
         self.lone_ptr, self.lone_x, self.lone = lone_ptr, lone_x, lone
 
     def largest(self, float[::1] top):
-        """top[k] = the largest size of a weight of lane k."""
+        """top[k] = the largest absolute weight of lane k."""
         cdef Py_ssize_t r, i, t, k, L = top.shape[0]
         cdef float most, size
         cdef const float* w
@@ -108,7 +109,7 @@ cdef class Strip:
                         top[k] = size if size > top[k] else top[k]
 
     def count(self, const float[::1] least, uint32_t[::1] count):
-        """count[r] += weights of row r that are more than least[k]."""
+        """count[r] += the number of weights of row r above least[k] in size."""
         cdef Py_ssize_t r, i, t, L = least.shape[0]
         with nogil:
             for r in range(self.shared.shape[0]):
@@ -128,7 +129,8 @@ cdef class Strip:
     ):
         """Write the weights of the outcomes from `first` on into the rows of cells.
 
-        Row r begins at at[r], has count[r] weights of all strips and filled[r] so far.
+        Row r begins at at[r] and has count[r] weights of all strips, filled[r] of them
+        written so far.
         """
         cdef Py_ssize_t r, i, t, row, L = least.shape[0]
         with nogil:
@@ -165,7 +167,7 @@ cdef inline Py_ssize_t write(
     const float* w, float factor, const float* least, Py_ssize_t L, Py_ssize_t first,
     Py_ssize_t M, Py_ssize_t count, Py_ssize_t filled, float* value,
 ) noexcept nogil:
-    """Add the weights factor * w of L lanes to a row of cells; their number."""
+    """Write the weights factor * w of L lanes to a row of cells; their number."""
     cdef Py_ssize_t k, n = sklstruct_above(L, w, factor, least), left = n
     cdef uint16_t* lane = <uint16_t*>(value + count)
     cdef bint full = count + (count + 1) // 2 >= M
@@ -219,8 +221,8 @@ def unpack(
     return n
 
 
-cdef class Nodes:
-    """The weights of several nodes, one array after the other.
+cdef class NodeWeightsView:
+    """The arrays of `NodeWeights`: the weights of several nodes, one after the other.
 
     Node v has words and ranks ``v * n_words`` onward, starts from start_ptr[v] (none
     if `start` is empty: rows of M cells), cells from cell_ptr[v] and intercepts from
@@ -258,22 +260,22 @@ cdef class Nodes:
         return node
 
 
-cdef class Rows:
+cdef class FloatRows:
     """Consecutive samples in single precision, dense or sparse."""
 
     @staticmethod
     def sparse(const float[::1] data, const int32_t[::1] index,
                const int64_t[::1] indptr):
-        """Samples i at indptr[i] to indptr[i + 1] of data; `index` begins with
-        the first of them."""
-        cdef Rows rows = Rows()
+        """Sample i is data[indptr[i]] to data[indptr[i + 1]]; index[0] belongs to
+        data[indptr[0]]."""
+        cdef FloatRows rows = FloatRows()
         rows.data, rows.index, rows.indptr = data, index, indptr
         rows.is_sparse, rows.n = True, indptr.shape[0] - 1
         return rows
 
     @staticmethod
     def dense(const float[:, ::1] X):
-        cdef Rows rows = Rows()
+        cdef FloatRows rows = FloatRows()
         rows.is_sparse, rows.n, rows.width = False, X.shape[0], X.shape[1]
         if rows.n * rows.width:
             rows.data = <const float[:rows.n * rows.width]> &X[0, 0]
@@ -282,7 +284,7 @@ cdef class Rows:
     cdef Py_ssize_t row(
         self, Py_ssize_t i, const float** x, const int32_t** index
     ) noexcept nogil:
-        """Entries of sample i, and where they are."""
+        """Number of entries of sample i; sets x and index to them."""
         cdef Py_ssize_t n
         if self.is_sparse:
             n = self.indptr[i + 1] - self.indptr[i]
@@ -298,14 +300,14 @@ cdef class Rows:
 
 
 def divide(
-    Rows rows, const uint64_t[::1] words, const int32_t[::1] rank, float[::1] x,
+    FloatRows rows, const uint64_t[::1] words, const int32_t[::1] rank, float[::1] x,
     int32_t[::1] index, int64_t[::1] indptr, float[::1] lone_x,
     int32_t[::1] lone_column, int64_t[::1] lone_ptr, float[::1] own,
 ):
     """Divide sparse samples into the features of a set and the others.
 
-    x, index, indptr: what is in the set, by rows of the set. lone_x, lone_column,
-    lone_ptr: the rest, by columns; own[i] the sum of its squares.
+    x, index, indptr: the entries in the set, `index` being rows of the set. lone_x,
+    lone_column, lone_ptr: the others, by columns; own[i] the sum of their squares.
     """
     cdef Py_ssize_t i, k, n, at = 0, lone = 0
     cdef const float* value = NULL
@@ -331,7 +333,7 @@ def divide(
 
 
 def all_scores(
-    Nodes nodes, Py_ssize_t start, Rows rows, const int64_t[::1] first,
+    NodeWeightsView nodes, Py_ssize_t start, FloatRows rows, const int64_t[::1] first,
     float[:, ::1] out, float[::1] room, int32_t[::1] stop,
 ):
     """out[:, first[v]:first[v + 1]] = the scores of the outcomes of node start + v."""
@@ -340,13 +342,13 @@ def all_scores(
     cdef const float* x = NULL
     cdef const int32_t* index = NULL
     cdef sklstruct_weights node
-    cdef sklstruct_met met
+    cdef sklstruct_hits hits
     with nogil:
         for i in range(rows.n):
             n = rows.row(i, &x, &index)
             for v in range(first.shape[0] - 1):
                 node = nodes.at(start + v)
-                sklstruct_node_scores(&node, n, x, index, &room[0], &met, False)
+                sklstruct_node_scores(&node, n, x, index, &room[0], &hits, False)
                 for j in range(first[v + 1] - first[v]):
                     out[i, first[v] + j] = room[j]
                 if over(&watch, (n + 8) * node.M):

@@ -1,6 +1,4 @@
-"""Likelihood, perplexity and code length, scorers aligned by ``classes_``, how much of
-the path to a class was predicted, and how good the labels ranked first are.
-"""
+"""Metrics and scorers: likelihood, hierarchical precision, precision of ranks."""
 
 from typing import TYPE_CHECKING
 

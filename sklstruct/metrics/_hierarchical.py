@@ -1,4 +1,4 @@
-"""How much of the path to the true node was predicted."""
+"""Precision and recall of the nodes on predicted paths."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from ..taxonomy._labels import among
 _BLOCKS = {
     "shared_parameters": """
         y_true, y_pred : array-like of shape (n_samples, n_levels)
-            Paths from below the root, one column a level, filled up with "" (see
-            `sklstruct.taxonomy.as_paths`); lists of unequal length will do. A group is
-            known by its whole path. A path of "" alone is the root. With `taxonomy`,
-            labels of shape (n_samples,).
+            Paths from below the root, one column for each level, filled up with "", or
+            lists of unequal length (see `sklstruct.taxonomy.as_paths`). A group is
+            identified by its whole path. A path of "" alone is the root. With
+            `taxonomy`, labels of shape (n_samples,).
 
         taxonomy : Taxonomy, default=None
-            The tree that labels stand in; it must have them all.
+            The tree of the labels; it must have all of them.
 
         average : {"micro", "macro"}, default="micro"
-            "micro": of the sums over all samples. "macro": the mean over samples.
+            "micro": the ratio of the sums over all samples. "macro": the mean of the
+            ratios of the samples.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights >= 0.
@@ -35,10 +36,14 @@ _BLOCKS = {
         zero_division : {"warn", 0.0, 1.0, nan}, default="warn"
             The value of 0 / 0; "warn" is 0 with a warning.
     """,
+    "shared_sets": r"""
+        with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
+        true ones, both without the root.
+    """,
     "shared_errors": """
         ValueError
-            Paths that are none, numbers of samples that differ, labels that the
-            taxonomy lacks, a parameter out of its range.
+            If paths are malformed, y_true and y_pred differ in length, the taxonomy
+            lacks a label, or a parameter is out of its range.
     """,
     "shared_sources": """
         .. [1] S. Kiritchenko, S. Matwin, R. Nock, A. F. Famili, "Learning and
@@ -46,7 +51,7 @@ _BLOCKS = {
            categorization", Canadian AI 2006.
         .. [2] F. M. Miranda, N. Köhnecke, B. Y. Renard, "HiClass: a Python library for
            local hierarchical classification compatible with scikit-learn", JMLR 24,
-           2023: the same numbers where no label stands at two places of the tree.
+           2023. The values are the same if no label is at two places of the tree.
     """,
 }
 
@@ -61,13 +66,12 @@ def hierarchical_precision_score(
     sample_weight: ArrayLike | None = None,
     zero_division: str | float = "warn",
 ) -> float:
-    r"""Share of the predicted nodes that are right.
+    r"""Hierarchical precision: the share of the predicted nodes that are right.
 
     .. math::
         hP = \frac{\sum_i |\alpha_i \cap \beta_i|}{\sum_i |\alpha_i|},
 
-    with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
-    true ones, both without the root.
+    {shared_sets}
 
     Parameters
     ----------
@@ -109,13 +113,12 @@ def hierarchical_recall_score(
     sample_weight: ArrayLike | None = None,
     zero_division: str | float = "warn",
 ) -> float:
-    r"""Share of the true nodes that were predicted.
+    r"""Hierarchical recall: the share of the true nodes that are predicted.
 
     .. math::
         hR = \frac{\sum_i |\alpha_i \cap \beta_i|}{\sum_i |\beta_i|},
 
-    with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
-    true ones, both without the root.
+    {shared_sets}
 
     Parameters
     ----------
@@ -163,8 +166,7 @@ def hierarchical_f1_score(
         hF = \frac{2\, hP\, hR}{hP + hR}
         = \frac{2 \sum_i |\alpha_i \cap \beta_i|}{\sum_i |\alpha_i| + |\beta_i|},
 
-    with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
-    true ones, both without the root.
+    {shared_sets}
 
     Parameters
     ----------
@@ -232,7 +234,7 @@ def _score(
     )
     width = min(true.shape[1], predicted.shape[1])
     same = true[:, :width] == predicted[:, :width]
-    # A path ends with its first "", and paths part once.
+    # The common nodes are a prefix: they end with the first difference, or "".
     both = np.cumprod(same & (true[:, :width] != ""), axis=1).sum(axis=1)
     n_true, n_predicted = (true != "").sum(axis=1), (predicted != "").sum(axis=1)
     right, total = {
@@ -250,8 +252,8 @@ def _score(
     np.divide(right, total, out=ratio, where=total > 0)
     if warn and not total.all():
         warnings.warn(
-            f"hierarchical {which} is 0 / 0, as all paths are the root alone, and set "
-            "to 0; choose another value by zero_division",
+            f"hierarchical {which} is 0 / 0, because all paths are the root alone, and "
+            "is set to 0; choose another value by zero_division",
             UndefinedMetricWarning,
             stacklevel=3,
         )
@@ -259,7 +261,7 @@ def _score(
 
 
 def _label_paths(taxonomy: Taxonomy, labels: NDArray, name: str) -> NDArray:
-    """Numbers of the nodes above each label, its own last, filled up with ""."""
+    """The path of each label as numbers of nodes, filled up with ""."""
     known = among(labels, taxonomy.classes)
     if not known.all():
         label = labels[~known].tolist()[0]

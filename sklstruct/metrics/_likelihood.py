@@ -1,8 +1,8 @@
 r"""Likelihood of targets: mean log-likelihood, perplexity, code length, scorers.
 
-scikit-learn's ``neg_log_loss`` builds the (n, V) matrix and is wrong, or NaN,
-where the classes of a fold are not those of the whole: here targets are aligned
-by ``classes_``, and a parameter says how unknown targets count.
+scikit-learn's ``neg_log_loss`` builds the (n, V) matrix, and is wrong or NaN if a fold
+lacks classes. Here targets are aligned by ``classes_``, and the parameter `unknown`
+decides about targets outside of them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..symbols._encoding import plain
 
 
 class TargetCounts(NamedTuple):
-    """Numbers of targets behind a likelihood.
+    """Numbers of known and unknown targets of a likelihood.
 
     Attributes
     ----------
     known : float
-        Number (summed weight) of targets that the estimator has a class for.
+        Number (summed weight) of targets in ``classes_`` of the estimator.
 
     unknown : float
         Number (summed weight) of the others.
@@ -99,7 +99,7 @@ def _total(estimator, X, y, sample_weight, unknown):
                 "unknown='exclude' or a probability mass"
             )
         return total, counts.known, counts
-    # Room for the unknown is taken from the known, so that all still sums to 1.
+    # The mass of the unknown is taken from the known, so that all sums to 1.
     total += counts.known * np.log1p(-unknown) + counts.unknown * np.log(unknown)
     return total, counts.known + counts.unknown, counts
 
@@ -120,9 +120,9 @@ def _mean(estimator, X, y, sample_weight, unknown):
 
 _PARAMETERS = """
 estimator : fitted classifier or LanguageModel
-    A `Pipeline` or a fitted search is looked through to its last step, whose
-    `target_log_proba` is used if there is one; otherwise rows of
-    `predict_log_proba` (or `predict_proba`), about 64 MB of them at a time.
+    Of a `Pipeline` or a fitted search the last step is used: its `target_log_proba`
+    if it has one, else rows of `predict_log_proba` (or `predict_proba`), about 64 MB
+    at a time.
 
 X : array-like
     Samples in the form the estimator takes; sentences for a `LanguageModel`.
@@ -135,14 +135,13 @@ sample_weight : array-like of shape (n_samples,), default=None
     Non-negative weights, one a target (with y=None: one a sentence).
 
 unknown : {"exclude", "error"} or float, default="exclude"
-    Treatment of a target that is not in ``classes_``. ``"exclude"``: left out
-    and not counted (compare `return_counts` before you compare
-    models). ``"error"``: an error that names it. A float m in (0, 1):
-    unknown targets have the probability m together, and every known one
-    1 - m times its own.
+    Treatment of a target that is not in ``classes_``. ``"exclude"``: it is not
+    counted (compare the counts before you compare models). ``"error"``: an error that
+    names it. A float m in (0, 1): all unknown targets together have the probability
+    m, and the probability of a known target is multiplied by 1 - m.
 
 return_counts : bool, default=False
-    Also return how many targets were known and unknown.
+    Whether to return the numbers of known and unknown targets too.
 """
 
 
@@ -183,7 +182,7 @@ def log_likelihood(
     normalize: bool = True,
     return_counts: bool = False,
 ) -> float | tuple[float, TargetCounts]:
-    r"""Log-likelihood of the targets, in natural logarithms.
+    r"""Log-likelihood of the targets, natural logarithm.
 
     .. math::
         \frac{1}{\sum_i v_i} \sum_i v_i \ln P(y_i \mid x_i)
@@ -193,7 +192,7 @@ def log_likelihood(
     {parameters}
 
     normalize : bool, default=True
-        The mean per counted target; False for the sum.
+        Whether to return the mean per counted target, else the sum.
 
     Returns
     -------
@@ -206,8 +205,8 @@ def log_likelihood(
     Raises
     ------
     ValueError
-        If no target is counted, `unknown` is none of the above, or it is
-        ``"error"`` and a target is unknown.
+        If no target is counted, `unknown` is out of its range, or it is ``"error"`` and
+        a target is unknown.
 
     Examples
     --------
@@ -330,7 +329,7 @@ def code_length(
     unknown: str | float = "exclude",
     return_counts: bool = False,
 ) -> float | tuple[float, TargetCounts]:
-    r"""Bits per target that an ideal code for the estimator's probabilities takes.
+    r"""Bits per target of an ideal code for the estimator's probabilities.
 
     .. math::
         -\frac{1}{\sum_i v_i} \sum_i v_i \log_2 P(y_i \mid x_i),
@@ -377,9 +376,10 @@ _SIGNED: dict[str, tuple[Callable[..., Any], float]] = {
 class LikelihoodScorer(BaseEstimator):
     """Scorer for ``scoring=``; greater is better.
 
-    Made by `make_log_likelihood_scorer` and its like. It is a scikit-learn object
-    only to take part in metadata routing: ``scorer.set_score_request(
-    sample_weight=True)`` lets `GridSearchCV` and `cross_validate` hand it weights.
+    `make_log_likelihood_scorer`, `make_perplexity_scorer` and `make_code_length_scorer`
+    return it. It is a scikit-learn object for metadata routing: after
+    ``scorer.set_score_request(sample_weight=True)`` `GridSearchCV` and `cross_validate`
+    pass it weights.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ class LikelihoodScorer(BaseEstimator):
 
 
 def make_log_likelihood_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of the mean log-likelihood, in natural logarithms per target.
+    """Scorer of the mean log-likelihood per target, natural logarithm.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How many of the labels that a model ranks first are right."""
+"""Metrics of the labels that a model ranks first, for several labels a sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from .._checks import check_sparse, check_top_k
+from .._checks import as_indicator, check_sparse, check_top_k
 from .._compat import _check_sample_weight
 from .._docs import shared_docs
 from .._likelihood import last_step
@@ -22,12 +22,12 @@ _BLOCKS = {
             Indicator of the labels, 0 or 1.
 
         y_score : array-like or sparse matrix of shape (n_samples, n_labels)
-            Scores, larger for labels that are ranked first; equal ones by number. Of a
-            sparse matrix, such as that of `predict_top_k`, labels that are not stored
-            are not ranked, and count as wrong.
+            Scores; labels are ranked from the largest to the smallest, equal ones by
+            number. In a sparse matrix, such as that of `predict_top_k`, labels that are
+            not stored are not ranked, and count as wrong.
 
         k : int, default=5
-            Labels that are looked at, from 1 to n_labels.
+            Number of first labels that count, from 1 to n_labels.
     """,
     "shared_weight": """
         sample_weight : array-like of shape (n_samples,), default=None
@@ -35,8 +35,8 @@ _BLOCKS = {
     """,
     "shared_errors": """
         ValueError
-            A `y_true` of other values than 0 and 1, shapes that differ, scores that are
-            NaN, weights that are negative or all 0, a `k` out of its range.
+            If `y_true` has other values than 0 and 1, shapes differ, a score is NaN,
+            weights are negative or all 0, or `k` is out of its range.
     """,
 }
 
@@ -44,20 +44,14 @@ _BLOCKS = {
 def _indicator(y_true, name="y_true") -> sp.csr_matrix:
     check_sparse(y_true, name)
     Y = check_array(y_true, accept_sparse="csr", input_name=name)
-    Y = sp.csr_matrix(Y, dtype=np.float64, copy=True)
-    Y.sum_duplicates()
-    Y.eliminate_zeros()
-    if (Y.data != 1).any():
-        value = Y.data[Y.data != 1][0]
-        raise ValueError(f"{name} must be an indicator matrix of 0 and 1, has {value}")
-    return Y
+    return as_indicator(Y, name).astype(np.float64)
 
 
 def _ranked(y_true, y_score, k, sample_weight):
     """(indicator, best k labels of each sample or -1, weights that sum to 1)."""
     Y = _indicator(y_true)
     check_sparse(y_score, "y_score")
-    # minus infinity is the log-probability of a label that no sample had
+    # minus infinity is the log-probability of a label without training samples
     score = check_array(
         y_score, accept_sparse="csr", input_name="y_score", ensure_all_finite=False
     )
@@ -85,7 +79,7 @@ def _ranked(y_true, y_score, k, sample_weight):
 
 
 def _gains(Y, best) -> NDArray:
-    """1 where the label at a rank is right."""
+    """(n, k): 1 if the label at the rank is right, else 0."""
     sample, label = np.nonzero(best >= 0)
     out = np.zeros(best.shape)
     found = Y[sample, best[sample, label]]
@@ -101,7 +95,7 @@ def precision_at_k(
     k: int = 5,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Part of the k labels ranked first that are right.
+    r"""Share of right labels among the k labels ranked first.
 
     .. math::
         \mathrm{P@}k = \frac1n \sum_i \frac1k \sum_{r=1}^k y_{i\,l_r},
@@ -147,7 +141,7 @@ def ndcg_at_k(
     k: int = 5,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Discounted gain of the k labels ranked first, in units of the best possible.
+    r"""Discounted gain of the k labels ranked first, divided by the largest possible.
 
     .. math::
         \mathrm{nDCG@}k = \frac1n \sum_i
@@ -174,7 +168,7 @@ def ndcg_at_k(
 
     See Also
     --------
-    sklearn.metrics.ndcg_score : Of dense scores; equal scores share their ranks.
+    sklearn.metrics.ndcg_score : The same for dense scores; equal scores share ranks.
 
     Examples
     --------
@@ -193,13 +187,13 @@ def ndcg_at_k(
 def label_propensities(
     y_train: ArrayLike | sp.spmatrix, *, A: float = 0.55, B: float = 1.5
 ) -> NDArray:
-    r"""Probabilities that labels which are right were also given.
+    r"""Probability that a label that is right is also in the data.
 
     .. math::
         p_l = \frac{1}{1 + C\, (N_l + B)^{-A}},
         \qquad C = (\ln N - 1) (B + 1)^A,
 
-    N being the number of training samples, :math:`N_l` that of those with label l.
+    with N the number of training samples and :math:`N_l` that of label l.
 
     Parameters
     ----------
@@ -207,7 +201,8 @@ def label_propensities(
         Indicator of the labels of the training samples, at least 3.
 
     A, B : float, default=0.55 and 1.5
-        As fitted to Wikipedia; .6 and 2.6 for items of Amazon. B > -1.
+        Finite, B > -1. The defaults were fitted to Wikipedia; .6 and 2.6 are for
+        products of Amazon.
 
     Returns
     -------
@@ -217,8 +212,8 @@ def label_propensities(
     Raises
     ------
     ValueError
-        A `y_train` of other values than 0 and 1 or of fewer than 3 samples, A or B that
-        are not finite, B <= -1.
+        If `y_train` has other values than 0 and 1, or fewer than 3 samples; if A or B
+        is not finite, or B <= -1.
 
     References
     ----------
@@ -251,15 +246,15 @@ def propensity_scored_precision_at_k(
     k: int = 5,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Precision among the first k in which rare labels weigh more.
+    r"""Precision of the first k labels, with larger weights for rare labels.
 
     .. math::
         \mathrm{PSP@}k = \frac{\sum_i \sum_{r=1}^k y_{i\,l_r} / p_{l_r}}
         {\sum_i \max_{|S| \le k} \sum_{l \in S} y_{il} / p_l},
 
     with :math:`l_1, l_2, \dots` the labels of sample i by falling score and
-    :math:`p_l` the propensities: if labels that are right are missing with probability
-    :math:`1 - p_l`, the numerator has the expectation that it has on complete labels.
+    :math:`p_l` the propensities. If right labels are missing with probability
+    :math:`1 - p_l`, the expectation of the numerator is that on complete labels.
 
     Parameters
     ----------
@@ -283,8 +278,7 @@ def propensity_scored_precision_at_k(
     ----------
     H. Jain, Y. Prabhu, M. Varma, "Extreme multi-label loss functions for
     recommendation, tagging, ranking and other missing label applications", KDD 2016.
-    The division by the best possible value is that of the extreme classification
-    repository.
+    The denominator is that of the extreme classification repository.
 
     Examples
     --------
@@ -314,8 +308,9 @@ def propensity_scored_precision_at_k(
 def make_ranking_scorer(metric: Callable[..., float], **params: Any) -> Callable:
     """Scorer for ``scoring=`` of a metric of ranked labels.
 
-    The first k labels come from `predict_top_k` where the estimator has it, else from
-    `decision_function` or `predict_proba`; pipelines are looked through.
+    The first k labels come from `predict_top_k` if the estimator has it, else from
+    `decision_function` or `predict_proba`. In pipelines and searches the last step is
+    used.
 
     Parameters
     ----------

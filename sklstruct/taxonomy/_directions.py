@@ -1,12 +1,12 @@
-r"""The leading directions of many class means, which are never made dense.
+r"""The leading directions of many class means, without making them dense.
 
 With M the K × d class means and H = I - 11ᵀ/K, the r leading right singular vectors of
-HM are found by subspace iteration on the side of the classes,
+HM are computed by subspace iteration on the side of the classes,
 
     Z = Mᵀ Q,   Q ← orthonormal basis of H M Z,
 
-where Q (K × r) is centred, so that HM needs no dense mean. A pass costs 2 r products an
-entry of M; Z (d × r) is the largest array.
+where Q (K × r) is centred, so that no dense mean is subtracted from M. A pass costs 2 r
+products for each entry of M; Z (d × r) is the largest array.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-# Columns beyond those asked for, and passes: the error of a direction falls with the
-# power 2 _PASSES + 1 of its singular value over that of the first one left out.
+# Additional columns, and passes: the error of a direction is the power 2 _PASSES + 1 of
+# a ratio, the first singular value outside of the subspace over that of the direction.
 _EXTRA = 10
 _PASSES = 2
 _CHUNK = 2**15
@@ -43,18 +43,17 @@ def leading_directions(means: Any, rank: int) -> NDArray:
     top = max(float(data.max(initial=0)), -float(data.min(initial=0)))
     if top == 0:
         return np.zeros((means.shape[1], 1), dtype=means.dtype)
-    # Squares stay in range; features of that size need a wide basis as well.
+    # Scaled, so that squares do not overflow; a basis of float64 for large features.
     means = means * means.dtype.type(1 / top)
     wide = means.dtype if top < _LARGE else np.float64
-    # Not a seed of the user's: the subspace does not depend on the start but by the
-    # error of the iteration.
+    # A fixed seed: the start changes the result only by the error of the iteration.
     start = np.random.RandomState(0).standard_normal((k, min(rank + _EXTRA, k)))
     q = np.linalg.qr(start - start.mean(axis=0))[0].astype(means.dtype)
     transposed = means.T.tocsr() if sp.issparse(means) else means.T
     for _ in range(_PASSES):
         q = np.asarray(means @ (transposed @ q), dtype=np.float64)
         q = np.linalg.qr(q - q.mean(axis=0))[0]
-        # Rounding left a mean; features times it would drown small directions.
+        # Centred again: a mean that rounding left would outweigh small directions.
         q = (q - q.mean(axis=0)).astype(means.dtype)
     z = np.asarray(transposed @ q)
     gram = np.zeros((q.shape[1], q.shape[1]))

@@ -16,10 +16,10 @@ class Forest(NamedTuple):
     """The nodes of several trees over the same classes, as flat int32 arrays.
 
     The nodes of tree t are ``tree_ptr[t]`` to ``tree_ptr[t + 1]``: first those of the
-    taxonomy, in its numbering, then one for each class of a leaf that holds several.
-    Every class thus has one terminal node in each tree. A node v with m children has
-    a model with the weight vectors ``row[v]``, ``row[v] + 1``, ...: m of them, one for
-    m = 2, none for m < 2.
+    taxonomy, in its numbering, then one for each class of a leaf that holds several, so
+    that every class has one terminal node in each tree. A node v with m children has
+    a model with the weight vectors ``row[v]``, ``row[v] + 1``, ...: m of them if m > 2,
+    one if m = 2, none if m < 2.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Forest(NamedTuple):
         return np.flatnonzero(self.n_child >= 2).astype(np.int32)
 
     def check(self) -> None:
-        """ValueError if the arrays, of a pickle say, lead out of each other."""
+        """ValueError if the arrays of a damaged pickle contradict each other."""
         n, n_trees, n_classes = self.parent.size, *self.terminal.shape
         for name, array in self._asdict().items():
             as_ids(name, array, 2 if name == "terminal" else 1)

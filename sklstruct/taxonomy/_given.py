@@ -20,9 +20,9 @@ _MAX_NESTING = 200
 def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     r"""The tree over exactly these classes, from any form of a given taxonomy.
 
-    With T the given tree, every set S of classes below a node becomes
-    :math:`S \cap C`, C the classes asked for; nodes that are left without classes are
-    dropped and nodes with a single child collapsed.
+    Let C be `classes`. Every set S of classes below a node of the given tree becomes
+    :math:`S \cap C`. Nodes without classes are dropped, and nodes with a single child
+    collapsed.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
           ``{"animal": ["dog", "cat"], "vehicle": {"road": ["bus"]}}``: see
           `Taxonomy.from_nested`;
         - a table of paths, ``{"dog": ("animal",), "bus": ("vehicle", "road")}``: see
-          `Taxonomy.from_paths`. Of two mappings to lists this is the one whose keys
-          are the classes;
+          `Taxonomy.from_paths`. A mapping to lists is a table of paths if its keys are
+          the classes;
         - a map of nodes to parents, ``{"dog": "animal"}``: see
           `Taxonomy.from_parents`.
 
@@ -47,9 +47,9 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     Raises
     ------
     ValueError
-        Another kind of object, a tree that is none (see `Taxonomy`), a class without a
-        place in it, a mapping that is a tree both as groups and as paths, more than
-        200 lists inside each other.
+        If `taxonomy` is another kind of object, a malformed tree (see `Taxonomy`) or
+        lists nested more than 200 deep; if it lacks a class; if a mapping is a tree
+        both as groups and as paths.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
 
 
 def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
-    """Groups, paths or parents?"""
+    """The tree of a mapping: groups, a table of paths or a map to parents."""
     nests = [value for value in given.values() if is_nest(value)]
     if not nests:
         return Taxonomy.from_parents(given)
@@ -111,7 +111,7 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
 def _check_nesting(given: Any) -> None:
     level = [given]
     for _ in range(_MAX_NESTING):
-        # by identity, for a list that holds itself twice grows without bound
+        # each list once, by identity: a list that holds itself twice would grow forever
         level = list(
             {
                 id(item): item

@@ -1,7 +1,7 @@
-"""The forms of a taxonomy: readers into arrays, writers from the tree.
+"""Other forms of a taxonomy: readers into arrays, writers from the tree.
 
-A reader returns what the constructor of `Taxonomy` takes: parent, leaf_of_class,
-labels and names of nodes. Nothing here is recursive.
+A reader returns the arguments of `Taxonomy`: parent, leaf_of_class, labels and names of
+nodes. Nothing here is recursive.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import networkx
 
 Parts: TypeAlias = tuple[NDArray, NDArray, list, list | None]
-# A `Taxonomy`, which stands above this file.
+# A `Taxonomy`; its module imports this one.
 Tree: TypeAlias = Any
 
-# Deepest tree that is drawn in characters unasked: a chain of K levels takes 5 K²
-# characters, 5 MB here and 500 MB at 10 000.
+# Deepest tree that `write_text` draws without `max_depth`: a chain of K levels takes
+# 5 K² characters, 5 MB here and 500 MB at 10 000.
 _MAX_TEXT_DEPTH = 1000
 _END: Any = object()
 
@@ -120,7 +120,7 @@ def read_parents(
             if label in number and number[label] in inner:
                 raise ValueError(
                     f"class {label!r} is an inner node of parents: classes are "
-                    f"leaves, add one below it with a name of its own"
+                    f"leaves; add a leaf with another name below it"
                 )
     if not label_node:
         raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}")
@@ -143,8 +143,8 @@ def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
         )
     if not paths:
         raise ValueError("empty node: paths holds no labels")
-    # Groups are found by (number of the group above, name), not by the tuple of
-    # the whole path, so that a path of length m costs O(m) and not O(m²).
+    # The key of a group is (number of the group above, name), not the tuple of the
+    # whole path: a path of length m then costs O(m) and not O(m²).
     group: dict[tuple[int, Any], int] = {}
     parent, name, labels, label_node = [-1], [None], [], []
     for label, path in paths.items():
@@ -197,7 +197,10 @@ def read_linkage(linkage: ArrayLike) -> tuple[NDArray, NDArray]:
 def assemble(
     parent: ArrayLike, labels: list, label_node: ArrayLike, names: list | None
 ) -> Parts:
-    """Every label is a node here; a node with labels only becomes their leaf."""
+    """`Parts` of a tree in which every label has a node: `label_node`.
+
+    A node whose children are all labels becomes a leaf with these classes.
+    """
     parent = np.asarray(parent, dtype=np.int64)
     label_node = np.asarray(label_node, dtype=np.int64)
     is_label = np.zeros(parent.size, dtype=bool)
@@ -217,7 +220,7 @@ def assemble(
     if names is not None:
         names = [names[v] for v in np.flatnonzero(keep)]
         for v in number[label_node[own]]:
-            names[v] = None  # a leaf of one class is named by its label
+            names[v] = None  # a leaf of one class is known by its label
     return kept, number[leaf], labels, names
 
 
@@ -227,7 +230,7 @@ def reject_cycle(
     roots: Sequence[int] | NDArray,
     name: Sequence,
 ) -> None:
-    """Every node above a leaf must reach a root, and every node must be above one."""
+    """ValueError unless the parents of every node lead to a root."""
     n = len(parent)
     done = np.zeros(n, dtype=bool)
     done[roots] = True
@@ -237,7 +240,7 @@ def reject_cycle(
             done[v] = True
             trail.append(v)
             v = parent[v]
-        # A node of this very walk was met again: the walk went round.
+        # The walk ended at one of its own nodes: a cycle.
         if trail and v in set(trail):
             loop = [str(name[u]) for u in trail[trail.index(v) :]]
             shown = " -> ".join([*loop[:5], *(["..."] if len(loop) > 5 else [])])

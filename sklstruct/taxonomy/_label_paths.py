@@ -1,4 +1,4 @@
-"""Labels as paths: one column a level, shorter paths filled up with ""."""
+"""Labels as paths: one column for each level, shorter paths filled up with ""."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ._taxonomy import Taxonomy
 def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     r"""Checked paths as an array of shape (n_samples, n_levels).
 
-    Row i is :math:`(v_1, \dots, v_m, \epsilon, \dots, \epsilon)`, a path from below the
-    root down to its node, with :math:`\epsilon` = "" for the levels that it does not
-    reach: the form in which HiClass takes labels.
+    Row i is :math:`(v_1, \dots, v_m, \epsilon, \dots, \epsilon)`: the nodes from below
+    the root down to the last one, then :math:`\epsilon` = "" for the levels below it.
+    It is the form of labels in HiClass.
 
     Parameters
     ----------
     paths : array-like of shape (n_samples, n_levels) or (n_samples,), or list of lists
         Labels by level from the top down: strings or numbers, of one kind at each
-        level. Rows may differ in length; "", None and NaN are levels that are not
-        reached. One-dimensional labels are paths of one level.
+        level. Rows may differ in length; "", None and NaN at the end of a row mean that
+        the path has ended. One-dimensional labels are paths of one level.
 
     name : str, default="y"
         Name of the paths in error messages.
@@ -32,14 +32,14 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     Returns
     -------
     paths : ndarray of shape (n_samples, n_levels)
-        Of strings, or of objects where there are numbers.
+        Of strings, or of objects if a level has numbers.
 
     Raises
     ------
     ValueError
-        A level that is left out above another, labels of two kinds at a level, more
-        than two dimensions: several paths a sample are multi-label classification, for
-        which see HiClass.
+        If a path leaves out a level above another one; if a level has strings and
+        numbers; if there are more than two dimensions (several paths a sample are
+        multi-label classification, for which see HiClass).
 
     Examples
     --------
@@ -117,10 +117,10 @@ _is_missing = np.frompyfunc(lambda value: value is None or value != value, 1, 1)
 
 
 class LabelTree(NamedTuple):
-    """The nodes of a set of paths, level by level, and the classes that end at them.
+    """The nodes of a set of paths, level by level, and the classes among them.
 
-    A node is known by its whole path. The root is node 0. A class is a node at which
-    some sample ends; where others pass it, it is an inner node and a class.
+    A node is identified by its whole path. The root is node 0. A class is a node at
+    which the path of some sample ends; it may be an inner node of other paths.
     """
 
     parent: NDArray
@@ -170,11 +170,11 @@ class LabelTree(NamedTuple):
         tree : LabelTree
 
         code : ndarray of shape (n_samples,)
-            The class of each sample; of one that ended at an inner node the first leaf
-            below.
+            The class of each sample; for a sample that ends at an inner node the first
+            leaf below it.
 
         level : ndarray of shape (n_samples,)
-            Level of `taxonomy` down to which the path to this class is that of the
+            Level of `taxonomy` down to which the path to this class is the path of the
             sample.
         """
         n = self.parent.size
@@ -203,7 +203,7 @@ class LabelTree(NamedTuple):
         return out
 
     def ancestors(self) -> tuple[NDArray, NDArray]:
-        """(class, node) pairs: every node on the path of every class, root included."""
+        """(classes, nodes): a pair for every node on the path of a class."""
         node = self.class_node
         code = np.arange(node.size)
         found = []
@@ -217,8 +217,8 @@ class LabelTree(NamedTuple):
     def taxonomy(self) -> Taxonomy:
         """The tree over the classes 0 ... n_classes - 1.
 
-        A class that others pass is a leaf beside the children of its node: to stop
-        there is one of the decisions at the node.
+        A class at an inner node becomes a leaf beside the children of the node: to stop
+        there is one of the outcomes of the node.
         """
         n = self.parent.size
         passed = np.zeros(n, dtype=bool)

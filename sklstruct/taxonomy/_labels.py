@@ -1,4 +1,4 @@
-"""Labels of classes and names of nodes: what the files of taxonomies share."""
+"""Checks of labels of classes and names of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def as_scalar(label: Any) -> Any:
-    """NumPy scalars as Python scalars, so that equal labels are one dict key."""
+    """A NumPy scalar as a Python scalar: equal labels are then equal keys of a dict."""
     label = label.item() if isinstance(label, np.generic) else label
     try:
         hash(label)
@@ -23,7 +23,7 @@ def as_scalar(label: Any) -> Any:
 
 
 def as_labels(labels: Any) -> NDArray:
-    """1-D array of labels of one kind; strings and numbers together are refused."""
+    """1-D array of labels, all strings or all numbers; ValueError for other labels."""
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS":
         array = labels
     else:
@@ -48,7 +48,7 @@ def as_labels(labels: Any) -> NDArray:
 def among(labels: NDArray, classes: NDArray) -> NDArray:
     """Whether each label is one of the classes.
 
-    `np.isin` writes numbers out where the others are strings, and finds "3" to be 3.
+    `np.isin` converts numbers to strings if the other array has strings: 3 is then "3".
     """
     kinds = {array.dtype.kind for array in (labels, classes)}
     if "O" not in kinds and len({kind in "US" for kind in kinds}) > 1:

@@ -1,6 +1,6 @@
-"""Answers at the nodes of a tree: names of paths, sums over leaves, the walk down.
+"""Functions at the nodes of a tree: names of paths, sums over leaves, the path down.
 
-Trees are arrays here, so that `Taxonomy`, `Forest` and `LabelTree` share the functions.
+They take arrays, so that `Taxonomy`, `Forest` and `LabelTree` share them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class _Tree(Protocol):
-    """What the functions read of a `Taxonomy`."""
+    """The attributes of a `Taxonomy` that the functions read."""
 
     parent: NDArray
     level_ptr: NDArray
@@ -56,9 +56,9 @@ def walk_down(
 ) -> NDArray:
     """The last node of the path of most probable children, for each row of mass.
 
-    The path stops above a child whose mass is below `least`. With `own` (n, n_nodes),
-    the mass of what ends at a node itself, it also stops where no child has as much,
-    and the first level is always answered.
+    The path ends above a child whose mass is below `least`. `own` (n, n_nodes) is the
+    mass of the samples that end at the node itself: with it the path also ends at a
+    node whose own mass exceeds that of each child, but has at least one level.
     """
     at = np.zeros(len(mass), dtype=np.int64)
     active = np.arange(len(mass))
@@ -81,7 +81,7 @@ def walk_down(
 
 
 def texts_of_nodes(tree: _Tree) -> NDArray:
-    """A text for each node, different from those of its siblings; "" at the root.
+    """A text for each node, unique among its siblings; "" at the root.
 
     The label of a leaf of one class, else the name of the node or "node 3".
     """

@@ -1,4 +1,4 @@
-r"""Proximity of classes: how well a linear model tells groups of classes apart.
+r"""Proximity of classes: the residual of a linear model that separates them.
 
 With Y the n × K indicators, Xc the centred features, N the diagonal matrix of class
 weights, S = YᵀXc and B = XcᵀXc + δI = LLᵀ,
@@ -32,7 +32,7 @@ class ClassProximity:
     Parameters
     ----------
     classes : array-like of shape (n_classes,)
-        Labels, or any other names of the rows.
+        Labels of the rows.
 
     weight : array-like of shape (n_classes,)
         Total sample weight of each class, the diagonal of N.
@@ -101,7 +101,7 @@ class ClassProximity:
         Raises
         ------
         MemoryError
-            Where Q is larger than `max_bytes`; the message says how large.
+            If Q is larger than `max_bytes`; the message has the size.
         """
         k = self.n_classes
         check_memory(
@@ -121,10 +121,10 @@ class ClassProximity:
         Parameters
         ----------
         z : array-like of shape (n_classes,)
-            Any vector over the classes; signs are a split.
+            Any vector over the classes; a vector of ±1 is a split.
 
         normalize : bool, default=False
-            Whether to take :math:`N^{-1/2} Q N^{-1/2}`.
+            Whether to use :math:`N^{-1/2} Q N^{-1/2}`.
 
         Returns
         -------
@@ -136,16 +136,16 @@ class ClassProximity:
         return float(np.sum(diagonal * z * z) - np.sum((z @ a) ** 2))
 
     def merge(self, group: ArrayLike) -> ClassProximity:
-        r"""Every group of classes as one; group g is row g of the result.
+        r"""The proximity of groups of classes: :math:`U^\top Q U`.
 
-        Exactly :math:`U^\top Q U` with U the indicators of the groups: the Q of samples
-        that had one label a group all the time.
+        U are the indicators of the groups. The result is exactly the Q of the samples
+        if their labels were the groups.
 
         Parameters
         ----------
         group : array-like of int, shape (n_classes,)
-            Group of each class, 0 ... n_groups - 1, none empty. A group is named by
-            the label of its first class.
+            Group of each class, 0 ... n_groups - 1, none empty. The label of a group is
+            that of its first class.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class ClassProximity:
         Raises
         ------
         ValueError
-            Groups that are not one integer >= 0 a class, or an empty group.
+            If `group` is not one integer >= 0 for each class, or a group is empty.
         """
         group = np.asarray(group)
         if group.shape != self.weight.shape or group.dtype.kind not in "iu":

@@ -1,4 +1,4 @@
-"""Checked samples, their classes, and sums over classes."""
+"""Checks of samples and labels, and sums over classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_samples(
 ) -> tuple[Any, NDArray, NDArray]:
     """Checked X, y and float64 weights without the samples of weight 0.
 
-    Nothing of an absent sample may enter, not even its label.
+    Samples of weight 0 must not change the tree, not even by their labels.
     """
     if y is None:
         raise ValueError("y is None; a taxonomy needs the label of every sample")
@@ -45,8 +45,8 @@ def check_samples(
 def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
     """Sorted labels and the int64 code of every sample."""
     classes, codes = np.unique(as_labels(np.asarray(y)), return_inverse=True)
-    # Of the labels, each three times: the check warns of labels that hardly repeat,
-    # which many classes with few samples do not.
+    # Each label three times: scikit-learn warns of labels that rarely repeat, but many
+    # classes with few samples are valid here.
     check_classification_targets(np.tile(classes, 3))
     return classes, codes
 

@@ -1,10 +1,10 @@
-r"""Levels and widths of a tree over many classes of sparse samples, by what they cost.
+r"""Levels and widths of a tree over many classes of sparse samples, by their costs.
 
 A node of m outcomes and n_v samples of k entries is fitted in time proportional to
 n_v k m, with m weights for each of its c_v columns and m dual variables for each
-sample. With all samples at every routing level and shared out among the leaves, k and n
-cancel from the comparison of times, which leaves the sum of the widths, and memory is
-what a limit is set on.
+sample. Every routing level has all samples, and the leaves share them. So the time of a
+tree is n k times the sum of the widths, and trees are compared by that sum. Memory is
+bounded by a limit.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from math import ceil, log2
 from numbers import Integral
 from typing import NamedTuple
 
-# Up to here one node with all classes.
+# Up to this number of classes the tree is one node.
 _FLAT = 100
-# Classes of a leaf: more cost time in proportion and lose less at the routing nodes,
-# which matters more with many classes; but four leaves at least, whose evidence
-# corrects each other, are better than one node with all classes.
+# Classes of a leaf. Larger leaves take more time and lose less accuracy at the routing
+# nodes, which matters more with many classes. Four leaves at least: evidence of several
+# leaves makes such a tree better than one node with all classes.
 _LEAF = 100
 _LEAVES = 4
 _MANY, _LARGE_LEAF = 5000, 200
-# Beyond it the weights of a routing node fall out of the caches.
+# Largest number of children: the weights of a wider routing node exceed the caches.
 _WIDEST = 128
-# Outcomes are padded to so many single-precision numbers.
+# Outcomes are padded to a multiple of this.
 _LANES = 16
-# Entries of a sample, where nobody knows.
+# Assumed entries of a sample if `n_entries` is None.
 _ENTRIES = 64
 
 
 class TreeShape(NamedTuple):
-    """Levels and widths of a tree, and what they cost."""
+    """Levels and widths of a tree, and its costs."""
 
     max_leaf: int
-    """Classes of a leaf; all of them for a flat model."""
+    """Largest number of classes of a leaf; all classes for a flat model."""
 
     max_children: int
-    """Children of a routing node, a power of two; 1 for a flat model."""
+    """Largest number of children of a node, a power of two; 1 for a flat model."""
 
     n_levels: int
     """Routing levels above the leaves; 0 for a flat model."""
 
     width: int
-    """Weight vectors that a sample meets in training, the sum of the widths."""
+    """Weight vectors that a training sample updates, the sum of the widths."""
 
     n_bytes: float
-    """Of the largest node in training: weights and dual variables, single precision."""
+    """Bytes of the weights and dual variables of the largest node in training."""
 
 
 def choose_shape(
@@ -60,18 +60,18 @@ def choose_shape(
     r"""Levels and widths of a tree for a linear model of many classes.
 
     For K classes, leaves of at most L and r routing levels of G children with
-    :math:`G^r \ge K / L`, a sample meets
+    :math:`G^r \ge K / L`, a training sample updates
 
     .. math::
 
         r\, G + L
 
-    weight vectors in training, and the largest node takes
-    :math:`4 m (c_v + n_v)` bytes: m outcomes, n_v samples, :math:`c_v \le \min(d, n_v
-    k)` columns. Few large leaves are more accurate than many small ones, so L is the
-    largest that is worth its time: all classes up to 100, then a quarter of them and at
-    most 100, from 5 000 classes 200. r is the smallest for which :math:`G \le 128` and
-    routing nodes fit `max_bytes`; leaves are halved until they fit.
+    weight vectors, and the largest node takes :math:`4 m (c_v + n_v)` bytes: m
+    outcomes, n_v samples, :math:`c_v \le \min(d, n_v k)` columns. Few large leaves are
+    more accurate than many small ones, but take more time. L is K up to 100 classes,
+    then a quarter of K but at most 100, and 200 from 5 000 classes on. r is the
+    smallest number for which :math:`G \le 128` and routing nodes fit `max_bytes`;
+    leaves are halved until they fit.
 
     Parameters
     ----------
@@ -79,13 +79,14 @@ def choose_shape(
         K, n and d, >= 1.
 
     n_entries : int, default=None
-        Entries of X that are not zero, k n; None assumes 64 a sample.
+        Non-zero entries of X, k n >= 0; None assumes 64 for each sample.
 
     max_leaf : int, default=None
-        L, >= 1, where it is chosen already. None chooses.
+        L, >= 1. None chooses it.
 
     max_bytes : float, default=2**28
-        Limit of the largest node, > 0. Where no shape meets it, the smallest is given.
+        Limit of the largest node in bytes, > 0. If every shape exceeds it, the result
+        is the smallest one.
 
     Returns
     -------
@@ -94,7 +95,7 @@ def choose_shape(
     Raises
     ------
     ValueError
-        A parameter out of its range.
+        If a parameter is out of its range.
 
     See Also
     --------

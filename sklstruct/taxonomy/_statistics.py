@@ -1,7 +1,6 @@
 """Statistics of one pass over the samples: class weights, class sums, a Gram matrix.
 
-The `ClassProximity` of any subset of the classes, as the nodes of a taxonomy need it,
-is computed from them.
+They give the `ClassProximity` of any subset of the classes, such as a node of a tree.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from ._samples import (
 
 # Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
 _CHUNK = 4096
-# Below this density products of sparse matrices beat blocks made dense.
+# Below this density products of sparse matrices are faster than dense blocks.
 _SPARSE = 0.1
-# Smallest ridge in units of the mean variance: keeps singular Grams definite, and is
-# far below any ridge that shows in Q at 1e-8.
+# Smallest ridge in units of the mean variance: it keeps singular Grams definite and
+# changes Q by less than 1e-8.
 _RIDGE_FLOOR = 1e-10
-# Features from which "auto" leaves the d x d Gram: 2048² float64 is 32 MB, its
-# Cholesky factorisation 0.1 s.
+# Largest d or n whose Gram matrix "auto" makes: 2048² float64 is 32 MB, its Cholesky
+# factorisation takes 0.1 s.
 _MAX_PRIMAL = 2048
-# Pivots of "low_rank"; classes up to which "class_means" keeps the whole span of the
-# means, and directions beyond.
+# Pivots of "low_rank"; largest number of classes for which "class_means" keeps the
+# whole span of the means, and number of directions for more classes.
 _PIVOTS = 512
 _ALL_DIRECTIONS = 512
 _DIRECTIONS = 64
@@ -45,8 +44,8 @@ class ClassStatistics:
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Finite features; sparse matrices are read as CSR and never made dense as a
-        whole.
+        Finite features; sparse matrices are read as CSR, and only blocks of them are
+        made dense.
 
     y : array-like of shape (n_samples,)
         Labels.
@@ -62,20 +61,20 @@ class ClassStatistics:
           the n × n Gram; the same Q, for n < d. O(n²d + n³).
         - "low_rank": XcXcᵀ ≈ RRᵀ by an incomplete Cholesky factorisation with
           pivoting, n × `rank`. O(n rank²).
-        - "class_means": features projected on the span of the class means, or with
-          more than `rank` classes on the `rank` leading directions of it, so that
-          sparse means stay sparse. **Another Q** than that of the other forms, see
-          Notes. O(ndK), or O(nnz(X) rank) for sparse X.
+        - "class_means": features projected on the span of the class means, or, for
+          more than `rank` classes, on its `rank` leading directions, with sparse means.
+          **Q differs** from that of the other forms, see Notes. O(ndK), or
+          O(nnz(X) rank) for sparse X.
         - "auto": primal where d <= min(n, 2048), dual where n <= 2048, otherwise
           class_means.
 
     rank : int, default=None
         Largest number of pivots of "low_rank" and of directions of "class_means", >= 1.
-        None is 512 of the former; of the latter all for up to 512 classes, 64 beyond.
+        None: 512 pivots; all directions for up to 512 classes, else 64.
 
     keep_rows : bool, default=False
-        Keep the rows, sorted by class, so that Grams of subsets of classes can be
-        computed anew (``gram="exact"`` of `proximity`). The rows are a copy.
+        Whether to store a copy of the rows, sorted by class. ``gram="exact"`` of
+        `proximity` computes the Grams of subsets of classes from it.
 
     max_bytes : int, default=2**31
         Largest size of one dense array.
@@ -98,33 +97,33 @@ class ClassStatistics:
         Weighted Gram matrix of the centred rows.
 
     form : str
-        The form taken.
+        The form that was used.
 
     Raises
     ------
     ValueError
-        Features that are NaN, infinite or so large that squares overflow (beyond
-        1.3e150), a malformed sparse matrix, lengths that differ, negative or NaN
-        weights, no positive weight.
+        If X is not finite, a malformed sparse matrix or so large that squares overflow
+        (beyond 1.3e150); if X, y and weights differ in length; if a weight is negative
+        or NaN, or none is positive.
 
     MemoryError
-        A dense array beyond `max_bytes`; the message says how large.
+        If a dense array is larger than `max_bytes`; the message has the size.
 
     Notes
     -----
     "primal" and "dual" give the same Q, up to rounding; "low_rank" approaches it as
     `rank` grows. "class_means" does not: with P the projection on the span of the
-    centred class means, it has :math:`P (X_c^\top X_c) P + \delta P` in the place of
-    :math:`X_c^\top X_c + \delta I`, that is the Q of the projected samples. Features
-    whose within-class noise is correlated with that in the span cannot be used to
-    cancel it. The two are equal where the within-class scatter maps the span to itself,
-    as for spherical classes.
+    centred class means, it replaces :math:`X_c^\top X_c + \delta I` by
+    :math:`P (X_c^\top X_c) P + \delta P`, so that Q is that of the projected samples.
+    Features outside of the span, whose within-class noise is correlated with that in
+    the span, can then not cancel this noise. The two Q are equal if the within-class
+    scatter maps the span to itself, as for spherical classes.
 
-    "auto" nevertheless takes it where n and d are beyond 2048: its trees are about as
-    good as those of the exact Q, at a fraction of the cost of "low_rank" of the same
-    quality. Classes in G groups differ in about G directions by more than their own
-    noise, so that a few dozen serve thousands of classes. For the Q of the formula
-    itself choose "primal" or "dual".
+    "auto" nevertheless uses "class_means" if n and d are larger than 2048: its trees
+    are about as accurate as those of the exact Q, at a fraction of the cost of
+    "low_rank" of equal accuracy. Classes in G groups differ in about G directions by
+    more than their own noise, so that a few dozen directions suffice for thousands of
+    classes. For the Q of the formula itself choose "primal" or "dual".
 
     Examples
     --------
@@ -216,8 +215,8 @@ class ClassStatistics:
             gram = to_dense(X.T @ (sp.diags_array(weight) @ X))
             shift = np.zeros(d)
         else:
-            # A shift near the mean saves the digits that centring would lose where
-            # the mean is large against the spread.
+            # Rows are shifted by about their mean: centring the sums afterwards loses
+            # digits if the mean is large relative to the spread.
             shift = rows(0).mean(axis=0)
             sums, gram = np.zeros((k, d)), np.zeros((d, d))
             for lo in range(0, n, _CHUNK):
@@ -242,14 +241,14 @@ class ClassStatistics:
         return self.class_sum / self.weight[:, None]
 
     def ridge(self, delta: float) -> float:
-        """`delta`, or the floor that keeps a singular Gram matrix definite."""
+        """max(`delta`, a floor that keeps a singular Gram matrix definite)."""
         variance = np.trace(self.scatter) / max(self.scatter.shape[0], 1)
         ridge = max(delta, _RIDGE_FLOOR * variance)
-        # Constant features: S = 0, so any positive ridge gives A = 0.
+        # For constant features S = 0: any positive ridge gives A = 0.
         return ridge if ridge > 0 else 1.0
 
     def whitened_means(self, delta: float = 1.0) -> NDArray:
-        r"""Centred class means in which the pooled within-class covariance is I.
+        r"""Centred class means in coordinates of within-class covariance I.
 
         Parameters
         ----------
@@ -286,7 +285,7 @@ class ClassStatistics:
         r"""Proximity of a subset of the classes, centred within the subset.
 
         The ridge of a subset is :math:`\delta n_v / n`, with n_v the weight of its
-        samples: it shrinks as the Gram matrix does.
+        samples, in proportion to its Gram matrix.
 
         Parameters
         ----------
@@ -298,14 +297,14 @@ class ClassStatistics:
             times weight).
 
         gram : {"pooled", "exact", "root"}, default="pooled"
-            Source of :math:`X_v^\top X_v` of the subset. "pooled": the within-class
-            scatter of **all** classes, scaled, plus the exact scatter of the members'
-            means; needs no data and equals "exact" for all classes. "exact": the
-            members' own rows; needs ``keep_rows=True``. "root": the matrix of all
-            classes, so that Q is the submatrix, centred again.
+            Source of :math:`X_v^\top X_v` of the subset. "pooled": the scaled
+            within-class scatter of **all** classes plus the exact scatter of the
+            members' means; it needs no rows, and equals "exact" for the set of all
+            classes. "exact": the members' own rows; needs ``keep_rows=True``. "root":
+            the matrix of all classes, so that Q is a submatrix, centred again.
 
         scatter : ndarray of shape (n_columns, n_columns), default=None
-            ``subset_scatter(members)`` for "exact" where the caller has it already.
+            The result of ``subset_scatter(members)``, for "exact". None computes it.
 
         Returns
         -------
@@ -314,8 +313,8 @@ class ClassStatistics:
         Raises
         ------
         ValueError
-            `members` that are none, repeated or out of range, a negative `delta`, an
-            unknown `gram`, "exact" without ``keep_rows=True``.
+            If `members` is empty, has repeats or is out of range; if `delta` is
+            negative or `gram` unknown; for "exact" without ``keep_rows=True``.
         """
         if not delta >= 0:
             raise ValueError(f"delta must be >= 0, got {delta!r}")
@@ -365,7 +364,7 @@ class ClassStatistics:
         Raises
         ------
         ValueError
-            Without ``keep_rows=True``, or as `proximity` for `members`.
+            Without ``keep_rows=True``; for wrong `members` as in `proximity`.
         """
         if self._rows is None:
             raise ValueError("gram='exact' needs statistics with keep_rows=True")
@@ -402,7 +401,7 @@ class ClassStatistics:
             )
         if index.min() < 0 or index.max() >= k:
             raise ValueError(f"members must be from 0 to {k - 1}, got {index}")
-        # Builders pass them sorted; only others pay for np.unique.
+        # Builders pass sorted members, for which np.unique is not needed.
         if (index[1:] <= index[:-1]).any() and np.unique(index).size < index.size:
             raise ValueError(f"members must be distinct, got {index}")
         return index.astype(np.intp, copy=False)
@@ -413,7 +412,7 @@ _FEWER = "reduce the features or raise max_bytes"
 
 
 def _cholesky(matrix, step) -> NDArray:
-    """Lower factor; rounding that left the matrix indefinite is lifted by a ridge."""
+    """Lower Cholesky factor, with a growing ridge if rounding made it indefinite."""
     for _ in range(12):
         try:
             return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class ClassSets(NamedTuple):
-    """Classes below node v are ``order[start[v]:stop[v]]``, for every node v.
+    """The classes below each node v: ``order[start[v]:stop[v]]``.
 
-    The leaves from left to right hold consecutive runs of `order`, so the sets of
-    all nodes share one array; listing each set would cost K²/2 entries in a chain.
+    The leaves from left to right have consecutive runs of `order`, so the sets of all
+    nodes share one array; separate lists would take K²/2 entries in a chain.
     """
 
     order: NDArray  # (n_classes,) int32, class indices from left to right
@@ -55,8 +55,7 @@ class Taxonomy:
     parent : array-like of int, shape (n_nodes,)
         Parent of each node, -1 for the root, in any numbering. Nodes are
         renumbered breadth-first, siblings in the order given. A node with a single
-        child is collapsed with it: both stand for the same set of classes, and there
-        is nothing to decide between them.
+        child is merged with it: both have the same set of classes.
 
     leaf_of_class : array-like of int, shape (n_classes,)
         The leaf that holds each class.
@@ -66,8 +65,8 @@ class Taxonomy:
         `leaf_of_class`) if they are not.
 
     names : sequence of length n_nodes, default=None
-        Names of the nodes, None where a node has none. Used by `export_text`,
-        `to_newick` and plots, no part of the comparison ``==``.
+        Names of the nodes, None for a node without a name. `export_text`, `to_newick`
+        and plots use them; the comparison ``==`` ignores them.
 
     Attributes
     ----------
@@ -94,8 +93,8 @@ class Taxonomy:
     Raises
     ------
     ValueError
-        A cycle, several roots, a leaf without classes, a class at an inner node,
-        duplicate labels.
+        If `parent` has a cycle or several roots, a leaf has no class, a class is at an
+        inner node, or labels are repeated.
 
     See Also
     --------
@@ -103,8 +102,8 @@ class Taxonomy:
 
     Notes
     -----
-    Nothing is recursive: trees 10 000 levels deep are as good as any other. The
-    pickle holds `parent`, `leaf_of_class`, `classes` and `names` only.
+    No method is recursive: trees may be 10 000 levels deep. The pickle has `parent`,
+    `leaf_of_class`, `classes` and `names` only.
 
     Examples
     --------
@@ -190,13 +189,13 @@ class Taxonomy:
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take a pickled taxonomy; ValueError if its arrays are no tree."""
+        """Restore a pickled taxonomy; ValueError if its arrays are not a tree."""
         keys = ("parent", "leaf_of_class", "classes")
         Taxonomy.__init__(self, *(state[k] for k in keys), names=state["names"])
 
     @classmethod
     def _trusted(cls, parent, leaf, labels, names=None) -> Taxonomy:
-        """From arrays that are breadth-first and valid already."""
+        """A taxonomy of arrays that are known to be valid and breadth-first."""
         self = cls.__new__(cls)
         self._set(parent, leaf, names, labels)
         return self
@@ -214,12 +213,11 @@ class Taxonomy:
         nested : list, tuple, ndarray or mapping
             A list of labels only is one leaf with these classes. Any other list is an
             inner node: its lists and mappings are its children, and each label beside
-            them is a leaf of its own. A mapping is an inner node whose children have
-            names: each value is the list or mapping of the child called by its key.
+            them is a leaf with one class. A mapping is an inner node whose children
+            have names: each value is the list or mapping of the child named by its key.
 
         classes : array-like, default=None
-            The labels that must be there, neither more nor fewer. None takes those
-            found.
+            Exactly the labels that `nested` must have. None accepts any labels.
 
         Returns
         -------
@@ -228,7 +226,8 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            Duplicate, missing or unknown labels, an empty list, a list inside itself.
+            If a label is repeated, missing or unknown, or a list is empty or contains
+            itself.
 
         Examples
         --------
@@ -256,14 +255,13 @@ class Taxonomy:
         Parameters
         ----------
         parents : mapping
-            Node to parent; nodes are any hashable names. A parent of None, or one
-            that has no parent itself, is a root; several roots are put below one
-            nameless root. Nodes without children are the class labels. An inner node
-            whose children are all labels becomes one leaf with these classes.
+            Node to parent; nodes are any hashable names. A node with the parent None,
+            or without an entry, is a root; several roots become the children of one
+            root without a name. Nodes without children are the class labels. An inner
+            node whose children are all labels becomes one leaf with these classes.
 
         classes : array-like, default=None
-            The labels that must be there, neither more nor fewer. None takes the
-            nodes without children.
+            Exactly the labels that `parents` must have. None accepts any labels.
 
         Returns
         -------
@@ -272,7 +270,8 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            A cycle; missing or unknown labels; a class that is an inner node.
+            If there is a cycle, a label is missing or unknown, or a class is an inner
+            node.
 
         Examples
         --------
@@ -297,12 +296,12 @@ class Taxonomy:
         paths : mapping
             Label to the names of its groups from the top down (without the label
             itself; a string is a path of one group, an empty path is the root). A
-            group is known by its whole path: ``("a", "x")`` and ``("b", "x")`` are
-            two. A group that holds labels only is one leaf; in a group with
-            subgroups each label of its own is a leaf.
+            group is identified by its whole path: ``("a", "x")`` and ``("b", "x")`` are
+            two groups. A group of labels only is one leaf; in a group with subgroups
+            each label that is in none of them is a leaf.
 
         classes : array-like, default=None
-            The labels that must be there, neither more nor fewer.
+            Exactly the labels that `paths` must have. None accepts any labels.
 
         Returns
         -------
@@ -311,7 +310,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            Missing or unknown labels, a path that is no sequence.
+            If a label is missing or unknown, or a path is not a sequence.
 
         Examples
         --------
@@ -345,7 +344,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            A cluster that is merged twice or before it exists.
+            If a cluster is merged twice, or before it exists.
 
         Examples
         --------
@@ -436,7 +435,7 @@ class Taxonomy:
         return node
 
     def _check_node(self, node) -> int:
-        # An index of an array may be negative, a node may not.
+        # An index of an array may be negative, the number of a node may not.
         if not isinstance(node, Integral) or not 0 <= int(node) < self.n_nodes:
             raise ValueError(
                 f"node must be an integer from 0 to {self.n_nodes - 1}, got {node!r}"
@@ -476,7 +475,7 @@ class Taxonomy:
         return order[start[node] : stop[node]]
 
     def leaf_order(self) -> NDArray:
-        """Indices of the classes as the leaves hold them from left to right."""
+        """Indices of the classes in the order of the leaves from left to right."""
         return self.class_sets.order
 
     # ------------------------------------------------------------ node answers
@@ -496,7 +495,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            No node has the name, or several have.
+            If no node has the name, or several nodes have it.
 
         Examples
         --------
@@ -508,13 +507,13 @@ class Taxonomy:
         found = [v for v, other in enumerate(self.names or ()) if other == name]
         if len(found) != 1:
             having = f"nodes {listed(found)} have" if found else "no node has"
-            raise ValueError(f"{having} the name {name!r}; give the number of a node")
+            raise ValueError(f"{having} the name {name!r}; use the number of a node")
         return found[0]
 
     def node_sums(self, values: ArrayLike) -> NDArray:
         r"""Sums over the classes below each node, :math:`\sum_{c \in C(v)} x_c`.
 
-        Of probabilities of classes they are the probabilities of the nodes.
+        If the values are probabilities of classes, the sums are those of the nodes.
 
         Parameters
         ----------
@@ -528,7 +527,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            Another number of columns.
+            If the number of columns is not that of the classes.
 
         Examples
         --------
@@ -545,14 +544,15 @@ class Taxonomy:
         return sums_below(self, values)
 
     def node_paths(self) -> NDArray:
-        """The path of each node as labels, as `as_paths` and the metrics take them.
+        """The path of each node as labels, in the form of `as_paths` and the metrics.
 
         Returns
         -------
         paths : ndarray of str, shape (n_nodes, n_levels)
             From below the root down to the node, filled up with "". A leaf of one
-            class has the label of the class, any other node its name, or "node 3"
-            without one; the number follows a name that a sibling has too.
+            class has the label of the class, any other node its name, or its number
+            ("node 3") if it has none. If siblings have the same name, their numbers
+            follow it.
 
         Examples
         --------
@@ -566,7 +566,7 @@ class Taxonomy:
         return write_paths(self, np.arange(self.n_nodes))
 
     def label_paths(self, labels: ArrayLike) -> NDArray:
-        """The paths of classes; those of `node_paths` with the class at the end.
+        """The paths of classes: those of `node_paths`, with the class as last entry.
 
         Parameters
         ----------
@@ -580,7 +580,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            A label that the taxonomy lacks.
+            If the taxonomy has no such label.
 
         Examples
         --------
@@ -602,7 +602,7 @@ class Taxonomy:
     # ---------------------------------------------------------------- changes
 
     def cut(self, depth: int) -> Taxonomy:
-        """The tree down to a level; what is below becomes leaves with several classes.
+        """The tree down to a level; nodes at the level become leaves.
 
         Parameters
         ----------
@@ -616,7 +616,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            `depth` is not an integer >= 0.
+            If `depth` is not an integer >= 0.
 
         Examples
         --------
@@ -639,15 +639,15 @@ class Taxonomy:
         )
 
     def stop_at(self, max_leaf: int) -> Taxonomy:
-        r"""The tree without what is below nodes of few classes.
+        r"""The tree in which every node of at most `max_leaf` classes is a leaf.
 
         The inner nodes are those v with :math:`|C(v)| > \mathtt{max\_leaf}`; their
-        children with fewer become leaves. Leaves that hold more stay as they are.
+        children with fewer classes become leaves. Leaves with more classes are kept.
 
         Parameters
         ----------
         max_leaf : int
-            Classes up to which a node is not divided, >= 1.
+            Largest number of classes of a node that becomes a leaf, >= 1.
 
         Returns
         -------
@@ -656,7 +656,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            `max_leaf` is not an integer >= 1.
+            If `max_leaf` is not an integer >= 1.
 
         Examples
         --------
@@ -688,16 +688,17 @@ class Taxonomy:
         )
 
     def widen(self, max_children: int) -> Taxonomy:
-        r"""The tree with fewer levels: nodes take the children of their children.
+        r"""The tree with fewer levels: nodes get the children of their children.
 
-        From the root down, the inner child with the most classes is replaced
-        by its own children while there are at most `max_children` in all. Leaves and
-        what they hold stay: of m leaves at most `max_children`, all hang at the root.
+        From the root down, the inner child with the most classes is replaced by its own
+        children while a node has at most `max_children` in all. The leaves and their
+        classes stay the same; if there are at most `max_children` leaves, all become
+        children of the root.
 
         Parameters
         ----------
         max_children : int
-            Children that a node may get, >= 2. Nodes that have more keep them.
+            Largest number of children, >= 2. Nodes that have more children keep them.
 
         Returns
         -------
@@ -706,7 +707,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            `max_children` is not an integer >= 2.
+            If `max_children` is not an integer >= 2.
 
         Examples
         --------
@@ -754,12 +755,12 @@ class Taxonomy:
         )
 
     def restrict(self, classes: ArrayLike) -> Taxonomy:
-        """The tree over some of its classes; nodes that lose all of them are dropped.
+        """The tree over some of its classes; nodes without classes are dropped.
 
         Parameters
         ----------
         classes : array-like
-            Distinct labels, all of them known, at least one.
+            Distinct labels of the tree, at least one.
 
         Returns
         -------
@@ -768,7 +769,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            Unknown or duplicate labels, or none.
+            If a label is unknown or repeated, or there is none.
         """
         labels = as_labels(classes)
         known = among(labels, self.classes)
@@ -810,7 +811,7 @@ class Taxonomy:
         return self._trusted(out, number[self.leaf_of_class], self.classes, names)
 
     def check_classes(self, classes: ArrayLike) -> None:
-        """Refuse labels other than those of the taxonomy.
+        """Check that the labels are exactly those of the taxonomy.
 
         Parameters
         ----------
@@ -820,8 +821,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            A label without a place in the taxonomy, or a class of the taxonomy that
-            is not among the labels.
+            If the taxonomy lacks a label, or has a class that is not among the labels.
         """
         labels = np.unique(as_labels(classes))
         extra = self.classes[~among(self.classes, labels)]
@@ -842,8 +842,8 @@ class Taxonomy:
     def to_nested(self) -> list:
         """Nested lists: a leaf is the list of its labels, a node that of its children.
 
-        Labels are Python scalars. The inverse of `from_nested`, but for names of nodes,
-        which lists do not have.
+        Labels are Python scalars. `from_nested` is the inverse, except for the names of
+        nodes, which are lost.
         """
         return write_nested(self)
 
@@ -856,20 +856,20 @@ class Taxonomy:
         Raises
         ------
         ImportError
-            Without networkx: ``pip install "sklstruct[plot]"`` or
+            If networkx is not installed: ``pip install "sklstruct[plot]"`` or
             ``pip install networkx``.
         """
         return write_networkx(self)
 
     def export_text(self, *, max_depth: int | None = None, max_labels: int = 8) -> str:
-        """A drawing in characters, one node per line.
+        """The tree as text, one node per line.
 
         Parameters
         ----------
         max_depth : int, default=None
-            Deepest level to show, >= 0. Truncated branches say how many classes they
-            hold. None means all levels of a tree of at most 1000; the text grows with
-            the square of the depth, so deeper trees need a number here.
+            Deepest level to show, >= 0; truncated branches show their number of
+            classes. None shows all levels, of at most 1000: the text grows with the
+            square of the depth.
 
         max_labels : int, default=8
             Labels to list per leaf, >= 1.
@@ -881,23 +881,22 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            A tree of more than 1000 levels without `max_depth`; a parameter out of its
-            range.
+            If a tree of more than 1000 levels has no `max_depth`, or a parameter is out
+            of its range.
         """
         return write_text(self, max_depth, max_labels)
 
     def to_newick(self) -> str:
         """The tree in Newick format, e.g. ``((cat,dog),bus);``.
 
-        The format cannot tell a leaf with several classes from an inner node with
-        these classes as children; both are written as the latter. Labels with
-        characters other than letters, digits and ``.+-`` are quoted: blanks, and
-        underscores too, which unquoted stand for blanks.
+        In this format a leaf with several classes is written as an inner node with
+        these classes as children. Labels with characters other than letters, digits
+        and ``.+-`` are quoted; an unquoted underscore would mean a blank.
         """
         return write_newick(self)
 
     def _repr_html_(self) -> str:
-        depth = 3 if self.n_nodes > 200 else None  # a notebook shows a screenful
+        depth = 3 if self.n_nodes > 200 else None  # about a screenful
         return f"<pre>{escape(self.export_text(max_depth=depth))}</pre>"
 
     def __repr__(self) -> str:
@@ -907,7 +906,7 @@ class Taxonomy:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Same labels and same sets of classes, whatever the order of siblings."""
+        """Same labels and same sets of classes, in any order of siblings."""
         if not isinstance(other, Taxonomy):
             return NotImplemented
         if self.n_nodes != other.n_nodes or not np.array_equal(
@@ -919,10 +918,10 @@ class Taxonomy:
             a.leaf_of_class, b.leaf_of_class
         )
 
-    __hash__ = None  # type: ignore[assignment]  # as Python wants it beside __eq__
+    __hash__ = None  # type: ignore[assignment]  # __eq__ without __hash__
 
     def __sklearn_clone__(self) -> Taxonomy:
-        return self  # never changes, thus shared by the clones of an estimator
+        return self  # immutable: the clones of an estimator can share it
 
 
 def _int_vector(values: ArrayLike, name: str) -> NDArray:
@@ -949,8 +948,8 @@ def _breadth_first(parent, leaf, names):
     ):
         return parent.astype(np.int32), leaf.astype(np.int32), names
 
-    # `first` and `following` list the children of every node without Python lists
-    # of lists; siblings keep the order of their numbers.
+    # `first` and `following` are linked lists of the children of every node, in the
+    # order of their numbers.
     above, only = parent.tolist(), only.tolist()
     first, following = [-1] * n, [-1] * n
     for v in range(n - 1, -1, -1):
@@ -983,14 +982,14 @@ def _breadth_first(parent, leaf, names):
 
 
 def _name_of_chain(v, names, above, only):
-    """Name of a node with the nodes above it that have no other child: the lowest."""
+    """The lowest name in a chain of nodes with a single child, which ends at node v."""
     while names[v] is None and above[v] >= 0 and only[above[v]]:
         v = above[v]
     return names[v]
 
 
 def _check_tree(parent, leaf):
-    """Refuse what is no tree; (n_nodes,) bool: whether a node has a single child."""
+    """ValueError unless a tree; returns (n_nodes,) bool: nodes with a single child."""
     n = parent.size
     if n == 0:
         raise ValueError("parent is empty; a taxonomy has at least a root")

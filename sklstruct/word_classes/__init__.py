@@ -1,4 +1,4 @@
-"""Word classes: clusterings of words, and contexts that are made of them."""
+"""Word classes: clusterings of words, and contexts of word classes."""
 
 from typing import TYPE_CHECKING
 

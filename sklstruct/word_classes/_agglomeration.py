@@ -1,4 +1,4 @@
-"""class_taxonomy: a tree above the classes of a clustering, by the best merges."""
+"""class_taxonomy: a tree over the classes of a clustering, by agglomeration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def class_taxonomy(
     levels: Iterable[int] | None = None,
     offsets: Iterable[int] | None = None,
 ) -> Taxonomy:
-    r"""A tree above the classes of a clustering: merges that lose the least.
+    r"""A tree over the classes of a clustering, by merges of least loss.
 
-    Classes a and b are merged in the order of the loss of log-likelihood of the words'
-    neighbours,
+    Each step merges the two classes a and b with the smallest loss of log-likelihood of
+    the words' neighbours,
 
     .. math::
         \Delta(a, b) = \sum_f \bigl[h(N(a, f)) + h(N(b, f)) - h(N(a, f) + N(b, f))\bigr]
@@ -44,27 +44,27 @@ def class_taxonomy(
         Windows or sentences in which the neighbours are counted, as in `fit`.
 
     y : array-like of shape (n_samples,), default=None
-        The symbol that followed each window.
+        The symbol after each window.
 
     levels : iterable of int, default=None
-        Numbers of classes of the levels of the tree, each below ``n_clusters_``, in any
-        order: ``(5, 20)`` gives the root 5 children (fewer only where a class has no
-        other part), then 20 nodes, then the classes. None: every merge is a node, and
-        the tree is binary.
+        Numbers of nodes of the levels between the root and the classes, from 1 to the
+        number of classes, in any order: ``(5, 20)`` gives the root 5 children, then 20
+        nodes, then the classes. A node with a single child is left out. None: every
+        merge is a node, and the tree is binary.
 
     offsets : iterable of int, default=None
-        Places of the neighbours. None: as in the clustering.
+        Places of the neighbours. None: those of the clustering.
 
     Returns
     -------
     taxonomy : Taxonomy
-        Over the words; every class with words is a leaf that holds them.
+        Over the words; every class with words is a leaf with these words.
 
     Raises
     ------
     ValueError
-        If a level is no number between 1 and the number of classes, or X holds none
-        of the words.
+        If a level is not an integer from 1 to the number of classes, or X has none of
+        the words.
 
     Notes
     -----
@@ -99,7 +99,7 @@ def class_taxonomy(
     used = (label >= 0) & (label < clustering.n_clusters_)
     used &= np.diff(counts.indptr) > 0
     if not used.any():
-        raise ValueError("X holds none of the words of clustering")
+        raise ValueError("X has none of the words of clustering")
     counts, label, symbols = counts[used], label[used], symbols[used]
     groups, label = np.unique(label, return_inverse=True)
     label = label.ravel()
@@ -128,7 +128,7 @@ def _check_levels(levels, n_groups):
 
 def _merge(counts, label, n):
     """n - 1 pairs (kept, absorbed) of classes, the first merge first."""
-    # Classes by features; a feature of one class alone never matters.
+    # Counts (classes, features); a feature of one class alone changes no loss.
     pairs = np.zeros((n, counts.shape[1]), dtype=np.int64)
     row = np.repeat(label, np.diff(counts.indptr))
     np.add.at(pairs, (row, counts.indices), counts.data)
@@ -168,8 +168,8 @@ def _tree_of(merges, n, levels):
     """(parents, number of nodes); node c < n is the class c."""
     parent = np.full(2 * n, -1, dtype=np.int64)
     top = np.arange(n)  # the highest node above each class so far
-    group = np.arange(n)  # the group that each was merged into
-    # A level of all classes, or of one, is there anyway.
+    group = np.arange(n)  # the group of each class
+    # The levels of all classes, and of one, are always there.
     wanted = None if levels is None else {1, *levels}
     size = free = n
     for a, b in merges:

@@ -19,8 +19,8 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
     """Base of the clusterings of symbols.
 
     A subclass has a parameter `padding`, and its `fit` sets ``symbols_``, ``labels_``
-    and ``n_clusters_``. Anything with ``fit(X, y)``, ``classes_of(symbols)`` and
-    ``n_clusters_`` will do on the path of a `ContextRefiner`.
+    and ``n_clusters_``. The path of a `ContextRefiner` takes any object with
+    ``fit(X, y)``, ``classes_of(symbols)`` and ``n_clusters_``.
     """
 
     padding: Any
@@ -43,13 +43,13 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         classes : int32 ndarray of the shape of `symbols`
-            0 ... ``n_clusters_ - 1``; ``n_clusters_``, a class of its own, for a symbol
+            0 ... ``n_clusters_ - 1``; ``n_clusters_``, a separate class, for a symbol
             that was not seen in `fit`; -1 for a missing one (None, NaN, `padding`).
 
         Raises
         ------
         TypeError
-            If `symbols` is no array, or one string.
+            If `symbols` is not an array, or a single string.
         """
         check_is_fitted(self)
         if not isinstance(symbols, Iterable) or isinstance(symbols, str):
@@ -60,7 +60,7 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
         if array.dtype == object and array.size == 0:
             return np.empty(array.shape, dtype=np.int32)
         flat = array.reshape(-1)
-        # One entry more on either side: -1 is the last, n the unseen.
+        # Entry n is for unseen symbols, entry -1 (the last) for missing ones.
         table = np.append(self.labels_, [self.n_clusters_, -1]).astype(np.int32)
         ids = self._encoder.ids(flat, unknown=self.symbols_.size)
         if self.padding is not None and not is_nan(self.padding):
@@ -81,5 +81,5 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
             self._encoder = SymbolIndex(self.symbols_)
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
-        """Parameters with which windows of ids are read: missing history is -1."""
+        """Parameters for windows of ids: missing history is -1."""
         return {"padding": -1}

@@ -1,4 +1,4 @@
-"""Counts of (word, feature): how often each word has which neighbours."""
+"""Counts of (word, feature), the features being neighbours of the word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..symbols._sentences import token_stream
 
 
 def is_windows(X: Any) -> bool:
-    """Whether X holds windows (a 2-D array) rather than sentences."""
+    """Whether X is windows (a 2-D array) and not sentences."""
     return getattr(X, "ndim", 1) == 2 or hasattr(X, "columns")
 
 
@@ -36,7 +36,7 @@ def check_offsets(offsets: Any) -> tuple[int, ...]:
             f"offsets must be integers other than 0, at least one, got {given!r}"
         )
     if len(set(offsets)) < len(offsets):
-        raise ValueError(f"offsets holds a place twice: {given!r}")
+        raise ValueError(f"offsets has a place twice: {given!r}")
     return tuple(int(k) for k in offsets)
 
 
@@ -63,8 +63,8 @@ def read_neighbours(
         sentences and their ends.
 
     offsets : tuple of int
-        Checked. The farthest says how many columns are needed; with a negative one the
-        targets are words too, and numbered as these are.
+        Checked. The largest size is the number of columns that are needed. With a
+        negative offset the targets are words, and have their ids.
 
     reset : bool, default=True
         Whether the number of columns is set or checked.
@@ -75,14 +75,14 @@ def read_neighbours(
         The words, sorted.
 
     windows : int32 ndarray of shape (n_samples, at least reach)
-        Ids of words, -1 where there is none.
+        Ids of words; -1 for missing history.
 
     target : int32 ndarray of shape (n_samples,)
-        Ids of words where targets are words (-1 for one that is none: the end of a
-        sentence), else ids of their own.
+        Ids of words if targets are words (-1 for the end of a sentence), else ids of
+        the targets.
 
     n_targets : int
-        Ids of targets are below it.
+        Number of ids of targets.
     """
     reach, targets_are_words = max(map(abs, offsets)), min(offsets) < 0
     if y is None and not is_windows(X):
@@ -123,7 +123,7 @@ def read_neighbours(
 
 
 def _unite(symbols, windows, classes, target):
-    """One numbering for the symbols of contexts and of targets."""
+    """(symbols, windows, target) with the same ids for contexts and targets."""
     if np.array_equal(symbols, classes):
         return symbols, windows, target
     kinds = {
@@ -131,8 +131,8 @@ def _unite(symbols, windows, classes, target):
     }
     if len(kinds) > 1:
         raise TypeError(
-            "y: with a negative offset the targets are words as those of X are, but "
-            "one are strings and the other numbers"
+            "y: with a negative offset the targets are words of X, but X and y differ: "
+            "one has strings and the other numbers"
         )
     union = learn_symbols(np.concatenate([symbols, classes]))
     of_symbol = np.append(np.searchsorted(union, symbols), -1).astype(np.int32)
@@ -146,7 +146,7 @@ def _read_sentences(X, reach):
     words = learn_symbols(_symbols_of(text.symbols))
     n = words.size
     if n == 0:
-        raise ValueError("X holds no word: there is nothing to cluster")
+        raise ValueError("X has no word: there is nothing to cluster")
     longest = int(np.diff(np.append(text.starts, text.tokens.size)).max()) - 1
     if reach > longest + 2:
         raise ValueError(
@@ -155,7 +155,7 @@ def _read_sentences(X, reach):
         )
     code = dict(zip(words.tolist(), range(n)))
     table = np.array([code[s] for s in text.symbols], dtype=np.int32)
-    # The end of a sentence is a target, but no word.
+    # The end of a sentence is a target, but not a word.
     tokens = token_stream(text, table, start=None, end=n, front=reach - 1)
     windows, target = stream_windows(tokens, reach)
     keep = target >= 0
@@ -171,10 +171,10 @@ def _symbols_of(symbols):
 
 
 def history_column(windows: np.ndarray, position: int) -> np.ndarray:
-    """The symbol at a position counted back from the newest, -1 where there is none.
+    """The symbol at a position counted back from the newest, -1 if it is missing.
 
-    Symbols before missing history are those of the sentence before, in a sliding view,
-    and count as missing.
+    In a sliding view the symbols before missing history belong to the previous
+    sentence, and count as missing.
     """
     column = windows[:, -position].copy()
     for nearer in range(1, position):
@@ -189,16 +189,16 @@ def count_features(
     n_words: int,
     n_targets: int,
 ) -> sp.csr_array:
-    """Counts of (word, feature); the features of each offset are columns of their own.
+    """Counts of (word, feature); each offset has its own columns.
 
     Parameters
     ----------
     windows, target : int32 ndarray
-        As `read_neighbours` gives them.
+        As `read_neighbours` returns them.
 
     offsets : tuple of int
         k > 0: the feature of a word is the symbol k places after it; k < 0: before it.
-        Missing history, and the end of a sentence, are features.
+        Missing history and the end of a sentence are features too.
 
     n_words, n_targets : int
         Numbers of ids.
@@ -217,7 +217,7 @@ def count_features(
             word, feature, width = target, column, n_words
         keep = word >= 0
         word_parts.append(word[keep])
-        # The number after the last id stands for "none".
+        # The id `width` is the feature "missing".
         feature = np.where(feature < 0, np.int32(width), feature)[keep]
         feature_parts.append(feature.astype(np.int64) + size)
         size += width + 1

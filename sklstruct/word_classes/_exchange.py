@@ -1,4 +1,4 @@
-"""ExchangeClustering: words with the same neighbours, in one class."""
+"""ExchangeClustering: classes of words with similar neighbours."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from . import _exchange_fast
 from ._clustering import WordClustering
 from ._counts import check_offsets, count_features, read_neighbours
 
-# Additions of one call of the kernel: signals are looked at between calls.
+# Additions of one call of the kernel: signals are handled between calls.
 _CALL = 1 << 28
 
 
 class ExchangeClustering(CallbackSupportMixin, WordClustering):
     r"""Word classes by the exchange algorithm.
 
-    Maximises the log-likelihood of the words' neighbours, given the class of the word
-    alone,
+    The algorithm maximises the log-likelihood of the words' neighbours, given the
+    class of the word alone,
 
     .. math::
         \ell = \sum_{w, f} N(w, f) \ln P(f \mid c(w))
         = \sum_{c, f} N(c, f) \ln N(c, f) - \sum_c N(c) \ln N(c),
 
-    where the features f of a word w are the words at the places `offsets` around it,
-    N(w, f) counts them, N(c, f) sums over the words of class c, and N(c) over all
-    features. Every word in turn is taken out of its class and put where :math:`\ell` is
-    largest, until no word moves.
+    where the features f of a word w are the words at the places `offsets` around it.
+    N(w, f) is their count, N(c, f) the sum over the words of class c, and N(c) the sum
+    over all features. Every word in turn is moved to the class with the largest
+    :math:`\ell`, until no word moves.
 
     Parameters
     ----------
@@ -50,19 +50,20 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         Number of classes, at least 1 and at most the number of distinct words.
 
     offsets : tuple of int, default=(1, 2)
-        Places of the neighbours: k > 0 is the word k places after, k < 0 before; 0 is
-        not allowed. The default, the words that follow, is for classes in contexts;
-        ``(-1, 1)`` for classes that are predicted.
+        Distinct places of the neighbours: k > 0 is the word k places after the word,
+        k < 0 the one before it; not 0. The default, the words that follow, is for
+        classes in contexts; ``(-1, 1)`` is for classes that are predicted.
 
     max_iter : int, default=12
-        Largest number of passes over the words, at least 0 (the start alone). There
-        is no warning when it ends the search: the last passes change little.
+        Largest number of passes over the words, at least 0 (the start alone). The
+        search ends there without a warning: the last passes change little.
 
     init : {"frequent", "random"}, default="frequent"
-        The order in which words are visited: from the most frequent to the least, or
-        drawn with probabilities in proportion to the counts, which gives different
-        clusterings of about the same quality. At the start the first `n_clusters`
-        words get a class each, every other word the class that fits best at its turn.
+        The order in which words are visited. "frequent": from the most frequent to the
+        least. "random": drawn with probabilities in proportion to the counts; the
+        clusterings then differ, with about the same objective. At the start each of
+        the first `n_clusters` words gets a class, every other word the best class at
+        its turn.
 
     padding : object, default=None
         The symbol that marks missing history in windows; see
@@ -72,7 +73,7 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         Used with ``init="random"``.
 
     verbose : int, default=0
-        v > 0 prints the objective after every v-th pass.
+        v > 0 prints the moves and the gain of every v-th pass.
 
     Attributes
     ----------
@@ -83,8 +84,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         The class of each. Classes are numbered from the most frequent to the least.
 
     n_clusters_ : int
-        Number of classes. It is also the class that `classes_of` gives to words that
-        were not seen in `fit`.
+        Number of classes. It is also the class of `classes_of` for words that were not
+        seen in `fit`.
 
     objective_ : float
         :math:`\ell`, in nats.
@@ -175,9 +176,9 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
             symbols, or strings, which are split on whitespace.
 
         y : array-like of shape (n_samples,), default=None
-            The symbol that followed each window. An offset k > 0 takes the word from
-            column -k and its feature from y; k < 0 the word from y and its feature
-            from the column. None: the last column of the windows.
+            The symbol after each window. For an offset k > 0 the word is column -k and
+            its feature y; for k < 0 the word is y and its feature column k. None: the
+            last column of the windows.
 
         Returns
         -------
@@ -187,8 +188,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         Raises
         ------
         ValueError
-            If there are fewer words than `n_clusters`, or the windows are shorter
-            than `offsets` reach.
+            If there are fewer words than `n_clusters`, or the windows are shorter than
+            the largest offset.
         """
         offsets = check_offsets(self.offsets)
         symbols, windows, target, n_targets = read_neighbours(self, X, y, offsets)
@@ -222,12 +223,12 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
             12.0 * n_features * k,
             None,
             f"the table of {n_features} features and {k} classes",
-            "ask for fewer clusters or offsets",
+            "use fewer clusters or offsets",
         )
         words = self._order(weight)
         largest = int(counts.sum(axis=0).max()) if counts.nnz else 0
-        # The kernel scores a word's own class as one more, with the word in it already,
-        # before it corrects that: counts up to twice the largest are looked up.
+        # The kernel adds the word to its own class, which has it already, before it
+        # corrects the score: h is needed up to twice the largest count.
         x = np.arange(2 * largest + 2, dtype=np.float64)
         label = np.full(n_words, -1, dtype=np.int32)
         table = np.zeros((n_features, k), dtype=np.int32)
@@ -262,7 +263,7 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         if self.init == "frequent":
             key = -weight.astype(np.float64)
         else:
-            # The first of exponential clocks whose rates are the counts, and so on.
+            # The order of independent exponential times with the counts as rates.
             rng = check_random_state(self.random_state)
             key = rng.exponential(size=weight.size) / weight
         return np.argsort(key, kind="stable").astype(np.int32)
@@ -282,9 +283,9 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
 
 
 def _shared_features(counts):
-    """Counts without the features of one word, and their sum of n ln n.
+    """(counts without features of a single word, sum of n ln n of these features).
 
-    A feature that one word alone has goes wherever the word goes: it never matters.
+    The contribution of such a feature is the same in every class.
     """
     n_words = np.bincount(counts.indices, minlength=counts.shape[1])
     shared = n_words[counts.indices] > 1

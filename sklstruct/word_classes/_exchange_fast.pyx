@@ -1,4 +1,4 @@
-"""The exchange algorithm: every word in turn to the class where it fits best.
+"""The exchange algorithm: moves every word in turn to its best class.
 
 With h(x) = x ln x the objective is
 
@@ -9,11 +9,12 @@ class c changes it by
 
     sum over f of [h(N(c, f) + n(w, f)) - h(N(c, f))] - [h(N(c) + n(w)) - h(N(c))].
 
-The tables are kept by feature, classes side by side, so that one feature of a word is
-one run of memory. Most counts n(w, f) are 1: for them the difference h(N + 1) - h(N) is
-a table of its own, and a feature costs one addition of rows. The other differences come
-from a table of h over 0, 1, ... A word's own class is its class without the word; it is
-corrected in one number a feature, so that tables change only when a word moves.
+The tables are stored by feature, with the classes contiguous, so that one feature of a
+word is one run of memory. Most counts n(w, f) are 1: for them the differences
+h(N + 1) - h(N) are stored, and a feature costs one addition of rows. The other
+differences come from a table of h over 0, 1, ... The score of a word's own class is
+that of the class without the word. It is corrected by one number for each feature, so
+that tables change only when a word moves.
 
 Cost of a visit: O(features of the word x classes). Nothing is allocated.
 """
@@ -29,7 +30,7 @@ cdef inline double _xlogx(double x) noexcept nogil:
 cdef void _add(const int32_t *feature, const int32_t *count, Py_ssize_t n,
                int32_t c, int32_t sign, Py_ssize_t n_classes,
                const double *h, int32_t *table, double *one_more) noexcept nogil:
-    """Put the counts of a word into class c, or take them out (sign -1)."""
+    """Add the counts of a word to class c, or subtract them (sign -1)."""
     cdef Py_ssize_t i, at
     cdef int32_t x
     for i in range(n):
@@ -47,9 +48,9 @@ def exchange(const int64_t[::1] ptr, const int32_t[::1] feature,
     """Visit `words`; returns (number of moves, gain in the objective).
 
     Word w has the counts ptr[w]:ptr[w + 1] of features that other words have too;
-    weight[w] is the sum over all its features. A label of -1 is a word without class
-    yet: it is put into one, and counts as a move without gain. A word stays where it is
-    unless another class is better by more than rounding. score (n_classes) is scratch.
+    weight[w] is the sum over all its features. A word with the label -1 has no class
+    yet; its first class counts as a move without gain. A word moves only if another
+    class is better by more than rounding. score: room for n_classes doubles.
     """
     cdef Py_ssize_t n_classes = total.shape[0], i, c
     cdef int64_t k, first, last
@@ -96,7 +97,7 @@ def exchange(const int64_t[::1] ptr, const int32_t[::1] feature,
             gain = 0
             if a >= 0:
                 gain = score[best] - score[a]
-                # Differences of sums of such size are rounding below this.
+                # a smaller gain is rounding of sums of this size
                 top = _xlogx(<double> total[a]) + _xlogx(<double> total[best])
                 if gain <= 1e-12 * (1 + top):
                     continue
@@ -119,7 +120,7 @@ def put(const int64_t[::1] ptr, const int32_t[::1] feature,
         const int32_t[::1] words, const double[::1] h,
         const int32_t[::1] label, int32_t[:, ::1] table,
         double[:, ::1] one_more, int64_t[::1] total):
-    """Enter the counts of words that have a class into the tables."""
+    """Add the counts of words with a class to the tables."""
     cdef Py_ssize_t i
     cdef int32_t w
     with nogil:
@@ -142,7 +143,7 @@ def merge_losses(const int32_t[:, ::1] table, int32_t a, const int32_t[::1] othe
             b = others[i]
             loss = 0
             for f in range(table.shape[1]):
-                # If one of them is 0, nothing is lost.
+                # the loss is 0 if one count is 0
                 if table[a, f] > 0 and table[b, f] > 0:
                     loss += (h[table[a, f]] + h[table[b, f]]
                              - h[table[a, f] + table[b, f]])

@@ -1,4 +1,4 @@
-"""ContextRefiner: windows of words into paths of words and classes."""
+"""ContextRefiner: contexts of words and word classes."""
 
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ._exchange import ExchangeClustering
 
-# Short names of paths that serve well: the class before the word, so that a rare word
-# backs off to its class before the context gets shorter.
+# Paths by name. The class comes before the word, so that a rare word backs off to its
+# class before the context gets shorter.
 PATHS = {
     "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
     "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
 }
-# Clusterings that refiners of the same samples share, inside `share_clusterings`.
+# Clusterings that refiners share inside of `share_clusterings`.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
 
 
 class ContextRefiner(TransformerMixin, BaseEstimator):
-    r"""Contexts of words and word classes, in place of words alone.
+    r"""Contexts of words and word classes, instead of words alone.
 
     .. math::
         (w_{-m}, \ldots, w_{-1}) \mapsto (g_d(w_{-p_d}), \ldots, g_1(w_{-p_1})),
 
-    where the path :math:`(g_1, p_1), \ldots, (g_d, p_d)` says, from the first symbol
-    that a model looks at to the last, which map g of words and which place p counted
-    back from the newest word it is: a clustering, or the word itself. A rare word then
-    backs off to its class before the context gets shorter. The output is windows again,
-    the last column the first symbol of the path, so that any model over a context tree
-    can be fitted to it and stays exactly normalised.
+    where step j of the path :math:`(g_1, p_1), \ldots, (g_d, p_d)` is a map
+    :math:`g_j`, a clustering or the word itself, and a place :math:`p_j` counted back
+    from the newest word. The first step is the first symbol of a context, the last one
+    that a model backs off from first. A rare word then backs off to its class before
+    the context gets shorter. The output is windows, with the first step in the last
+    column, so that any model over a context tree can be fitted to it and is exactly
+    normalised.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         The words, sorted.
 
     n_symbols_ : int
-        Ids of the output are below it; each map has a range of its own.
+        Number of ids of the output; each map has its own range of ids.
 
     n_features_in_ : int
         Number of columns of X.
@@ -95,19 +96,19 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    ExchangeClustering : The clustering of the short names.
+    ExchangeClustering : The clustering ``cn`` of the notation.
 
-    sklstruct.StructuredLogLinearLM : Gains most from refined contexts.
+    sklstruct.StructuredLogLinearLM : The model that gains most from refined contexts.
 
     Notes
     -----
     Missing history is -1 in the output, for any `padding`: the next step of a pipeline
     needs ``padding=-1`` (a :class:`~sklstruct.language_model.LanguageModel` sets it). A
-    word that `fit` did not see is -1 where the path asks for the word, and a class
-    of its own where it asks for its class. A path ends at the first -1.
+    word that `fit` did not see is -1 in the steps of words, and a separate class in the
+    steps of classes. A path ends at the first -1.
 
-    The transformed history decides on the next word, so a refined model has no form
-    that a reader of ARPA files could follow.
+    A refined model cannot be written as an ARPA file: its contexts are not sequences of
+    words.
 
     Examples
     --------
@@ -162,8 +163,8 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the path cannot be read, asks for the same symbol twice or for a position
-            beyond the windows, or a clustering cannot be fitted.
+            If the path is malformed, has the same step twice or a position beyond the
+            windows, or a clustering cannot be fitted.
         """
         steps = self._read_path()
         checked = check_windows(self, X, self.padding, reset=True)
@@ -241,21 +242,21 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 )
             if (key, position) in seen:
                 raise ValueError(
-                    f"path[{i}] = {step!r} is on the path before: it would add nothing"
+                    f"path[{i}] = {step!r} is already on the path: remove it"
                 )
             seen.add((key, position))
             steps.append((key, what, int(position)))
         if not steps:
-            raise ValueError("path is empty: there is no symbol to make a context of")
+            raise ValueError("path is empty: it needs at least one step")
         return steps
 
     def _check_positions(self, steps, width):
         farthest = max(position for _, _, position in steps)
         if farthest > width:
             raise ValueError(
-                f"path asks for position {farthest}, beyond the windows of X, which "
-                f"have {width} column(s): shorten the path, or make the windows longer "
-                "(max_depth of a LanguageModel)"
+                f"path has position {farthest}, but the windows of X have {width} "
+                "column(s): shorten the path, or make the windows longer (max_depth of "
+                "a LanguageModel)"
             )
 
     def _table(self, clustering, symbols, n_known, first):
@@ -264,15 +265,14 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         label = np.asarray(clustering.classes_of(symbols))
         if label.shape != symbols.shape or label.dtype.kind not in "iu":
             raise ValueError(
-                f"path: classes_of of {type(clustering).__name__} must give an integer "
-                "for each word"
+                f"path: classes_of of {type(clustering).__name__} must return an "
+                "integer for each word"
             )
         if label.size and not (-1 <= label.min() and label.max() < size):
             raise ValueError(
-                f"path: {type(clustering).__name__} gives classes from {label.min()} "
-                f"to {label.max()}, which collide with the symbols of other maps: they "
-                f"must be from 0 to n_clusters_ = {size - 1}, the class of unseen "
-                "words"
+                f"path: {type(clustering).__name__} returns classes from {label.min()} "
+                f"to {label.max()}: they must be from 0 to n_clusters_ = {size - 1}, "
+                "the class of unseen words"
             )
         table = np.full(n_known + 2, -1, dtype=np.int32)
         table[: label.size] = np.where(label < 0, -1, first + label)
@@ -280,7 +280,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         return table, size
 
     def _with_padding(self, symbols):
-        """The symbols and, last, the padding: all that are not new."""
+        """The known symbols, with the padding as the last one."""
         padding = self.padding
         if padding is None or is_nan(padding):
             return symbols  # their id is -1 in any case
@@ -302,7 +302,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         Returns
         -------
         refined : int32 ndarray of shape (n_samples, n_steps)
-            The first symbol of the path in the last column; -1 where there is none.
+            The first step of the path in the last column; -1 for missing symbols.
         """
         check_is_fitted(self)
         X = check_windows(self, X, self.padding, reset=False)
@@ -310,7 +310,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         return self.refine_ids(ids)
 
     def refine_ids(self, ids: np.ndarray) -> np.ndarray:
-        """`transform` of windows whose symbols are encoded already.
+        """`transform` of windows of ids.
 
         Parameters
         ----------
@@ -324,8 +324,8 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         n, width = ids.shape
         refined = np.empty((n, len(self.path_)), dtype=np.int32)
-        # Symbols before missing history are those of the sentence before, in a sliding
-        # view, and count as missing.
+        # In a sliding view the symbols before missing history belong to the previous
+        # sentence, and count as missing.
         ended, gone = np.zeros(n, dtype=bool), {}
         for position in range(1, max(p for _, p in self.path_) + 1):
             ended = gone[position] = ended | self._missing[ids[:, width - position]]
@@ -363,11 +363,11 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             self._encoder = SymbolIndex(self._known)
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
-        """Parameters with which windows of ids are read, for the clusterings too."""
+        """Parameters for windows of ids, also of the clusterings."""
         settings: dict[str, Any] = {"padding": -1}
         if isinstance(self.path, list | tuple):
             settings["path"] = [
-                (_told(step[0], labels), *step[1:])
+                (_for_ids(step[0], labels), *step[1:])
                 if isinstance(step, list | tuple) and step
                 else step
                 for step in self.path
@@ -405,8 +405,7 @@ def _parse(text):
 
 @contextmanager
 def share_clusterings(fitted: dict) -> Iterator[None]:
-    """Let refiners that are fitted to the same X and y inside the context fit equal
-    clusterings once.
+    """Context in which refiners of the same X and y fit equal clusterings once.
 
     Parameters
     ----------
@@ -422,7 +421,7 @@ def share_clusterings(fitted: dict) -> Iterator[None]:
 
 def _fit_clustering(key, clustering, X, y):
     fitted = _shared.get()
-    # The samples are kept with the clusterings, so that no others get their ids.
+    # The samples are stored too: while they exist no other object has their id.
     at = (key, id(X), id(y))
     if fitted is not None and at in fitted:
         return fitted[at][0]
@@ -430,7 +429,7 @@ def _fit_clustering(key, clustering, X, y):
     if not hasattr(clustering, "n_clusters_"):
         raise ValueError(
             f"path: {type(clustering).__name__} has no attribute n_clusters_ after "
-            "fit: it is no clustering of words"
+            "fit, which a clustering of words must have"
         )
     if fitted is not None:
         fitted[at] = clustering, X, y
@@ -445,7 +444,7 @@ def _name(clustering, taken):
 
 
 class _NamedClustering(BaseEstimator):
-    """A clustering that was fitted to words, asked about their ids."""
+    """A clustering that was fitted to words, for ids of these words."""
 
     def __init__(self, clustering, names):
         self.clustering = clustering
@@ -464,8 +463,8 @@ class _NamedClustering(BaseEstimator):
         return labels[np.where((ids >= 0) & (ids < labels.size - 1), ids, -1)]
 
 
-def _told(what, labels):
-    """The clustering with its parameters for ids set."""
+def _for_ids(what, labels):
+    """The clustering of a step, for windows of ids of these labels."""
     if isinstance(what, FrozenEstimator):
         return _NamedClustering(what, labels.symbols)
     if not hasattr(what, "__sklstruct_ids__") or isinstance(what, type):

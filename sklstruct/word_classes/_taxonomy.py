@@ -1,4 +1,4 @@
-"""TaxonomyClustering: the classes that a tree over the words has at a level."""
+"""TaxonomyClustering: the classes of words at a level of a tree."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class TaxonomyClustering(WordClustering):
         g(w) = \text{the node at level } \mathtt{depth} \text{ above } w,
         \text{ or its leaf, if that is higher.}
 
-    Two clusterings that cut one tree at two levels are nested, as a path from coarse to
-    fine wants its classes.
+    Two cuts of one tree at different levels are nested: use them in a path from coarse
+    to fine classes.
 
     Parameters
     ----------
     taxonomy : Taxonomy, TaxonomyBuilder or name
         The tree. A `Taxonomy` over words is used as it is. A builder, or its name in
-        `TAXONOMY_BUILDERS`, learns one from the neighbours of the words,
-        :math:`\sqrt{P(f \mid w)}`, so that distances are those of Hellinger. Every word
-        is a class to it: choose one that is fast with many, such as ``KMeansSplit(
-        balanced=True, spherical=True)``.
+        `TAXONOMY_BUILDERS`, learns a tree from the distributions of the neighbours,
+        :math:`\sqrt{P(f \mid w)}`, whose distances are Hellinger distances. Every word
+        is one class of the builder: choose one that is fast for many classes, such as
+        ``KMeansSplit(balanced=True, spherical=True)``.
 
     depth : int, default=1
         Level of the cut, at least 1.
 
     offsets : tuple of int, default=(-1, 1)
-        Places of the neighbours that a builder looks at; as in `ExchangeClustering`.
+        Places of the neighbours, for a builder; as in `ExchangeClustering`.
 
     padding : object, default=None
         The symbol that marks missing history in windows. It has no class.
@@ -59,11 +59,11 @@ class TaxonomyClustering(WordClustering):
         The class of each, in the order of the nodes.
 
     n_clusters_ : int
-        Number of classes. It is also the class that `classes_of` gives to words that
-        the taxonomy does not have.
+        Number of classes. It is also the class of `classes_of` for words that the
+        taxonomy does not have.
 
     taxonomy_ : Taxonomy
-        The tree, not cut.
+        The whole tree.
 
     See Also
     --------
@@ -113,11 +113,11 @@ class TaxonomyClustering(WordClustering):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_columns), TextFile or sentences
-            Windows or sentences, as `ExchangeClustering` takes them. A given taxonomy
-            is not changed by them.
+            Windows or sentences, as in `ExchangeClustering`. Ignored for a given
+            `Taxonomy`.
 
         y : array-like of shape (n_samples,), default=None
-            The symbol that followed each window.
+            The symbol after each window.
 
         Returns
         -------
@@ -143,13 +143,13 @@ class TaxonomyClustering(WordClustering):
         return self
 
     def _ids_of(self, words, label):
-        """(ids whose name is in the taxonomy, their classes without gaps)."""
+        """(ids whose word is in the taxonomy, their classes without gaps)."""
         names = np.asarray(self.names)
         at = SymbolIndex(words).ids(names)
         known = np.flatnonzero(at >= 0)
         if known.size == 0:
             raise ValueError(
-                f"taxonomy holds none of the {names.size} words of the text, but "
+                f"taxonomy has none of the {names.size} words of the text; it has "
                 f"{words[0]!r} and others"
             )
         label = np.unique(label[at[known]], return_inverse=True)[1]
@@ -169,7 +169,7 @@ class TaxonomyClustering(WordClustering):
         return clone(builder).build(counts, symbols)
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
-        """Missing history is -1, and the taxonomy is one of the words of the ids."""
+        """Parameters for windows of ids: missing history is -1; `names` of a tree."""
         settings = super().__sklstruct_ids__(labels)
         if isinstance(self.taxonomy, Taxonomy):
             settings["names"] = labels.symbols

@@ -332,15 +332,15 @@ def test_what_cannot_be_sharded_is_refused():
         class bound(L1.bound):
             sharded = False
 
-    with pytest.raises(ValueError, match="does not say that it can work on the shards"):
+    with pytest.raises(ValueError, match="cannot work on the shards"):
         sharded_fit(StructuredLogLinearLM(penalty=Own()))
     assert issubclass(Own, Penalty)
 
 
 def test_shards_that_drift_apart_are_an_error():
-    with pytest.raises(RuntimeError, match="drifted apart"):
+    with pytest.raises(RuntimeError, match="differ in their steps"):
         answer([Request("total", np.ones(2)), Request("report", (0, 1.0, 1.0))])
-    with pytest.raises(RuntimeError, match="drifted apart"):
+    with pytest.raises(RuntimeError, match="differ in their steps"):
         answer([Request("total", np.ones(2)), Request("total", np.ones(3))])
 
 
@@ -357,5 +357,5 @@ def test_a_shard_is_not_pickled():
     import pickle
 
     pairs, _ = random_pairs()
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(PairShard(pairs, 4, None))

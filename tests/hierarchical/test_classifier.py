@@ -409,7 +409,7 @@ def test_node_model_without_a_distribution(train, prediction, answer, monkeypatc
         NESTED, estimator=Refuses(max_depth=2), prediction=prediction
     ).fit(X, y)
     model.predict(X[:5])
-    with pytest.raises(ValueError, match="no distribution"):
+    with pytest.raises(ValueError, match="not a distribution"):
         model.predict(np.vstack([X[:5], np.full((1, X.shape[1]), 1e7)]))
 
 

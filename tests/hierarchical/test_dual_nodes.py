@@ -589,9 +589,9 @@ def test_bad_input(data, monkeypatch):
         fit(estimator=dual(C=-1))
     with pytest.raises(ValueError, match="n_leaves"):
         fit(estimator=dual(), n_leaves=0)
-    with pytest.raises(ValueError, match="n_leaves=3 is a parameter"):
+    with pytest.raises(ValueError, match="n_leaves=3 needs nodes"):
         fit(estimator="logistic", n_leaves=3)
-    with pytest.raises(ValueError, match="n_leaves=3 is a parameter"):
+    with pytest.raises(ValueError, match="n_leaves=3 needs nodes"):
         HierarchicalClassifier(n_leaves=3).fit(X.toarray(), y)
     with pytest.raises(TypeError, match="unexpected"):
         HierarchicalClassifier(estimator=dual()).fit(X, y, check_input=True)

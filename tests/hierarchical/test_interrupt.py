@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from sklstruct._parallel import ThreadMap, interruptible
 from sklstruct.hierarchical import HierarchicalClassifier
-from sklstruct.hierarchical._forest_fast import ForestArrays, Model, SampleRows
+from sklstruct.hierarchical._forest_fast import ForestArrays, LogisticForest, SampleRows
 from sklstruct.hierarchical._problems import NodeProblems
 from sklstruct.hierarchical._search_fast import follow, search, targets
 from sklstruct.hierarchical._walks_fast import narrow_rows, walk
@@ -52,7 +52,9 @@ def flat():
     with pytest.warns(match="stopped at max_iter"):
         model.fit(rng.normal(size=(n_classes, d)), y)
     nodes = model.nodes_
-    kernel_model = Model(ForestArrays(*nodes.forest), nodes.coef, nodes.intercept)
+    kernel_model = LogisticForest(
+        ForestArrays(*nodes.forest), nodes.coef, nodes.intercept
+    )
     return kernel_model, rng.normal(size=(200_000, d)), narrow_rows(
         nodes.coef, nodes.intercept
     )  # fmt: skip

@@ -261,7 +261,7 @@ def test_labels_that_no_sample_has(data, model):
     assert np.isneginf(fitted.predict_log_proba(X)[:, 2]).all()
     assert np.isfinite(fitted.decision_function(X)).all()
     assert fitted.predict_top_k(X, 12).nnz == 10 * len(Y)
-    with pytest.raises(ValueError, match="not one positive"):
+    with pytest.raises(ValueError, match="no positive entry"):
         model().fit(X, np.zeros_like(Y))
     # samples of weight 0 are absent, and so are their labels
     first = Y[:, 0] == 1

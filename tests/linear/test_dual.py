@@ -18,7 +18,7 @@ from sklstruct._parallel import ThreadMap
 from sklstruct.linear import DualLinearClassifier, _solver, _trial
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
 from sklstruct.linear._samples import costs, single
-from sklstruct.linear._solver import DescentSettings, Node
+from sklstruct.linear._solver import DescentSettings, NodeSolver
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
     Division,
@@ -441,7 +441,7 @@ def test_scores_of_the_fold_alone(loss):
     """Those of the whole fit, which learns the fold afterwards."""
     X, y = text()
     held = np.arange(0, len(y), 9, dtype=np.int32)
-    node = Node(
+    node = NodeSolver(
         single(X), 0, len(y), Targets.one_each(y, 7), costs(1.0, np.ones(len(y))), held
     )
     settings = DescentSettings(loss, 1.0, 0.01, 50, 0.0, np.zeros(1, dtype=np.int32))

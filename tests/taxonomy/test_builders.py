@@ -374,7 +374,7 @@ def test_parameters(name):
 @pytest.mark.parametrize("name", ["hung", "ward", "conf"])
 def test_dense_matrices_beyond_memory_are_refused(name):
     X = np.zeros((400, 1))
-    with pytest.raises(MemoryError, match=r"400 .*GiB.*max_bytes.*take the builder"):
+    with pytest.raises(MemoryError, match=r"400 .*GiB.*max_bytes.*use the builder"):
         make(name, max_bytes=500_000).build(X, np.arange(400))
 
 

@@ -153,7 +153,7 @@ def test_numbers_as_words():
         ({"n_clusters": 1, "offsets": (10**9,)}, ["a b"], None, "longest sentence"),
         ({"n_clusters": 1, "init": "kmeans"}, ["a b"], None, "init"),
         ({"n_clusters": 1}, [], None, "X"),
-        ({"n_clusters": 1}, [[], []], None, "X holds no word"),
+        ({"n_clusters": 1}, [[], []], None, "X has no word"),
         ({"n_clusters": 1}, np.array([[1], [2]]), [1, 2], "offsets reach 2"),
         ({"n_clusters": 1}, np.array([[1], [2]]), None, "X"),
         ({"n_clusters": 1}, np.array([[1, 2], [2, 1]]), [1], "inconsistent"),

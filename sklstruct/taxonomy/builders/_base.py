@@ -16,8 +16,8 @@ from .._samples import check_samples, encode_classes
 from .._statistics import ClassStatistics
 from .._taxonomy import Taxonomy
 
-# Parameters are the annotated attributes of a class and of those above it, and its
-# constructor is written from them.
+# Parameters are the annotated attributes of a class and of its base classes; the
+# constructor is generated from them.
 _with_parameters = dataclass(kw_only=True, repr=False, eq=False)
 
 
@@ -26,15 +26,15 @@ _with_parameters = dataclass(kw_only=True, repr=False, eq=False)
 class TaxonomyBuilder(BaseEstimator):
     """Base of all builders.
 
-    A subclass that learns implements ``_parents(X, codes, weight, rng)``: float X
-    (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
-    weights, and a RandomState in; ``parent`` (n_nodes,) in any numbering and
-    ``leaf_of_class`` (K,) out. One that has a tree already returns it from
-    ``_tree(X, codes, weight, classes)``. Builders keep nothing of the data.
+    A subclass that learns implements ``_parents(X, codes, weight, rng)``. It gets float
+    X (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
+    weights and a RandomState, and returns ``parent`` (n_nodes,) in any numbering and
+    ``leaf_of_class`` (K,). A subclass that is given a tree returns it from
+    ``_tree(X, codes, weight, classes)``. Builders store no data.
 
-    Parameters of a subclass are declared as annotated attributes with their defaults
-    (``n_folds: int = 3``); they are keywords of the constructor, next to those
-    of the classes above. `TAXONOMY_BUILDERS` holds those that have a name.
+    The parameters of a subclass are annotated attributes with their defaults
+    (``n_folds: int = 3``). They are keywords of the constructor, beside those of the
+    base classes. `TAXONOMY_BUILDERS` has the builders with a name.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class TaxonomyBuilder(BaseEstimator):
             Labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights >= 0; samples of weight 0 count as absent, and so does a class that
-            has no others.
+            Weights >= 0; samples of weight 0 count as absent, and so do classes whose
+            samples all have weight 0.
 
         Returns
         -------
@@ -84,14 +84,14 @@ class TaxonomyBuilder(BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter out of its range; features that are NaN, infinite or so large
-            that squares overflow (beyond 1.3e150), a malformed sparse matrix,
-            continuous labels, lengths that differ, negative or NaN weights, no
-            positive weight.
+            If a parameter is out of its range; if X is not finite, a malformed sparse
+            matrix or so large that squares overflow (beyond 1.3e150); if labels are
+            continuous; if X, y and weights differ in length; if a weight is negative
+            or NaN, or none is positive.
 
         MemoryError
-            A dense array beyond `max_bytes`, of builders that have this parameter; the
-            message says how large, and what to do.
+            If a dense array is larger than `max_bytes`, for builders with this
+            parameter; the message has the size and the remedy.
         """
         self._validate_params()
         X, y, weight = check_samples(X, y, sample_weight)
@@ -107,8 +107,7 @@ class TaxonomyBuilder(BaseEstimator):
         if classes.size <= (self.max_leaf or 1) or self.max_depth == 0:
             return Taxonomy.flat(classes)
         rng = check_random_state(getattr(self, "random_state", None))
-        # A build is thousands of small products: handing them to threads of the BLAS
-        # takes longer than computing them.
+        # A build is thousands of small products, too small for threads of the BLAS.
         with single_blas_thread():
             parent, leaf = self._parents(X, codes, weight, rng)
         return Taxonomy(parent, leaf, classes)
@@ -125,7 +124,7 @@ class TaxonomyBuilder(BaseEstimator):
 
 
 class ProximityBuilder(TaxonomyBuilder):
-    """Base of the builders that look at the factored proximity matrix."""
+    """Base of the builders that use the factored proximity matrix."""
 
     delta: float = 1.0
     normalize: bool = True

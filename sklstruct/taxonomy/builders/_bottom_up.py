@@ -1,4 +1,4 @@
-"""Rounds of merges and their tree, for the builders from the leaves up."""
+"""Rounds of merges and their tree, for the bottom-up builders."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ N_ROUNDS = [Interval(Integral, 0, None, closed="left"), None]
 
 
 def merges_in_rounds(n_classes: int, n_rounds: int | None) -> int:
-    r"""Number of single merges that stand for so many rounds of pairing.
+    r"""Number of single merges that equal `n_rounds` rounds of pairing.
 
-    A round of pairs halves the clusters, so :math:`K - \lceil K / 2^d \rceil` merges
-    are d rounds; None is all of them.
+    A round of pairs halves the clusters, so d rounds are
+    :math:`K - \lceil K / 2^d \rceil` merges; None: all K - 1 merges.
     """
     if n_rounds is None or n_rounds >= n_classes.bit_length():
         return n_classes - 1
@@ -27,10 +27,10 @@ def merges_in_rounds(n_classes: int, n_rounds: int | None) -> int:
 def parents_of_merges(
     merges: Sequence[Sequence[int]], n_classes: int, n_rounds: int | None
 ) -> tuple[NDArray, NDArray]:
-    """`merges` lists the clusters joined, one entry per new cluster, from K on.
+    """(parent, leaf_of_class) of the tree of some merges.
 
-    Clusters without a parent become the children of a root; with ``n_rounds=0`` the
-    root is one leaf.
+    Entry i of `merges` has the clusters that become cluster K + i. Clusters without a
+    parent become the children of a root; with ``n_rounds=0`` the root is one leaf.
     """
     if n_rounds == 0:
         return np.array([-1]), np.zeros(n_classes, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Builders that cluster class means: their parameters, and the means."""
+"""The base of the builders that cluster class means."""
 
 from __future__ import annotations
 
@@ -30,30 +30,16 @@ class ClassMeansBuilder(TaxonomyBuilder):
     }
 
     def _means(self, X: Any, codes: NDArray, weight: NDArray) -> NDArray:
-        return class_means(
-            X, codes, weight, self.max_bytes, whiten=self.whiten, delta=self.delta
+        """Dense class means, in the features or with the within-class covariance I."""
+        k = int(codes.max()) + 1
+        check_memory(
+            8 * k * X.shape[1],
+            self.max_bytes,
+            f"{k} x {X.shape[1]} class means",
+            "reduce the features or raise max_bytes",
         )
-
-
-def class_means(
-    X: Any,
-    codes: NDArray,
-    weight: NDArray,
-    max_bytes: int,
-    *,
-    whiten: bool = False,
-    delta: float = 1.0,
-) -> NDArray:
-    """Dense class means, in the features or with the within-class covariance I."""
-    k = int(codes.max()) + 1
-    check_memory(
-        8 * k * X.shape[1],
-        max_bytes,
-        f"{k} x {X.shape[1]} class means",
-        "reduce the features or raise max_bytes",
-    )
-    if whiten:
-        stats = ClassStatistics(X, codes, weight, max_bytes=max_bytes)
-        return stats.whitened_means(delta)
-    total = np.bincount(codes, weight, minlength=k)[:, None]
-    return sum_by_class(X, codes, k, weight) / total
+        if self.whiten:
+            stats = ClassStatistics(X, codes, weight, max_bytes=self.max_bytes)
+            return stats.whitened_means(self.delta)
+        total = np.bincount(codes, weight, minlength=k)[:, None]
+        return sum_by_class(X, codes, k, weight) / total

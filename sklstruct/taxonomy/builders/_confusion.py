@@ -19,12 +19,12 @@ from ..._compat import HasMethods, Interval
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
 
-# Two eigenvalues closer than this share an arbitrary basis of eigenvectors.
+# Eigenvalues closer than this count as equal: their eigenvectors are not unique.
 _DEGENERATE = 1e-9
 
 
 class ConfusionSplit(TaxonomyBuilder):
-    r"""Top-down bisection of the classes a surrogate classifier confuses ("conf").
+    r"""Top-down bisection by the confusions of a surrogate classifier ("conf").
 
     With C the confusion matrix on held-out folds, each sample counted with its weight,
     rows scaled to sum to one,
@@ -41,9 +41,8 @@ class ConfusionSplit(TaxonomyBuilder):
     Parameters
     ----------
     estimator : classifier, default=None
-        Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``. It gets
-        the sample weights, unless its ``fit`` does not take them: then only the
-        confusions are weighted.
+        Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``. If its
+        ``fit`` takes no `sample_weight`, only the confusions are weighted.
 
     n_folds : int, default=3
         Folds of the held-out predictions, >= 2.
@@ -67,11 +66,11 @@ class ConfusionSplit(TaxonomyBuilder):
     Attributes
     ----------
     n_random_splits_ : int
-        Splits of the last `build` that fell back to random (pairs of classes, which
-        there is only one way to split, not counted).
+        Random splits of the last `build`. Nodes of two classes, which have one split,
+        are not counted.
 
     n_splits_ : int
-        All splits of the last `build`, pairs not counted.
+        All splits of the last `build`, without nodes of two classes.
 
     Raises
     ------
@@ -114,7 +113,7 @@ class ConfusionSplit(TaxonomyBuilder):
             8 * k * k,
             self.max_bytes,
             f"the dense {k} x {k} confusion matrix of 'conf'",
-            "take the builder 'cut' or raise max_bytes",
+            "use the builder 'cut' or raise max_bytes",
         )
         confusion = self._held_out_confusion(X, codes, weight, rng)
         affinity = 0.5 * (confusion + confusion.T) + self.smoothing / k
@@ -137,8 +136,8 @@ class ConfusionSplit(TaxonomyBuilder):
     def _held_out_confusion(self, X, codes, weight, rng):
         """Row-normalised (true, predicted) weights; classes without any row are 0."""
         k = int(codes.max()) + 1
-        # Folds in turn within each class: rare classes miss as few as possible, and a
-        # class with one sample is held out once, when the surrogate cannot know it.
+        # Each class is spread evenly over the folds. The only sample of a class is held
+        # out too, in the fold whose surrogate does not know the class.
         shuffled = rng.permutation(codes.size)
         order = shuffled[np.argsort(codes[shuffled], kind="stable")]
         fold = np.empty(codes.size, dtype=np.int64)
@@ -155,7 +154,7 @@ class ConfusionSplit(TaxonomyBuilder):
             if known.size == 1:
                 predicted = np.full(test.sum(), known[0])
             else:
-                # Unit weights are left out: some solvers take another way with them.
+                # Unit weights are not passed: some solvers then use a slower method.
                 options = {"sample_weight": weight[train]} if weighted else {}
                 model = clone(surrogate).fit(X[train], codes[train], **options)
                 predicted = model.predict(X[test])

@@ -13,7 +13,7 @@ from ..._compat import Interval
 from ._signs import best_polished, round_directions
 from ._top_down import TopDownBuilder
 
-# Up to here all 2^(K-1) sign vectors are looked at, which takes less than the ascents.
+# Up to this K all 2^(K-1) sign vectors are evaluated, faster than the ascents.
 _EXHAUSTIVE = 10
 
 
@@ -26,16 +26,15 @@ class CutSplit(TopDownBuilder):
         \quad\text{by}\quad
         z \leftarrow \operatorname{sign}(A A^\top z),
 
-    which never lets the convex :math:`\|A^\top z\|^2` shrink, from starts in the span
-    of the leading eigenvectors; the best results are polished by flips of single
-    signs and, up to 256 classes, of pairs. Nodes with up to 10 classes are solved
-    exactly.
+    in which the convex :math:`\|A^\top z\|^2` never decreases, from starts in the span
+    of the leading eigenvectors. The best results are improved by flips of single signs
+    and, up to 256 classes, of pairs. Nodes of up to 10 classes are solved exactly.
 
     Parameters
     ----------
     n_directions : int, default=6
-        Leading eigenvectors t >= 1; they, their sums and their differences in pairs
-        are t² starts.
+        Number t >= 1 of leading eigenvectors. The t² starts are these, and the sums and
+        differences of their pairs.
 
     max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
         See `SpectralSplit`.
@@ -67,7 +66,7 @@ class CutSplit(TopDownBuilder):
 
 @cache
 def _all_signs(k: int) -> NDArray:
-    """Every split of k classes but the trivial one, first class positive."""
+    """All splits of k classes into two non-empty sides, the first class positive."""
     bits = (np.arange(1, 2 ** (k - 1))[:, None] >> np.arange(k - 1)) & 1
     return np.hstack([np.ones((len(bits), 1)), 1.0 - 2.0 * bits])
 
@@ -88,5 +87,5 @@ def sign_ascent(factor: NDArray, n_directions: int) -> NDArray:
         if np.array_equal(better, z):
             break
         z = better
-    # The ascent can skip what flips reach from the rounded start itself.
+    # Flips from the rounded start may reach a better vector than the ascent.
     return best_polished(factor, np.hstack([z, rounded]))

@@ -22,20 +22,22 @@ class DiffracSplit(TopDownBuilder):
         \operatorname{diag} Z = 1,\; Z \succeq 0,
 
     with Z = VVᵀ, V of `max_rank` columns with rows on the unit sphere, by the
-    generalised power method V ← AAᵀV with rows scaled to norm one (it never lets
-    :math:`\|A^\top V\|_F` shrink). The signs of the leading eigenvectors of Z, of their
-    sums and differences in pairs are roundings of Z; the best one after flips of single
-    signs and pairs splits the classes. As features are centred at the node, the
-    constant vector is the worst of all, and the term κ11ᵀ of the source is not needed.
+    generalised power method V ← AAᵀV with rows scaled to norm one, in which
+    :math:`\|A^\top V\|_F` never decreases. The signs of the leading eigenvectors of Z,
+    and of the sums and differences of their pairs, are roundings of Z; the best one
+    after flips of single signs and pairs splits the classes. Features are centred at
+    the node, so the constant vector has the largest objective, and the term κ11ᵀ of the
+    source is not needed.
 
     Parameters
     ----------
     max_rank : int, default=16
-        Largest number of columns of V, >= 2; sqrt(2K) are enough for the relaxation
-        to be exact.
+        Largest number of columns of V, >= 2. The relaxation is exact from sqrt(2K)
+        columns on.
 
     polish : bool, default=True
-        False takes the signs of the first eigenvector as they are, like the source.
+        Whether roundings are improved by flips. False: the signs of the first
+        eigenvector split the classes, as in the source.
 
     max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
         See `SpectralSplit`.

@@ -1,4 +1,4 @@
-"""A taxonomy that is known already, as a builder."""
+"""A given taxonomy as a builder."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ class GivenTaxonomy(TaxonomyBuilder):
     Raises
     ------
     ValueError
-        From `build`: a label in y without a place in the tree, or a tree that is none
-        (see `Taxonomy`).
+        From `build`: if the tree lacks a label in y, or is malformed (see `Taxonomy`).
 
     See Also
     --------
-    RefinedTaxonomy : Learns what a given taxonomy leaves open.
+    RefinedTaxonomy : Learns splits inside the groups of a given taxonomy.
 
     References
     ----------

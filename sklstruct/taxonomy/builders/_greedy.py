@@ -15,32 +15,36 @@ _BLOCK = 1024
 
 
 class GreedyMerge(ProximityBuilder):
-    r"""Bottom-up, one pair after another ("obyo").
+    r"""Bottom-up merging of one pair after another ("obyo").
 
-    Merges the pair with the smallest off-diagonal entry of Q, that is the largest
-    :math:`a_p^\top a_q`, then adds the two rows of A (exactly the Q of the merged
-    classes).
+    .. math::
+
+        (p, q) = \arg\min_{p \ne q} Q_{pq} = \arg\max_{p \ne q} a_p^\top a_q,
+        \qquad a_{pq} = a_p + a_q :
+
+    each step merges the pair with the smallest off-diagonal entry of Q; the sum of the
+    two rows of A gives exactly the Q of the merged classes.
 
     Parameters
     ----------
     normalize : bool, default=True
         Compare :math:`a_p^\top a_q / \sqrt{n_p n_q}`, with n the weights of the
-        clusters. False compares the entries of Q as they are; large clusters then
-        attract all others and trees are chains.
+        clusters. False compares the entries of Q; large clusters then attract all
+        others, and the tree becomes a chain.
 
     n_rounds : int, default=None
-        Depth counted from the leaves: merges stop after d rounds, >= 0, and the
-        clusters left become the children of the root. A round is as many merges as
-        halve the clusters, so :math:`\lceil K / 2^d \rceil` are left; 0 is the flat
-        tree. None merges to the end. (`max_depth` cuts from the root instead.)
+        Depth d >= 0 counted from the leaves. A round is as many merges as halve the
+        number of clusters: after d rounds the remaining :math:`\lceil K / 2^d \rceil`
+        clusters become the children of the root; 0 is the flat tree. None merges to the
+        end. (`max_depth` counts from the root.)
 
     max_depth, delta, form, rank, max_bytes
         See `SpectralSplit`.
 
     Notes
     -----
-    Needs A only, not the K × K matrix: every row keeps its best partner, and an upper
-    bound once the partner is gone. O(K² rank) time, O(K rank) memory.
+    The K × K matrix is not needed: every row stores its best partner, and an upper
+    bound after that partner is merged. O(K² rank) time, O(K rank) memory.
 
     References
     ----------
@@ -88,7 +92,7 @@ def merge_greedily(
         best[lo : lo + _BLOCK] = np.argmax(block, axis=1)
         bound[lo : lo + _BLOCK] = block[at, best[lo : lo + _BLOCK]]
     fresh = np.ones(k, dtype=bool)
-    dead = np.zeros(k)  # -inf in the slots of clusters that are gone
+    dead = np.zeros(k)  # -inf in the slots of merged clusters
     merges: list[tuple[int, int]] = []
     n_left = k
     while len(merges) < n_merges:
@@ -112,7 +116,7 @@ def merge_greedily(
             keep = np.flatnonzero(dead == 0)
             slot = np.full(name.size, -1)
             slot[keep] = np.arange(keep.size)
-            # A partner that is gone has slot -1, which no test below takes for p.
+            # A merged partner has slot -1, which differs from every p.
             fresh &= (slot[best] >= 0) & (best != q)
             best = slot[best]
             p = int(slot[p])
@@ -122,7 +126,7 @@ def merge_greedily(
         score = scaled @ scaled[p] + dead
         score[p] = -np.inf
         fresh &= (best != p) & (best != q)
-        # A score above a bound is the best of that row, whether fresh or not.
+        # A score above the bound of a row is its best one, whether fresh or not.
         higher = score >= bound
         higher &= dead == 0
         best[higher], bound[higher], fresh[higher] = p, score[higher], True

@@ -1,4 +1,4 @@
-"""HUNG: pair the classes of a level by optimal assignment."""
+"""HUNG: pairs of a level by optimal assignment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._bottom_up import N_ROUNDS, parents_of_merges
 
 
 class HungarianMerge(ProximityBuilder):
-    r"""Bottom-up, all pairs of a level at once ("hung").
+    r"""Bottom-up merging of all pairs of a level at once ("hung").
 
     .. math::
 
@@ -26,9 +26,9 @@ class HungarianMerge(ProximityBuilder):
         \text{ columns,}
 
     η large, so that no cluster is assigned to itself, and φK dummy columns of cost γ
-    for clusters better left alone on this level. Assignments make cycles and chains;
-    each is cut into as many pairs as possible, of the least cost. An odd one leaves a
-    cluster over to the next level.
+    for clusters that are not paired on this level. Assignments make cycles and chains;
+    each is cut into as many pairs as possible, of the least cost. A cycle or chain of
+    odd length leaves one cluster to the next level.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class HungarianMerge(ProximityBuilder):
         φ in [0, 0.9]; φK is rounded down.
 
     dummy_cost : float, default=0.0
-        γ; 0 is the cost of two classes that are neither close nor far.
+        γ, finite; 0 is the cost of two classes with :math:`a_p^\top a_q = 0`.
 
     n_rounds : int, default=None
-        Depth counted from the leaves: pairing stops after d rounds, >= 0, and the
-        clusters left become the children of the root; 0 is the flat tree. None pairs
-        to the end. (`max_depth` cuts from the root instead.)
+        Depth d >= 0 counted from the leaves: after d rounds the remaining clusters
+        become the children of the root; 0 is the flat tree. None pairs to the end.
+        (`max_depth` counts from the root.)
 
     normalize, max_depth, delta, form, rank, max_bytes
         See `GreedyMerge`.
@@ -82,7 +82,7 @@ class HungarianMerge(ProximityBuilder):
             8 * k * columns,
             self.max_bytes,
             f"the dense {k} x {columns} assignment matrix of 'hung'",
-            "take the builder 'cut' or 'obyo', or raise max_bytes",
+            "use the builder 'cut' or 'obyo', or raise max_bytes",
         )
         near = self._statistics(X, codes, weight).proximity(delta=self.delta)
         name, merges = np.arange(k), []
@@ -114,25 +114,25 @@ def pair_level(
     wide = np.full((k, k + int(dummy_fraction * k)), float(dummy_cost))
     cost = wide[:, :k]
     np.matmul(-rows, rows.T, out=cost)
-    # More than any assignment without the diagonal can cost.
+    # A diagonal entry costs more than any assignment without one.
     most = max(cost.max(), -cost.min(), abs(dummy_cost), 1e-300)
     np.fill_diagonal(cost, 2.0 * k * most)
     _, to = interruptible(linear_sum_assignment, wide)
     pairs = pairs_of_assignment(np.where(to < k, to, -1), cost)
-    if not pairs:  # everybody took a dummy
+    if not pairs:  # every row is assigned to a dummy
         p, q = np.unravel_index(np.argmin(cost), cost.shape)
         pairs = [(int(min(p, q)), int(max(p, q)))]
     return pairs
 
 
 def pairs_of_assignment(to: NDArray, cost: NDArray) -> list[tuple[int, int]]:
-    """Most pairs, then least cost, along the chains and cycles of i -> to[i]."""
+    """The most pairs, with the least cost, along the chains and cycles i -> to[i]."""
     k = to.size
     entered = np.zeros(k, dtype=bool)
     entered[to[to >= 0]] = True
     seen = np.zeros(k, dtype=bool)
     pairs = []
-    # Chains first, from their ends; what is left are cycles.
+    # Chains first, from their ends; the others are cycles.
     for start in [*np.flatnonzero(~entered), *range(k)]:
         trail, v = [], start
         while v >= 0 and not seen[v]:
@@ -157,8 +157,8 @@ def _value(match):
 def _match_path(path, cost):
     """Cheapest matching with floor(m / 2) edges of a path of m nodes."""
     m = len(path)
-    # (cost, last step) of the first i nodes with none of them left over, or one; more
-    # than one would cost a pair.
+    # (cost, last step) of the first i nodes with none or one of them unpaired; with two
+    # unpaired nodes there is one pair less.
     none: list = [(0.0, None)] + [None] * m
     one: list = [None] * (m + 1)
     for i in range(1, m + 1):

@@ -30,8 +30,8 @@ class KMeansSplit(ClassMeansBuilder):
         \max_{A, B} \sum_{P \in \{A, B\}}
         \Bigl\|\sum_{c \in P} \mu_c / \|\mu_c\|\Bigr\| ,
 
-    by Lloyd's algorithm; balanced, the classes are sorted by how much nearer to one
-    centre than to the other they are, and the list is halved.
+    by Lloyd's algorithm. If `balanced`, the classes are sorted by the difference of
+    their distances to the two centres, and the list is halved.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class KMeansSplit(ClassMeansBuilder):
         sparse: O(nnz) memory for any number of features.
 
     n_init : int, default=4
-        Starts per node, >= 1: the split by the leading principal component (not where
+        Starts per node, >= 1: the split by the leading principal component (not if
         `spherical`), then random pairs of classes.
 
     max_iter : int, default=100
@@ -93,7 +93,7 @@ class KMeansSplit(ClassMeansBuilder):
     def _parents(self, X, codes, weight, rng):
         if self.whiten and self.spherical:
             raise ValueError(
-                "whiten measures distances and spherical directions; set one of them"
+                "whiten is for distances and spherical for directions: set one of them"
             )
         options = self.n_init, rng, self.balanced, self.max_iter
         if self.spherical:
@@ -102,7 +102,7 @@ class KMeansSplit(ClassMeansBuilder):
             def split(members, points):
                 side = two_directions(points, *options)
                 left, right, *_ = sides(members, side)
-                # `sides` may exchange them, or replace a side that has all
+                # `sides` may exchange the sides, or replace a trivial split
                 side = np.isin(members, left)
                 return left, right, _part(points, side), _part(points, ~side)
 
@@ -143,7 +143,7 @@ class KMeansSplit(ClassMeansBuilder):
 
 
 def _part(points: Any, side: NDArray) -> Any:
-    """Some of the rows; of a sparse matrix the columns that they use."""
+    """Some of the rows; of a sparse matrix without the columns that are then empty."""
     points = points[np.flatnonzero(side)]
     if not sp.issparse(points):
         return points
@@ -181,7 +181,7 @@ def two_directions(
             a = transposed @ side.astype(points.dtype)
             b = total - a
             norm_a, norm_b = np.linalg.norm(a), np.linalg.norm(b)
-            # a gain below the rounding of single precision is none
+            # a smaller gain is rounding in single precision
             if i > 0 and norm_a + norm_b <= value * (1 + 1e-6):
                 break
             value, kept = float(norm_a + norm_b), side

@@ -1,4 +1,6 @@
-"""Builders by the names that the parameter `taxonomy` of estimators takes."""
+"""Builders by name, for the parameters `taxonomy` and `builder` of estimators."""
+
+from collections.abc import Iterable
 
 from ._base import TaxonomyBuilder
 from ._confusion import ConfusionSplit
@@ -22,3 +24,19 @@ TAXONOMY_BUILDERS: dict[str, type[TaxonomyBuilder]] = {
     "spec": SpectralSplit,
     "ward": WardMerge,
 }
+
+
+def named_builder(
+    name: str, parameter: str, others: Iterable[str] = ()
+) -> TaxonomyBuilder:
+    """A builder with its default parameters.
+
+    Raises ValueError for an unknown name; the message names the parameter, all builders
+    and the other names that the parameter may have.
+    """
+    if name not in TAXONOMY_BUILDERS:
+        raise ValueError(
+            f"{parameter}={name!r} is not the name of a builder; there are "
+            f"{[*others, *sorted(TAXONOMY_BUILDERS)]}"
+        )
+    return TAXONOMY_BUILDERS[name]()

@@ -1,4 +1,4 @@
-"""RAND: a balanced random tree, the control."""
+"""RAND: a balanced random tree, for comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._top_down import split_top_down
 
 
 class RandomSplit(TaxonomyBuilder):
-    """Balanced random bisection ("rand"): the control.
+    """Balanced random bisection ("rand"), the baseline of comparisons.
 
     Parameters
     ----------

@@ -19,20 +19,15 @@ from .._samples import check_samples
 from .._taxonomy import Taxonomy
 from ._base import TaxonomyBuilder
 from ._given import GivenTaxonomy
-from ._named import TAXONOMY_BUILDERS
+from ._named import named_builder
 
 
 def _as_builder(builder, random_state):
-    """A builder from a name, None or a builder; one without a seed gets this one."""
+    """A builder from a name, None ("cut") or a builder, seeded if it has no seed."""
     if builder is None:
         builder = "cut"
     if isinstance(builder, str):
-        if builder not in TAXONOMY_BUILDERS:
-            raise ValueError(
-                f"builder={builder!r} is not the name of a builder; there are "
-                f"{sorted(TAXONOMY_BUILDERS)}"
-            )
-        builder = TAXONOMY_BUILDERS[builder]()
+        builder = named_builder(builder, "builder")
     elif inspect.isclass(builder) or not hasattr(builder, "build"):
         raise ValueError(
             f"builder must be the name of a builder, a builder or None, got {builder!r}"
@@ -55,13 +50,13 @@ def refine(
     regroup: bool = True,
     random_state: int | RandomState | None = None,
 ) -> Taxonomy:
-    r"""Keep the groups of a given taxonomy and learn what it leaves open.
+    r"""Keep the groups of a given taxonomy and learn the splits inside of them.
 
     With :math:`\mathcal S(T)` the sets of classes below the nodes of a tree T, the
     result R keeps those of the given tree, :math:`\mathcal S(T) \subseteq
-    \mathcal S(R)`. Between them, leaves with many classes are split, and nodes with
-    more than two children get intermediate nodes; in both cases a builder decides,
-    given the samples of the node and, in the second, the child of each as its class.
+    \mathcal S(R)`. A builder splits the leaves with many classes, and groups the
+    children of nodes with more than two by intermediate nodes. It gets the samples of
+    the node; their labels are the classes of the leaf, or the children of the node.
 
     Parameters
     ----------
@@ -73,7 +68,7 @@ def refine(
         Features.
 
     y : array-like of shape (n_samples,)
-        Labels, all of which `taxonomy` has; other classes of its own are left out.
+        Labels; `taxonomy` must have all of them. Its other classes are left out.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Weights >= 0; samples of weight 0 count as absent.
@@ -88,7 +83,7 @@ def refine(
         Whether to group the children of nodes that have more than two.
 
     random_state : int, RandomState or None, default=None
-        Seed of a builder that draws numbers and has none of its own.
+        Seed of a `builder` whose own `random_state` is None.
 
     Returns
     -------
@@ -164,7 +159,8 @@ def refine(
         elif regroup and children.size > 2:
             tree = learn(node, sets.start[children])
             number = attach(tree, node)
-            # A child goes below the leaf that holds it; alone there, the two are one.
+            # A child goes below the leaf that holds it; `Taxonomy` collapses the two if
+            # it is the only one.
             for child, above in zip(children, number[tree.leaf_of_class]):
                 parent[child] = int(above)
     return Taxonomy(parent, leaf, taxonomy.classes, names=names)
@@ -177,8 +173,8 @@ class RefinedTaxonomy(TaxonomyBuilder):
     :math:`\mathcal S(T)` the sets of classes below its nodes, `build` returns
     ``refine(T, X, y)``: a tree R with :math:`\mathcal S(T) \subseteq \mathcal S(R)`,
     whose splits inside the leaves of T and between the children of a node are those
-    of `builder`. As a builder it is refined on the training samples only, wherever a
-    classifier is fitted: in a pipeline, a cross-validation or a grid search.
+    of `builder`. A classifier calls `build` in its `fit`, so that in a cross-validation
+    or a grid search the tree is learned from the training samples only.
 
     Parameters
     ----------
@@ -203,13 +199,13 @@ class RefinedTaxonomy(TaxonomyBuilder):
         to those of `builder`.
 
     random_state : int, RandomState or None, default=None
-        Seed of a `builder` that draws numbers and has none of its own.
+        Seed of a `builder` whose own `random_state` is None.
 
     Raises
     ------
     ValueError
-        From `build`: a label in y without a place in the tree, a tree that is none, an
-        unknown builder.
+        From `build`: if the tree lacks a label in y or is malformed, or `builder` is
+        unknown.
 
     See Also
     --------

@@ -1,7 +1,7 @@
 r"""Sign vectors that minimise :math:`z^\top Q z`, a maximum cut: rounding and flips.
 
-With Q = D - FFᵀ, D diagonal, the diagonal is the same for every sign vector, so what is
-maximised is the convex function ‖Fᵀz‖² over z ∈ {±1}^K.
+With Q = D - FFᵀ, D diagonal, zᵀDz is the same for every sign vector. So the problem is
+to maximise the convex function ‖Fᵀz‖² over z ∈ {±1}^K.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ._top_down import leading_vectors
 
-# Up to here FFᵀ is kept during flips: 32 MB.
+# Up to this K flips store FFᵀ: 32 MB.
 _DENSE_GRAM = 2048
-# Up to here every start is polished, and pairs of signs are flipped too: K² sums a
-# step. Without them the cut of well separated classes misses the best.
+# Up to this K all starts are improved by flips, and pairs of signs are flipped too: K²
+# sums a step. Single flips alone miss the best cut of well separated classes.
 _PAIRS = 256
 
 
@@ -26,10 +26,10 @@ def objective(factor: NDArray, z: NDArray) -> float:
 
 
 def flip(factor: NDArray, z: NDArray) -> NDArray:
-    """Flip one sign after another, the best first, while ‖Fᵀz‖² grows.
+    """Flip one sign after another, the best first, while ‖Fᵀz‖² increases.
 
-    Flipping i changes it by 4 (‖f_i‖² - z_i f_iᵀFᵀz). If no single flip helps and
-    the node is small, the best pair is flipped, and so on until none helps either.
+    A flip of sign i changes it by 4 (‖f_i‖² - z_i f_iᵀFᵀz). If no single flip increases
+    it and the node is small, the best pair is flipped, until no pair increases it.
     """
     k = factor.shape[0]
     gram = factor @ factor.T if k <= _DENSE_GRAM else None
@@ -37,7 +37,7 @@ def flip(factor: NDArray, z: NDArray) -> NDArray:
     square = np.einsum("ij,ij->i", factor, factor)
     pull = factor @ (z @ factor)
     tiny = 1e-12 * max(square.sum(), 1e-300)
-    for _ in range(10 * k):  # each flip grows the objective; the bound never binds
+    for _ in range(10 * k):  # a safeguard: every flip increases the objective
         gain = square - z * pull
         chosen = [int(np.argmax(gain))]
         if gain[chosen[0]] <= tiny:
@@ -84,7 +84,7 @@ def round_directions(factor: NDArray, n_directions: int) -> NDArray:
 
 
 def best_polished(factor: NDArray, z: NDArray) -> NDArray:
-    """The best column of z after flips: of all where they are cheap, else of a few."""
+    """The best column of z after flips of all columns, or of a few for large K."""
     k = factor.shape[0]
     if k <= _PAIRS:
         flip_columns(factor @ factor.T, z)

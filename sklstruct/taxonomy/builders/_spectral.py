@@ -12,9 +12,9 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from ..._compat import StrOptions
 from ._top_down import TopDownBuilder, leading_vectors
 
-# Up to here Q is made and decomposed: 32 MB.
+# Up to this K the dense Q is decomposed: 32 MB.
 _DENSE = 2048
-# Relative difference of entries of an eigenvector that may be rounding.
+# Relative difference below which entries of an eigenvector count as equal.
 _TIE = 1e-9
 
 
@@ -32,12 +32,13 @@ class SpectralSplit(TopDownBuilder):
     Parameters
     ----------
     threshold : {"zero", "median"}, default="zero"
-        Cut of the eigenvector; the median gives balanced trees. The largest entry
-        of the eigenvector is made positive, and an odd class goes with the larger half.
+        Threshold of the entries of the eigenvector; the median gives balanced trees.
+        The largest entry is made positive; for an odd number of classes the median
+        class goes to the side of the larger entries.
 
     max_depth : int, default=None
-        Largest depth, >= 0. Nodes there become leaves with several classes. None
-        splits down to single classes.
+        Largest depth, >= 0. Nodes at this depth become leaves with several classes.
+        None splits down to single classes.
 
     max_leaf : int, default=None
         Nodes of at most so many classes are not split, >= 1. None splits down to
@@ -47,8 +48,8 @@ class SpectralSplit(TopDownBuilder):
         Ridge >= 0 of the proximity at the root; see `ClassStatistics.proximity`.
 
     normalize : bool, default=True
-        Use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size. False takes
-        Q, whose smallest eigenvector may be little more than the smallest class.
+        Use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size. False uses Q,
+        whose smallest eigenvector may nearly be the indicator of the smallest class.
 
     gram : {"pooled", "exact", "root"}, default="pooled"
         Gram matrix below the root; see `ClassStatistics.proximity`. "exact" reads the
@@ -60,7 +61,7 @@ class SpectralSplit(TopDownBuilder):
     Raises
     ------
     MemoryError
-        From `build`: a dense array of the statistics beyond `max_bytes`.
+        From `build`: if a dense array of the statistics is larger than `max_bytes`.
 
     References
     ----------
@@ -92,7 +93,7 @@ class SpectralSplit(TopDownBuilder):
 
 
 def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
-    """Of D - FFᵀ; where D is a multiple of the identity, the leading one of FFᵀ."""
+    """Eigenvector of the smallest eigenvalue of D - FFᵀ, `diagonal` being that of D."""
     if diagonal.min() == diagonal.max():
         return leading_vectors(factor, 1)[0][:, 0]
     k = diagonal.size
@@ -109,13 +110,13 @@ def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
         return factor @ (v @ factor) + rest * v
 
     shifted = LinearOperator((k, k), matvec=product, dtype=np.float64)
-    # A start of its own: ARPACK would draw one.
+    # A fixed start: without it ARPACK draws a random one.
     start = np.cos(np.arange(k))
     return eigsh(shifted, k=1, which="LA", v0=start, maxiter=100 * k)[1][:, 0]
 
 
 def oriented(score: NDArray) -> NDArray:
-    """The eigenvector with its largest entry positive, whatever sign LAPACK chose.
+    """The eigenvector or its negative, so that the largest entry is positive.
 
     If z and -z have the same largest entries, the first difference between their sorted
     entries decides. The order of the classes decides only if all entries are the same.

@@ -1,4 +1,4 @@
-"""Top-down bisection: the engine, and the base of those that split by proximity."""
+"""Top-down bisection: the engine, and the base of the builders that use proximity."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..._compat import StrOptions
 from .._statistics import ClassStatistics
 from ._base import ProximityBuilder
 
-# Relative trace below which a Gram got by subtraction is computed from the rows
-# instead: the difference of two sums has lost 6 of 16 digits there.
+# If a Gram that is a difference has a smaller relative trace, it is computed from the
+# rows: the subtraction has lost 6 of 16 digits.
 _CANCELLED = 1e-6
 
 
 class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
     """Base of the builders that bisect the classes of a node by its proximity.
 
-    A subclass implements ``_bisect(factor, diagonal)`` for Q = D - FFᵀ: the factor F of
-    the node, one row per class, whose rows (or rows times the roots of the weights) sum
-    to zero, and the diagonal of D, to a sign or score per class; the classes with a
-    score > 0 are one side. A score that does not split, as for classes with equal
-    means, is replaced by halves in the order of the labels.
+    A subclass implements ``_bisect(factor, diagonal)`` for Q = D - FFᵀ. It gets the
+    factor F of the node, one row per class, whose rows (or rows times the roots of the
+    weights) sum to zero, and the diagonal of D. It returns a score per class; the
+    classes with a score > 0 are one side. If one side is empty, as for classes with
+    equal means, the sides are halves in the order of the labels.
     """
 
     gram: Literal["pooled", "exact", "root"] = "pooled"
@@ -64,7 +64,7 @@ class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
 
 
 def sides(members: NDArray, mask: NDArray) -> tuple[NDArray, NDArray, None, None]:
-    """Both sides, the one of the first class first; never an empty one."""
+    """Both sides, that of the first class first; halves if a side would be empty."""
     if mask.all() or not mask.any():
         mask = np.arange(members.size) < (members.size + 1) // 2
     if not mask[0]:
@@ -79,7 +79,7 @@ def _share_gram(
     small = int(stats.weight[parts[1]].sum() < stats.weight[parts[0]].sum())
     grams: list[NDArray | None] = [None, None]
     if max(part.size for part in parts) < 3:
-        return grams  # a pair is split without looking
+        return grams  # a node of two classes is split without a Gram
     own = stats.subset_scatter(parts[small])
     rest = gram - own
     if np.trace(rest) < _CANCELLED * np.trace(gram):
@@ -97,8 +97,8 @@ def split_top_down(
 ) -> tuple[NDArray, NDArray]:
     """Bisect until `max_leaf` classes (None: one), depth first.
 
-    ``split(members, state)`` gives both sides and the state of each. The smaller
-    side is split first, so that at most log2(K) states are kept.
+    ``split(members, state)`` returns both sides and the state of each. The smaller
+    side is split first, so that at most log2(K) states are stored.
     """
     few = max_leaf or 1
     parent, leaf = [-1], np.zeros(n_classes, dtype=np.int64)

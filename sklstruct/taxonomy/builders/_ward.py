@@ -13,10 +13,15 @@ from ._class_means import ClassMeansBuilder
 
 
 class WardMerge(ClassMeansBuilder):
-    """Ward's agglomerative clustering of the class means ("ward").
+    r"""Ward's agglomerative clustering of the class means ("ward").
 
-    Merges the pair of clusters that adds least to the sum of squared distances of the
-    class means from the mean of their cluster.
+    .. math::
+
+        \arg\min_{A, B}\ \frac{|A|\,|B|}{|A| + |B|}\, \|m_A - m_B\|^2 ,
+
+    with :math:`m_A` the mean of the class means in cluster A: each step merges the pair
+    of clusters that adds least to the sum of squared distances of the class means from
+    the mean of their cluster.
 
     Parameters
     ----------
@@ -28,16 +33,16 @@ class WardMerge(ClassMeansBuilder):
         to single classes.
 
     n_rounds : int, default=None
-        Merges stop after this many rounds, >= 0: when at most :math:`K / 2^d` clusters
-        (rounded up) are left, which become the children of the root. None merges to
-        the end. See `GreedyMerge`.
+        Depth d >= 0 counted from the leaves: after d rounds the remaining
+        :math:`\lceil K / 2^d \rceil` clusters become the children of the root. None
+        merges to the end. See `GreedyMerge`.
 
     whiten : bool, default=False
-        Measure distances with the inverse of the pooled within-class covariance
-        (plus ridge `delta`).
+        Whether distances use the inverse of the pooled within-class covariance (plus
+        the ridge `delta`).
 
     delta : float, default=1.0
-        Ridge >= 0 of the covariance. Without ``whiten=True`` it has no effect.
+        Ridge >= 0 of the covariance; used with ``whiten=True`` only.
 
     max_bytes : int, default=2**31
         Largest dense array; K classes need 8 K² bytes.
@@ -45,7 +50,8 @@ class WardMerge(ClassMeansBuilder):
     Raises
     ------
     MemoryError
-        From `build`: distances, class means or a Gram matrix beyond `max_bytes`.
+        From `build`: if the distances, class means or a Gram matrix are larger than
+        `max_bytes`.
 
     Examples
     --------
@@ -68,7 +74,7 @@ class WardMerge(ClassMeansBuilder):
             8 * k * k,
             self.max_bytes,
             f"the distances of {k} classes in 'ward'",
-            "take the builder 'cut' or 'kmeans', or raise max_bytes",
+            "use the builder 'cut' or 'kmeans', or raise max_bytes",
         )
         merges = ward(self._means(X, codes, weight))[:, :2].astype(np.int64).tolist()
         merges = merges[: merges_in_rounds(k, self.n_rounds)]
