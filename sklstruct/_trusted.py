@@ -14,7 +14,7 @@ TRUSTED_TYPES = (
     "sklstruct.context_tree._vectorizer.SuffixTreeVectorizer",
     "sklstruct.distributed._language_model.DaskLanguageModel",
     "sklstruct.factor_graph._crf.ConditionalRandomField",
-    "sklstruct.factor_graph._pack.Layout",
+    "sklstruct.factor_graph._pack.WeightLayout",
     "sklstruct.factor_graph._samplerank.SampleRankClassifier",
     "sklstruct.factor_graph._vectorizer.FactorGraphVectorizer",
     "sklstruct.hierarchical._classifier.HierarchicalClassifier",

@@ -42,15 +42,15 @@ def skip_edges(
     Parameters
     ----------
     keys : iterable of hashable
-        A key for each variable, such as its lower-cased word; None takes no part.
+        A key for each variable, such as its lower-cased word; None: no edges.
 
     max_distance : int, default=None
-        Leave out edges between variables further apart; at least 1. None: no limit.
+        Largest distance of the variables of an edge, at least 1. None: no limit.
 
     Returns
     -------
     edges : ndarray of shape (n_edges, 2)
-        Neighbours are among them if their keys are equal.
+        Neighbours with equal keys are joined too.
 
     Examples
     --------
@@ -180,8 +180,8 @@ def skip_chain_graph(
         Features of the variables.
 
     keys : iterable of n_variables hashables
-        Variables with equal keys, each with the next one of its key, are joined by an
-        edge of the type "skip"; None takes no part. See `skip_edges`.
+        Each variable is joined with the next one of equal key by an edge of the type
+        "skip"; None: no edges. See `skip_edges`.
 
     max_distance : int, default=None
         Longest skip; None: no limit.

@@ -17,7 +17,7 @@ from .._warnings import warn
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._graph import FactorGraph
 from ._inference import BlockInference, forest, refuse_loops
-from ._pack import Layout, Packed, unpacked
+from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import GraphPredictor, encode
 
 # Pairs of vectors that L-BFGS remembers.
@@ -216,7 +216,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         graphs, truth = self._learn_input(X, y)
         self._refuse(graphs)
-        layout = Layout.of(graphs)
+        layout = WeightLayout.of(graphs)
         packed = Packed(graphs, layout)
         with (
             ThreadMap(self.n_jobs) as parallel,

@@ -18,8 +18,8 @@ from ._rows import (
     stack_given,
 )
 
-# Steps of the search for a first allowed state: far more than constraints of
-# practice need, and well under a second.
+# Steps of the search for a first allowed state: far more than usual constraints need,
+# and well under a second.
 _SEARCH_LIMIT = 1_000_000
 
 
@@ -44,8 +44,8 @@ class FactorGraph:
         Different variables may have different values, and different numbers of them.
 
     features : matrix of shape (n_variables, n_features), default=None
-        Features of the variables, dense or sparse, which get a weight for each kind of
-        value: the usual choice when all variables have the same few values (tags,
+        Features of the variables, dense or sparse, with a weight for each kind of
+        value: the usual choice if all variables have the same few values (tags,
         pixels).
 
     candidate_features : matrix or list of n_variables matrices, default=None
@@ -58,14 +58,15 @@ class FactorGraph:
         expressions, say, "pronoun" or "name". None: each value is its own kind.
 
     edges : mapping from str to array-like of shape (n_edges, 2), default=None
-        For each type of edge the pairs of variables that it joins. The direction
-        counts: the first variable of an edge gives the rows of `edge_features` and
-        `pair_features`. Several edges may join the same two variables.
+        For each type of edge the pairs of variables that it joins. The order of a pair
+        matters: the kind (or value) of the first variable is the first index of the
+        weights of `edge_features`, and of the rows of `pair_features`. Several edges
+        may join the same two variables.
 
     edge_features : mapping from str to matrix, default=None
         Features of the edges of a type, of shape (n_edges, n_edge_features). A type
-        that is not mentioned has one feature that is always 1, so there is a weight
-        for each pair of kinds; a matrix of no columns turns these weights off.
+        without an entry has one feature that is always 1, hence a weight for each pair
+        of kinds; a matrix without columns removes these weights.
 
     pair_features : mapping from str to list of matrices, default=None
         For each edge of a type a matrix of shape (k_u * k_v, n_pair_features), or an
@@ -73,10 +74,10 @@ class FactorGraph:
         candidates and the second k_v; or all of them stacked.
 
     forbidden : mapping from str to iterable of (value, value), default=None
-        Hard constraints: pairs of values that must not stand at the two ends of
-        an edge of a type, first variable first. Neither inference nor learning ever
-        visits a state that has one. To forbid a single value, leave it out of
-        `candidates`; to constrain a single edge, give it a type of its own.
+        Hard constraints: pairs of values that the two variables of an edge of a type
+        must not have. Inference and learning never visit a state with such a pair. To
+        forbid a single value, leave it out of `candidates`; to constrain a single edge,
+        give it its own type.
 
     name : str, default=None
         Named in error messages.
@@ -107,9 +108,9 @@ class FactorGraph:
 
     Notes
     -----
-    For constraints on a graph with loops the constructor looks for a state that
-    satisfies them by depth-first search after arc consistency. If it finds none within
-    a million steps it gives up with an error that says so.
+    For constraints on a graph with loops the constructor searches a state that
+    satisfies them, by depth-first search after arc consistency. If it finds none within
+    a million steps it raises an error.
 
     Examples
     --------
@@ -187,7 +188,7 @@ class FactorGraph:
         return self._named(as_rows, matrix, n_rows, name, row)
 
     def _set_candidates(self, candidates: Any, kinds: Any) -> None:
-        seen: dict[int, tuple] = {}  # lists that variables share are checked once
+        seen: dict[int, tuple] = {}  # lists of several variables are checked once
         keep = []  # objects whose ids are in use
         try:
             candidates = list(candidates)
@@ -337,7 +338,7 @@ class FactorGraph:
         """Tables of allowed pairs, one for each pair of candidate lists."""
         self.mask_first = np.full(self.n_edges, -1, dtype=np.int64)
         self.allowed = np.empty(0, dtype=np.uint8)
-        self.start = None  # of unconstrained graphs any state will do
+        self.start = None  # without constraints every state is allowed
         if not forbidden:
             return
         tables, size, start = [], 0, 0
@@ -380,11 +381,11 @@ class FactorGraph:
         self.start = self._first_state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take a pickled graph; ValueError if its arrays lead out of each other."""
+        """Restore a pickled graph; ValueError if its arrays contradict each other."""
         self.__dict__.update(state)
         n, sizes = self.n_variables, np.array([len(v) for v in self.candidates])
         if not np.array_equal(self.cand_ptr, np.concatenate([[0], np.cumsum(sizes)])):
-            self._fail("cand_ptr of the pickled graph is not that of its candidates")
+            self._fail("cand_ptr of the pickled graph does not fit its candidates")
         for name in ("edge_u", "edge_v", "mask_first"):
             array = as_ids(name, getattr(self, name), 1, state[name].dtype)
             check_length(name, array, self.n_edges, "one per edge")
@@ -462,7 +463,8 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            If y has another length, a value that is no candidate, or a forbidden pair.
+            If y has another length, a value that is not a candidate, or a forbidden
+            pair.
         """
         y = _plain(y)
         if len(y) != self.n_variables:

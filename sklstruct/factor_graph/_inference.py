@@ -20,28 +20,29 @@ from ._inference_fast import (
 from ._pack import Block, Packed
 from ._samplerank_fast import Graphs, potentials
 
-# Steps of a kernel call: some tens of milliseconds, so that signals are seen between
-# calls, and far more than what a call costs.
+# Steps of a kernel call: some tens of milliseconds. Signals are handled between calls,
+# and the overhead of a call is small.
 BUDGET = 1_000_000
-# Coordinate ascent ends by itself; rounding could make two values take turns.
+# A safeguard: coordinate ascent ends by itself, unless rounding makes it alternate
+# between two values.
 _MOST_SWEEPS = 1000
-# Temperatures of annealing, in mean ranges of the potentials: where the walk still
-# forgets where it began, and where it hardly moves.
+# First and last temperature of annealing, in mean ranges of the potentials: at the
+# first the walk forgets its start, at the last it hardly moves.
 _WARM, _COLD = 0.25, 0.025
-# Edges with more pairs of values are not drawn together.
+# The ends of edges with more pairs of values are not drawn together.
 LARGEST_PAIR = 1024
 
 
 @dataclass
 class Schedule:
-    """How long annealing searches."""
+    """Length of annealing."""
 
     n_sweeps: int
     n_restarts: int
 
 
 class BlockInference:
-    """The potentials of a block under given weights, and what can be asked of them."""
+    """The potentials of a block with given weights, and inference with them."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class BlockInference:
         return log_z, belief, pair_total
 
     def start(self) -> np.ndarray:
-        """The best value of each variable by itself, or an allowed state."""
+        """For each variable the value of largest unary potential; an allowed state."""
         cand_ptr = self.block.cand_ptr
         sizes = np.diff(cand_ptr)
         state = np.zeros(self.block.n_variables, dtype=np.int32)
@@ -216,12 +217,12 @@ class BlockInference:
     def icm(
         self, active: np.ndarray, state: np.ndarray, largest_pair: int = 0
     ) -> np.ndarray:
-        """Coordinate ascent from `state`, in place, until no value can be bettered."""
+        """Coordinate ascent from `state`, in place, until no value changes."""
         seed = np.zeros(self.block.n_instances, dtype=np.uint64)
         cold = np.zeros((_MOST_SWEEPS, self.block.n_instances))
         self.sweeps(
             active,
-            # the last sweep of a slice says which variables moved, so slices stay short
+            # the last sweep of a slice decides whether to go on, so slices are short
             (cold[a : a + 2] for a in range(0, _MOST_SWEEPS, 2)),
             seed,
             state,
@@ -232,7 +233,7 @@ class BlockInference:
         return state
 
     def scale(self) -> np.ndarray:
-        """Mean range of the potentials: the scale of what a step gains or loses."""
+        """Mean range of the potentials, the scale of the change of score by a step."""
         block = self.block
         spread = np.zeros(block.n_instances)
         if self.unary.size:
@@ -250,7 +251,7 @@ class BlockInference:
     def anneal(
         self, active: np.ndarray, seed: np.ndarray, schedule: Schedule
     ) -> np.ndarray:
-        """The best state of some annealed walks, each begun where ICM ends."""
+        """The best state of some annealed walks, each started at the result of ICM."""
         state = self.icm(active, self.start())
         score = self.score(state)
         best_state, best_score = state.copy(), score.copy()
@@ -322,7 +323,7 @@ def best_states(
     everyone = np.ones(n, dtype=np.uint8)
     if method == "icm":
         return infer.icm(everyone, infer.start())
-    # an instance of its own stream: its prediction does not depend on the others
+    # the same seed for each instance: its prediction does not depend on the others
     seeds = np.full(n, seed, dtype=np.uint64)
     if method == "anneal":
         return infer.anneal(everyone, seeds, schedule)

@@ -1,4 +1,4 @@
-"""Many instances as one set of flat arrays, and which weight belongs to what."""
+"""Many instances as one set of flat arrays, and the layout of the weights."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _where(i: int, graph: FactorGraph) -> str:
 
 
 @dataclass
-class Layout:
-    """Which weight belongs to which feature; learned in `fit`.
+class WeightLayout:
+    """Positions of the weights of all features in one array; learned in `fit`.
 
     The weights are, one after the other: features x kinds, candidate features, and for
     each edge type edge features x kinds x kinds, then pair features.
@@ -71,8 +71,8 @@ class Layout:
         self.n_weights = at
 
     @classmethod
-    def of(cls, graphs: Sequence[FactorGraph]) -> Layout:
-        """Widths of the first instance that has them; all must agree."""
+    def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:
+        """The layout of some instances, whose numbers of features must agree."""
         widths: dict[Any, int] = {}
         owner: dict[Any, int] = {}
         for i, graph in enumerate(graphs):
@@ -106,8 +106,8 @@ class Layout:
             )
         if layout.n_weights == 0:
             raise ValueError(
-                "X has no features at all, so there is nothing to learn; give the "
-                "instances features, candidate_features or edges"
+                "X has no features: there is nothing to learn; give the instances "
+                "features, candidate_features or edges"
             )
         return layout
 
@@ -170,9 +170,9 @@ def _sort_key(kind: Any) -> Any:
 
 
 class Packed:
-    """Instances as the arrays that `Graphs` reads; numbers count over all of them."""
+    """Instances as the arrays of `Graphs`, numbered over all instances."""
 
-    def __init__(self, graphs: Sequence[FactorGraph], layout: Layout) -> None:
+    def __init__(self, graphs: Sequence[FactorGraph], layout: WeightLayout) -> None:
         def starts(sizes: Any) -> np.ndarray:
             return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -300,7 +300,7 @@ class Packed:
         return table
 
     def _costs(self) -> np.ndarray:
-        """About how many steps the potentials of each instance take."""
+        """About the number of steps for the potentials of each instance."""
         n_features = np.diff(self.features[0])
         per_variable = np.diff(self.cand_ptr) * (1 + n_features)
         own = self.candidate_features[0][self.cand_ptr]
@@ -369,6 +369,6 @@ def unpacked(values: np.ndarray, ptr: np.ndarray) -> list[np.ndarray]:
     return [values[a:b] for a, b in zip(ptr[:-1].tolist(), ptr[1:].tolist())]
 
 
-def kind_labels(layout: Layout) -> np.ndarray:
+def kind_labels(layout: WeightLayout) -> np.ndarray:
     """The kinds as an array."""
     return as_labels(layout.kinds) if layout.kinds else np.empty(0, dtype=object)

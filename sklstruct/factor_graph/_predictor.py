@@ -13,7 +13,7 @@ from .._parallel import ThreadMap
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
-from ._pack import Layout, Packed, check_graphs, in_order, kind_labels, unpacked
+from ._pack import Packed, WeightLayout, check_graphs, in_order, kind_labels, unpacked
 
 
 class GraphPredictor(BaseEstimator):
@@ -71,7 +71,7 @@ class GraphPredictor(BaseEstimator):
 
     # --------------------------------------------------------------------- weights
 
-    def _set_weights(self, layout: Layout, coef: np.ndarray) -> None:
+    def _set_weights(self, layout: WeightLayout, coef: np.ndarray) -> None:
         self._layout = layout
         self.coef_ = coef
         self._name_weights()

@@ -1,8 +1,7 @@
 # splitmix64: one 64-bit word of state, the same stream on every machine.
 #
-# Steele, Lea, Flood (2014), "Fast splittable pseudorandom number generators". A chain
-# per instance has a word of its own, so results depend neither on the batch nor on
-# which thread runs what.
+# Steele, Lea, Flood (2014), "Fast splittable pseudorandom number generators". Every
+# instance has its own word, so results depend neither on the batch nor on the threads.
 from libc.stdint cimport uint64_t
 
 

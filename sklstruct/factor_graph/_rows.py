@@ -1,4 +1,4 @@
-"""Rows of features as CSR arrays, and the checks of what a user passes for them."""
+"""Rows of features as CSR arrays, and checks of the matrices of the user."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def check_rows(rows: FeatureRows, name: str, n_rows: int) -> None:
 
 
 def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
-    """A dense or sparse matrix of n_rows rows, checked. row: what a row is for."""
-    if isinstance(matrix, FeatureRows):  # of the vectorizer, which made them itself
+    """A dense or sparse matrix of n_rows rows, checked; row: its name in errors."""
+    if isinstance(matrix, FeatureRows):  # made by the vectorizer
         return matrix
     check_sparse(matrix, name)
     if not sp.issparse(matrix):
@@ -97,10 +97,9 @@ def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
 
 
 def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
-    """A list of matrices, one for each owner, stacked; anything else as it is.
+    """A list of matrices, one for each owner, stacked; a stacked matrix as it is.
 
-    sizes: rows that each owner has. A stacked matrix is two-dimensional, which a list
-    of matrices is not.
+    sizes: number of rows of each owner.
     """
     if sp.issparse(matrices) or isinstance(matrices, FeatureRows):
         return matrices

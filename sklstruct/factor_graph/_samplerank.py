@@ -1,4 +1,4 @@
-"""SampleRankClassifier: a ranking of states, learned along a walk through them."""
+"""SampleRankClassifier: factor graphs learned by SampleRank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ._inference import (
     best_states,
     refuse_loops,
 )
-from ._pack import Layout, Packed, unpacked
+from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import GraphPredictor
 from ._samplerank_fast import (
     ADAGRAD,
@@ -67,9 +67,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         \quad\text{or}\quad w^\top \delta \le 0, \qquad
         \delta = \varphi(x, y') - \varphi(x, y''),
 
-    the weights move along :math:`\delta`, to which only the factors that changed
-    contribute. The walk then goes on by the scores of the model itself, so that it
-    learns from states which it will meet in prediction.
+    the weights move along :math:`\delta`, which only the factors of this variable
+    contribute to. The next state is chosen by the scores of the model, so that the
+    walk visits the states that occur in prediction.
 
     Parameters
     ----------
@@ -96,13 +96,12 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         Largest step of "passive_aggressive", positive; the others ignore it.
 
     margin : float, default=1.0
-        m, at least 0: how much better the model must score a state for each unit of
-        loss that it is better by. 0 learns from mistakes only, and is refused for
-        "passive_aggressive".
+        m, at least 0: the required difference of scores for each unit of difference in
+        loss. 0 learns from mistakes only, and is an error for "passive_aggressive".
 
     average : bool, default=True
-        Predict with the mean of the weights over all comparisons, which varies less
-        than the last weights.
+        Whether to predict with the mean of the weights over all comparisons, which
+        varies less than the last weights.
 
     epochs : int, default=10
         Passes over the training instances, at least 1.
@@ -112,29 +111,30 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         compares each variable as often as it has other values.
 
     proposal : {"gibbs", "uniform"} or callable, default="gibbs"
-        The states to compare. "gibbs": all values of a variable; the best by loss is
-        ranked against the one that breaks the ranking most, and the next state is
-        drawn from the conditional distribution of the model. "uniform": the present
-        value and one other at random, a Metropolis step. A callable
+        The states to compare. "gibbs": all values of a variable; the value of least
+        loss is compared with the one that violates the ranking most, and the next
+        state is drawn from the conditional distribution of the model. "uniform": the
+        present value and one other at random, a Metropolis step. A callable
         ``proposal(graph, state, rng)`` gets positions in the candidates (int32) and a
         `numpy.random.Generator`, and returns pairs (variable, position) to change
-        together: the way to move between states that constraints keep apart. It
-        should propose a change as often as its reverse. Runs in Python, slowly.
+        together; it can move between states that constraints separate. It should
+        propose a change as often as its reverse. It runs in Python, slowly.
 
     temperature : float, default=0.1
-        Of the learning walk, at least 0; 0 always goes to the better state. Scores
-        are in units of `margin`: far above it the walk is noise, and the weights
-        of edges, which are learned among wrong neighbours, come out too small.
+        Temperature of the learning walk, at least 0; 0 always accepts the better
+        state only. Scores are in units of `margin`: at temperatures far above it the
+        walk is noise, and the weights of edges, whose variables then have wrong values,
+        become too small.
 
     inference : {"auto", "anneal", "icm", "exact"}, default="auto"
-        How `predict` looks for the best state:
+        How `predict` searches the best state:
 
         - "exact": max-product (variable elimination), for chains and trees; an error
           for graphs with a loop;
-        - "anneal": Gibbs sampling at falling temperatures; keeps the best state, then
-          coordinate ascent;
-        - "icm": coordinate ascent from the best value of each variable by itself;
-          fast, and often caught in a local optimum;
+        - "anneal": Gibbs sampling at falling temperatures, then coordinate ascent from
+          the best state;
+        - "icm": coordinate ascent from the best value of each variable without its
+          neighbours; fast, and often in a local optimum;
         - "auto": "exact" for each instance without a loop, "anneal" for the others.
 
     anneal_sweeps : int, default=100
@@ -149,10 +149,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     n_jobs : int, default=None
         Threads over the instances in `predict`, `sample` and `predict_marginals`.
         None is 1 unless in a `joblib.parallel_config` context. Results do not depend
-        on it. Learning goes from update to update and uses one thread.
+        on it. Learning is sequential and uses one thread.
 
     random_state : int, RandomState instance or None, default=None
-        Of the walk, and of annealing: a fitted model predicts the same each time.
+        Seed of the walk, and of annealing: a fitted model predicts the same each time.
 
     verbose : int, default=0
         Print the number of updates after every `verbose` epochs; 0 is silent.
@@ -183,7 +183,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         Epochs run; fewer than `epochs` if a callback asked to stop.
 
     n_proposals_ : int
-        States that were compared with another one.
+        Number of states that were compared with another one.
 
     n_updates_ : ndarray of shape (`n_iter_`,)
         Updates of each epoch.
@@ -196,12 +196,12 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     Notes
     -----
     SampleRank learns to rank. It does not estimate probabilities, so there is no
-    `predict_proba`, and `sample` and `predict_marginals`, which read the scores as
-    logarithms of unnormalised probabilities, are *not calibrated*.
+    `predict_proba`. `sample` and `predict_marginals` use the scores as logarithms of
+    unnormalised probabilities, which are *not calibrated*.
 
-    The built-in proposals of learning change one variable, so they cannot cross
-    between states that hard constraints keep apart: of two variables that must be
-    equal, neither can move alone. Make them one variable, or pass a `proposal`.
+    The built-in proposals of learning change one variable, so they cannot move between
+    states that hard constraints separate: of two variables that must be equal, neither
+    can change alone. Make them one variable, or pass a `proposal`.
     Sampling and annealing also change the two ends of an edge together.
 
     Scikit-learn's model selection takes a list of instances: ``cross_val_score``,
@@ -316,9 +316,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         Raises
         ------
         ValueError
-            If features differ in number between instances, a label is no candidate
+            If features differ in number between instances, a label is not a candidate,
             or y has a forbidden pair; the message names the instance and the variable.
-            If `loss` or `proposal` returns anything else than is said above.
+            If `loss` or `proposal` returns a value of another kind.
         FloatingPointError
             If the weights overflow.
         """
@@ -331,7 +331,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
                 "no step at a tie and would never leave the zero weights"
             )
         graphs, truth = self._learn_input(X, y)
-        layout = Layout.of(graphs)
+        layout = WeightLayout.of(graphs)
         packed = Packed(graphs, layout)
         rng = check_random_state(self.random_state)
         seeds = rng.randint(INT32_MAX, size=3)
@@ -370,7 +370,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     def _first_states(
         graphs: list[FactorGraph], packed: Packed, rng: np.random.Generator
     ) -> np.ndarray:
-        """Random values; for constrained instances the state they come with."""
+        """Random values; for constrained instances their first allowed state."""
         sizes = np.diff(packed.cand_ptr)
         state = (rng.random(sizes.size) * sizes).astype(np.int32)
         for i in np.flatnonzero(packed.constrained):
@@ -459,9 +459,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     ) -> list[list[np.ndarray]]:
         """States drawn by Gibbs sampling from p(y) ∝ exp(score / temperature).
 
-        The scores rank states; they were not fitted as probabilities, so frequencies
-        of the samples are **not calibrated**. Successive samples are correlated, and
-        hard constraints may keep the walk in a part of the states.
+        The scores rank states and are not fitted as probabilities, so frequencies of
+        the samples are **not calibrated**. Successive samples are correlated, and hard
+        constraints may restrict the walk to a part of the states.
 
         Parameters
         ----------
@@ -481,7 +481,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             Sweeps from one sample to the next, at least 1.
 
         random_state : int, RandomState instance or None, default=None
-            None: the stream that `fit` chose, the same samples each time.
+            None: the seed of `fit`, the same samples each time.
 
         Returns
         -------
@@ -518,12 +518,11 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         burn_in: int = 100,
         random_state: Any = None,
     ) -> list[list[np.ndarray]]:
-        """How often each candidate was seen while sampling; **not calibrated**.
+        """Frequencies of each candidate in Gibbs sampling; **not calibrated**.
 
-        Estimates of the marginals of p(y) ∝ exp(score / temperature), with the noise
-        of sampling, of a model that was trained to rank and not to estimate
-        probabilities: good for finding doubtful variables, not for decisions that
-        need a probability.
+        They estimate the marginals of p(y) ∝ exp(score / temperature), with sampling
+        noise. The model was trained to rank and not to estimate probabilities: use them
+        to find doubtful variables, not for decisions that need a probability.
 
         Parameters
         ----------
@@ -537,10 +536,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             Positive.
 
         burn_in : int, default=100
-            Sweeps before the first that is counted.
+            Sweeps before the first counted one.
 
         random_state : int, RandomState instance or None, default=None
-            None: the stream that `fit` chose, the same estimates each time.
+            None: the seed of `fit`, the same estimates each time.
 
         Returns
         -------
@@ -599,7 +598,7 @@ def _gibbs(
     n_sweeps: int,
     count: np.ndarray | None = None,
 ) -> None:
-    """Sweeps at one temperature; state and seed are left where they end."""
+    """Sweeps at one temperature; changes state and seed in place."""
     n = infer.block.n_instances
     step = infer.slice_length()
     slices = (

@@ -20,12 +20,11 @@ _INSTANCE_KEYS = {"variables", "edges", "forbidden", "name"}
 
 
 class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
-    """Turns instances written with dictionaries into `FactorGraph` objects.
+    """Makes `FactorGraph` objects of instances written as dictionaries.
 
-    The counterpart of `sklearn.feature_extraction.DictVectorizer`: a feature is a
-    name and a number, or a name and a string (then ``name=string`` is a feature that
-    is 1), or a name and an iterable of strings. Names that `fit` did not see are
-    ignored.
+    As in `sklearn.feature_extraction.DictVectorizer` a feature is a name and a number,
+    or a name and a string (then ``name=string`` is a feature that is 1), or a name and
+    an iterable of strings. Names that `fit` did not see are ignored.
 
     An instance is a mapping with the keys
 
@@ -60,7 +59,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    FactorGraph : What comes out.
+    FactorGraph : The result.
 
     Examples
     --------
@@ -143,7 +142,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
 
     def _fit(self, reading: _Reading) -> None:
         sorts = [key for key, dicts in reading.dicts.items() if any(dicts)]
-        # By strings, as files of other formats than pickle hold no other keys.
+        # Keys are strings: formats other than pickle allow no other keys.
         self._encoders = {
             " ".join(key): DictVectorizer().fit(reading.dicts[key]) for key in sorts
         }
@@ -241,7 +240,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
 
 
 class _Instance:
-    """One instance as read: everything but the feature dictionaries."""
+    """One instance without its feature dictionaries."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -253,7 +252,7 @@ class _Instance:
 
 
 class _Reading:
-    """All instances, checked as far as their form goes.
+    """All instances, whose form is checked.
 
     dicts holds the feature dictionaries of each sort, in the order of the instances:
     ("features",), ("candidate_features",), ("edge", type), ("pair", type).
@@ -274,7 +273,7 @@ class _Reading:
             ("pair", kind): sum(len(a) * len(b) for a, b, _, _ in edges)
             for kind, edges in self._tables.items()
         }
-        # Most types have no features of pairs: nothing is made for their many pairs.
+        # Only for types with features of pairs: there are many pairs.
         for kind, edges in self._tables.items():
             if any(tables for _, _, tables, _ in edges):
                 for first, second, tables, label in edges:
@@ -282,7 +281,7 @@ class _Reading:
                         self._add(("pair", kind), tables.get(pair), label)
 
     def owner(self, key: tuple, row: int) -> str:
-        """Whom a feature dictionary belongs to."""
+        """The owner of a feature dictionary, for error messages."""
         return self._owners[key][row]
 
     def _add(self, key: tuple, features: Any, owner: str) -> None:

@@ -1,4 +1,4 @@
-"""The walk in Python, for losses and proposals that are functions of the user."""
+"""The walk of SampleRank in Python, for losses and proposals of the user."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ._samplerank_fast import Graphs, Learner, change, update
 
 
 class PythonWalk:
-    """The steps of the compiled walk, one by one.
+    """The steps of the compiled walk, in Python.
 
     With a built-in proposal it draws the same numbers as the compiled walk and makes
-    the same comparisons, up to rounding: each can be checked by the other.
+    the same comparisons, up to rounding: tests compare the two.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PythonWalk:
         update(self.learner, 0.0, 0.0, 1.0)
 
     def metropolis(self, moves: Sequence[tuple[int, int]]) -> None:
-        """Compare the present state with the proposed one; go there or stay."""
+        """Compare the present state with the proposed one; accept or reject it."""
         new, variables = self.moved(moves)
         if not variables.size:
             return
@@ -146,7 +146,7 @@ class PythonWalk:
             self.present = loss
 
     def all_values(self, v: int, k: int) -> None:
-        """Compare the best value of v with the one that the model prefers most."""
+        """Compare the best value of v with the one of largest score plus margin."""
         now = int(self.state[self.first + v])
         score, cost = np.full(k, -np.inf), np.full(k, np.inf)
         for a in range(k):

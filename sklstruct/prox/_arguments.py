@@ -48,7 +48,7 @@ _PARAMETERS = {
 
 
 def shared_parameters(operator: T) -> T:
-    """Decorator that puts the shared parameters in the place of ``{name}`` lines."""
+    """Decorator that replaces lines ``{name}`` by the shared parameters."""
     names = re.findall(r"(?m)^ *\{(\w+)\}$", operator.__doc__ or "")
     return shared_docs(**{name: _PARAMETERS[name] for name in names})(operator)
 
@@ -64,7 +64,7 @@ def check_vector(
 ) -> tuple[NDArray, np.dtype]:
     """A fresh float64 copy of v and the dtype of the result.
 
-    `n` entries are asked for, one for each entry of the argument `of`.
+    v must have `n` entries, one for each entry of the argument `of`.
     """
     v = np.asarray(v)
     if v.dtype.kind not in "fiub":
@@ -132,5 +132,5 @@ def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:
 
 
 def power_of_two(exponent: float) -> float:
-    """2 to the exponent rounded down: a divisor that rounds nothing, and is no 0."""
+    """2 to the exponent rounded down: a divisor without rounding errors, never 0."""
     return float(2.0 ** np.clip(np.floor(exponent), -1022, 1023))

@@ -1,4 +1,4 @@
-"""Operators and norms of neighbours that should be equal: total variation."""
+"""Operators and norms of differences of neighbours: total variation, fused lasso."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def prox_total_variation(
         unit = power_of_two(np.log2(top)) if top > 0 else 1.0
         heavy = power_of_two(np.log2(metric.max()))
         with np.errstate(over="ignore", under="ignore"):
-            # more than the sum of all slopes changes nothing
+            # a kappa above the sum of all slopes has no further effect
             kappa = np.minimum(kappa / unit / heavy, 4.0 * n)
         w /= unit
         metric = np.ascontiguousarray(np.broadcast_to(metric / heavy, (n,)))
@@ -195,7 +195,7 @@ def prox_fused_lasso(
 
 
 def norm_fused_lasso(v: ArrayLike, gamma: float = 0.0, fusion: float = 1.0) -> float:
-    r"""The fused lasso, which is no norm where gamma > 0.
+    r"""The fused lasso; not a norm if gamma > 0.
 
     .. math::
         \|v\|_1 + \tfrac{\gamma}{2} \|v\|^2

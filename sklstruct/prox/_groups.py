@@ -1,4 +1,4 @@
-"""Operators and norms of groups: a partition, nested groups, any groups at all.
+"""Operators and norms of groups: a partition, nested groups, any groups.
 
 A partition separates into blocks. Nested groups are a forest, for which the kernels of
 `_tree_prox` are exact. Other overlapping groups have no closed form, and the
@@ -28,7 +28,7 @@ from ._arguments import (
 from ._tree_prox import norm_tree_l2, norm_tree_linf, prox_tree_l2, prox_tree_linf
 from ._vectors import block_norms, prox_blocks
 
-# Block steps of one call of the kernel: signals are looked at between calls.
+# Block steps of one call of the kernel: signals are handled between calls.
 _CALL = 1 << 22
 
 
@@ -213,16 +213,16 @@ class _Members(NamedTuple):
 
 
 class _Nested(NamedTuple):
-    """Nested groups as a forest of entries, with a node more where a group has none."""
+    """Nested groups as a forest of entries and of additional nodes."""
 
     parents: NDArray  # of the entries, then of the nodes that stand for no entry
-    node: NDArray  # (n_groups,) the node whose subtree is the group
+    node: NDArray  # (n_groups,) for each group the node whose subtree it is
 
     @classmethod
     def of(cls, groups: Iterable[ArrayLike], n: int) -> _Nested:
         members = _Members.of(groups, n)
-        # The smallest group so far that an entry is in. Of nested groups, met from
-        # the largest on, all entries are in the same one.
+        # The smallest group so far of each entry. If groups are nested, and come from
+        # the largest on, all entries of a group have the same one.
         owner = np.full(n, -1, dtype=np.int64)
         parent_group = np.empty(members.n_groups, dtype=np.int64)
         for g in np.argsort(-np.diff(members.ptr), kind="stable"):
@@ -276,9 +276,9 @@ def prox_tree_groups(
         \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
         + \sum_g \kappa_g \|w_g\|_p
 
-    Of two groups one holds the other, or they have no entry in common: a partition
-    with a group of its own for every entry (the sparse group lasso), trees over the
-    entries, and so on. Entries may be in no group. Exact.
+    Of two groups one contains the other, or they have no entry in common: for example a
+    partition together with a group for every entry (the sparse group lasso), or trees
+    over the entries. Entries may be in no group. Exact.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def prox_tree_groups(
 
     Examples
     --------
-    Two groups, and a group of its own for every entry:
+    Two groups, and a group for every single entry:
 
     >>> from sklstruct.prox import prox_tree_groups
     >>> groups = [[0, 1], [2, 3], [0], [1], [2], [3]]
@@ -425,7 +425,7 @@ def prox_overlapping_groups(
     {v}
 
     groups : list of array-like of int
-        The entries of each group, in any relation. Entries may be in no group.
+        The entries of each group; groups may overlap. Entries may be in no group.
 
     kappa : float or array-like of shape (n_groups,)
         Strength of each group, finite and >= 0.
@@ -470,11 +470,11 @@ def prox_overlapping_groups(
         \min_\xi\; \tfrac12 \Bigl\|v - \sum_g \xi_g\Bigr\|^2
         \quad\text{subject to } \|\xi_g\|_q \le \kappa_g .
 
-    A round projects the residual of v on the ball of one group after the other. Any
-    :math:`\xi` bounds the error: the objective is strongly convex, so the squared
-    distance to the minimiser is at most twice the gap between primal and dual
-    objective. With groups that are nested and met from the smallest to the largest, as
-    they are here, the first round is exact.
+    A round projects the residual of v on the ball of one group after the other. Every
+    :math:`\xi` gives a bound of the error: the objective is strongly convex, so the
+    squared distance to the minimiser is at most twice the gap between primal and dual
+    objective. A round goes from the smallest to the largest group; for nested groups
+    the first round is exact.
 
     References
     ----------
@@ -505,7 +505,7 @@ def prox_overlapping_groups(
         return w.astype(dtype, copy=False)
     w /= unit
     with np.errstate(over="ignore"):
-        kappa = np.minimum(kappa / unit, 4.0 * w.size)  # more than any dual needs
+        kappa = np.minimum(kappa / unit, 4.0 * w.size)  # larger ones have no effect
     start = w.copy()
     enough = 0.5 * tol**2 * float(start @ start)
     dual = np.zeros(members.entry.size)
@@ -540,7 +540,7 @@ def norm_overlapping_groups(
     *,
     p: float = 2,
 ) -> float:
-    r"""Norm of groups in any relation, :math:`\sum_g a_g \|v_g\|_p`.
+    r"""Norm of groups that may overlap, :math:`\sum_g a_g \|v_g\|_p`.
 
     Parameters
     ----------

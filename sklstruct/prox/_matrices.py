@@ -23,7 +23,7 @@ def _decompose(v):
 
 
 def _shrink(v, kappa):
-    """v with kappa taken off its singular values, down to 0."""
+    """v with singular values [sigma - kappa]_+."""
     left, sigma, right = _decompose(v)
     sigma = np.maximum(sigma - kappa, 0.0)
     rank = int(np.count_nonzero(sigma))
@@ -31,7 +31,7 @@ def _shrink(v, kappa):
 
 
 def _call(function, v, *arguments):
-    """function(v, *arguments), which Ctrl-C can interrupt where it takes long."""
+    """function(v, *arguments); Ctrl-C can interrupt it if it takes long."""
     if v.size * min(v.shape) < _LONG:
         return function(v, *arguments)
     return interruptible(function, v, *arguments)
@@ -65,7 +65,7 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
 
     Notes
     -----
-    There is no ``positive`` and no ``metric``: neither keeps the singular vectors.
+    There is no ``positive`` and no ``metric``: with them the singular vectors change.
     O(m n min(m, n)), by LAPACK.
 
     References

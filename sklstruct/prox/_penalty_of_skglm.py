@@ -29,8 +29,8 @@ def tree_penalty(
     .. math::
         \Omega(w) = \alpha \sum_g a_g \|w_{T(g)}\|_p
 
-    where :math:`T(g)` holds feature g and all features below it. A feature can only
-    enter a model after all features above it.
+    where :math:`T(g)` has feature g and all features below it. If the weights of a
+    group vanish, feature g and all features below it leave the model together.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ def tree_penalty(
         If skglm is not installed.
 
     ValueError
-        Naming the parameter; parents, weights and data are checked against each other
-        when they meet.
+        Naming the parameter. The number of features is checked when the penalty is
+        used.
 
     Notes
     -----
-    skglm compiles penalties by Numba; the operators of this package are called out of
-    the compiled code, which costs some microseconds for each call.
+    skglm compiles penalties by Numba. The compiled code calls the operators of this
+    package, which costs some microseconds for each call.
 
     References
     ----------
@@ -112,7 +112,7 @@ _CLASSES: list[type] = []
 
 
 def _penalty_class():
-    """The class, made when skglm is there, and once: Numba compiles it by identity."""
+    """The class, made once, at first use: Numba compiles a class by its identity."""
     if _CLASSES:
         return _CLASSES[0]
     from numba import bool_, float64, int32, njit, objmode

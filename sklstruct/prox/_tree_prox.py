@@ -19,7 +19,7 @@ _STRIDE = 1 << 18
 class _NodeOrder:
     """Checked parents of a forest, renumbered so that parent < child.
 
-    `order` is None where they are numbered so already.
+    `order` is None if they are numbered so already.
     """
 
     def __init__(self, parents: ArrayLike):
@@ -129,7 +129,7 @@ def _safe_unit(v: NDArray, mult: NDArray) -> float:
 
 
 def _sum_or_inf(total: float) -> float:
-    """Compensated summation turns an overflow of valid input into NaN; say inf."""
+    """inf for NaN, which compensated summation returns on overflow of valid input."""
     return float("inf") if np.isnan(total) else total
 
 

@@ -64,7 +64,7 @@ ctypedef fused index_t:
     long long
 
 
-cdef struct Cluster:
+cdef struct ValueCluster:
     double value    # level r; during the downward sweep the lowest on the path
     double mass     # sum of D; negative: the slot is lent to another node's value
     int child       # first heap below, or first of the heaps yet to be merged
@@ -259,7 +259,7 @@ def tree_linf_slots(Py_ssize_t n):
     return slots
 
 
-def tree_linf_reset(Cluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi):
+def tree_linf_reset(ValueCluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi):
     """Empty the heaps of a range (after an upward sweep that was given up)."""
     cdef Py_ssize_t q
     with nogil:
@@ -267,7 +267,7 @@ def tree_linf_reset(Cluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi):
             slots[q].child = -1
 
 
-cdef inline int _link(Cluster* slots, int a, int b) noexcept nogil:
+cdef inline int _link(ValueCluster* slots, int a, int b) noexcept nogil:
     """The larger of two heap roots, with the other as its first child."""
     if slots[a].value < slots[b].value:
         slots[a].next = slots[b].child
@@ -278,7 +278,7 @@ cdef inline int _link(Cluster* slots, int a, int b) noexcept nogil:
     return a
 
 
-cdef inline int _merge(Cluster* slots, int a) noexcept nogil:
+cdef inline int _merge(ValueCluster* slots, int a) noexcept nogil:
     """Merge a list of heaps in two passes; root of the result, or -1."""
     cdef int b, rest, done = -1
     if a < 0:
@@ -308,7 +308,7 @@ cdef inline int _merge(Cluster* slots, int a) noexcept nogil:
 
 
 cdef inline int _candidates(
-    Cluster* slots, int a, double kappa, int* low
+    ValueCluster* slots, int a, double kappa, int* low
 ) noexcept nogil:
     """The heaps of a list that a step of kappa can reach; the others to `low`.
 
@@ -341,7 +341,7 @@ cdef inline int _candidates(
 
 
 cdef inline void _lower(
-    Cluster* slots, int q, double own, double metric, double kappa
+    ValueCluster* slots, int q, double own, double metric, double kappa
 ) noexcept nogil:
     """The step of group q: heaps listed at slots[q].child -> cluster q."""
     cdef double level, mass, left = kappa, cost
@@ -403,7 +403,7 @@ cdef inline void _lower(
 
 
 cdef inline void _hand_up(
-    const int* parent, Cluster* slots, Py_ssize_t q
+    const int* parent, ValueCluster* slots, Py_ssize_t q
 ) noexcept nogil:
     cdef int p = parent[q]
     if p >= 0 and slots[q].value > 0:
@@ -416,7 +416,7 @@ def tree_linf_up(
     const double[::1] kappa,
     const double[::1] metric,
     const double[::1] w,
-    Cluster[::1] slots,
+    ValueCluster[::1] slots,
     Py_ssize_t lo,
     Py_ssize_t hi,
     bint push=True,
@@ -425,7 +425,7 @@ def tree_linf_up(
     cdef Py_ssize_t q
     cdef Py_ssize_t ks = 0 if kappa.shape[0] == 1 else 1
     cdef Py_ssize_t ms = 0 if metric.shape[0] == 1 else 1
-    cdef Cluster* s
+    cdef ValueCluster* s
     if lo >= hi:
         return
     s = &slots[0]
@@ -437,7 +437,7 @@ def tree_linf_up(
 
 
 def tree_linf_push(
-    const int[::1] parent, Cluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi
+    const int[::1] parent, ValueCluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi
 ):
     """The step to the parents that ``tree_linf_up(..., push=False)`` omits."""
     cdef Py_ssize_t q
@@ -451,7 +451,7 @@ def tree_linf_push(
 def tree_linf_down(
     const int[::1] parent,
     double[::1] w,
-    Cluster[::1] slots,
+    ValueCluster[::1] slots,
     Py_ssize_t lo,
     Py_ssize_t hi,
 ):

@@ -1,4 +1,4 @@
-"""Operators and norms of penalties that know no structure but single vectors."""
+"""Operators and norms of penalties of single vectors, without groups."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ._arguments import (
     shared_parameters,
 )
 
-# Steps of the safeguarded Newton methods below; they end at rounding long before.
+# Largest number of steps of the safeguarded Newton methods below; they end far earlier.
 _STEPS = 200
 
 
 def _read(v, kappa, metric, positive, what="entry"):
-    """(v, dtype, kappa, metric); the sign constraint is a projection beforehand."""
+    """(v, dtype, kappa, metric), checked; with `positive` v is projected to v >= 0."""
     w, dtype = check_vector(v)
     kappa = check_per_entry(kappa, w.size, "kappa", positive=False, what=what)
     metric = check_per_entry(metric, w.size, "metric", positive=True, what=what)
     if check_flag(positive, "positive"):
-        # All penalties here grow with |w_i|: a negative entry of v ends at 0, and the
-        # others do not see it.
+        # All penalties here increase with |w_i|: a negative entry of v becomes 0 and
+        # does not change the others.
         np.maximum(w, 0.0, out=w)
     return w, dtype, kappa, metric
 
@@ -339,7 +339,7 @@ def prox_linf(
     metric: ArrayLike | None = None,
     positive: bool = False,
 ) -> NDArray:
-    r"""Lowering the largest, the proximal operator of :math:`\kappa \max_i |w_i|`.
+    r"""Lowering of the largest entries, the operator of :math:`\kappa \max_i |w_i|`.
 
     .. math::
         w_i = \operatorname{sign}(v_i) \min(|v_i|, r), \qquad
@@ -427,7 +427,7 @@ def prox_lp(
     {kappa}
 
     p : float
-        From 1 (soft thresholding) to infinity (lowering the largest).
+        From 1 (soft thresholding) to infinity (lowering the largest entries).
 
     {metric}
 
@@ -619,7 +619,7 @@ def prox_blocks(
     sign, size = np.sign(v), np.abs(v)
     if p == 1:
         return sign * np.maximum(size - kappa[block] / metric, 0.0)
-    # In units of the largest value and the largest metric nothing overflows.
+    # in units of the largest value and the largest metric, against overflow
     unit, heavy = size.max() or 1.0, metric.max()
     with np.errstate(under="ignore", over="ignore"):
         size, metric = size / unit, np.broadcast_to(metric / heavy, size.shape)
@@ -676,7 +676,7 @@ def _on_sphere(slope, metric, block, kappa, p, size):
         t = new
         if done.all():
             break
-    # the last s belongs to the t before; scaling it to the sphere is of second order
+    # the last s is that of the t before; the error of its scaling is of second order
     s /= block_norms(s, block, n_blocks, p)[block]
     return s, t
 
@@ -695,7 +695,7 @@ def _entries(slope, a, kappa, metric, p):
     for _ in range(_STEPS):
         power = curved * y ** (m - 1)
         step = (linear * y + power * y - slope) / (linear + m * power)
-        # Steps are positive but for rounding, which ends them.
+        # Steps are positive up to rounding, at which they end.
         if (step <= 4e-16 * y).all():
             break
         y = np.maximum(y - np.maximum(step, 0.0), 0.0)

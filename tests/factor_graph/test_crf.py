@@ -23,7 +23,7 @@ from sklstruct.factor_graph import (
 )
 from sklstruct.factor_graph import _inference as inference
 from sklstruct.factor_graph._conditional import ConditionalLikelihood, duality_gap
-from sklstruct.factor_graph._pack import Layout, Packed
+from sklstruct.factor_graph._pack import Packed, WeightLayout
 
 
 def problem(tools, seed, shape, constraints=False, n=6, **kwargs):
@@ -56,7 +56,7 @@ def enumerated(tools, graph, coef, layout):
 
 
 def likelihood(graphs, y):
-    layout = Layout.of(graphs)
+    layout = WeightLayout.of(graphs)
     truth = np.concatenate([g.encode(row) for g, row in zip(graphs, y)])
     return layout, ConditionalLikelihood(
         Packed(graphs, layout), graphs, truth, lambda f, items: list(map(f, items))

@@ -345,9 +345,7 @@ def test_bad_questions(digits):
     with pytest.raises(ValueError, match="64 names"):
         model.heaviest_features(feature_names=["a"])
     other = HierarchicalClassifier(GIVEN, estimator=LogisticRegression(C=0.01))
-    with pytest.raises(
-        ValueError, match="Regressions: heaviest_features needs"
-    ):
+    with pytest.raises(ValueError, match="Regressions: heaviest_features needs"):
         other.fit(X, y).heaviest_features()
     one = HierarchicalClassifier().fit(X, np.zeros(len(X)))
     assert one.predict_at(Z[:2]).tolist() == [["0.0"], ["0.0"]]
