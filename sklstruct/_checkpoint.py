@@ -1,14 +1,14 @@
-"""Checkpoints: the state of a long fit in a file, from which a later fit goes on.
+"""Checkpoints: a file with the state of a long fit; a later fit starts from it.
 
 A file holds the *identity* of a fit (digests of its data and settings) and the state of
-its solver. It is written aside, synced and renamed: a process that is killed at any
-moment leaves the last whole file.
+its solver. The state is written to a temporary file, which replaces the old file when
+it is complete. A process that is killed at any moment leaves a complete file.
 
     magic | length and checksum of the header | header (JSON) | bytes of the arrays, one
     after the other | their checksum
 
-The checksums find bits that changed on the disk, which would otherwise end in another
-model without any error.
+The checksums detect damage on the disk, which would otherwise change the model without
+any error.
 """
 
 from __future__ import annotations
@@ -47,46 +47,47 @@ _COPY_EVERY = 20.0
 
 
 class Checkpoint(BaseEstimator):
-    r"""The place of a long fit's state, and how often the state is written.
+    r"""The path and the interval of the checkpoints of a long fit.
 
     .. math::
         \text{work lost by a killed process} \le \text{interval}
         + \text{one iteration} .
 
-    A fit that finds its file checks that the file is of the same data and settings,
-    reads the state and ends as it would have ended: bit by bit, on the same machine.
-    Ctrl-C (a KeyboardInterrupt) writes the last state before the fit ends, whatever the
-    interval. The file stays after the fit; remove it to fit anew. A process that is
-    killed while it writes leaves a hidden file beside it, ``.*.tmp``, which is never
-    read.
+    A fit looks for its file, checks that the file belongs to the same data and
+    settings, reads the state and continues. Its result is that of a fit without
+    interruption, bit by bit on the same machine. Ctrl-C (a KeyboardInterrupt) writes
+    the last state before the fit ends, even within the interval. The file stays after
+    the fit; remove it to start again. A process that is killed during a write leaves a
+    hidden file ``.*.tmp`` in the same folder, which is never read.
 
-    A state is all that the next iteration reads: points and gradients, the steps that
-    make a quasi-Newton metric, the generator, the order of the mini-batches and the
-    place in it, and the built part of a tree that grows. Arrays that follow from the
+    The state is everything that the next iteration reads: points and gradients, the
+    pairs of a quasi-Newton method, the random generator, the order of the mini-batches
+    and the position in it, and the finished part of a tree. Arrays that depend on the
     data alone are computed again.
 
     **A file or a folder**: the name decides. A name with a suffix, such as
     ``fit.ckpt``, is a file, which serves one fit. A name without a suffix, such as
-    ``fits``, or with a slash at its end, is a folder, which is made where it is
-    missing and serves any number of fits: each has a file in it, whose name is a digest
-    of its data and settings, `tol` and `max_iter` included. A fit that is done leaves
-    its result there, and the same fit reads the result instead of computing it again.
-    Models that make many fits take folders only.
+    ``fits``, or with a slash at its end, is a folder. It is created if it is missing
+    and serves any number of fits. Each fit has its own file in the folder, named by a
+    digest of its data and settings (`tol` and `max_iter` included). A finished fit
+    writes its result there, and the same fit reads the result instead of computing it
+    again. Models that make many fits accept folders only.
 
     Parameters
     ----------
     path : str or os.PathLike
-        A file, or a folder. The folder that it is in must exist. A file with one of
-        the suffixes ``.gz``, ``.bz2``, ``.xz`` and ``.zst`` is compressed, which takes
-        longer than it saves.
+        A file or a folder. Its parent folder must exist. A file with the suffix
+        ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` is compressed, which is usually not
+        worth its time.
 
     interval : float, default=60.0
-        Seconds between two checkpoints, at least 0, which is one each iteration.
+        Seconds between two checkpoints, at least 0. With 0 every iteration writes one.
 
     Notes
     -----
-    For Ctrl-C the arrays of the state are copied now and then, in a twentieth of the
-    time at most. They take as much memory again.
+    The arrays of the state are copied from time to time, so that Ctrl-C has a state to
+    write. The copies take at most a twentieth of the time, and the memory of the state
+    once more.
 
     Examples
     --------
@@ -112,18 +113,17 @@ class Checkpoint(BaseEstimator):
 
     @property
     def is_folder(self) -> bool:
-        """Whether the name is that of a folder: one without a suffix."""
+        """Whether the path names a folder: it has no suffix."""
         return not os.path.splitext(os.fspath(self.path))[1]
 
     @classmethod
     def of(cls, given: Checkpoint | str | os.PathLike | None) -> Checkpoint | None:
-        """The object of a parameter that may be a path.
+        """The Checkpoint of a parameter that may be a path; makes a missing folder.
 
         Raises
         ------
         ValueError, OSError
-            If a checkpoint cannot be written there. A folder is made where it is
-            missing.
+            If a checkpoint cannot be written there.
         """
         checkpoint = cls._made(given)
         if checkpoint is not None:
@@ -138,7 +138,7 @@ class Checkpoint(BaseEstimator):
         *,
         folder: bool,
     ) -> Checkpoint | None:
-        """As `of`; a ValueError if it is no folder, or no file, as `whose` needs."""
+        """Like `of`; raises ValueError if `whose` needs a file, or a folder."""
         checkpoint = cls._made(given)
         if checkpoint is not None and checkpoint.is_folder != folder:
             path, name = os.fspath(checkpoint.path), type(whose).__name__
@@ -194,49 +194,50 @@ class Checkpoint(BaseEstimator):
 
 
 class FitKeeper:
-    """Reads and writes the state of a fit; this one keeps nothing.
+    """Base of the keepers, which read and write the state of a fit; it stores nothing.
 
     Attributes
     ----------
     in_folder : bool
-        Whether other fits have files beside its own.
+        Whether the checkpoint is a folder, with files of other fits.
     """
 
     in_folder = False
 
     def load(self, like: State | None = None) -> State | None:
-        """The state of an earlier run, None where there is none.
+        """The state of an earlier run, or None.
 
         Parameters
         ----------
         like : dict, default=None
-            The names that it must have, and a value like each; see `check_like`.
+            The names that the state must have, with an example of each value; see
+            `check_like`.
         """
         return None
 
     def save(self, **state: Any) -> None:
-        """Write the state, if it is time to."""
+        """Write the state if the interval has passed."""
 
     def damaged(self, why: object) -> ValueError:
-        """The error of a state that cannot be gone on from; it names the file."""
+        """The error for a state that cannot be used; it names the file."""
         return ValueError(why)
 
     def checked(self, state: State, like: State) -> State:
-        """The state; an error if it is not like `like`, see `check_like`."""
+        """The state, checked by `check_like`."""
         wrong = check_like(state, like)
         if wrong:
             raise self.damaged(wrong)
         return state
 
     def result(self, like: State | None = None) -> State | None:
-        """The result of a fit that is done, None where there is none."""
+        """The result of the same fit if an earlier run finished it, or None."""
         return None
 
     def finish(self, **result: Any) -> None:
-        """Keep the result: the fit is done."""
+        """Store the result of the finished fit."""
 
     def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
-        """An `OtherFit` where two identities differ.
+        """Raise OtherFit if two identities differ.
 
         Parameters
         ----------
@@ -248,25 +249,25 @@ class FitKeeper:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """The end of the fit, or of a part of it."""
+        """End the fit, or a part of it."""
 
 
 NO_KEEPER = FitKeeper()
 
 
 class PartKeeper(FitKeeper):
-    """The keeper of a part of a fit; the file holds the state of the whole as well.
+    """The keeper of one part of a fit; its file holds the state of the whole fit too.
 
     Parameters
     ----------
     keeper : FitKeeper
-        Of the whole.
+        The keeper of the whole fit.
 
     whole : dict
-        State of the whole, which stays as it is while the part runs.
+        State of the whole fit, which does not change while the part runs.
 
     part : dict
-        State of the part from an earlier run, empty where it had not begun.
+        State of the part from an earlier run; empty if the part had not started.
     """
 
     def __init__(self, keeper: FitKeeper, whole: State, part: State) -> None:
@@ -283,12 +284,12 @@ class PartKeeper(FitKeeper):
 
 
 def join_part(whole: State, part: State) -> State:
-    """The state of a fit with that of a part of it."""
+    """One state from that of the whole fit and that of a part."""
     return {**whole, **{_PART + name: value for name, value in part.items()}}
 
 
 def split_part(state: State) -> tuple[State, State]:
-    """(whole, part) as they were joined."""
+    """(whole, part): the inverse of `join_part`."""
     part = {k: value for k, value in state.items() if k.startswith(_PART)}
     whole = {k: value for k, value in state.items() if k not in part}
     return whole, {k.removeprefix(_PART): value for k, value in part.items()}
@@ -300,14 +301,15 @@ class Keeper(FitKeeper):
     Parameters
     ----------
     checkpoint : Checkpoint
-        The place and the interval.
+        The path and the interval.
 
     identity : dict of str to str or number
-        Data and settings of the fit; a file with others is refused.
+        Digests of the data and the settings of the fit. A file with another identity
+        raises OtherFit.
 
     stop : dict of str to str or number, default=None
-        The settings that decide on the end of the fit alone. A result in a folder
-        depends on them, a state in a file does not.
+        The settings of the stopping rule. They are part of the identity in a folder,
+        which holds results, and not of that in a file, which holds a state.
     """
 
     def __init__(
@@ -327,18 +329,18 @@ class Keeper(FitKeeper):
             name = os.path.join(self.path, blake2b(text, digest_size=16).hexdigest())
             self.path, self._result_path = f"{name}.running", f"{name}.fitted"
         self._written = time.monotonic()
-        # A state that is not in the file yet, and when the next copy may be taken.
+        # The latest state that is not in the file, and the time of the next copy.
         self._copy: State | None = None
         self._copy_again = 0.0
 
     def load(self, like: State | None = None) -> State | None:
-        """The state of an earlier run, None where there is no file.
+        """The state of an earlier run, or None if there is no file.
 
         Raises
         ------
         ValueError
-            If the file is no checkpoint, or of another fit, or its state is not like
-            `like`.
+            If the file is no checkpoint, belongs to another fit, or its state does not
+            agree with `like`.
         """
         return self._state_in(self.path, like)
 
@@ -393,10 +395,10 @@ class Keeper(FitKeeper):
             )
 
     def save(self, **state: Any) -> None:
-        """Write the state, if the last time is longer ago than the interval.
+        """Write the state if the interval has passed since the last write.
 
-        Otherwise it may be copied, to be written on Ctrl-C. A full disk does not end
-        the fit: the file before stays, and a warning says why.
+        Otherwise the state may be copied, for a write on Ctrl-C. A full disk does not
+        end the fit: the old file stays, and a warning gives the reason.
         """
         now = time.monotonic()
         if now - self._written >= self.interval:
@@ -411,7 +413,7 @@ class Keeper(FitKeeper):
             self._copy_again = end + _COPY_EVERY * (end - now)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Write the last copy if it is Ctrl-C that ends the fit."""
+        """Write the last copy if Ctrl-C ends the fit."""
         last, self._copy = self._copy, None
         if last is not None and kind and issubclass(kind, KeyboardInterrupt):
             self._try_to_write(self.path, last)
@@ -435,12 +437,12 @@ class Keeper(FitKeeper):
         return True
 
     def write(self, **state: Any) -> None:
-        """Write the state now; OSError where that fails."""
+        """Write the state now; raises OSError if that fails."""
         _write(self.path, self.identity, state)
 
 
 class OtherFit(ValueError):
-    """A checkpoint of other data or settings."""
+    """The checkpoint belongs to other data or other settings."""
 
 
 def keeps_state(estimator: Any) -> bool:
@@ -450,19 +452,19 @@ def keeps_state(estimator: Any) -> bool:
 
 
 def check_like(state: State, like: State) -> str:
-    """Why a state is not as expected, or an empty text.
+    """The first difference between a state and the examples, or an empty text.
 
     Parameters
     ----------
     state : dict
-        As read from a file.
+        The state as read from a file.
 
     like : dict
-        The names that `state` must have, and an example of each value: an array of
-        the same type and shape; a type of numbers, for an array of one dimension and
-        any length; a whole number, which must not be negative; a float; a text; a
-        truth value; None; a dict; a list of one example, for a list of any length, or
-        of as many as the list must have; a tuple of alternatives.
+        The names that `state` must have, with an example of each value. An array
+        stands for arrays of its type and shape; a dtype for vectors of any length; an
+        int for non-negative ints; a float, str, bool, dict or None for values of its
+        type. A list of one example stands for lists of any length, a longer list for
+        lists of its length, and a tuple for alternatives.
     """
     for name, example in like.items():
         if name not in state:
@@ -495,7 +497,7 @@ def _is_like(value, like):
 
 
 def digest_generator(rng: np.random.RandomState) -> str:
-    """A short text that tells the states of generators apart."""
+    """A digest of the state of a random generator."""
     text = _dumps(rng.get_state(legacy=False)).encode()
     return blake2b(text, digest_size=8).hexdigest()
 
@@ -537,7 +539,7 @@ def _number(value):
 
 
 def _blocks(array):
-    """The bytes of a contiguous array, piece by piece."""
+    """The bytes of a contiguous array, in blocks."""
     data = array.reshape(-1).view(np.uint8)
     return [data[i : i + _BLOCK].data for i in range(0, data.size, _BLOCK)]
 

@@ -1,9 +1,9 @@
-"""Binary files in and out: written whole or not at all, compressed by name.
+"""Reading and writing of binary files: atomic writes, compression by suffix.
 
-A path is written aside: a temporary file in the same folder takes the bytes, is
-flushed and synced, and then takes the place of the old file in one step. A full disk,
-an exception or a killed process leaves the old file as it was. Reading recognises
-compression by the first bytes of the file, whatever its name.
+A write goes to a temporary file in the same folder, which is flushed and synced and
+then replaces the old file in one step. A full disk, an exception or a killed process
+leaves the old file unchanged. Reading recognises the compression by the first bytes of
+the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Compression(NamedTuple):
 
     name: str
     suffix: str
-    magics: tuple[bytes, ...]  # what its files begin with
+    magics: tuple[bytes, ...]  # possible first bytes of its files
     module: str
     file_class: str
 
@@ -43,8 +43,8 @@ COMPRESSIONS = (
     Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma", "LZMAFile"),
     Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd", "ZstdFile"),
 )
-# Formats that no module of Python's library reads as a stream of bytes. A file so named
-# that holds plain text misleads whoever opens it next.
+# Formats that no module of Python's library reads as a stream of bytes. Writing plain
+# data under such a suffix would mislead, so that it is an error.
 _REFUSED = {
     b"PK\x03\x04": "zip",
     b"\x1f\x9d": "compress (.Z)",
@@ -71,7 +71,7 @@ class DamagedData(ValueError):
 
 
 def _through(compression: Compression, file: Any, mode: str, label: str) -> Any:
-    """A binary file that packs what is written to `file`, or unpacks it."""
+    """A binary file that compresses into `file`, or decompresses from it."""
     try:
         module = import_module(compression.module)
     except ImportError as exc:
@@ -91,9 +91,9 @@ def _through(compression: Compression, file: Any, mode: str, label: str) -> Any:
 
 
 class _Whole(io.BufferedIOBase):
-    """Write to a file of the caller until it has taken every byte.
+    """Write to a file object of the caller until every byte is written.
 
-    A raw stream may take a part of what it is given and say so by its return value.
+    A raw stream may write a part of the data only; it returns the number of bytes.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -114,8 +114,8 @@ class _Whole(io.BufferedIOBase):
         while len(rest):
             taken = self._file.write(rest.tobytes() if len(rest) < size else data)
             if taken is None and not raw:
-                break  # a writer that does not count, such as a wrapper
-            # A raw stream says None when it would have to wait.
+                break  # a wrapper that does not return the number of bytes
+            # A raw stream returns None if it would block.
             if not taken:
                 raise OSError(f"the file took none of {len(rest)} bytes: {self._file}")
             rest = rest[int(taken) :]
@@ -143,12 +143,13 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     Parameters
     ----------
     path_or_file : str, os.PathLike or binary file object
-        A path is written aside and renamed at the end of the block, and compressed
-        as its suffix says: ``.gz``, ``.bz2``, ``.xz``, or ``.zst`` where Python has
-        ``compression.zstd``. A file object gets plain bytes and stays open.
+        A path is written atomically: a temporary file replaces it at the end of the
+        block. Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz``, or
+        ``.zst`` if Python has ``compression.zstd``. A file object receives plain
+        bytes and stays open.
 
     name : str, default="path_or_file"
-        What messages call the parameter.
+        Name of the parameter in error messages.
 
     Yields
     ------
@@ -157,11 +158,10 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     Raises
     ------
     ValueError
-        If `path_or_file` is neither, is open as text, or has the suffix of a
-        compression that is not supported.
+        If `path_or_file` is neither a path nor a file object, is open as text, or has
+        the suffix of an unsupported compression.
     OSError
-        If the bytes cannot be stored; it names the path. An old file there is then as
-        it was.
+        If the bytes cannot be written; it names the path. The old file is unchanged.
     """
     if hasattr(path_or_file, "write"):
         yield _Whole(path_or_file, name)
@@ -169,7 +169,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     path = _check_path(path_or_file, name)
     compression = _compression_of(path, name)
     if compression is not None:
-        # Before any file is made: does this Python have the module?
+        # An error if this Python has no such module, before any file is made.
         _through(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
     with _write_aside(path) as raw:
         if compression is None:
@@ -180,13 +180,13 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
 
 
 class _Proof(Exception):
-    """Ends the proof that a file can be written, before the file is there."""
+    """Ends the trial of `check_writable` before the file is replaced."""
 
 
 def check_writable(path: Any, *, name: str) -> None:
-    """Errors, before any work, if `open_write` could not write a regular file.
+    """Raise, before any work, if `open_write` could not write a regular file.
 
-    A file is begun aside, as `open_write` does, and removed.
+    The check creates the temporary file of `open_write` and removes it.
 
     Parameters
     ----------
@@ -194,13 +194,13 @@ def check_writable(path: Any, *, name: str) -> None:
         The file.
 
     name : str
-        What messages call the parameter.
+        Name of the parameter in error messages.
 
     Raises
     ------
     ValueError
-        If it is no path of a regular file, or has the suffix of a compression that is
-        not supported.
+        If it is no path of a regular file, or has the suffix of an unsupported
+        compression.
     OSError
         If a file cannot be written there.
     """
@@ -214,7 +214,7 @@ def check_writable(path: Any, *, name: str) -> None:
     except _Proof:
         return
     except OSError as exc:
-        # The class follows from the number.
+        # Python derives the subclass from errno.
         raise OSError(
             exc.errno, f"{name} cannot be written ({exc.strerror})", path
         ) from exc
@@ -241,15 +241,15 @@ def _check_path(path_or_file: Any, name: str) -> str:
 @contextmanager
 def _write_aside(path: str) -> Iterator[Any]:
     """A file that replaces `path` when the block ends without an exception."""
-    # A link stays a link: the file that it names is replaced.
+    # A symbolic link stays; its target is replaced.
     path = os.path.realpath(path)
     try:
         old = os.stat(path)
     except FileNotFoundError:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
-        # A device or a pipe has no content to lose and cannot be replaced; a folder
-        # gives its own error.
+        # A device or a pipe has no content to protect and cannot be replaced; opening
+        # a folder raises.
         with open(path, "wb") as file:
             yield file
         return
@@ -257,7 +257,7 @@ def _write_aside(path: str) -> Iterator[Any]:
         raise PermissionError(errno.EACCES, "the file may not be written", path)
     folder = os.path.dirname(path)
     aside = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
-    # Mode 666 less the umask, as of any new file.
+    # Mode 666 minus the umask, as for any new file.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(aside, flags, 0o666)
@@ -275,7 +275,7 @@ def _write_aside(path: str) -> Iterator[Any]:
             os.fsync(file.fileno())
         if old is not None:
             if hasattr(os, "chown"):
-                with suppress(OSError):  # only the superuser gives files away
+                with suppress(OSError):  # only the superuser may change the owner
                     os.chown(aside, old.st_uid, old.st_gid)
             os.chmod(aside, stat.S_IMODE(old.st_mode))
         os.replace(aside, path)
@@ -286,7 +286,7 @@ def _write_aside(path: str) -> Iterator[Any]:
         if isinstance(exc, OSError) and exc.errno in _NO_ROOM and not exc.filename:
             exc.filename = path
         raise
-    # The new name is on the disk when its folder is; Windows cannot open one, and
+    # The rename is durable once the folder is synced. Windows cannot open a folder, and
     # some file systems cannot sync one.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -300,20 +300,20 @@ def _write_aside(path: str) -> Iterator[Any]:
 
 
 class _Given(io.RawIOBase):
-    """A file from where it stands, whose first bytes may have been read already.
+    """A file object from its current position, with a look ahead at its first bytes.
 
-    An error of the system that names no file gets the name.
+    An OSError without a file name gets the label as its name.
     """
 
     def __init__(self, file: Any, label: str) -> None:
         self._file, self._label = file, label
         self._head = b""
-        self._start: int | None = None  # where it stood; None: it cannot go back
+        self._start: int | None = None  # first position; None: it cannot seek
         with suppress(AttributeError, OSError, ValueError):
             self._start = file.tell() if file.seekable() else None
 
     def peek(self, size: int) -> bytes:
-        """The first bytes, which are still to be read."""
+        """The first bytes, without consuming them."""
         head = b""
         while len(head) < size:
             more = self._named(self._file.read, size - len(head))
@@ -366,18 +366,18 @@ class _Given(io.RawIOBase):
             data, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         else:
             data = self._named(self._file.read, len(buffer))
-            if data is None:  # a stream that does not wait has nothing yet
+            if data is None:  # a non-blocking stream without data
                 return None
         buffer[: len(data)] = data
         return len(data)
 
 
 class _Unpacked(io.RawIOBase):
-    """Bytes that a module of Python unpacks; DamagedData where that fails."""
+    """The decompressed bytes of a file; raises DamagedData if they are damaged."""
 
     def __init__(self, file: Any, compression: Compression) -> None:
         self._file, self._compression = file, compression
-        # The modules give an end where they failed before.
+        # A read after an error would look like the end of the file.
         self._damage: DamagedData | None = None
 
     def readable(self) -> bool:
@@ -395,12 +395,12 @@ class _Unpacked(io.RawIOBase):
         try:
             return self._file.readinto(buffer)
         except (EOFError, zlib.error, OSError) as exc:
-            # An OSError with a number comes from the file below.
+            # An OSError with errno comes from the compressed file itself.
             if isinstance(exc, OSError) and exc.errno is not None:
                 raise
             reason: Exception = exc
         except Exception as exc:
-            # Each module has an exception of its own, without a common base.
+            # The modules' exceptions have no common base class.
             if type(exc).__name__ not in ("LZMAError", "ZstdError"):
                 raise
             reason = exc
@@ -412,34 +412,34 @@ class _Unpacked(io.RawIOBase):
 def open_read(
     path_or_file: Any, *, name: str = "path_or_file", what: str = "data"
 ) -> Iterator[tuple[io.BufferedReader, str]]:
-    """The unpacked bytes of a file, from a path or from a file of the caller.
+    """The decompressed bytes of a file, from a path or from a file of the caller.
 
     Parameters
     ----------
     path_or_file : str, os.PathLike or binary file object
-        Compression is recognised by the first bytes. A file object is read on from
-        where it stands, need not be seekable, and stays open.
+        Compression is recognised by the first bytes. A file object is read from its
+        current position, need not be seekable, and stays open.
 
     name : str, default="path_or_file"
-        What messages call the parameter.
+        Name of the parameter in error messages.
 
     what : str, default="data"
-        What messages call a file object that has no name.
+        Name of a file object without a name in error messages.
 
     Yields
     ------
     file : io.BufferedReader
-        Can be read in pieces, by lines or as a whole, and can go back (``seek``) where
-        the file below can. Raises `DamagedData` where unpacking fails.
+        Reads blocks, lines or the whole file; seeks if the file itself can. Raises
+        `DamagedData` if the compressed data is damaged.
 
     label : str
-        What messages call the file.
+        Name of the file in error messages.
 
     Raises
     ------
     ValueError
-        If `path_or_file` is neither, is open as text, or holds a compressed format
-        that is not supported.
+        If `path_or_file` is neither a path nor a file object, is open as text, or has
+        an unsupported compression.
     OSError
         If it cannot be read; it names the file.
     """

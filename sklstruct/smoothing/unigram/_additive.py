@@ -24,10 +24,11 @@ class AdditiveUnigram(UnigramSmoother):
     Parameters
     ----------
     delta : float, default=1.0
-        Added to each count, positive.
+        :math:`\delta`, positive: the mean count added to a class. 1 is Laplace's rule,
+        0.5 that of Jeffreys.
 
     base : "uniform" or unigram estimator, default="uniform"
-        The distribution of the added counts.
+        The distribution :math:`P_0` of the added counts.
 
     {classes_parameter}
 
@@ -67,7 +68,7 @@ class AdditiveUnigram(UnigramSmoother):
         base = base_distribution(self.base, counts, self.classes_)
         mass, total = float(self.delta) * counts.size, counts.sum()
         if not 2.0**-900 < mass + total < 2.0**1000:
-            # P is the same for counts and delta in another unit.
+            # Scaling counts and delta by one factor does not change P.
             unit = 2.0**64 if mass + total < 1 else 2.0**-64
             counts, total = unit * counts, unit * total
             mass = unit * self.delta * counts.size

@@ -1,8 +1,8 @@
 """UnigramSmoother: base of the unigram smoothers.
 
 `fit` and `from_counts` read counts of the classes; `_smooth`, the one method of a
-subclass, computes the distribution `proba_`. It is no classifier over contexts: there
-is no tree, and of X only the length is used.
+subclass, computes the distribution `proba_`. The distribution has no contexts: only the
+number of rows of X is used.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from ...symbols import Labels, encode_labels
 _SHARED = {
     "classes_parameter": """
         classes : array-like of shape (n_classes,), default=None
-            The closed vocabulary; None: the targets seen in `fit`, or the labels
+            The closed vocabulary. None takes the targets seen in `fit`, or the labels
             given to `from_counts`.
         """,
     "floor_parameter": """
         floor : float, default=0.0
-            Share of the uniform distribution that is mixed in, in [0, 1).
+            Weight of the uniform distribution in the mixture, in [0, 1).
         """,
     "shared_attributes": """
         proba_ : ndarray of shape (n_classes,)
-            P(y).
+            P(y) of each class.
 
         counts_ : ndarray of shape (n_classes,)
-            c(y).
+            Count c(y) of each class.
 
         classes_ : ndarray of shape (n_classes,)
             The symbols, sorted.
@@ -52,8 +52,8 @@ _SHARED = {
             The distribution as a model without contexts.
 
         count_values_, count_sizes_, count_mass_ : ndarray of shape (n_values,)
-            The different counts, rising; the number :math:`r_j` of classes that have
-            each; their total probability.
+            The different counts j in increasing order; the number :math:`r_j` of
+            classes with count j; the total probability of these classes.
 
         unseen_mass_ : float
             Total probability of the classes with count 0.
@@ -67,7 +67,7 @@ _SHARED = {
 class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the unigram smoothers: subclasses define `_smooth`.
 
-    They have the parameter `classes`. Of X only the length is used.
+    Each has the parameter `classes`. Only the number of rows of X is used.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -80,7 +80,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         """A new array with P of each class, for checked counts of ``classes_``."""
 
     def _check_params(self, in_order: bool) -> None:
-        """Errors about parameters that scikit-learn's declarations cannot express.
+        """Check parameters beyond `_parameter_constraints`.
 
         in_order: True if the classes were given in sorted order.
         """
@@ -93,14 +93,14 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Ignored beyond its length.
+            Only the number of rows is used.
 
         y : array-like of shape (n_samples,)
             The symbols.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, fractional or not; weight 0 is as if absent,
-            weight 2 as a repetition.
+            Non-negative weights, fractional or not. Weight 0 equals removal of the
+            sample, weight 2 equals its repetition.
 
         Returns
         -------
@@ -135,21 +135,21 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         counts : array-like of shape (n_classes,) or mapping of labels to numbers
-            How often each class occurred; not negative, fractional or not. Zeros
-            are the unseen classes of a closed vocabulary. A mapping, such as a
-            :class:`collections.Counter`, names its classes; so does the index of a
-            pandas Series where there are no `classes`.
+            The count of each class, at least 0, fractional or not. A class of a
+            closed vocabulary that was not seen has count 0. The keys of a mapping,
+            such as a :class:`collections.Counter`, are the classes; so is the index of
+            a pandas Series if `classes` is None.
 
         classes : array-like of shape (n_classes,), default=None
-            The classes, in the order of `counts`, or the closed vocabulary that the
-            labels of a mapping are from. None: the parameter `classes` of the
-            estimator; without that, the labels, or 0, 1, ..., n_classes - 1.
+            The classes in the order of `counts`, or, for a mapping, the closed
+            vocabulary. None takes the parameter `classes` of the estimator; without
+            that, the labels of `counts`, or 0, 1, ..., n_classes - 1.
 
         Returns
         -------
         self : object
-            Fitted estimator. ``classes_`` and what goes with them are sorted, in
-            whatever order the classes were given.
+            Fitted estimator. ``classes_`` and the arrays with one entry a class are
+            sorted by class.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         n_classes = self.proba_.size
         tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
-        with np.errstate(divide="ignore"):  # ln 0 = -inf is meant
+        with np.errstate(divide="ignore"):  # ln 0 = -inf is the right value
             log_proba = np.log(self.proba_)
         return BackoffModel(
             pairs, log_proba, [0.0], Labels(self.classes_, self.classes_)
@@ -228,7 +228,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     @property
     def count_values_(self) -> np.ndarray:
-        """The different counts of the classes, rising."""
+        """The different counts of the classes, in increasing order."""
         return self._groups[0]
 
     @property
@@ -255,7 +255,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Ignored beyond its length.
+            Only the number of rows is used.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Ignored beyond its length.
+            Only the number of rows is used.
 
         Returns
         -------
@@ -299,7 +299,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndarray:
     """Counts as a float64 vector, finite, not negative, not all zero.
 
-    labels: names of the classes, for errors; None: errors give their places.
+    labels: names of the classes in errors; None: errors give their indices.
     """
     try:
         counts = np.ascontiguousarray(counts, dtype=np.float64)
@@ -326,7 +326,7 @@ def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndar
 
 
 def is_series(counts: Any) -> bool:
-    """True if counts are labelled as those of a pandas Series."""
+    """True if counts have an index like a pandas Series."""
     return (
         hasattr(counts, "to_numpy")
         and hasattr(counts, "index")
@@ -350,18 +350,18 @@ def label_column(labels: Any) -> np.ndarray:
     if not all(isinstance(label, str) for label in labels) and any(
         isinstance(label, str | bytes) for label in labels
     ):
-        # NumPy would make strings of them all.
+        # NumPy would convert all labels to strings.
         kinds = sorted({type(label).__name__ for label in labels})
         raise TypeError(f"counts must have labels of one kind, got {kinds}")
     return label_array(labels, "labels of counts")
 
 
 def read_labels(labels: np.ndarray, classes: ArrayLike) -> tuple[np.ndarray, Any]:
-    """(place of each label among the classes, the classes)."""
+    """(index of each label in the classes, the classes)."""
     classes = label_array(classes, "classes")
     code, found = encode_labels(classes)
     if (code < 0).any() or found.size != classes.size:
-        sort_classes(np.ones(classes.size), classes)  # says what is wrong
+        sort_classes(np.ones(classes.size), classes)  # raises the error
     place = np.empty(classes.size, dtype=np.int64)
     place[code] = np.arange(classes.size)
     target, _ = encode_labels(labels, found)
@@ -377,14 +377,14 @@ def read_labels(labels: np.ndarray, classes: ArrayLike) -> tuple[np.ndarray, Any
 def sort_classes(
     counts: np.ndarray, classes: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(counts, classes, whether they came in order), both in the order of classes."""
+    """(counts, classes, True if they were sorted), both sorted by class."""
     classes = label_array(classes, "classes")
     if classes.size != counts.size:
         raise ValueError(f"there are {counts.size} counts for {classes.size} classes")
     try:
         if (classes[:-1] < classes[1:]).all() and (classes[-1:] == classes[-1:]).all():
             return counts, classes, True
-    except TypeError:  # labels that do not compare: encode_labels says so
+    except TypeError:  # labels without an order: encode_labels raises the error
         pass
     code, found = encode_labels(classes)
     if (code < 0).any() or (found[-1:] != found[-1:]).any():

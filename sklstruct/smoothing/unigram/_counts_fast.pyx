@@ -1,8 +1,8 @@
-"""Passes over the counts of all classes, of which there may be millions.
+"""Passes over the counts of all classes; there may be millions of classes.
 
-Most counts are small integers, and there are few different ones: a table with a number
-for each integer stays in the cache and takes the place of sorting. Every kernel is one
-pass, O(counts) time and no memory of its own.
+Most counts are small integers with few different values, so that a table with an entry
+for each integer fits in the cache and replaces sorting. Each kernel is one pass of
+O(n_classes) time and allocates no memory.
 """
 
 from libc.math cimport floor
@@ -11,11 +11,11 @@ from libc.string cimport memset
 
 
 def histogram(const double[::1] counts, int64_t[::1] size):
-    """size[j] += number of counts j; returns how many counts exceed the table.
+    """size[j] += number of counts j; returns the number of counts beyond the table.
 
-    One pass that also finds out whether all counts are integers; -1 if not. Most
-    counts are small and alike, and adding to one number over and over waits for
-    each store: small counts go to four tables in turn.
+    The result is -1 if a count is not an integer. Most counts are small and equal, and
+    repeated additions to one entry wait for each other, so that small counts use four
+    tables in turn.
     """
     cdef Py_ssize_t i, k, n = size.shape[0], larger = 0, m = counts.shape[0]
     cdef double c
@@ -47,7 +47,7 @@ def histogram(const double[::1] counts, int64_t[::1] size):
 
 
 def look_up(const double[::1] counts, const double[::1] table, double[::1] out):
-    """out = table[counts] for integer counts, where they are not beyond the table."""
+    """out = table[counts] for the integer counts within the table."""
     cdef Py_ssize_t i, n = table.shape[0]
     with nogil:
         for i in range(counts.shape[0]):

@@ -35,13 +35,13 @@ class GraphDiffusionUnigram(UnigramSmoother):
 
     On the graph of counts, where :math:`w(x, y) = 1` if x and y occurred equally
     often or one of them once more than the other, and :math:`r_j` words occurred j
-    times, the first is
+    times, the normalized method is
 
     .. math::
         \pi(y) = \frac{1}{n} \sum_{j = c(y) - 1}^{c(y) + 1}
         \frac{j\, r_j}{r_{j - 1} + r_j + r_{j + 1}} ,
 
-    a close relative of the Good-Turing estimate.
+    which is close to the Good-Turing estimate.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class GraphDiffusionUnigram(UnigramSmoother):
         A random walk along w / d, or the heat kernel.
 
     graph : {"counts", "complete"}, array or callable, default="counts"
-        The similarities: a symmetric matrix of shape (n_classes, n_classes)
-        without negative entries (sparse in all but small cases), whose rows are the
-        classes in sorted order (so that they must be given in it), or a function that
-        makes one from the array of classes, such as
-        ``functools.partial(wordnet_graph, path=...)``. Its diagonal is ignored.
-        ``"complete"``: all 1.
+        The similarities w. ``"counts"`` is the graph of counts above; ``"complete"``
+        has similarity 1 for all pairs. A symmetric matrix of shape
+        (n_classes, n_classes) without negative entries, dense or sparse, has its rows
+        in the sorted order of the classes, and `classes` must be given in that order.
+        A function makes the matrix from the array of classes, such as
+        ``functools.partial(wordnet_graph, path=...)``. The diagonal is ignored.
 
     n_steps : int, default=1
         Length of the walk of the normalized method, from 1 to 1 000 000: s steps give
@@ -66,44 +66,43 @@ class GraphDiffusionUnigram(UnigramSmoother):
         complete graphs, as in the paper; 1 / (largest row sum) for others.
 
     n_terms : int or "exact", default=3
-        The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, at most
-        1 000 000, as the paper does, or the exponential itself. The former needs
-        :math:`t \max_x d(x) \le s`, or probabilities could be negative.
+        The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, from 1 to
+        1 000 000, as the paper does, or the exponential itself (``"exact"``). The power
+        needs :math:`t \max_x d(x) \le s`; otherwise probabilities could be negative.
 
     self_weight : float, default=1.0
-        w(x, x) of the normalized method (0 for the kernel, which it does not
-        change). On the complete graph, :math:`1 + \beta` makes it additive smoothing
-        with :math:`\delta = n / \beta`.
+        w(x, x) of the normalized method, at least 0. It cancels in the kernel method.
+        On the complete graph, the value :math:`1 + \beta` gives additive smoothing with
+        :math:`\delta = n / \beta`.
 
     {floor_parameter}
-        Unseen
-        classes without a seen neighbour have probability 0 without it; on the
-        count graph, all of them if no class was seen once.
+        Without it, unseen classes without a seen neighbour have probability 0; on the
+        graph of counts these are all unseen classes if no class was seen once.
 
     base : None or unigram estimator, default=None
-        The initial distribution, instead of the empirical one.
+        The initial distribution :math:`\pi_0`. None takes the empirical distribution.
 
     {classes_parameter}
 
     Attributes
     ----------
     t_ : float
-        Time as used (kernel method).
+        The time of the kernel method, after the default is resolved.
 
     {shared_attributes}
 
     See Also
     --------
-    GraphSpreadUnigram : Only shares out the mass of the unseen classes along a graph.
+    GraphSpreadUnigram : Distributes only the mass of the unseen classes along a graph.
     GoodTuringUnigram, AbsoluteDiscountUnigram
 
     Notes
     -----
     The count and complete graphs are never built: both methods act on the
     count classes (for kernel diffusion a tridiagonal recursion), O(n_classes) in all,
-    and are exact for any `base`. Other graphs cost one product with the matrix, or
-    `n_terms` of them. "exact" sums :math:`(I + H/b)^k` with Poisson weights, b the
-    largest d: about :math:`tb` products, none of which cancels.
+    and are exact for any `base`. Other graphs cost `n_steps` or `n_terms` products
+    with the matrix. ``"exact"`` sums :math:`(I + H/b)^k` with Poisson weights, for b
+    the largest d: about :math:`tb` products, without cancellation.
 
     Fractional counts are neighbours where they differ by at most 1.
 
@@ -184,7 +183,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
             proba = graph.normalized(start, self.self_weight, self.n_steps)
         else:
             time = self._find_time(graph)
-            with np.errstate(over="ignore"):  # weights of 1e-320: inf is the nearest
+            with np.errstate(over="ignore"):  # weights of 1e-320: t_ is inf
                 self.t_ = float(np.ldexp(time, -graph.exponent))
             proba = graph.kernel(start, time, self.n_terms)
         if not isinstance(graph, CountGraph):

@@ -20,7 +20,8 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         P(y) = \frac{c(y) - D(c(y))}{n} + \gamma P_0(y), \qquad
         \gamma = \frac{1}{n} \sum_y D(c(y)),
 
-    with :math:`P_0` the distribution `base`: the unigram level of `KneserNeyLM`.
+    for n samples of which c(y) have class y, with :math:`P_0` the distribution `base`.
+    It is the unigram level of `KneserNeyLM`.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         The discounts D; see `KneserNeyLM`.
 
     base : "uniform" or unigram estimator, default="uniform"
-        The distribution of the discounted mass.
+        The distribution :math:`P_0` of the discounted mass.
 
     {classes_parameter}
 

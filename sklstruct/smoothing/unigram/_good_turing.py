@@ -23,21 +23,21 @@ class GoodTuringUnigram(UnigramSmoother):
         P(y) = \frac{k + 1}{n}\,\frac{r_{k+1}}{r_k} \quad (c(y) = k < M), \qquad
         P(y) = (1 - \epsilon)\,\frac{c(y)}{n} \quad (c(y) \ge M),
 
-    with :math:`r_k` the number of classes of count k and :math:`\epsilon` such that the
-    sum is 1. The unseen classes together get the mass :math:`r_1 / n` of those seen
-    once.
+    for n samples of which c(y) have class y, with :math:`r_k` the number of classes of
+    count k and :math:`\epsilon` such that the sum is 1. The unseen classes together
+    get :math:`r_1 / n`, the relative frequency of the classes seen once.
 
     Parameters
     ----------
     max_count : int, default=7
-        M, from 1 to 1 000 000; counts of M and more are only scaled. Between 5 and 10
-        is usual.
+        M, from 1 to 1 000 000; counts of M and more are only scaled. Values between 5
+        and 10 are usual.
 
     gaps : {"lower", "smooth"}, default="lower"
-        The remedy if some :math:`r_k` is 0 for k ≤ M. ``"lower"`` lowers M to below the
-        first gap, with a warning. ``"smooth"`` takes :math:`r_k` from the regression of
-        log :math:`r_k` (spread over the gaps next to it) on log k, for all seen
-        classes, and scales them to :math:`1 - r_1 / n` [2]_.
+        The rule if some :math:`r_k` is 0 for k ≤ M. ``"lower"`` lowers M to below the
+        first gap, with a warning. ``"smooth"`` replaces :math:`r_k` by the regression
+        of log :math:`r_k` (averaged over the gaps next to it) on log k, and scales the
+        probabilities of the seen classes to sum to :math:`1 - r_1 / n` [2]_.
 
     {floor_parameter}
         If no class
@@ -107,7 +107,7 @@ class GoodTuringUnigram(UnigramSmoother):
         k = np.arange(r.size)
         # Mass of the counts k and above, k times their number.
         above = n - np.concatenate([[0.0], np.cumsum(k * r)[:-1]])
-        # A rest of this size is a rounding error.
+        # A difference of this size is a rounding error.
         valid = (r > 0) & (above - k * r > 1e-12 * n)
         M = self.max_count
         if not valid[1:].all():
@@ -150,7 +150,7 @@ class GoodTuringUnigram(UnigramSmoother):
         k = np.arange(M + 1)
         table = k.astype(np.float64)
         if line is not None:
-            # Above -1 the line would not discount: then counts stay as they are.
+            # A slope above -1 would not discount; -1 leaves the counts unchanged.
             slope = min(line[0], -1.0)
             j = k[1:M]
             # (k + 1) S(k + 1) / S(k) with log S(k) = a + b log k

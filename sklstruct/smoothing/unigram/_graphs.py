@@ -1,9 +1,9 @@
 """Graphs over the words (the classes), and diffusion on them.
 
 A graph has `normalized(start, self_weight, n_steps)`, the walk along w / d;
-`kernel(start, t, n_terms)`, the heat kernel; and `max_degree`. That and t are in the
-unit 2 ** `exponent` of weight, `self_weight` is not. A start of None is the empirical
-distribution.
+`kernel(start, t, n_terms)`, the heat kernel; and `max_degree`, the largest d. d and
+1 / t are in units of 2 ** `exponent`; `self_weight` is not. A start of None is the
+empirical distribution.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ TABLE = 1 << 16
 
 
 class CountClasses:
-    """The words grouped by their count: `value` (rising), `size` r_j words each."""
+    """The words grouped by their count j: `value` j (increasing), `size` r_j."""
 
     def __init__(self, counts: np.ndarray) -> None:
         self.counts = counts
-        # Integer counts go through a table, which stays in the cache and leaves
-        # out the few words with larger counts: half the time of np.unique.
+        # Integer counts use a table that fits in the cache, except the few words with
+        # larger counts: half the time of np.unique.
         size = np.zeros(TABLE, dtype=np.int64)
         n_large = _fast.histogram(counts, size)
         if n_large < 0:
@@ -55,7 +55,7 @@ class CountClasses:
         self.size = np.concatenate([size[self.small], large_size]).astype(np.float64)
 
     def expand(self, per_class: np.ndarray) -> np.ndarray:
-        """One number a word from one a class."""
+        """The number of each word's count class, for each word."""
         table = np.zeros(TABLE)
         table[self.small] = per_class[: self.small.size]
         out = np.empty(self.counts.size)
@@ -73,9 +73,9 @@ class CountClasses:
 class CountGraph:
     """w(x, y) = 1 where the counts of x and y differ by at most 1.
 
-    All words of one count have the same neighbours, so that everything happens on the
-    *count classes*. For integer counts the neighbours of class j are the classes of
-    counts one less and one more, where they are occupied.
+    All words of one count have the same neighbours, so that all computations use the
+    *count classes*. For integer counts the neighbours of the class of count j are the
+    classes of counts j - 1 and j + 1, if they are not empty.
     """
 
     exponent = 0
@@ -84,16 +84,17 @@ class CountGraph:
         self.counts = counts
         self.classes = CountClasses(counts)
         value, self.size = self.classes.value, self.classes.size
-        # 1.3 and 0.3 are neighbours, whatever the last digit of their difference: a
-        # number of a decimal fraction is wrong by up to half an epsilon of itself. No
-        # more than a millionth, so that large integers stay apart.
+        # 1.3 and 0.3 are neighbours although their difference is not exactly 1: decimal
+        # fractions have a relative error of half an epsilon. The tolerance is at most
+        # 1e-6, so that it never joins large integers.
         reach = 1.0 + np.minimum(4 * np.finfo(np.float64).eps * value, 1e-6)
         gap = np.diff(value)
         self.linked = None
         if gap.size == 0 or gap.min() > 2.0 - reach[-1]:
             self.linked = gap <= reach[1:]
         else:
-            # high from low, not from value + reach: the graph is symmetric.
+            # high follows from low, not from value + reach, so that the graph is
+            # symmetric.
             self.low = np.searchsorted(value, value - reach, side="left")
             self.high = np.searchsorted(self.low, np.arange(value.size), side="right")
         # Neighbours of each word of a class, itself included.
@@ -106,8 +107,8 @@ class CountGraph:
             out[1:] += np.where(self.linked, mass[:-1], 0.0)
             out[:-1] += np.where(self.linked, mass[1:], 0.0)
             return out
-        # Fractional counts: windows. The sums run from small to large masses, so
-        # that differences of prefix sums keep the digits of the small ones.
+        # Fractional counts have windows of neighbours. The prefix sums run from small
+        # to large masses, so that their differences keep the digits of small masses.
         total = np.concatenate([[0.0], np.cumsum(mass)])
         return np.maximum(total[self.high] - total[self.low] - mass, 0.0)
 
@@ -129,8 +130,8 @@ class CountGraph:
     def join(
         self, mean: np.ndarray, rest: np.ndarray | None, decay: np.ndarray
     ) -> np.ndarray:
-        """One number a word, from class means and the differences times `decay`."""
-        # Rounding; here, because there are fewer classes than words.
+        """P of each word, from class means and the differences times `decay`."""
+        # Corrects rounding, on the classes because they are fewer than the words.
         mean = mean / (mean * self.size).sum()
         out = self.classes.expand(mean)
         if rest is not None:
@@ -143,7 +144,7 @@ class CountGraph:
     ) -> np.ndarray:
         mean, rest = self.split(start)
         degree = self.reach - 1.0 + self_weight
-        # A word alone, without a weight to itself, keeps what it has.
+        # A word without neighbours and without a self weight keeps its probability.
         alone = degree == 0
         degree = np.where(alone, 1.0, degree)
         decay = np.where(alone, 1.0, (self_weight - 1.0) / degree)
@@ -169,12 +170,12 @@ class CountGraph:
             for _ in range(n):
                 mean = self.step(mean, t / n)
             decay = (1.0 - t / n * self.reach) ** n
-        # Within a class every word is tied to every other: differences decay.
+        # All words of one class are neighbours, so that their differences decay.
         return self.join(mean, rest, decay)
 
 
 class CompleteGraph:
-    """w(x, y) = 1 for all pairs of words: interpolation with the uniform one."""
+    """w(x, y) = 1 for all pairs of words: a mixture with the uniform distribution."""
 
     exponent = 0
 
@@ -208,8 +209,8 @@ class CompleteGraph:
 class SparseGraph:
     """Any symmetric similarity without a diagonal.
 
-    exponent: the weights are those of `matrix` times 2 ** exponent, a unit in which
-    their sums stay within the range of float64.
+    exponent: the weights are `matrix` times 2 ** exponent; the sums of `matrix` stay
+    within the range of float64.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class SparseGraph:
         alone = degree == 0
         degree = np.where(alone, 1.0, degree)
         matrix = self.matrix
-        # u / d may leave the range of numbers where w / d does not.
+        # u / d may leave the range of float64 although w / d does not.
         walk = degree.min() < 1e-290 or degree.max() > 1e150
         if walk:
             data = matrix.data / degree[matrix.indices]
@@ -274,9 +275,9 @@ def exponential(
     .. math::
         e^{tH} = \sum_k e^{-tb} \frac{(tb)^k}{k!} \left(I + \tfrac{1}{b} H\right)^k .
 
-    No term is negative, so nothing cancels and small probabilities keep their
-    digits, which the Taylor series behind `scipy.sparse.linalg.expm_multiply` does
-    not guarantee. The weights left out sum to less than 1e-17.
+    No term is negative, so that nothing cancels and small probabilities keep their
+    digits. The Taylor series of `scipy.sparse.linalg.expm_multiply` does not guarantee
+    this. The omitted weights sum to less than 1e-17.
     """
     rate = t * bound
     if rate == 0:
@@ -288,7 +289,7 @@ def exponential(
     for k in range(last + 1):
         if k:
             before, u = u, step(u, 1.0 / bound)
-            # A fixed point to the last digit: all later terms are equal.
+            # An exact fixed point: all later terms are equal.
             if k % 16 == 0 and np.array_equal(u, before):
                 return out + weight[max(k, first) :].sum() * u
         if k >= first:
@@ -297,7 +298,7 @@ def exponential(
 
 
 def check_rows(graph: Any, in_order: bool) -> None:
-    """Raise ValueError where the rows of a matrix could be meant in two orders."""
+    """Raise ValueError if the order of the rows of a matrix is ambiguous."""
     if in_order or isinstance(graph, str) or callable(graph):
         return
     raise ValueError(
@@ -310,7 +311,7 @@ def check_rows(graph: Any, in_order: bool) -> None:
 def read_graph(
     graph: Any, counts: np.ndarray, classes: np.ndarray, self_weight: float = 0.0
 ) -> CountGraph | CompleteGraph | SparseGraph:
-    """The graph object of the parameter `graph`; errors name what is wrong."""
+    """The graph object of the parameter `graph`, with all checks."""
     if isinstance(graph, str):
         return CountGraph(counts) if graph == "counts" else CompleteGraph(counts)
     if not sp.issparse(graph) and not isinstance(graph, np.ndarray):
@@ -358,7 +359,7 @@ def check_symmetric(matrix: sp.csr_array) -> None:
 
 
 def scale_weights(matrix: sp.csr_array, self_weight: float) -> tuple[sp.csr_array, int]:
-    """(matrix / 2 ** exponent, exponent), with 0 for weights of ordinary size.
+    """(matrix / 2 ** exponent, exponent); the exponent is 0 for ordinary weights.
 
     Sums of weights of 1e308 overflow, and so do the inverses of 1e-320. Only ratios of
     weights matter, and a power of 2 keeps them.

@@ -1,4 +1,4 @@
-"""Another smoother's unseen mass, shared out along a graph of classes."""
+"""A smoother that distributes the mass of the unseen classes along a graph."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from ._graphs import GRAPH_CONSTRAINT, check_rows, read_graph
 
 
 class GraphSpreadUnigram(UnigramSmoother):
-    r"""Unigram distribution whose unseen mass is shared out along a graph of words.
+    r"""Unigram distribution that distributes the unseen mass along a graph of words.
 
-    Seen classes keep their probability under `base`; the mass :math:`p_0` that `base`
-    gives to the unseen ones is shared out by
+    Seen classes keep their probability under `base`. Unseen classes y have
 
     .. math::
-        P(y) = p_0 \left[\lambda\, s(y) + (1 - \lambda)\, \frac{b(y)}{p_0}\right],
+        P(y) = \lambda\, p_0\, s(y) + (1 - \lambda)\, b(y),
         \qquad
         s(y) \propto \sum_{x\ \mathrm{seen}} \frac{w(x, y)}{d(x)} ,
 
-    with b the distribution `base`, and s summing to 1 over the unseen classes: one step
-    of a random walk that starts at every seen class equally.
+    for b the distribution `base`, :math:`p_0` the sum of b over the unseen classes, w
+    the similarity of two words and d its row sum. The shares s sum to 1 over the unseen
+    classes: they are one step of a random walk from a random seen class.
 
     Parameters
     ----------
     graph : {"counts", "complete"}, array or callable, default="complete"
-        As in `GraphDiffusionUnigram`. For the two named ones s is uniform.
+        The similarities, as in `GraphDiffusionUnigram`. For the two named graphs s is
+        uniform.
 
     spread : float, default=0.5
-        :math:`\lambda`, in [0, 1]: to be tuned on held-out text. With 1, unseen
-        classes without a seen neighbour have no probability.
+        :math:`\lambda`, in [0, 1], to be tuned on held-out text. With 1, unseen
+        classes without a seen neighbour have probability 0.
 
     base : unigram estimator, default=None
-        None is ``GoodTuringUnigram()``.
+        The distribution b. None takes ``GoodTuringUnigram()``.
 
     {classes_parameter}
 
@@ -52,7 +53,7 @@ class GraphSpreadUnigram(UnigramSmoother):
 
     See Also
     --------
-    wordnet_graph, group_graph, neighbors_graph, cooccurrence_graph : Make graphs.
+    wordnet_graph, group_graph, neighbors_graph, cooccurrence_graph : Build graphs.
 
     Examples
     --------
