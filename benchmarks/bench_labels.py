@@ -32,8 +32,8 @@ from functools import cache, partial
 import numpy as np
 import scipy.sparse as sp
 from _common import data_folder, main, peak_mb
-from bench_sparse_classes import SOURCES, Omikuji
-from scipy.special import logsumexp
+from bench_sparse_classes import SOURCES, Omikuji, source_scores
+from scipy.special import softmax
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
@@ -130,28 +130,11 @@ class Bayes:
         return self
 
     def predict_proba(self, X):
-        _, _, chance, (groups, own, shared) = text(self.name)
-        d = X.shape[1]
-        X = X.astype(float)
-        # the word that came least often came once in nearly every sample
-        least = np.minimum.reduceat(X.data, X.indptr[:-1])
-        X.data = np.exp(X.data / np.repeat(least, np.diff(X.indptr)) - 1)
-        of_class, of_group = SOURCES["class_share"], SOURCES["group_share"]
-        edges = (np.arange(d + 1) / d) ** (1 / SOURCES["exponent"])
-        common = (1 - of_class - of_group) * np.diff(edges)
-
-        def rates(words, share):
-            n, m = words.shape
-            at = np.repeat(np.arange(n), m), words.ravel()
-            return sp.csr_matrix((np.full(words.size, share / m), at), shape=(n, d))
-
-        rate = (rates(own, of_class) + rates(shared, of_group)[groups]).tocsr()
-        rate.data = np.log1p(rate.data / common[rate.indices])
-        out = np.empty((X.shape[0], groups.size))
+        _, _, chance, sources = text(self.name)
+        out = np.empty((X.shape[0], chance.shape[1]))
         for a in range(0, X.shape[0], 200):
-            score = (X[a : a + 200] @ rate.T).toarray()
-            score -= logsumexp(score, axis=1, keepdims=True)
-            out[a : a + 200] = np.exp(score) @ chance
+            score = source_scores(X[a : a + 200], *sources)
+            out[a : a + 200] = softmax(score, axis=1) @ chance
         return out
 
 

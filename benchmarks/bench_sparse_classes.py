@@ -499,8 +499,16 @@ def bayes(section, split):
         n_train + 6000, n_classes, d, **SOURCES, return_groups=True,
         return_words=True, random_state=split,
     )  # fmt: skip
-    X, y = X[n_train + 2000 :].astype(float), y[n_train + 2000 :]
-    # the word that came least often came once in nearly every sample
+    X, y = X[n_train + 2000 :], y[n_train + 2000 :]
+    score = source_scores(X, groups, own, shared)
+    loss = logsumexp(score, axis=1) - score[np.arange(y.size), y]
+    return (score.argmax(axis=1) == y).mean(), loss.mean()
+
+
+def source_scores(X, groups, own, shared):
+    """ln P(x | class) of the drawn texts, up to a constant of x."""
+    X, d = X.astype(float), X.shape[1]
+    # the rarest word of nearly every sample occurs once in it
     least = np.minimum.reduceat(X.data, X.indptr[:-1])
     X.data = np.exp(X.data / np.repeat(least, np.diff(X.indptr)) - 1)
     of_class, of_group = SOURCES["class_share"], SOURCES["group_share"]
@@ -514,9 +522,7 @@ def bayes(section, split):
 
     rate = (rates(own, of_class) + rates(shared, of_group)[groups]).tocsr()
     rate.data = np.log1p(rate.data / common[rate.indices])
-    score = (X @ rate.T).toarray()
-    loss = logsumexp(score, axis=1) - score[np.arange(y.size), y]
-    return (score.argmax(axis=1) == y).mean(), loss.mean()
+    return (X @ rate.T).toarray()
 
 
 def averaged(section, split):
