@@ -32,7 +32,6 @@ LAYERS = [
         "_progress",
         "_warnings",
         "_watch",
-        "_trusted",
         "_version",
         "_checkpoint",
     ],
@@ -44,7 +43,7 @@ LAYERS = [
     ["hmm", "language_model"],
     ["distributed"],
     ["metrics", "plotting", "datasets"],
-    ["_cli"],
+    ["_cli", "_trusted"],
     ["__init__", "__main__"],
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
