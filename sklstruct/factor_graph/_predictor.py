@@ -1,4 +1,4 @@
-"""What models over factor graphs share: instances in, states and scores out."""
+"""Base of the models over factor graphs: instances as input, states and scores."""
 
 from __future__ import annotations
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -68,6 +70,35 @@ def _is_online(model: StructuredLogLinearLM) -> bool:
     return True
 
 
+def _listed(table: dict[str, Any], note: Callable[[Any], str]) -> str:
+    """The entries of a table for a docstring: name, class, summary and a note."""
+    items = []
+    for name, kind in table.items():
+        summary = re.sub(r"\s*\[\d\]_", "", (kind.__doc__ or "").split("\n\n")[0])
+        words = f'- "{name}" or `{kind.__name__}()`: {summary} {note(kind)}'.split()
+        items.append(
+            textwrap.fill(
+                " ".join(words), 76, subsequent_indent="  ", break_on_hyphens=False
+            )
+        )
+    return "\n".join(items)
+
+
+def _values(penalty: type[Penalty]) -> str:
+    values = ", ".join(f"`{k}` {v:g}" for k, v in penalty.defaults.items())
+    return f"Defaults: {values}."
+
+
+def _fitted(solver: type[Solver]) -> str:
+    both, signed = (
+        ", ".join(n for n, kind in PENALTIES.items() if solver().fits(kind(), positive))
+        for positive in (True, False)
+    )
+    other = "" if both == signed else f"; with signed weights for {signed or 'none'}"
+    return f"For {both}{other}."
+
+
+@shared_docs(penalties=_listed(PENALTIES, _values), solvers=_listed(SOLVERS, _fitted))
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     r"""Log-linear model over the suffixes of a context, with structured penalties.
 
@@ -97,12 +128,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         :math:`\Omega`. With q over the pairs and subtree(q) the pairs of the same
         symbol whose context extends that of q into the past, q included:
 
-        - "elastic_net" or `ElasticNet(gamma=0.5)`:
-          :math:`\sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`,
-        - "l1" or `L1()`: :math:`\sum_q |w_q|`,
-        - "l2" or `L2()`: :math:`\frac12 \sum_q w_q^2`,
-        - "tree_l2" or `TreeL2()`: :math:`\sum_q \|w_{subtree(q)}\|_2`,
-        - "tree_linf" or `TreeLinf()`: :math:`\sum_q \max w_{subtree(q)}`.
+        {penalties}
 
         A name stands for the object with its defaults. Parameters of an object are
         set and searched as ``penalty__gamma``.
@@ -111,20 +137,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
         so `lam` is in counts, like an absolute discount: one value serves all
         corpus sizes. Papers that divide the loss by W tokens have lam / W. None, here
-        and for the next two, is a value that suits the penalty:
-
-        =========== === ===== ============
-        penalty     lam alpha depth_weight
-        =========== === ===== ============
-        elastic_net 0.2 1     1.33
-        l1          0.5 0.8   1
-        l2          0.1 0.7   1
-        tree_l2     0.9 1.2   1
-        tree_linf   0.6 0.9   1
-        =========== === ===== ============
-
-        The values were chosen on words, for contexts of up to 4;
-        `StructuredLogLinearLMCV` finds better ones for other text.
+        and for the next two parameters, takes the default of the penalty. The defaults
+        were chosen on words, for contexts of up to 4; `StructuredLogLinearLMCV` finds
+        better values for other text.
 
     alpha : float or array-like of shape (depth + 1,), default=None
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or
@@ -147,19 +162,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         All start from Kneser-Ney smoothing, which is a point of the model (or from 0
         where the objective is lower there).
 
-        - "tree_metric" or `TreeMetricSolver()`: proximal Newton steps in a metric that
-          couples the weights of a path; l1, l2, elastic_net and tree_l2, non-negative
-          weights.
-        - "diagonal" or `DiagonalSolver()`: accelerated proximal gradient in a diagonal
-          metric, for every penalty.
-        - "fista" or `FistaSolver()`: one step size for all weights, a slow reference.
-        - "lbfgs" or `LBFGSSolver()`: L-BFGS-B, for l1, l2 and elastic_net, of signed
-          weights l2 alone; "owlqn" or `OWLQNSolver()`: OWL-QN, for the three.
-        - "gis", "iis", "scis" and "cd" (`GISSolver()`, `IISSolver()`, `SCISSolver()`,
-          `CoordinateDescentSolver()`): iterative scaling and coordinate descent, for
-          the same three, slow references.
-        - "stochastic" or `StochasticSolver()`: proximal steps on mini-batches, for
-          every penalty.
+        {solvers}
         - "auto": the first of these that can fit the penalty.
 
     tol : float, default=1e-2

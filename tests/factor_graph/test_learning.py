@@ -497,7 +497,7 @@ def test_callbacks_and_verbose(capsys):
         ),
         (
             lambda X, y: ([FactorGraph([[0, 1]] * 20) for _ in X], y),
-            "no features at all",
+            "X has no features",
         ),
         (lambda X, y: ([FactorGraph([])] * 2, [[], []]), "no variables"),
     ],
