@@ -608,7 +608,7 @@ class ShardDriver:
         if size is _LOST:
             return _LOST
         note = (
-            f"client: raised while receiving an answer of {size} bytes of shard {k} "
+            f"client: raised while receiving an answer of shard {k}, of {size} bytes, "
             f"from its worker {self._addresses[k]}"
         )
         with _noted(note):
