@@ -7,9 +7,11 @@ A case is a data set and a model, all with C = 1 of the squared hinge or the def
 the program; rows have unit length. Figures on the test part: `p1`, `p3`, `p5`
 (precision at k), `ndcg5`, `psp5` (propensity-scored, A = .55, B = 1.5), `micro_f1` and
 `macro_f1` of `predict`; `log_loss`, of the marginals, nats a sample summed over the
-labels, of models that have probabilities; `fit`, CPU seconds from the matrices to the
-model; `predict`, CPU milliseconds for the five best labels of a thousand samples;
-`peak_mb`, the peak memory of the process.
+labels, of models that have probabilities, and of these by bins of the marginals
+(`EDGES`) the number of pairs of a sample and a label (`count`), the sum of the
+marginals (`proba`) and of the labels that are right (`right`); `fit`, CPU seconds
+from the matrices to the model; `predict`, CPU milliseconds for the five best labels of
+a thousand samples; `peak_mb`, the peak memory of the process.
 
 Sets: `medical`, `slashdot`, `langlog` and `chess` (real, 22 to 227 labels, one split),
 and text of L labels, `text100` to `text100000`: a sample draws one of L subjects
@@ -68,6 +70,8 @@ TEXT = {
     "text100000": (100_000, 400_000, 400_000),
 }
 N_TEST = 2000
+# Of the marginals in the picture of their reliability.
+EDGES = (0, 1e-5, 1e-4, 1e-3, 0.01, 0.03, *np.arange(1, 10) / 10, 1)
 CHANCES = np.array([0.9, 0.5, 0.3, 0.15])
 
 
@@ -221,11 +225,22 @@ ONLY = {
 # -------------------------------------------------------------------- measuring
 
 
-def log_loss_of(P, Y):
-    """Nats a sample, summed over the labels."""
-    P = np.clip(P, 1e-15, 1 - 1e-15)
-    hits = np.log(P) - np.log1p(-P)
-    return -(np.log1p(-P).sum() + hits[Y.nonzero()].sum()) / Y.shape[0]
+def marginals(model, X, Y):
+    """Log-loss, nats a sample summed over the labels, and reliability by `EDGES`."""
+    total, bins = 0.0, np.zeros((3, len(EDGES) - 1))
+    step = max(1, 2 * 10**7 // Y.shape[1])
+    for a in range(0, X.shape[0], step):
+        P, yes = model.predict_proba(X[a : a + step]), Y[a : a + step].nonzero()
+        at = np.clip(np.searchsorted(EDGES, P, side="right") - 1, 0, len(EDGES) - 2)
+        bins[0] += np.bincount(at.ravel(), minlength=bins.shape[1])
+        bins[1] += np.bincount(at.ravel(), P.ravel(), bins.shape[1])
+        bins[2] += np.bincount(at[yes], minlength=bins.shape[1])
+        P = np.clip(P, 1e-15, 1 - 1e-15)
+        hits = np.log(P[yes]) - np.log1p(-P[yes])
+        total -= np.log1p(-P).sum() + hits.sum()
+    count, proba, right = bins.tolist()
+    figures = {"count": count, "proba": proba, "right": right}
+    return {"log_loss": total / X.shape[0]} | figures
 
 
 def ranked(score, Y, propensity):
@@ -255,8 +270,9 @@ def run(case):
     (X, Y), (Z, T) = parts_of(case["set"])
     propensity = label_propensities(Y)
     if case["model"] == "bayes":
-        P = Bayes(case["set"]).predict_proba(Z)
-        return ranked(P, T, propensity) | {"log_loss": log_loss_of(P, T)}
+        bayes = Bayes(case["set"])
+        score = bayes.predict_proba(Z)
+        return ranked(score, T, propensity) | marginals(bayes, Z, T)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
@@ -276,8 +292,8 @@ def run(case):
             found = model.predict(Z)
             for average in ("micro", "macro"):
                 figures[f"{average}_f1"] = f1_score(T, found, average=average)
-        if hasattr(model, "predict_proba") and Y.shape[1] <= 10_000:
-            figures["log_loss"] = log_loss_of(model.predict_proba(Z), T)
+        if hasattr(model, "predict_proba"):
+            figures |= marginals(model, Z, T)
     if isinstance(model, (HierarchicalClassifier, DualLinearClassifier)):
         nodes = getattr(model, "nodes_", model)
         figures["loss"] = nodes.loss_ if nodes is model else nodes.loss

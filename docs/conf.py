@@ -103,7 +103,7 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     "taxonomies": (
         "Many classes",
         "Trees of classes, and classification along them.",
-        ("taxonomy", "many_classes", "inner_nodes"),
+        ("taxonomy", "many_classes", "inner_nodes", "experts"),
     ),
     "more": ("More", "Other structured models.", ("",)),
 }
