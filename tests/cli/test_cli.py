@@ -267,7 +267,7 @@ def test_qualities(folder, capsys):
         name, *more = command
         out = {"prune": ["-o", "x.arpa"], "convert": ["x.arpa"], "info": []}[name]
         assert run(name, "g.pkl.gz", *out, *more) == 1
-        assert "ContextRefiner" in capsys.readouterr().err
+        assert "MixtureLM" in capsys.readouterr().err
     assert run("convert", "f.arpa", "f.pkl") == 0
     assert run("convert", "f.pkl", "g.arpa") == 0
     assert same_scores("g.arpa", exchange.read("f.arpa"))
