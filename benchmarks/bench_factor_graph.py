@@ -64,7 +64,7 @@ def cases():
             "system": system,
         }
         for task in ("neg", "msr")
-        for system in ("majority", "logistic", "crf", *EDGES)
+        for system in ("majority", "logistic", "crf", "likelihood", *EDGES)
     ]
     tagging = [
         {"name": f"tagging {s}", "part": "tagging", "system": s, "slow": True}
@@ -117,7 +117,8 @@ def spread(name, values):
 @cache
 def expressions(task, split, system):
     documents = load_grec(data_folder("grec") / f"{task}_{split}.jsonl.gz")
-    return grec_instances(documents, edges=EDGES.get(system, ()))
+    edges = ("next",) if system == "likelihood" else EDGES.get(system, ())
+    return grec_instances(documents, edges=edges)
 
 
 def flat(X, y):
@@ -181,7 +182,7 @@ def candidate_matrix(graphs, kinds):
     for graph in graphs:
         f, own = graph.features, graph.candidate_features
         sizes = np.diff(graph.cand_ptr)
-        x = sp.csr_array((f.value, f.index, f.ptr), (f.n_rows, f.width))
+        x = sp.csr_array((f.value, f.column, f.ptr), (f.n_rows, f.width))
         x = x[np.repeat(np.arange(len(sizes)), sizes)]
         kind = np.array([code.get(k, -1) for ks in graph.kinds for k in ks])
         owner = np.repeat(kind, np.diff(x.indptr))
@@ -190,7 +191,7 @@ def candidate_matrix(graphs, kinds):
              x.indices.astype(np.int64) * len(kinds) + np.maximum(owner, 0), x.indptr),
             (x.shape[0], f.width * len(kinds)),
         )  # fmt: skip
-        own = sp.csr_array((own.value, own.index, own.ptr), (own.n_rows, own.width))
+        own = sp.csr_array((own.value, own.column, own.ptr), (own.n_rows, own.width))
         blocks.append(sp.hstack([crossed, own], format="csr"))
     return sp.vstack(blocks, format="csr")
 
@@ -209,6 +210,8 @@ def grec(case):
     vectorizer = FactorGraphVectorizer()
     train = vectorizer.fit_transform(X)
     dev, test = vectorizer.transform(X_dev), vectorizer.transform(X_test)
+    if system == "likelihood":
+        return grec_likelihood(X_test, y_test, (train, y), (dev, y_dev), test)
     scores = [
         np.mean([
             SampleRankClassifier(random_state=seed, **params)
@@ -232,6 +235,24 @@ def grec(case):
         "chosen": ", ".join(f"{k}={v}" for k, v in best.items()),
         "fit_cpu_seconds": float(np.mean(seconds)),
         "n_weights": model.coef_.size,
+    }
+
+
+def grec_likelihood(X_test, y_test, train, dev, test):
+    best = None
+    for c2 in (0.1, 0.3, 1.0, 3.0):
+        model = ConditionalRandomField(c2=c2, min_count=0)
+        seconds, _ = cpu_of(lambda model=model: model.fit(*train))
+        score = model.score(*dev)
+        if best is None or score > best[0]:
+            best = (score, c2, model, seconds)
+    score, c2, model, seconds = best
+    return grec_figures(X_test, y_test, model.predict(test)) | {
+        "dev_string_accuracy": score,
+        "chosen": f"c2={c2}",
+        "fit_cpu_seconds": seconds,
+        "n_weights": model.coef_.size,
+        "iterations": model.n_iter_,
     }
 
 

@@ -97,6 +97,36 @@ def test_value_gradient_and_marginals_are_enumeration(
         np.testing.assert_allclose(gradient, slope, atol=1e-9)
 
 
+@pytest.mark.parametrize("forbidden", [[], [("a", "a"), ("c", "d")]])
+def test_edges_share_a_table_only_if_it_is_the_same(forbidden):
+    """One type of edge: other values of its feature, constraints, kinds, directions."""
+    first, second = ["a", "b"], ["c", "d"]
+    kinds = ["x", "y"]
+    edges = [(0, 1), (1, 2), (3, 2), (3, 4), (5, 4), (5, 6), (6, 7)]
+    value = [1.0, -2.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    graph = FactorGraph(
+        [first, first, first, second, second, first[::-1], first, first],
+        kinds=[kinds] * 6 + [kinds[::-1], kinds],
+        edges={"next": edges},
+        edge_features={"next": np.array(value)[:, None]},
+        forbidden={"next": forbidden} if forbidden else None,
+    )
+    model = ConditionalRandomField(min_count=0).fit([graph], [list("abbddbab")])
+    table = model.edge_coef_["next"][0]
+    table[:] = [[0.3, -1.0], [2.0, 0.7]]
+    weight = {}
+    for state in itertools.product(range(2), repeat=8):
+        values = [graph.candidates[v][a] for v, a in enumerate(state)]
+        kind = [kinds.index(graph.kinds[v][a]) for v, a in enumerate(state)]
+        if not any((values[u], values[v]) in forbidden for u, v in edges):
+            score = sum(x * table[kind[u], kind[v]] for (u, v), x in zip(edges, value))
+            weight[state] = math.exp(score)
+    z = sum(weight.values())
+    for v, proba in enumerate(model.predict_proba([graph])[0]):
+        share = sum(w for s, w in weight.items() if s[v] == 1) / z
+        assert proba[1] == pytest.approx(share, abs=1e-12)
+
+
 def test_gradient_is_that_of_finite_differences(tools):
     graphs, y = problem(tools, 7, "tree")
     layout, loss = likelihood(graphs, y)
