@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from itertools import chain
 from numbers import Integral
 from typing import Any
@@ -11,6 +12,12 @@ import numpy as np
 
 # The largest 32-bit id.
 INT32_MAX = int(np.iinfo(np.int32).max)
+
+
+def check_byte_order(what: str) -> None:
+    """OSError where numbers are not little-endian, as those of the files are."""
+    if sys.byteorder != "little":
+        raise OSError(f"{what} are read and written on little-endian machines")
 
 
 def check_sparse(X: Any, name: str = "X") -> None:

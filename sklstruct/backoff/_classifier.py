@@ -121,7 +121,7 @@ class DistributionClassifier(TopKMixin):
         return out
 
     def _locate_known(self, X, y):
-        """(what the distribution looks up, class ids, rows) of the known targets."""
+        """(places of the samples with known targets, class ids of all, known rows)."""
         at = self.locate(X)
         target = encode(column_or_1d(y), self.classes_)
         if target.size != count_rows(at):
@@ -172,7 +172,7 @@ class ClassifierModel(Distribution):
         return log_prob
 
     def rows(self, at: Any) -> NDArray:
-        if count_rows(at) == 0:  # which scikit-learn's classifiers refuse
+        if count_rows(at) == 0:  # scikit-learn's classifiers refuse an empty X
             return np.empty((0, self.n_classes))
         if hasattr(self.estimator, "predict_log_proba"):
             rows = self.estimator.predict_log_proba(at)

@@ -37,8 +37,8 @@ class ClosedModel(NamedTuple):
         """The node of each context without its newest symbol."""
         if self.link is not None:
             return self.link[nodes]
-        # Counted text: only the start marks lack their suffix, as contexts of their own
-        # with the root for a suffix. A search would need an array of the whole tree.
+        # The pairs of a counted text have no links. Contexts of one symbol, such as the
+        # start mark, lead to the root; a search needs an array of the whole tree.
         if not nodes.size or nodes[-1] < self.tree.level(1).stop:
             return np.zeros(nodes.size, dtype=np.int32)
         windows = np.full((nodes.size, max(self.tree.max_depth, 1)), -1, np.int32)

@@ -38,7 +38,7 @@ Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
 
 class Positions(NamedTuple):
-    """Samples as positions of a text or as windows: contexts and what followed them."""
+    """Samples as positions of a text or as windows: contexts with their classes."""
 
     histories: Histories
     target: np.ndarray  # (n_samples,) int32
@@ -133,7 +133,7 @@ class Growth(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counted:
-    r"""Counted text, windows or paths: what a model over contexts learns from.
+    r"""Counts of a text, of windows or of paths, to which models over contexts are fit.
 
     .. math::
         c(n, y) = \sum_{i \,:\, x_i \text{ ends in } n,\ y_i = y} \omega_i
@@ -181,7 +181,7 @@ class Counted:
         The last batches, if the counts are those of a window of batches.
 
     growth : Growth, default=None
-        What the last batch was added to.
+        The counts to which the last batch was added.
 
     See Also
     --------
@@ -214,7 +214,7 @@ class Counted:
     batches: tuple[Counted, ...] = ()
     growth: Growth | None = None
 
-    # ----------------------------------------------------------------- makers
+    # ----------------------------------------------------------- constructors
 
     @classmethod
     def of_tokens(
@@ -232,7 +232,7 @@ class Counted:
         extend: bool = False,
         folder: str | None = None,
     ) -> Self:
-        """Every position of a running text.
+        """Count every position of a running text.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class Counted:
         keep_positions: bool = False,
         closed: bool = False,
     ) -> Self:
-        """Windows of context symbols and what followed them.
+        """Count windows of context symbols and the classes that followed them.
 
         Parameters
         ----------
@@ -384,7 +384,7 @@ class Counted:
         share: float | None = None,
         validation: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
     ) -> Self:
-        """A path matrix and what followed each context.
+        """Count the paths of a matrix and the classes that followed them.
 
         Parameters
         ----------
@@ -663,7 +663,7 @@ class Counted:
         return pairs, self.count[source]
 
     def complete(self) -> Counted:
-        """The same, once the contexts of the positions are counted."""
+        """The same with the contexts of `positions` counted."""
         if self.positions is None:
             return self
         pairs, count, _ = self.positions.tree(self.labels, self.depth)
@@ -801,7 +801,7 @@ def _renumbered(pairs, count, ids):
     class_ids, n_classes, symbol_ids, n_symbols = ids
     same = class_ids.size == n_classes and symbol_ids.size == n_symbols
     if same and class_ids.min(initial=0) >= 0 and symbol_ids.min(initial=0) >= 0:
-        # Ids that rise and are all there are the ids themselves.
+        # Rising ids without a gap equal the old ones.
         return pairs, np.asarray(count, dtype=np.float64)
     pairs, place = pairs.renumber(*ids)
     out = np.zeros(pairs.n_pairs)
@@ -844,7 +844,7 @@ def _labels_of_all(parts):
                 "parts were counted with other marks (start, end, unknown); count them "
                 "alike"
             )
-    # As a LanguageModel has them.
+    # The order of the marks in a LanguageModel.
     last = [m for m in (first.unknown, first.end, first.start) if m is not None]
     classes = _union("y", [part.classes for part in parts], last)
     symbols = _union("X", [part.symbols for part in parts], last)

@@ -40,7 +40,7 @@ def estimate_discounts(
         For counts 1, 2, ...; the last holds for all larger counts too.
 
     problem : str or None
-        Why the discounts are not estimated but those of `FALLBACK`.
+        The reason why the discounts are those of `FALLBACK`; None: estimated.
     """
     n = np.zeros(5)
     counts_of_counts(adjusted, n)
@@ -111,7 +111,7 @@ def find_discounts(
         As `discount_problem`.
 
     owner : str
-        Who warns.
+        Name of the estimator in the warning.
 
     first_depth : int
         Depth of the first of `levels`.

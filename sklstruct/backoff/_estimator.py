@@ -245,8 +245,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Parameters
         ----------
         counted : Counted
-            What `LanguageModel.count` gives, or one of the makers of `Counted`.
-            Contexts longer than `max_depth` are left out.
+            From `LanguageModel.count`, or a constructor of `Counted`. Contexts longer
+            than `max_depth` are left out.
 
         overwrite : bool, default=False
             True: the counts may be overwritten, which saves memory; `counted` cannot be
@@ -284,7 +284,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     def _learn(self, counted: Counted, overwrite: bool = False) -> Self:
         """Fit the model, and drop the state of earlier fits."""
-        self._so_far = None  # partial_fit keeps them
+        self._so_far = None  # `partial_fit` sets it afterwards
         if counted.positions is not None and not self.keeps_positions:
             counted = counted.complete()
         self.classes_ = counted.labels.classes
@@ -304,7 +304,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return self._fit_counted(counted.undivided, overwrite)
 
     def adopt(self, model: BackoffModel, max_depth: int) -> Self:
-        """Become fitted by a model from elsewhere, such as the workers of a cluster.
+        """Take over a fitted model, such as that of the workers of a cluster.
 
         Parameters
         ----------
@@ -385,12 +385,13 @@ def count_samples(
     classes: ArrayLike | None = None,
     reset: bool = True,
 ) -> Counted:
-    """Samples, as an estimator over contexts learns from them.
+    """Count samples for an estimator over contexts.
 
     Parameters
     ----------
     estimator : BackoffClassifier
-        How X is read; `n_features_in_` and `feature_names_in_` are set on it.
+        Its parameters say how X is read; `n_features_in_` and `feature_names_in_` are
+        set on it.
 
     X, y, sample_weight
         As in `BackoffClassifier.fit`.
@@ -518,7 +519,7 @@ def vectorized_model(
         The symbol id of `labels` for each symbol of `columns`.
 
     labels : Labels
-        What the ids mean; the classes are the estimator's, in order.
+        The meaning of the ids; the classes are the estimator's, in order.
     """
     model = estimator.backoff_model_
     tree = estimator._reader.columns_to_symbols(model.tree, columns)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .._checks import as_shares
 from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
 from ..symbols import Labels, union_labels
-from ._model import BackoffModel
+from ._model import BackoffModel, check_model
 from ._prune import renormalize
 from ._wider import WiderModel
 
@@ -61,8 +61,8 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
 
     Notes
     -----
-    What ``ngram -mix-lm`` of SRILM does, but for words that a model lacks: there they
-    have probability 0 in it, and its unknown word keeps its mass.
+    ``ngram -mix-lm`` of SRILM computes the same, except for words that a model lacks:
+    they have probability 0 in it, and its unknown word keeps its mass.
 
     Examples
     --------
@@ -81,10 +81,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     if not models:
         raise ValueError("models is empty: there is nothing to mix")
     for k, model in enumerate(models):
-        if not isinstance(model, BackoffModel):
-            raise TypeError(
-                f"models[{k}] must be a BackoffModel, got {type(model).__name__}"
-            )
+        check_model(model, f"models[{k}]")
     what = f"one number for each of the {len(models)} models"
     shares = as_shares("weights", weights, len(models), what)
     labels = union_labels([model.labels for model in models])

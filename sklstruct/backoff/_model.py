@@ -28,7 +28,7 @@ from ._distribution import Distribution
 
 # A probability computed as a sum may pass 1 by rounding.
 _MAX_LOG_PROB = 1e-6
-# Samples in one call of a kernel: signals are looked at between calls.
+# Samples in one call of a kernel; Python handles Ctrl-C between calls.
 _SLICE = 1 << 18
 
 
@@ -41,6 +41,15 @@ class Fitted(NamedTuple):
     # (n_nodes counted,) int32: the model's node for each counted node, -1 for none;
     # None: the nodes are the same.
     place: np.ndarray | None = None
+
+
+def check_model(model: object, name: str = "model") -> None:
+    """TypeError unless it is a `BackoffModel`."""
+    if not isinstance(model, BackoffModel):
+        raise TypeError(
+            f"{name} must be a BackoffModel, got {type(model).__name__}; a fitted "
+            "LanguageModel has one as backoff_model_"
+        )
 
 
 class BackoffModel(Distribution):
@@ -275,7 +284,7 @@ class BackoffModel(Distribution):
 
     @cached_property
     def _gap(self) -> int:
-        """The first context without its beginning; -1: none."""
+        """The first context whose beginning is no context; -1: none."""
         gap = np.flatnonzero(drop_newest(self.tree) < 0)
         gap = gap[gap > 0]
         return int(gap[0]) if gap.size else -1

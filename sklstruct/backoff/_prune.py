@@ -5,7 +5,7 @@ back-off weight is set anew so that its row sums to 1. The cost of removing a pa
 one of
 
 - the relative entropy between the models with it and without it (Stolcke),
-- its joint probability times the logarithm of what it changes (Seymore, Rosenfeld),
+- its joint probability times the change of its log-probability (Seymore, Rosenfeld),
 - its count.
 
 A pair (h, y) is never removed while the context "h y" holds pairs, so that every
@@ -26,7 +26,7 @@ from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
-from ._model import BackoffModel
+from ._model import BackoffModel, check_model
 
 METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
 # The parent's mass on the classes without a pair is one minus a sum; a difference below
@@ -132,8 +132,7 @@ def prune(
     >>> smaller.check_normalized() < 1e-12
     True
     """
-    if not isinstance(model, BackoffModel):
-        raise TypeError(f"model must be a BackoffModel, got {type(model).__name__}")
+    check_model(model)
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if (threshold is None) == (to is None):
@@ -335,7 +334,7 @@ def _costs(model, method, counts):
         of_context = model.pairs.node_sums(counts)[m.node] / total
         joint = counts[n_classes:] / total
     log_backoff = model.log_backoff[m.node]
-    # Removing a pair of probability 0, as its parent's, costs 0 times a logarithm: 0.
+    # If both the pair and its parent have probability 0, 0 log 0 counts as 0.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if method == "weighted_difference":
             change = m.log_prob - (m.log_low + log_backoff)

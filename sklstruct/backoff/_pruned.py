@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,19 +144,9 @@ class PrunedLM(MetaEstimatorMixin, BackoffClassifier):
         counts = self.history == "counts" or self.method == "count"
         return self.estimator.keeps_positions and not counts
 
-    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))
-    def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        decay: float | None = None,
-        window: int | None = None,
-    ) -> Self:
-        """Learn from more samples; see `BackoffClassifier.partial_fit`."""
-        return self._partial_fit(X, y, classes, sample_weight, decay, window)
+    partial_fit = available_if(lambda self: hasattr(self.estimator, "partial_fit"))(
+        BackoffClassifier.partial_fit
+    )
 
     def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
         inner = clone(self.estimator).set_params(classes=None, max_depth=None)

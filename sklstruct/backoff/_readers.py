@@ -95,7 +95,7 @@ class PathReader:
         return node if self._nearest is None else self._nearest[node]
 
     def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
-        """Paths lead to the nodes that are left of the trie that was counted.
+        """Let paths lead to the nodes of the counted trie that the model keeps.
 
         Parameters
         ----------

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from ..context_tree import pairs_of_keys
 from ..symbols import Labels, TextFile, read_vocabulary
-from ._model import BackoffModel
+from ..symbols._encoding import object_array
+from ._model import BackoffModel, check_model
 
 
 def restrict(
@@ -35,7 +36,7 @@ def restrict(
         Marks stay in any case.
 
     unknown : object, default="<unk>"
-        What the unknown word is called where the model has none.
+        Name of the unknown word, if the model has none.
 
     Returns
     -------
@@ -67,8 +68,7 @@ def restrict(
     >>> smaller.check_normalized() < 1e-12
     True
     """
-    if not isinstance(model, BackoffModel):
-        raise TypeError(f"model must be a BackoffModel, got {type(model).__name__}")
+    check_model(model)
     old = model.labels
     symbols = old.known_symbols("restrict")
     kept = {*read_vocabulary(vocabulary), old.end, old.unknown} - {None}
@@ -87,10 +87,11 @@ def restrict(
     # Symbols that are no class, such as the start mark, stay.
     class_of_symbol = old.class_of_symbol
     stays = np.append(keep, True)[class_of_symbol]
+    of_objects = old.classes.dtype == object
+    names = object_array(classes) if of_objects else np.asarray(classes)
     labels = Labels(
-        _like(old.classes, classes), symbols[stays], start=old.start, end=old.end,
-        unknown=unknown,
-    )  # fmt: skip
+        names, symbols[stays], start=old.start, end=old.end, unknown=unknown
+    )
 
     tree, pairs = model.tree, model.pairs
     windows = tree.windows()
@@ -121,12 +122,3 @@ def restrict(
     return BackoffModel(
         fewer, np.minimum(log_prob, 0.0), model.log_backoff[node], labels
     )
-
-
-def _like(array, words):
-    """Words as an array of the kind of another."""
-    if array.dtype == object:
-        out = np.empty(len(words), dtype=object)
-        out[:] = words
-        return out
-    return np.asarray(words)
