@@ -162,34 +162,39 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _subcommand(add: Any, name: str, module: str, help: str) -> argparse.ArgumentParser:
+def _subcommand(
+    add: Any,
+    name: str,
+    module: str,
+    help: str,
+    *,
+    model: bool = False,
+    output: bool = False,
+    json: bool = False,
+) -> argparse.ArgumentParser:
+    """A subcommand with its common arguments."""
     one = add.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
     one.set_defaults(run=(module, name.replace("-", "_")))
     one.add_argument(
         "-q", "--quiet", action="store_true", help="no warnings and no progress"
     )
+    if model:
+        one.add_argument(
+            "model", metavar="MODEL",
+            help="ARPA file, plain or packed, KenLM binary, native file, or .pkl of "
+            "this program",
+        )  # fmt: skip
+    if output:
+        one.add_argument(
+            "-o", "--output", metavar="FILE", required=True,
+            help="file of the model, whose suffix tells the format: .arpa; .bin, "
+            ".binary, .klm or .kenlm for a KenLM binary; .sklm for a native file; .pkl "
+            "for a pickle; those of other formats of sklstruct.exchange; then .gz, "
+            ".bz2 or .xz to pack it; - for an ARPA file to standard output",
+        )  # fmt: skip
+    if json:
+        one.add_argument("--json", action="store_true", help="print JSON")
     return one
-
-
-def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model", metavar="MODEL",
-        help="ARPA file, plain or packed, KenLM binary, native file, or .pkl of this "
-        "program",
-    )  # fmt: skip
-
-
-def _output(parser: argparse.ArgumentParser, required: bool = True) -> None:
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", required=required,
-        help="file of the model: .arpa, also .gz, .bz2, .xz; .bin, .binary, .klm or "
-        ".kenlm for a KenLM binary; .sklm for a native file; .pkl for a pickle; - for "
-        "an ARPA file to standard output",
-    )  # fmt: skip
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -204,13 +209,12 @@ def _at_least(least: int) -> Callable[[str], int]:
 
 
 def _add_train(add: Any) -> None:
-    one = _subcommand(add, "train", "._models", "train a model on text")
+    one = _subcommand(add, "train", "._models", "train a model on text", output=True)
     one.add_argument(
         "text", nargs="+", metavar="TEXT",
         help="file of one sentence a line, words with white space between them, plain "
         "or packed; - for standard input",
     )  # fmt: skip
-    _output(one)
     one.add_argument(
         "-n", "--order", type=_at_least(1), default=5, help="length of the n-grams (5)"
     )
@@ -240,8 +244,8 @@ def _add_train(add: Any) -> None:
 
 
 def _add_evaluate(add: Any) -> None:
-    one = _subcommand(add, "evaluate", "._models", "print the perplexity of a text")
-    _model(one)
+    help = "print the perplexity of a text"
+    one = _subcommand(add, "evaluate", "._models", help, model=True, json=True)
     one.add_argument(
         "text", nargs="?", default="-", metavar="TEXT",
         help="file of one sentence a line; - or nothing for standard input",
@@ -256,12 +260,11 @@ def _add_evaluate(add: Any) -> None:
         help="a line a sentence: log10-probability, tokens, unknown words, perplexity, "
         "sentence, with tabs between them",
     )  # fmt: skip
-    _json(one)
 
 
 def _add_sample(add: Any) -> None:
-    one = _subcommand(add, "sample", "._models", "print sentences drawn from a model")
-    _model(one)
+    help = "print sentences drawn from a model"
+    one = _subcommand(add, "sample", "._models", help, model=True)
     one.add_argument(
         "-k", type=_at_least(0), default=10, metavar="N", help="sentences (10)"
     )
@@ -284,9 +287,8 @@ def _add_sample(add: Any) -> None:
 
 
 def _add_prune(add: Any) -> None:
-    one = _subcommand(add, "prune", "._tables", "remove n-grams that change little")
-    _model(one)
-    _output(one)
+    help = "remove n-grams that change little"
+    one = _subcommand(add, "prune", "._tables", help, model=True, output=True)
     how = one.add_mutually_exclusive_group()
     how.add_argument(
         "--threshold", type=float,
@@ -303,9 +305,9 @@ def _add_prune(add: Any) -> None:
 
 
 def _add_mix(add: Any) -> None:
-    one = _subcommand(add, "mix", "._models", "mix models, whatever their words")
+    help = "mix models, whatever their words"
+    one = _subcommand(add, "mix", "._models", help, output=True, json=True)
     one.add_argument("models", nargs="+", metavar="MODEL", help="as of evaluate")
-    _output(one)
     how = one.add_mutually_exclusive_group(required=True)
     how.add_argument(
         "--weights", type=_weights, metavar="W,W",
@@ -314,7 +316,6 @@ def _add_mix(add: Any) -> None:
     how.add_argument(
         "--tune", metavar="TEXT", help="held-out text that the weights are learnt from"
     )
-    _json(one)
 
 
 def _weights(text: str) -> list[float]:
@@ -332,8 +333,8 @@ def _weights(text: str) -> list[float]:
 
 
 def _add_convert(add: Any) -> None:
-    one = _subcommand(add, "convert", "._tables", "write a model in another format")
-    _model(one)
+    help = "write a model in another format"
+    one = _subcommand(add, "convert", "._tables", help, model=True)
     one.add_argument("output", metavar="FILE", help="as -o of train")
     one.add_argument(
         "--precision", type=_at_least(1), help="decimals of an ARPA file (7)"
@@ -341,9 +342,8 @@ def _add_convert(add: Any) -> None:
 
 
 def _add_info(add: Any) -> None:
-    one = _subcommand(add, "info", "._tables", "print what a model holds")
-    _model(one)
-    _json(one)
+    help = "print order, sizes and marks of a model"
+    _subcommand(add, "info", "._tables", help, model=True, json=True)
 
 
 def _add_lmplz(add: Any) -> None:
@@ -392,10 +392,8 @@ def _no_file(text: str) -> str:
 
 
 def _add_query(add: Any) -> None:
-    one = _subcommand(
-        add, "query", "._kenlm", "score sentences of standard input as KenLM's query"
-    )
-    _model(one)
+    help = "score sentences of standard input as KenLM's query"
+    one = _subcommand(add, "query", "._kenlm", help, model=True)
     one.add_argument(
         "-v", dest="level", action="append",
         choices=["word", "sentence", "summary", "all", "0", "1", "2"],

@@ -11,12 +11,13 @@ import numpy as np
 
 from .._compat import HAS_CALLBACKS
 from .._description import shown
+from ..exchange._formats import format_of_name
 from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import TextFile
 from ._tables import PICKLE, load_pickle, print_figures, progress, save_pickle
-from ._write import format_of, write_model
+from ._write import write_model
 
 _ESTIMATORS = {
     "kneser-ney": KneserNeyLM,
@@ -54,7 +55,7 @@ def save(lm: LanguageModel, path: str, method: str = "exact") -> None:
     elif method == "exact":
         write_model(lm.backoff_model_, path)
     else:
-        format = format_of(path)
+        format = format_of_name(path)
         file = sys.stdout.buffer if path == "-" else path
         lm.save(file, format=format, method=method)
 

@@ -21,8 +21,9 @@ from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
+from ..exchange._formats import format_of_name
 from ..symbols import TextFile
-from ._write import format_of, write_model
+from ._write import write_model
 
 if TYPE_CHECKING:
     from ..language_model import LanguageModel
@@ -152,7 +153,8 @@ def convert(arguments: argparse.Namespace) -> None:
     """``sklstruct convert``."""
     options = {}
     if arguments.precision is not None:
-        if arguments.output.endswith(PICKLE) or format_of(arguments.output) != "arpa":
+        pickled = arguments.output.endswith(PICKLE)
+        if pickled or format_of_name(arguments.output) != "arpa":
             raise ValueError("--precision is of ARPA files, and OUTPUT is none")
         options["precision"] = arguments.precision
     with progress(arguments, f"reading {arguments.model}"):

@@ -7,16 +7,7 @@ from typing import Any
 
 from .. import exchange
 from ..backoff import BackoffModel
-
-NATIVE = ".sklm"
-BINARY = (".bin", ".binary", ".klm", ".kenlm")  # of KenLM
-
-
-def format_of(path: str) -> str:
-    """The format of a file of this name."""
-    if path.endswith(NATIVE):
-        return "native"
-    return "kenlm" if path.endswith(BINARY) else "arpa"
+from ..exchange._formats import format_of_name
 
 
 def write_model(model: BackoffModel, path: str, **options: Any) -> None:
@@ -24,4 +15,4 @@ def write_model(model: BackoffModel, path: str, **options: Any) -> None:
     if path == "-":
         exchange.write(model, sys.stdout.buffer, **options)
         return
-    exchange.write(model, path, format=format_of(path), **options)
+    exchange.write(model, path, format=format_of_name(path), **options)

@@ -81,7 +81,7 @@ cdef class WordTable:
         ]
 
     cdef int64_t probe(self, const unsigned char* word, int64_t size) noexcept nogil:
-        """The slot that holds the word, or the free one where it belongs."""
+        """The slot that holds the word, or the free slot for it."""
         cdef uint64_t h = 14695981039346656037ULL
         cdef int64_t i, at
         cdef int known
@@ -230,9 +230,8 @@ def parse_block(
     ids : (rows, order) word ids; with add_words the words of unigrams are added.
     values : (rows, 2) log10 probability and back-off weight (0 where absent).
 
-    Returns (row, position, code, word start, word stop): the first row not written,
-    where its line starts, and why reading stopped there. The last two tell which
-    bytes are at fault.
+    Returns (row, position, code, word start, word stop): the first row that is not
+    written, the start of its line, the reason for the stop, and the bytes at fault.
     """
     cdef int order = <int>ids.shape[1]
     cdef Py_ssize_t n_rows = ids.shape[0]
@@ -299,7 +298,7 @@ def parse_block(
                     if not parse_float(&buffer[begin], pos - begin, &value):
                         code = C_BAD_BACKOFF
                         break
-                    if value > 900.0:  # what the writer can put
+                    if value > 900.0:  # the writer has room for three digits
                         code = C_HUGE_BACKOFF
                         break
                     values[row, 1] = value

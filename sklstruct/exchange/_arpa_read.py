@@ -15,15 +15,15 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._files import DamagedData
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree, Histories
+from ..context_tree import ContextTree, Histories, pairs_of_arrays
 from ..context_tree._links import pair_pointers
+from ..symbols import Labels
 from . import _arpa_fast
-from ._parts import Parts, assemble
 
 _LN10 = np.log(10.0)
 _CHUNK = 1 << 24
-# A few bytes of a compressed file can become gigabytes: what is no n-gram is refused
-# before it fills the memory.
+# A few bytes of a compressed file can become gigabytes: text that is no n-gram is
+# refused before it fills the memory.
 _LONGEST_LINE = 1 << 24
 _MOST_FILLER = 1 << 20
 _MOST_DIGITS = 10  # of 2^31 - 1
@@ -35,7 +35,7 @@ _BYTE_ORDER_MARKS = (
 
 
 class Named(Protocol):
-    """A file as errors speak of it."""
+    """A file that makes errors with its name in them."""
 
     label: str
 
@@ -254,7 +254,7 @@ def _read_section(
         raise source.fail(
             f"section {expected} was expected, not {_quoted(header)}", source.line - 1
         )
-    # The count of a broken header must not make us allocate: grow with the file.
+    # A broken header may give any count, so the arrays grow with the file.
     size = min(count, 1 << 16)
     ids = np.empty((size, order), dtype=np.int32)
     values = np.empty((size, 2))
@@ -419,7 +419,7 @@ def build_model(
     names: dict[str, str],
     drop_zero_unknown: bool,
 ) -> BackoffModel:
-    """Sections of n-grams -> BackoffModel."""
+    """The model of the sections of n-grams."""
     classes, symbols, roles = _number(source, spelt, roles, sections, drop_zero_unknown)
     n_classes = len(classes.labels)
     tree, context, own = _grow(sections, symbols)
@@ -440,18 +440,11 @@ def build_model(
         targets.append(target)
         log_probs.append(log_prob * _LN10)
     # Order k has the nodes of depth k - 1, and deeper nodes have larger numbers.
-    return assemble(
-        Parts(
-            tree,
-            pair_pointers(np.concatenate(nodes), tree.n_nodes),
-            np.concatenate(targets),
-            np.concatenate(log_probs),
-            log_backoff,
-            classes.labels,
-            symbols.labels,
-            *(names[p] if p in roles else None for p in names),
-        )
-    )
+    ptr = pair_pointers(np.concatenate(nodes), tree.n_nodes)
+    pairs = pairs_of_arrays(tree, ptr, np.concatenate(targets))
+    marks = {p: name for p, name in names.items() if p in roles}
+    labels = Labels(classes.labels, symbols.labels, **marks)
+    return BackoffModel(pairs, np.concatenate(log_probs), log_backoff, labels)
 
 
 def _grow(
@@ -513,7 +506,7 @@ def _sorted_pairs(
     by_key = np.argsort(key)
     ordered = key[by_key]
     order = section.ids.shape[1]
-    # The table of words has seen to the unigrams; several of them may be no class.
+    # Repeated unigrams were refused as they were read; several may be no class.
     if order > 1 and (ordered[1:] == ordered[:-1]).any():
         by_key = np.argsort(key, kind="stable")
         ordered = key[by_key]

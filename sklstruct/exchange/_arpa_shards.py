@@ -7,7 +7,7 @@ column is elsewhere: the back-off weight in the line of "h y" belongs to the con
 "h y", which ends in y, and the line to the context h. So each shard first gives the
 weights of its contexts "h y" to the shard of h, which finds the pair (h, y).
 
-That is a look-up a context, and O(contexts) numbers that change places, once.
+The cost is one look-up for each context, and one transfer of O(contexts) numbers.
 """
 
 from __future__ import annotations
@@ -20,18 +20,15 @@ from ..context_tree import ContextTree, Pairs, find_pairs
 from ..context_tree._links import node_contexts
 from ..symbols import Labels
 from ._arpa_write import (
-    Rows,
-    check_backoffs,
+    NgramRows,
     check_precision,
-    class_of_symbol,
     format_rows,
     log10_backoffs,
     log10_probs,
     marks_left,
     never_predicted,
-    words_of,
 )
-from ._words import Words
+from ._words import FileWords, check_backoffs
 
 # Contexts with their weights, the oldest symbol first: (n, k) and (n,) of one length k.
 Weights = tuple[np.ndarray, np.ndarray]
@@ -75,7 +72,7 @@ class ArpaPlan:
     ) -> None:
         check_precision(precision)
         self.precision = int(precision)
-        self.words: Words = words_of(labels, start, end, unknown)
+        self.words = FileWords(labels, start, end, unknown)
         self.bounds = bounds
         self.order = max(2, n_levels)
 
@@ -97,7 +94,7 @@ class ArpaShard:
         The file.
 
     shard : int
-        Which one; the first has the unigrams.
+        Number of the shard; the first has the unigrams.
 
     pairs, log_prob, log_backoff
         The shard, and its numbers.
@@ -121,7 +118,7 @@ class ArpaShard:
             raise self._not_closed()
         self._plan, self._shard, self._pairs = plan, shard, pairs
         self._log_prob, self._log_backoff = log_prob, log_backoff
-        self._class = class_of_symbol(plan.words)
+        self._class = plan.words.class_of_symbol
         tree = pairs.tree
         # Below the highest order all lines have a third column, of 0 where the n-gram
         # is no context.
@@ -130,7 +127,7 @@ class ArpaShard:
         first = np.arange(*tree.level_ptr[1:3]) if tree.n_levels > 1 else np.arange(0)
         self._never = first[self._class[tree.symbol[first]] < 0].astype(np.int32)
         if self._children(self._never).size:
-            raise self._not_closed()  # a mark of the start within a context
+            raise self._not_closed()  # a start mark inside a context
         self._chosen: tuple[int, list[np.ndarray]] | None = None
 
     @staticmethod
@@ -141,14 +138,14 @@ class ArpaShard:
         )
 
     def _children(self, nodes):
-        """The children of nodes that rise, which rise too."""
+        """The children of nodes in rising order, in rising order."""
         ptr = self._pairs.tree.child_ptr
         first, size = ptr[nodes], ptr[nodes + 1] - ptr[nodes]
         before = np.cumsum(size) - size
         total = int(size.sum())
         return (np.repeat(first - before, size) + np.arange(total)).astype(np.int32)
 
-    # ------------------------------------------------------- weights change places
+    # -------------------------------------------------------- transfer of weights
 
     def weights_for(self, shard: int, level: int, start: int, size: int) -> Weights:
         """Some of the contexts of a level whose lines another shard has.
@@ -156,13 +153,13 @@ class ArpaShard:
         Parameters
         ----------
         shard : int
-            Whose lines.
+            The shard that has the lines.
 
         level : int
             Length of the contexts, at least 1.
 
         start, size : int
-            How many to leave out and how many to give; fewer are the last.
+            Number of contexts to skip and to return; a shorter result is the last.
         """
         if self._chosen is None or self._chosen[0] != shard:
             self._chosen = shard, self._choose(shard)
@@ -238,7 +235,7 @@ class ArpaShard:
         return sizes, self._last_words()
 
     def lines(self, order: int, start: int, stop: int) -> bytes:
-        """Some of the lines of an order, `stop` at most the number of them."""
+        """Lines `start` to `stop` of an order, which has at least `stop` lines."""
         pairs = self._pairs
         first = pairs.level(order - 1).start
         slots = slice(first + start, first + stop)
@@ -248,10 +245,10 @@ class ArpaShard:
         if order < self._plan.order:
             weight = self._weight[slots]
         log_prob = log10_probs(self._log_prob[slots])
-        return self._format(Rows(node, pairs.target[slots], log_prob, weight))
+        return self._format(NgramRows(node, pairs.target[slots], log_prob, weight))
 
     def lines_never_predicted(self) -> bytes:
-        """The unigrams that are there for their back-off weight."""
+        """The unigrams that have only a back-off weight."""
         never = self._never
         weights = log10_backoffs(self._log_backoff[never])
         root = np.zeros(never.size, dtype=np.int32)

@@ -17,10 +17,8 @@ from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
 from ..context_tree import ContextTree
 from ..context_tree._links import nodes_ending_in
-from ..symbols import Labels
 from . import _arpa_fast
-from ._parts import Parts, take_apart
-from ._words import Words
+from ._words import FileWords, file_words
 
 _LN10 = np.log(10.0)
 # Pairs that become rows at a time.
@@ -47,18 +45,11 @@ def sections_of(
     end: Hashable = None,
     unknown: Hashable = None,
     precision: int = 7,
-) -> tuple[Sections, Words]:
-    """What `put` writes, of a model and options that are checked."""
+) -> tuple[Sections, FileWords]:
+    """The sections and words that `put` writes; checks the model and the options."""
     check_precision(precision)
-    parts = take_apart(model)
-    if parts.symbols is None and parts.tree.n_nodes > 1:
-        raise ValueError(
-            "model does not know its context symbols (symbols=None), so it cannot be "
-            "written as an ARPA file; give symbols to BackoffModel"
-        )
-    check_backoffs(parts.log_backoff)
-    words = words_of(parts, start, end, unknown)
-    return Sections(close_model(model, class_of_symbol(words)), words), words
+    words = file_words(model, start, end, unknown)
+    return Sections(close_model(model, words.class_of_symbol), words), words
 
 
 def check_precision(precision: int) -> None:
@@ -71,29 +62,6 @@ def check_precision(precision: int) -> None:
         raise ValueError(f"precision must be an integer in 1..15, got {precision!r}")
 
 
-def check_backoffs(log_backoff: np.ndarray) -> None:
-    """ValueError if a weight is beyond what a file can hold."""
-    if (log_backoff > 900 * _LN10).any():
-        raise ValueError("model has a back-off weight above 10^900 in log_backoff")
-
-
-def words_of(
-    parts: Parts | Labels, start: Hashable, end: Hashable, unknown: Hashable
-) -> Words:
-    """How the labels of a model are spelt; what is None is as the labels say."""
-    return Words(
-        parts,
-        {"start": (start, "<s>"), "end": (end, "</s>"), "unknown": (unknown, "<unk>")},
-    )
-
-
-def class_of_symbol(words: Words) -> np.ndarray:
-    """(n_symbols,) int32: -1 for a symbol that is never predicted."""
-    return np.where(words.of_symbol < words.n_classes, words.of_symbol, -1).astype(
-        np.int32
-    )
-
-
 def log10_probs(log_prob: np.ndarray) -> np.ndarray:
     """The first column of a file."""
     return np.clip(log_prob / _LN10, _ZERO, 0.0)
@@ -104,7 +72,7 @@ def log10_backoffs(log_backoff: np.ndarray) -> np.ndarray:
     return np.clip(log_backoff / _LN10, _ZERO, None)
 
 
-class Rows(NamedTuple):
+class NgramRows(NamedTuple):
     """n-grams: the words of a node, then a last word."""
 
     node: np.ndarray  # int32
@@ -117,7 +85,7 @@ class Rows(NamedTuple):
 class Sections:
     """The n-grams of each order: pairs, and those whose last word is never predicted.
 
-    Rows are made part by part when they are written: all of them would take more memory
+    NgramRows are made part by part when they are written: all of them would take more memory
     than the model.
 
     Attributes
@@ -128,13 +96,13 @@ class Sections:
 
     bounds: tuple[np.ndarray, np.ndarray] | None = None
 
-    def __init__(self, closed: ClosedModel, words: Words) -> None:
+    def __init__(self, closed: ClosedModel, words: FileWords) -> None:
         tree = closed.tree
         self.closed = closed
         # Contexts of the greatest depth without pairs still need their own section; and
         # KenLM does not load a file of unigrams only.
         self.order = max(2, tree.n_levels)
-        self._never: list[list[tuple[np.ndarray, Rows]]] = [[]] * self.order
+        self._never: list[list[tuple[np.ndarray, NgramRows]]] = [[]] * self.order
         never = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
         for k, (here, newest) in enumerate(never):
             weight = log10_backoffs(closed.log_backoff[here])
@@ -150,15 +118,15 @@ class Sections:
             n_pairs = int(ptr[nodes.stop] - ptr[nodes.start])
             self.counts.append(n_pairs + sum(len(own) for own, _ in rows))
 
-    def rows(self, k: int) -> Iterator[Rows]:
+    def rows(self, k: int) -> Iterator[NgramRows]:
         """The n-grams of order k + 1."""
         closed, nodes = self.closed, self.closed.tree.level(k)
         ptr = closed.pair_ptr[nodes.start : nodes.stop + 1]
         # Of the type of `ptr`, which would be converted as a whole otherwise.
         cuts = np.arange(ptr[0], ptr[-1], _ROWS, dtype=ptr.dtype) if ptr.size else ptr
         bounds = [*np.unique(np.searchsorted(ptr, cuts)).tolist(), ptr.size - 1]
-        # Programs take the words of a decoder from lines of three columns: below the
-        # highest order all have them.
+        # Decoders take their words from lines of three columns, so every line below
+        # the highest order has three.
         none = 0.0 if k + 1 < self.order or self.bounds is not None else np.nan
         for first, last in pairwise(bounds):
             pairs = slice(int(ptr[first]), int(ptr[last]))
@@ -171,7 +139,7 @@ class Sections:
             weight = np.full(len(node), none)
             weight[known] = log10_backoffs(closed.log_backoff[context[known]])
             log_prob = log10_probs(closed.log_prob[pairs])
-            rows = Rows(node, closed.target[pairs], log_prob, weight)
+            rows = NgramRows(node, closed.target[pairs], log_prob, weight)
             yield self._with_bounds(rows, context, pairs)
         for context, rows in self._never[k]:
             yield self._with_bounds(rows, context)
@@ -190,12 +158,12 @@ class Sections:
 
 def never_predicted(
     node: np.ndarray, last: np.ndarray, log_backoff: np.ndarray
-) -> Rows:
-    """n-grams that are there for their back-off weight."""
-    return Rows(node, last, np.full(len(node), _ZERO), log_backoff)
+) -> NgramRows:
+    """n-grams that have only a back-off weight; their probability is 0."""
+    return NgramRows(node, last, np.full(len(node), _ZERO), log_backoff)
 
 
-def marks_left(words: Words, listed: np.ndarray) -> Rows:
+def marks_left(words: FileWords, listed: np.ndarray) -> NgramRows:
     """Unigrams of the special words that are neither classes nor in `listed`."""
     known = {*range(words.n_classes), *listed.tolist()}
     extra = np.array(
@@ -205,7 +173,7 @@ def marks_left(words: Words, listed: np.ndarray) -> Rows:
     return never_predicted(root, extra, np.zeros(len(extra)))
 
 
-def put(sections: Sections, words: Words, precision: int, file: Any) -> None:
+def put(sections: Sections, words: FileWords, precision: int, file: Any) -> None:
     """Write a file."""
     tree = sections.closed.tree
     file.write(header(sections.counts))
@@ -233,8 +201,8 @@ def section_header(order: int) -> bytes:
 
 
 def format_rows(
-    rows: Rows,
-    words: Words,
+    rows: NgramRows,
+    words: FileWords,
     tree: ContextTree,
     order: int,
     precision: int,
@@ -243,7 +211,7 @@ def format_rows(
 
     order: the highest of the file; the nodes of the rows are those of the tree.
     """
-    # Words and blanks; a number has a sign, a point and up to five digits before it.
+    # FileWords and blanks; a number has a sign, a point and up to five digits before it.
     n_numbers = 2 if rows.further is None else 2 + len(rows.further)
     longest = (words.longest + 1) * order + n_numbers * (precision + 8) + 2
     longest += _arpa_fast.SPARE_BYTES

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
-from .._files import DamagedData, open_read, open_write
+from .._files import COMPRESSIONS, DamagedData, open_read, open_write
 from ..backoff import BackoffModel
+from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
 from ._native import MAGIC as NATIVE_MAGIC
@@ -21,27 +22,40 @@ from ._probing import MAGIC, read_probing, write_probing
 
 
 class Format(NamedTuple):
-    """How models go into files of a format and come back.
+    """The reader and the writer of a file format.
 
-    ``read(file, label, **options)`` gives a `BackoffModel`. ``write(model, **options)``
-    checks everything and returns a function that writes to a file, so that no file is
-    opened for what cannot be written. The options are the keyword-only parameters of
-    the two functions. Files are binary, packed and unpacked by the caller; `label` is
-    what messages call the file. An `io.TextIOWrapper` around one is to be detached.
-    `magic` is what every file of the format begins with, empty where nothing tells.
+    ``read(file, label, **options)`` returns a `BackoffModel`; `label` names the file
+    in messages. ``write(model, **options)`` checks everything and returns a function
+    that writes to a file, so that no file is opened for a model that cannot be written.
+    The options are the keyword-only parameters of the two functions. Files are binary,
+    and the caller compresses and decompresses them; detach an `io.TextIOWrapper` that
+    you put around one. Every file of the format begins with `magic`; empty if no bytes
+    identify the format. A file whose name ends in one of `suffixes` is written in the
+    format by the command `sklstruct`.
     """
 
     read: Callable[..., BackoffModel]
     write: Callable[..., Callable[[Any], None]]
     magic: bytes = b""
+    suffixes: tuple[str, ...] = ()
 
 
-# Format name -> its functions.
+# Format name -> its functions, its first bytes and its names of files.
 FORMATS = {
-    "arpa": Format(read_arpa, write_arpa),
-    "kenlm": Format(read_probing, write_probing, MAGIC),
-    "native": Format(read_native, write_native, NATIVE_MAGIC),
+    "arpa": Format(read_arpa, write_arpa, suffixes=(".arpa",)),
+    "kenlm": Format(
+        read_probing, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
+    ),
+    "native": Format(read_native, write_native, NATIVE_MAGIC, (".sklm",)),
 }
+
+
+def format_of_name(path: str) -> str:
+    """The format of a name of a file; the first of the table if none has its suffix."""
+    for compression in COMPRESSIONS:
+        path = path.removesuffix(compression.suffix)
+    found = (name for name in FORMATS if path.endswith(FORMATS[name].suffixes))
+    return next(found, next(iter(FORMATS)))
 
 
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
@@ -65,10 +79,10 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
 
 
 def _format_of(file: io.BufferedReader) -> str:
-    """The format that the first bytes tell, or the first of the table."""
+    """The format of the first bytes; the first of the table if none has these."""
     try:
         head = file.peek(64)
-    except DamagedData:  # the reader says where
+    except DamagedData:  # the reader raises it again, with the place
         head = b""
     for name, format in FORMATS.items():
         if format.magic and head.startswith(format.magic):
@@ -92,11 +106,11 @@ def read(
     ----------
     path_or_file : str, os.PathLike or binary file object
         Plain, or compressed by gzip, bzip2, xz or (where Python has
-        ``compression.zstd``) zstd, which the first bytes tell, not the name. A file
-        object need not be seekable.
+        ``compression.zstd``) zstd. The first bytes tell the compression, not the name.
+        A file object need not be seekable.
 
     format : {"arpa", "kenlm", "native"}, default=None
-        Format of the file, a key of ``FORMATS``; None: what the first bytes say.
+        Format of the file, a key of ``FORMATS``; None: recognised by the first bytes.
 
     **options
         Options of the format. Of files of other programs: `start`, `end`, `unknown`,
@@ -229,14 +243,13 @@ def write(
     Raises
     ------
     ValueError
-        Before a file is made: if `model` is no `BackoffModel`, stands on a collapsed
-        tree or does not know its context symbols; if a symbol cannot be written
-        (empty, with white space in it, not encodable, or spelt like another one); if
-        the value of a parameter is not valid or the path has the suffix of another
-        compression.
+        Before a file is made: if `model` does not know its context symbols; if a symbol
+        cannot be written (empty, with white space in it, not encodable, or spelt like
+        another one); if the value of a parameter is not valid or the path has the
+        suffix of another compression.
 
     TypeError
-        If the format has no such option.
+        If `model` is no `BackoffModel`, or the format has no such option.
 
     OSError
         If the file cannot be stored, for example because the disk is full.
@@ -298,6 +311,7 @@ def write(
     <BLANKLINE>
     \end\
     """
+    check_model(model)
     store = _function(format, "write", options)(model, **options)
     with open_write(path_or_file) as file:
         store(file)

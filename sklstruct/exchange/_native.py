@@ -3,8 +3,8 @@
     magic | version, length of the header, its hash | header (JSON) | arrays
 
 Little-endian. The header lists the arrays (type, shape, place, hash), which begin at
-multiples of 64 bytes, and the labels. No code is run on reading, and processes that map
-one file share its pages.
+multiples of 64 bytes, and the labels. Reading runs no code of the file, and processes
+that map one file share its pages.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from __future__ import annotations
 import json
 import mmap as _mmap
 import struct
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .._checks import check_byte_order
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
 from ..symbols._encoding import pack_strings, unpack_strings
-from ._parts import take_apart
 from ._probing_fast import hash_bytes
 
 MAGIC = b"sklstruct model\n"
@@ -36,10 +35,9 @@ def write_native(
     model: BackoffModel, *, dtype: str = "float64"
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    _check_machine()
+    check_byte_order("native files")
     if dtype not in ("float64", "float32"):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    take_apart(model)
     tree, pairs, labels = model.tree, model.pairs, model.labels
     arrays = {
         "parent": tree.parent,
@@ -88,7 +86,7 @@ def read_native(
     file: Any, label: str, *, mmap: bool = True, verify: bool = True
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
-    _check_machine()
+    check_byte_order("native files")
     data = _mapped(file) if mmap else None
     if data is None:
         data = file.read()
@@ -101,12 +99,7 @@ def read_native(
 
 
 class _WrongFile(ValueError):
-    """A file that is not damaged, or whose damage has been told."""
-
-
-def _check_machine() -> None:
-    if sys.byteorder != "little":
-        raise OSError("native files are read and written on little-endian machines")
+    """An error whose message is complete, without "damaged:" before it."""
 
 
 def _mapped(file: Any) -> Any:
@@ -117,7 +110,7 @@ def _mapped(file: Any) -> Any:
         data = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_READ)
     except (OSError, ValueError, AttributeError):
         return None
-    # What is packed begins in another way than what it unpacks to.
+    # A compressed file does not begin with MAGIC; `file` decompresses it.
     return data if data[: len(MAGIC)] == MAGIC else None
 
 
@@ -154,7 +147,8 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
     parent, symbol, ptr, target = (
         arrays[name] for name in ("parent", "symbol", "ptr", "target")
     )
-    # Whatever the arrays hold, no query leads out of them: one pass sees to that.
+    # The constructors check every pointer and id: no query of a damaged file leaves
+    # its arrays.
     pairs = Pairs(ContextTree(parent, symbol, header["n_symbols"]), ptr, target)
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:

@@ -1,7 +1,7 @@
-"""KenLM's probing files, version 5: what they hold, byte for byte.
+"""KenLM's probing files, version 5: their layout, byte for byte.
 
-Such a file is an image of hash tables that a program maps and asks; see
-`_probing_fast` for the tables. It begins with a header that tells the order and the
+Such a file is an image of hash tables that a program maps and queries; see
+`_probing_fast` for the tables. It begins with a header that gives the order and the
 number of n-grams of each order; the sizes of all tables follow from these. Numbers are
 little-endian.
 """
@@ -9,27 +9,20 @@ little-endian.
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Callable, Hashable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import check_byte_order
 from ..backoff import BackoffModel
 from ..backoff._closure import ClosedModel, close_model
 from ..context_tree._links import nodes_ending_in
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks
-from ._arpa_write import (
-    check_backoffs,
-    class_of_symbol,
-    log10_backoffs,
-    log10_probs,
-    words_of,
-)
-from ._parts import take_apart
-from ._words import Words
+from ._arpa_write import log10_backoffs, log10_probs, marks_left
+from ._words import FileWords, file_words
 
 MAGIC = b"mmap lm http://kheafield.com/code format version 5\n"
 _SIGNATURE = MAGIC.ljust(56, b"\0") + struct.pack(
@@ -49,16 +42,22 @@ _NO_LONGER = np.float32(-0.0).view(np.uint32)
 _ABSENT = np.float32(-100.0).view(np.uint32)  # log10 P of an <unk> that is not there
 
 
-class Layout(NamedTuple):
-    """Where the tables of a file are."""
+class TableLayout(NamedTuple):
+    """Offsets and sizes of the tables of a file: words, unigrams, bigrams, ..."""
 
     order: int
     multiplier: float
     counts: list[int]  # n-grams of each order
     n_words: int  # with <unk>
-    first: list[int]  # of the words, the unigrams, the bigrams, ...
-    n_buckets: list[int]  # of each of these
-    end: int  # where the words are spelt
+    first: list[int]  # offset of each table
+    n_buckets: list[int]  # of each table
+    width: list[int]  # bytes of a bucket of each table
+    end: int  # offset of the spelling of the words
+
+    def table(self, image: np.ndarray, k: int) -> np.ndarray:
+        """The bytes of a table of the file, a view."""
+        a = self.first[k]
+        return image[a : a + self.n_buckets[k] * self.width[k]]
 
 
 def n_buckets(count: int, multiplier: float) -> int:
@@ -67,7 +66,7 @@ def n_buckets(count: int, multiplier: float) -> int:
     return max(count + 1, int(np.floor(product)))
 
 
-def layout_of(counts: list[int], n_words: int, multiplier: float) -> Layout:
+def layout_of(counts: list[int], n_words: int, multiplier: float) -> TableLayout:
     """Offsets and sizes of the tables in a file of so many n-grams."""
     order = len(counts)
     buckets = [
@@ -81,10 +80,10 @@ def layout_of(counts: list[int], n_words: int, multiplier: float) -> Layout:
     for width, n in zip(widths, buckets):
         first.append(at)
         at += width * n
-    return Layout(order, multiplier, counts, n_words, first, buckets, at)
+    return TableLayout(order, multiplier, counts, n_words, first, buckets, widths, at)
 
 
-def header_of(layout: Layout) -> bytes:
+def header_of(layout: TableLayout) -> bytes:
     """Bytes of a file before the table of words."""
     fixed = struct.pack(
         "<B3xfIB3xI", layout.order, layout.multiplier, 0, 1, 0
@@ -94,7 +93,7 @@ def header_of(layout: Layout) -> bytes:
     return head + struct.pack("<II", 0, layout.n_words)
 
 
-def read_layout(image: Any, label: str) -> Layout:
+def read_layout(image: Any, label: str) -> TableLayout:
     """The layout of the file whose bytes are given.
 
     Raises
@@ -102,7 +101,7 @@ def read_layout(image: Any, label: str) -> Layout:
     ValueError
         If it is no probing file of this version, or its sizes do not fit.
     """
-    check_machine()
+    check_byte_order("KenLM binaries")
     head = bytes(image[: 108 + 8 * _fast.MOST_ORDER + 16])
 
     def fail(what: str) -> ValueError:
@@ -148,7 +147,7 @@ def read_layout(image: Any, label: str) -> Layout:
     return layout
 
 
-def read_words(image: Any, layout: Layout, label: str) -> list[str]:
+def read_words(image: Any, layout: TableLayout, label: str) -> list[str]:
     """The words in the order of their ids."""
     if layout.end < 0:
         raise ValueError(f"{label} does not hold its words")
@@ -165,12 +164,6 @@ def read_words(image: Any, layout: Layout, label: str) -> list[str]:
         raise ValueError(f"{label}: a word is not UTF-8: {exc}") from exc
 
 
-def check_machine() -> None:
-    """OSError on machines of the other byte order."""
-    if sys.byteorder != "little":
-        raise OSError("KenLM binaries are read and written on little-endian machines")
-
-
 # ---------------------------------------------------------------------- writing
 
 
@@ -185,7 +178,7 @@ class _Ngrams(NamedTuple):
     ends: np.ndarray  # bool: some longer n-gram ends with it
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bits of probability and weight, with what their signs say."""
+        """The bits of probability and weight; the signs hold `ends` and `begins`."""
         prob = self.log_prob.astype(np.float32).view(np.uint32)
         prob = np.where(self.ends, prob & ~_SIGN, prob | _SIGN)
         weight = self.weight.astype(np.float32)
@@ -195,12 +188,12 @@ class _Ngrams(NamedTuple):
 
 
 def _ngrams(
-    closed: ClosedModel, words: Words, id_of: np.ndarray
+    closed: ClosedModel, words: FileWords, id_of: np.ndarray
 ) -> tuple[list[list[_Ngrams]], np.ndarray, np.ndarray]:
     """(n-grams of each order, begins of each node, ends of each pair).
 
-    They are the unigrams, and what ends in a word that is never predicted: the longer
-    pairs, almost all n-grams, are not made into arrays.
+    These are the unigrams and the n-grams that end in a word that is never predicted.
+    The longer pairs, almost all n-grams, are written by `fill_pairs` without arrays.
     """
     tree, ptr = closed.tree, closed.pair_ptr
     n_nodes = tree.n_nodes
@@ -241,20 +234,11 @@ def _ngrams(
             ends[: known.size].astype(bool),
         )
     )
-    # Special words that are neither classes nor context symbols.
-    listed = {*range(words.n_classes), *words.of_symbol[never[0][1]].tolist()}
-    extra = np.array([w for w in words.special.values() if w not in listed], np.int64)
-    no = np.zeros(extra.size, dtype=bool)
-    rows[0].append(
-        _Ngrams(
-            np.zeros(extra.size, np.int32),
-            id_of[extra],
-            np.full(extra.size, -99.0),
-            np.zeros(extra.size),
-            no,
-            no,
-        )
-    )
+    extra = marks_left(words, words.of_symbol[never[0][1]])
+    no = np.zeros(extra.node.size, dtype=bool)
+    ids = id_of[extra.last]
+    weights = extra.log_prob, extra.log_backoff
+    rows[0].append(_Ngrams(extra.node, ids, *weights, no, no))
     # No node is below the deepest level; and KenLM has no model of order 1.
     rows += [[]] * (max(2, tree.n_levels) - len(rows))
     return rows, begins, ends
@@ -269,30 +253,23 @@ def image_of(
     multiplier: float = 1.5,
 ) -> np.ndarray:
     """The bytes of the file of a model; see `sklstruct.exchange.write`."""
-    check_machine()
+    check_byte_order("KenLM binaries")
     if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
         raise ValueError(
             f"multiplier must be above 1 and at most 100, got {multiplier!r}"
         )
-    parts = take_apart(model)
-    if parts.symbols is None and parts.tree.n_nodes > 1:
+    words = file_words(model, start, end, unknown)
+    if model.order > _fast.MOST_ORDER:
         raise ValueError(
-            "model does not know its context symbols (symbols=None), so it cannot be "
-            "written as a KenLM binary; give symbols to BackoffModel"
+            f"model is of order {model.order}; KenLM binaries are written up to order "
+            f"{_fast.MOST_ORDER}"
         )
-    if parts.tree.n_levels > _fast.MOST_ORDER:
-        raise ValueError(
-            f"model is of order {parts.tree.n_levels}; KenLM binaries are written up "
-            f"to order {_fast.MOST_ORDER}"
-        )
-    check_backoffs(parts.log_backoff)
-    words = words_of(parts, start, end, unknown)
     # <unk> is word 0, the others follow in their order.
     of_unknown = words.special["unknown"]
     id_of = np.arange(1, words.n_words + 1, dtype=np.uint32)
     id_of[of_unknown:] -= np.uint32(1)
     id_of[of_unknown] = 0
-    closed = close_model(model, class_of_symbol(words))
+    closed = close_model(model, words.class_of_symbol)
     rows, begins, ends = _ngrams(closed, words, id_of)
     tree, ptr = closed.tree, closed.pair_ptr
     counts = [sum(part.node.size for part in order) for order in rows]
@@ -305,28 +282,24 @@ def image_of(
     head = header_of(layout)
     image[: len(head)] = np.frombuffer(head, np.uint8)
     image[layout.end :] = np.frombuffer(spelt, np.uint8)
-
-    def table(k: int, width: int) -> np.ndarray:
-        return image[layout.first[k] : layout.first[k] + layout.n_buckets[k] * width]
-
     hashes = np.empty(words.n_words, dtype=np.uint64)
     _fast.hash_words(words.text, words.ptr, hashes)
     named = np.arange(words.n_words) != of_unknown
     none = np.empty(0, dtype=np.uint32)
-    if _fast.fill(table(0, 12), 12, hashes[named], id_of[named], none) >= 0:
+    table = layout.table(image, 0)
+    if _fast.fill(table, 12, hashes[named], id_of[named], none) >= 0:
         raise ValueError("two words of the model have one hash; rename one of them")
-    unigrams = table(1, 8).view(np.uint32).reshape(-1, 2)
+    unigrams = layout.table(image, 1).view(np.uint32).reshape(-1, 2)
     unigrams[0] = _ABSENT, 0
     for part in rows[0]:
         unigrams[part.last] = np.column_stack(part.numbers())
     word_of_node = np.zeros(tree.n_nodes, dtype=np.uint32)
     word_of_node[1:] = id_of[words.of_symbol[tree.symbol[1:]]]
-    highest = layout.order
     for k, order in enumerate(rows[1:], 2):
-        width, nodes = 12 if k == highest else 16, tree.level(k - 1)
+        table, width, nodes = layout.table(image, k), layout.width[k], tree.level(k - 1)
         wrong = [
             _fast.fill_pairs(
-                table(k, width), width, nodes.start, ptr[nodes.start : nodes.stop + 1],
+                table, width, nodes.start, ptr[nodes.start : nodes.stop + 1],
                 closed.target, closed.log_prob, closed.extension, ends, tree.parent,
                 word_of_node, closed.log_backoff, begins.view(np.uint8), id_of,
             )
@@ -335,8 +308,8 @@ def image_of(
             keys = np.empty(part.node.size, dtype=np.uint64)
             _fast.row_keys(part.node, part.last, tree.parent, word_of_node, keys)
             prob, weight = part.numbers()
-            weight = none if k == highest else weight
-            wrong.append(_fast.fill(table(k, width), width, keys, prob, weight))
+            weight = none if k == layout.order else weight
+            wrong.append(_fast.fill(table, width, keys, prob, weight))
         for at in wrong:
             if at >= 0:
                 raise ValueError(
@@ -346,7 +319,7 @@ def image_of(
     return image
 
 
-def _spell(words: Words, of_unknown: int) -> bytes:
+def _spell(words: FileWords, of_unknown: int) -> bytes:
     text, ptr = words.text.tobytes(), words.ptr.tolist()
     spelt = [text[a:b] for a, b in pairwise(ptr)]
     unknown = spelt.pop(of_unknown)
@@ -372,7 +345,7 @@ def write_probing(
 
 
 class _File:
-    """What a file is called in errors."""
+    """The name of a file, for errors."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -414,13 +387,9 @@ def read_probing(
     source = _File(label)
     raw = [word.encode() for word in read_words(image, layout, label)]
     spelt, roles = decode_words(source, raw, 0, names)
-
-    def table(k: int, width: int) -> np.ndarray:
-        return image[layout.first[k] : layout.first[k] + layout.n_buckets[k] * width]
-
     n = layout.n_words
     words = np.arange(n, dtype=np.int32)
-    bits = table(1, 8).copy().view(np.uint32).reshape(-1, 2)[:n]
+    bits = layout.table(image, 1).copy().view(np.uint32).reshape(-1, 2)[:n]
     root = np.zeros(n, dtype=np.int32)
     known = _Known(
         words[:, None], root, root, words.astype(np.uint64), bits[:, 0], bits[:, 1]
@@ -428,11 +397,10 @@ def read_probing(
     n_prefixes = 1
     sections = [_section(known)]
     for k in range(2, layout.order + 1):
-        width = 12 if k == layout.order else 16
+        table, count = layout.table(image, k), layout.counts[k - 1]
         found = _longer(
-            source, known, n_prefixes, table(k, width), width, layout.counts[k - 1],
-            max_candidates,
-        )  # fmt: skip
+            source, known, n_prefixes, table, layout.width[k], count, max_candidates
+        )
         n_prefixes, known = known.key.size, found
         sections.append(_section(known))
     if layout.counts[0] < n:  # <unk> is in no list of n-grams

@@ -75,7 +75,7 @@ cdef inline uint64_t murmur(const uint8_t* data, int64_t size) noexcept nogil:
 
 
 def hash_bytes(const uint8_t[::1] data):
-    """A hash of some bytes: that of others which differ in one word is another one."""
+    """MurmurHash64A of bytes. A change of one 8-byte word always changes the hash."""
     cdef uint64_t out
     with nogil:
         out = murmur(&data[0] if data.shape[0] else NULL, data.shape[0])
@@ -237,10 +237,10 @@ def fill_pairs(
     const uint8_t[::1] begins,
     const uint32_t[::1] id_of,
 ):
-    """`fill` with the pairs of the nodes from `first` on, as many as `ptr` tells.
+    """`fill` with the pairs of the ``len(ptr) - 1`` nodes from `first` on.
 
-    The key, the probability and its sign, and the weight of "h y" are made here, of one
-    pair after the other: see `_probing._Ngrams` for what they are.
+    The key, the probability with its sign and the weight of "h y" are computed here,
+    pair by pair; `_probing._Ngrams` defines them.
 
     Returns
     -------
@@ -341,21 +341,21 @@ def find_longer(
     """The n-grams of a table, from those that are one word shorter.
 
     An n-gram "x m y" is there if its key is: that of "m y" (a row of b) with the first
-    word of "x m" (a row of a). Rows are grouped by the words m that they share. Of
-    almost all candidates a bit says that they are not there.
+    word of "x m" (a row of a). Rows are grouped by the words m that they share. The
+    bits of `mark_keys` rule out almost all candidates without a look-up.
 
     Parameters
     ----------
     ptr_a, ptr_b : the rows of each group
     first : first word of each row of a
     key_b : key of each row of b
-    table, width, bits, shift : a table, and what `mark_keys` made of it
-    found_a, found_b, key, numbers : of what is found, as much as there is room for
+    table, width, bits, shift : a table, and its bits from `mark_keys`
+    found_a, found_b, key, numbers : outputs, of one length
 
     Returns
     -------
     n_found : int
-        -1 if there is more than there is room for.
+        -1 if the outputs are too short.
     """
     cdef int64_t m, i, j, n_found = 0, room = found_a.shape[0]
     cdef int64_t n = first.shape[0]
@@ -482,6 +482,20 @@ cdef inline score_t step(
     return out
 
 
+cdef inline bint next_word(
+    const uint8_t* text, int64_t size, int64_t* begin, int64_t* end
+) noexcept nogil:
+    """Move begin and end to the next word from `end` on; False if there is none."""
+    cdef int64_t i = end[0]
+    while i < size and is_blank(text[i]):
+        i += 1
+    begin[0] = i
+    while i < size and not is_blank(text[i]):
+        i += 1
+    end[0] = i
+    return begin[0] < size
+
+
 cdef float score_text(
     const tables_t* t, const state_t* start, uint32_t end, bint eos,
     const uint8_t* text, int64_t size,
@@ -490,28 +504,20 @@ cdef float score_text(
     cdef state_t[2] state
     cdef int32_t now = 0
     cdef float total = 0
-    cdef int64_t i = 0, j
+    cdef int64_t i, j = 0
     state[0] = start[0]
-    while True:
-        while i < size and is_blank(text[i]):
-            i += 1
-        if i == size:
-            break
-        j = i + 1
-        while j < size and not is_blank(text[j]):
-            j += 1
+    while next_word(text, size, &i, &j):
         total += step(
             t, &state[now], word_id(t, text + i, j - i), &state[1 - now]
         ).log_prob
         now = 1 - now
-        i = j
     if eos:
         total += step(t, &state[now], end, &state[1 - now]).log_prob
     return total
 
 
 cdef class State:
-    """Words before a query, as far as its score depends on them.
+    """The end of a history: the words that the score of the next word depends on.
 
     Up to order - 1 word ids, the newest first, and their back-off weights. Empty until
     a model writes it. Equal states have equal scores for every word that follows; two
@@ -578,10 +584,10 @@ cdef class Tables:
         Words with ``<unk>``.
 
     first : int64 ndarray of shape (order + 1,)
-        Where the words, the unigrams, and the n-grams of each higher order begin.
+        Offsets of the words, the unigrams, and the n-grams of each higher order.
 
     n_buckets : int64 ndarray of shape (order + 1,)
-        Of each; the unigrams have a row a word and one more.
+        Buckets of each table; the unigrams have one for each word and one more.
 
     Raises
     ------
@@ -697,28 +703,21 @@ cdef class Tables:
 
     def score_text_fully(self, text, bint bos, bint eos):
         """The list of (log10 P, length of the n-gram, unknown) of the words."""
-        cdef Py_ssize_t size, i = 0, j
+        cdef Py_ssize_t size
+        cdef int64_t i, j = 0
         cdef const uint8_t* data = bytes_of(text, &size)
         cdef state_t[2] state
         cdef int now = 0
         cdef score_t one
         cdef list out = []
         state[0] = self.begin(bos)
-        while True:
-            while i < size and is_blank(data[i]):
-                i += 1
-            if i == size:
-                break
-            j = i + 1
-            while j < size and not is_blank(data[j]):
-                j += 1
+        while next_word(data, size, &i, &j):
             one = step(
                 &self.t, &state[now], word_id(&self.t, data + i, j - i),
                 &state[1 - now],
             )
             out.append((one.log_prob, one.length, bool(one.unknown)))
             now = 1 - now
-            i = j
         if eos:
             one = step(&self.t, &state[now], self.end, &state[1 - now])
             out.append((one.log_prob, one.length, bool(one.unknown)))
@@ -795,7 +794,7 @@ cdef const uint8_t* bytes_of(text, Py_ssize_t* size) except NULL:
 
 
 cdef check_empty(const uint8_t* table, int64_t width, uint64_t n):
-    """A probe ends at an empty bucket: there must be one."""
+    """ValueError if a table has no empty bucket, at which every probe ends."""
     cdef uint64_t i
     for i in range(n):
         if read64(table + i * width) == 0:

@@ -1,4 +1,4 @@
-"""The words of a file: how the labels of a model are spelt."""
+"""The words of a file: the spelling of the labels of a model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,44 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from ..backoff import BackoffModel
+from ..backoff._model import check_model
 from ..symbols import Labels
-from ._parts import Parts
 
+_LN10 = np.log(10.0)
+_MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
 # Separators of fields in the programs that read such files, and NUL.
 _SEPARATORS = re.compile("[\0\t\n\v\f\r \x1c-\x1f]")
 
 
-class Words:
+def file_words(
+    model: BackoffModel, start: Hashable, end: Hashable, unknown: Hashable
+) -> FileWords:
+    """The words of the file of a model; an error if no file of n-grams can hold it."""
+    check_model(model)
+    if model.n_nodes > 1:
+        model.labels.known_symbols("a file of n-grams")
+    check_backoffs(model.log_backoff)
+    return FileWords(model.labels, start, end, unknown)
+
+
+def check_backoffs(log_backoff: np.ndarray) -> None:
+    """ValueError if a weight is too large for a file."""
+    if (log_backoff > 900 * _LN10).any():
+        raise ValueError("model has a back-off weight above 10^900 in log_backoff")
+
+
+class FileWords:
     """Every word of a file. The classes come first, so that a class id is its word.
+
+    Parameters
+    ----------
+    labels : Labels
+        Of the model.
+
+    start, end, unknown : symbol or None
+        The symbols that are written as ``<s>``, ``</s>`` and ``<unk>``. None: those of
+        `labels`, and if these are None too, the words with this spelling.
 
     Attributes
     ----------
@@ -25,26 +54,26 @@ class Words:
     special : dict
         The word of each of "start", "end", "unknown".
 
-    of_symbol : int32 ndarray of shape (n_symbols,)
-        The word of each context symbol.
+    of_symbol, class_of_symbol : int32 ndarrays of shape (n_symbols,)
+        The word of each context symbol, and its class, -1 if it is never predicted.
 
     n_words, n_classes, longest : int
         Sizes; `longest` is the number of bytes of the longest word.
     """
 
     def __init__(
-        self, parts: Parts | Labels, marks: dict[str, tuple[Hashable, str]]
+        self, labels: Labels, start: Hashable, end: Hashable, unknown: Hashable
     ) -> None:
-        """marks: parameter -> (its value, or None; how the word is spelt)."""
-        classes = parts.classes.tolist()
-        symbols = [] if parts.symbols is None else parts.symbols.tolist()
-        labels = list(dict.fromkeys([*classes, *symbols]))
-        index = {label: i for i, label in enumerate(labels)}
+        classes = labels.classes.tolist()
+        symbols = [] if labels.symbols is None else labels.symbols.tolist()
+        words = list(dict.fromkeys([*classes, *symbols]))
+        index = {label: i for i, label in enumerate(words)}
         n_classes = len(classes)
 
         self.special = {}
-        for parameter, (given, _) in marks.items():
-            label = getattr(parts, parameter) if given is None else given
+        marks = dict(zip(_MARKS, (start, end, unknown)))
+        for parameter, given in marks.items():
+            label = getattr(labels, parameter) if given is None else given
             if label is not None and label in index:
                 self.special[parameter] = index[label]
             elif given is not None:
@@ -55,38 +84,39 @@ class Words:
         if len(set(self.special.values())) < len(self.special):
             raise ValueError("start, end and unknown must be different symbols")
         # Special words are written as the marks, whatever the model calls them.
-        spelt_as = {i: marks[p][1] for p, i in self.special.items()}
+        spelt_as = {i: _MARKS[p] for p, i in self.special.items()}
         spelt = [
             spelt_as[i] if i in spelt_as else _spell(label)
-            for i, label in enumerate(labels)
+            for i, label in enumerate(words)
         ]
         word_of = {text: i for i, text in enumerate(spelt)}
-        for parameter, (given, text) in marks.items():
+        for parameter, given in marks.items():
             if parameter in self.special:
                 continue
-            # A label of the model is unknown to it as a mark; then the spelling says.
-            unnamed = given is None and getattr(parts, parameter) is None
+            # If the labels name no such mark, the word with its spelling is the mark.
+            text = _MARKS[parameter]
+            unnamed = given is None and getattr(labels, parameter) is None
             if unnamed and text in word_of:
                 self.special[parameter] = word_of[text]
             else:
                 self.special[parameter] = len(spelt)
                 spelt.append(text)
-                labels.append(text)
+                words.append(text)
         if self.special["start"] < n_classes:
             raise ValueError(
-                f"start={labels[self.special['start']]!r} is a class of the model, but "
+                f"start={words[self.special['start']]!r} is a class of the model, but "
                 "<s> is never predicted in a file; name another start symbol"
             )
         seen: dict[str, int] = {}
         for i, text in enumerate(spelt):
             if seen.setdefault(text, i) != i:
                 raise ValueError(
-                    f"symbols {labels[seen[text]]!r} and {labels[i]!r} are both "
-                    f"written as {text!r}"
+                    f"symbols {words[seen[text]]!r} and {words[i]!r} are both written "
+                    f"as {text!r}"
                 )
 
         encoded = []
-        for label, text in zip(labels, spelt):
+        for label, text in zip(words, spelt):
             try:
                 encoded.append(text.encode("utf-8"))
             except UnicodeEncodeError as exc:
@@ -100,6 +130,8 @@ class Words:
         self.n_words = len(encoded)
         self.n_classes = n_classes
         self.of_symbol = np.array([index[s] for s in symbols], dtype=np.int32)
+        known = self.of_symbol < n_classes
+        self.class_of_symbol = np.where(known, self.of_symbol, np.int32(-1))
 
 
 def _spell(label: Hashable) -> str:

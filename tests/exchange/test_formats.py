@@ -8,9 +8,10 @@ import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, exchange
 from sklstruct._files import COMPRESSIONS
-from sklstruct.context_tree import ContextTree
+from sklstruct.backoff import BackoffModel
+from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.exchange._formats import Format
-from sklstruct.exchange._parts import Parts, assemble, take_apart
+from sklstruct.symbols import Labels
 
 TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dog sat down"]
 HELD_OUT = ["the cat ran", "a dog sat", "never seen"]
@@ -20,21 +21,25 @@ SUFFIXES = ["", *(c.suffix for c in COMPRESSIONS if c.name != "zstd")]
 def read_json(file, label, *, prefix=""):
     """A format of a stranger: the file is handed to a module as it is."""
     held = json.load(file)
-    for name in ("classes", "symbols"):
-        held[name] = [prefix * (w[0] != "<") + w for w in held[name]]
-    for name in ("pair_ptr", "target"):
-        held[name] = np.array(held[name], dtype=np.int32)
-    for name in ("log_prob", "log_backoff"):
-        held[name] = np.array(held[name])
-    tree = ContextTree(np.array(held.pop("parent")), np.array(held.pop("symbol")))
-    return assemble(Parts(tree, **held))
+    classes, symbols = (
+        [prefix * (w[0] != "<") + w for w in held[name]]
+        for name in ("classes", "symbols")
+    )
+    tree = ContextTree(*held["tree"], len(symbols))
+    labels = Labels(classes, symbols, **held["marks"])
+    return BackoffModel(Pairs(tree, *held["pairs"]), *held["numbers"], labels)
 
 
 def write_json(model, *, indent=None):
-    held = take_apart(model)._asdict()
-    tree = held.pop("tree")
-    held = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in held.items()}
-    held |= {"parent": tree.parent.tolist(), "symbol": tree.symbol.tolist()}
+    tree, pairs, labels = model.tree, model.pairs, model.labels
+    held = {
+        "tree": [tree.parent.tolist(), tree.symbol.tolist()],
+        "pairs": [pairs.ptr.tolist(), pairs.target.tolist()],
+        "numbers": [model.log_prob.tolist(), model.log_backoff.tolist()],
+        "classes": labels.classes.tolist(),
+        "symbols": labels.symbols.tolist(),
+        "marks": labels.marks,
+    }
 
     def put(file):
         text = io.TextIOWrapper(file, encoding="utf-8")
