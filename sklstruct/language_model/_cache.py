@@ -1,4 +1,4 @@
-"""CacheLM: a language model with caches of the words before."""
+"""CacheLM: a language model with caches of recent words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from ._cache_state import CacheState, matched_order
 from ._language_model import LanguageModel
 from ._predictors import single_state
 
-# Prior of the weights of an order: the overall weights, worth so many positions.
+# The weights of each order are smoothed: the overall weights count as this many
+# positions.
 _PRIOR_POSITIONS = 20.0
 # Logarithms of counts are scaled to about 1 for the gate.
 _SCALE = 0.3
@@ -108,8 +109,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         {\sum_{v \in g(y)} a_\tau(v) + \theta} ,
 
     :math:`x_{(k)}` the last k words of the sentence. A cache whose context does not
-    occur in H has weight 0. The weights look at how often each
-    :math:`x_{(k)}` occurred in H, and before how many different words.
+    occur in H has weight 0. The weights depend on two numbers for each
+    :math:`x_{(k)}`: its occurrences in H, and the different words that followed it.
 
     **The order of sentences matters**: each is scored given all before it. Shuffled
     text, or text scored in parallel, has other and worse probabilities. Perplexities
@@ -152,10 +153,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         reset. With 0 the model is its base.
 
     weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
-        - "logistic": a multinomial logistic gate on the counts, of the largest
-          likelihood on sentences that the base was not fitted to.
-        - "em": constants for each longest order whose context occurs in H, of the
-          largest likelihood on the same sentences.
+        - "logistic": a multinomial logistic gate on the counts. It maximises the
+          likelihood of sentences that the base was not fitted to.
+        - "em": constants for each longest order whose context occurs in H. They
+          maximise the likelihood of the same sentences.
         - array-like: constants in the order of ``part_names_``, non-negative, that of
           the base positive. The weights of caches whose context does not occur go to
           the other parts in proportion.
@@ -165,7 +166,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         `fit` gets no others. In (0, 1).
 
     refit : bool, default=True
-        True: after the weights the base is fitted once more, to all sentences.
+        True: after the weights the base is fitted once more, to all sentences. False:
+        it stays fitted without the held-out ones.
 
     Attributes
     ----------
@@ -438,7 +440,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 )
         else:
             labels = np.asarray(self._clustering.classes_of(self.vocabulary_))
-        # Without gaps: unseen words are a class like the others.
+        # Numbered without gaps; words that the clustering has not seen are a class.
         return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)
 
     def _fit_weights(self, held):
@@ -541,8 +543,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return [log_prob[a:b] for a, b in zip(stop - lengths, stop)]
 
     def _score(self, sentences, state, starts):
-        state = self._check_state(state)
-        log_parts, recalled = self._recall(sentences, state, starts)
+        return self._mixed(*self._recall(sentences, self._check_state(state), starts))
+
+    def _mixed(self, log_parts, recalled):
+        """ln P of each word, from its ln P in the parts."""
         log_parts += self._log_weights(recalled.facts)
         with np.errstate(invalid="ignore"):  # NaN is a word without class
             return np.logaddexp.reduce(log_parts, axis=1)
@@ -585,7 +589,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return self._log_parts(scored.log_prob, of_class, recalled), recalled
 
     def _log_parts(self, log_base, of_class, recalled):
-        """(n, n_parts) ln P of each word; -inf in a part that does not hold it."""
+        """(n, n_parts) ln P of each word in each part."""
         n = log_base.size
         columns = [log_base]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -671,6 +675,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         -------
         perplexity : float
             Not comparable with that of a model without cache.
+
+        Raises
+        ------
+        ValueError
+            If no token is left to score, or as `score_stream`.
         """
         check_is_fitted(self)
         log_prob = self._score(number_sentences(X), state, starts)
@@ -729,23 +738,19 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         ValueError
             As :meth:`LanguageModel.advance` of the base.
         """
-        log_prob, _ = self.base_.advance(cursor.state, word)
-        y = self.base_.predictor.encoder.labels.encode_targets([word])
-        if not np.isnan(log_prob):
-            log_prob = float(self.distribution_.target(_one(cursor), y)[0])
-        after = cursor._replace(cache=cursor.cache.copy())
-        return log_prob, self._read(after, int(y[0]))
-
-    def _read(self, cursor, y):
-        """The cursor after a class, -1 for none, which is read into its cache."""
-        predictor = self.base_.predictor
+        log_base, state = self.base_.advance(cursor.state, word)
+        predictor, of_class = self.base_.predictor, None
         labels = predictor.encoder.labels
-        cursor.cache.read(np.array([y], dtype=np.int32), np.array([cursor.begins]))
-        if y >= 0 and y == labels.end_id:
-            return self.begin(cursor.cache)
-        token = predictor.encoder.lost if y < 0 else labels.token_of_class[y]
-        states = predictor.follow(np.asarray(cursor.state)[None], np.array([token]))
-        return CacheCursor(single_state(states), cursor.cache, False)
+        y = labels.encode_targets([word])
+        if self.class_of_ is not None:
+            at = predictor.locate(np.asarray(cursor.state)[None])
+            group = self.class_of_, self.class_of_[np.maximum(y, 0)]
+            of_class = predictor.distribution.group_target(at, *group)
+        cache = cursor.cache.copy()
+        recalled = cache.read(y, np.array([cursor.begins]))
+        log_parts = self._log_parts(np.array([log_base]), of_class, recalled)
+        log_prob = float(self._mixed(log_parts, recalled)[0])
+        return log_prob, CacheCursor(state, cache, bool(0 <= y[0] == labels.end_id))
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.
@@ -875,13 +880,15 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             sentence: list = []
             for _ in range(max_length):
                 uniform = rng.random_sample(1)
-                drawn = self.distribution_.draw(_one(cursor), uniform, skip)[0]
-                cursor = self._read(cursor, int(drawn))
-                if drawn == labels.end_id:
+                drawn = self.distribution_.draw(_one(cursor), uniform, skip)
+                cursor.cache.read(drawn, np.array([cursor.begins]))
+                word = self.vocabulary_[drawn[0]]
+                _, state = self.base_.advance(cursor.state, word)
+                cursor = cursor._replace(state=state, begins=False)
+                if drawn[0] == labels.end_id:
                     break
-                sentence.append(self.vocabulary_[drawn])
-            else:
-                cursor = self.begin(cursor.cache)
+                sentence.append(word)
+            cursor = cursor._replace(state=self.base_.begin(), begins=True)
             text.append(sentence)
         return text
 

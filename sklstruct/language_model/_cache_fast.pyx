@@ -15,11 +15,12 @@ reading a word is one look-up for each length, O(order).
 
 `nodes` has a row for each node: count, total, distinct, first child, next sibling and
 word. `value` has its decayed counts: for each of the H decays the n-gram's count, for
-each the sum over its children, and the times of both, in words. A context is never
-older than its children, so that its share is their count at its own time over its sum:
-nothing underflows however long ago that was. The children of node 0 have no decayed
-counts. Tables are made large enough by the caller. Words are class ids; `first` marks
-the positions where a sentence begins, at which the context is the word `start` alone.
+each the sum over its children, and the times of both, in words. The share of a child is
+its count, decayed to the time of its context, over the sum of the context. That time is
+the latest of all its children, so nothing underflows, however long ago it was. The
+children of node 0 have no decayed counts. The caller makes the tables large enough.
+Words are class ids; `first` marks the positions where a sentence begins, at which the
+context is the word `start` alone.
 """
 
 from libc.math cimport pow
@@ -79,7 +80,7 @@ def read_decayed(const int32_t[::1] words, Py_ssize_t begin, Py_ssize_t length,
                 value[w] -= pow(decay, <double> (time[w] - then))
                 group_value[g] -= pow(decay, <double> (group_time[g] - then))
                 then += 1
-                # Rounding of what is nothing any more.
+                # A count of 0 may be below it by rounding.
                 if value[w] < 0:
                     value[w] = 0
                 if group_value[g] < 0:
@@ -89,7 +90,7 @@ def read_decayed(const int32_t[::1] words, Py_ssize_t begin, Py_ssize_t length,
 
 cdef inline int64_t _slot(const int64_t[::1] keys, int64_t key,
                           int64_t mask) noexcept nogil:
-    """Where a key is, or the free place for it."""
+    """The slot of a key, or the free slot for it."""
     cdef uint64_t h = <uint64_t> key
     cdef int64_t at
     h ^= h >> 33
@@ -141,7 +142,7 @@ cdef inline int32_t _make_child(int64_t[::1] keys, int32_t[::1] slots,
 cdef inline void _count(int32_t[:, ::1] nodes, double[:, ::1] value,
                         const double[::1] decay, int32_t parent, int32_t child,
                         int64_t time, int32_t sign) noexcept nogil:
-    """Add an occurrence at a time (sign 1: it is now), or take it out (-1)."""
+    """Add an occurrence now (sign 1), or remove one that was at `time` (-1)."""
     cdef Py_ssize_t h, H = decay.shape[0]
     cdef double *mine = &value[child, 0]
     cdef double *its = &value[parent, H]
@@ -162,7 +163,7 @@ cdef inline void _count(int32_t[:, ::1] nodes, double[:, ::1] value,
         else:
             mine[h] -= pow(decay[h], own_time[0] - time)
             its[h] -= pow(decay[h], sum_time[0] - time)
-            # Rounding of what is nothing any more.
+            # A count of 0 may be below it by rounding.
             if nodes[child, COUNT] == 0 or mine[h] < 0:
                 mine[h] = 0
             if nodes[parent, TOTAL] == 0 or its[h] < 0:
@@ -192,9 +193,9 @@ def read_ngrams(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t b
                 int32_t n_nodes, double[:, :, ::1] share, int32_t[:, :, ::1] facts):
     """The shares of word `begin + i` among the followers of its contexts.
 
-    share[i, k, h]: of its last k + 1 words' followers, the share that is the word, by
-    the h-th decay; 0 where there are no followers. facts[i, k]: how often the last k
-    words were followed by something, and by how many different words.
+    share[i, k, h]: the share of the word among the followers of the last k + 1 words,
+    by the h-th decay; 0 where there are no followers. facts[i, k]: the number of
+    followers of the last k words, and of different ones.
 
     words[:begin] were read before; of them, the last `length` are counted (-1: all).
     paths (2, order) is the state between calls: the nodes of the last 0 ... order - 1
@@ -265,7 +266,7 @@ cdef void _forget(int32_t w, uint8_t first, int64_t time, int64_t n_words,
                   const double[::1] decay, int32_t[::1] path, int64_t[::1] keys,
                   int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
                   int32_t *grown) noexcept nogil:
-    """Take out the oldest word; its nodes stay, with a count of 0."""
+    """Remove the oldest word; its nodes stay, with a count of 0."""
     cdef int32_t k, node, child, order = <int32_t> path.shape[0]
     if first:
         _begin(path, keys, slots, nodes, value, n_words, grown)

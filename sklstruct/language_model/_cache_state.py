@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import INT32_MAX
 from . import _cache_fast
 
-# Words read in one call of a kernel: signals are looked at between calls.
+# Words read in one call of a kernel; Python handles Ctrl-C between calls.
 _CALL = 1 << 16
 
 
@@ -26,7 +26,7 @@ class Recalled(NamedTuple):
     in_class: np.ndarray  # the same for the within-class caches ...
     class_total: np.ndarray  # ... and of the words of its class
     share: np.ndarray  # (n, order - 1, half-lives) of the followers of a context
-    facts: np.ndarray  # (n, order, 2) how many followers, how many different ones
+    facts: np.ndarray  # (n, order, 2) number of followers, and of different ones
 
 
 def matched_order(facts: np.ndarray) -> np.ndarray:
@@ -130,7 +130,7 @@ class _NGrams:
         return path
 
     def facts(self, path):
-        """As of `Recalled`, of one position."""
+        """The `facts` of `Recalled`, for one position."""
         return np.where(path[:, None] >= 0, self.nodes[path][:, 1:3], 0)[None]
 
     def add_row(self, path, weight, row):
@@ -232,7 +232,8 @@ class CacheState:
         -------
         state : CacheState
         """
-        return copy.deepcopy(self)
+        fixed = [self.class_of, *(c.group for c in (*self._all, *self._classes))]
+        return copy.deepcopy(self, {id(array): array for array in fixed})
 
     def read(self, words: np.ndarray, first: np.ndarray) -> Recalled:
         """Read words, each before it is counted.
@@ -303,7 +304,7 @@ class CacheState:
             One for each half-life of the within-class caches.
 
         facts : ndarray of shape (1, max_order, 2)
-            As of `Recalled`.
+            The `facts` of `Recalled`.
 
         add_ngrams : callable
             ``add_ngrams(weight, row)`` adds the shares of n-grams, with weights of

@@ -56,8 +56,9 @@ def interpolate(
     Returns
     -------
     model : LanguageModel
-        Of a :class:`~sklstruct.mixture.MixtureLM`, ``estimator_``, whose ``weights_``
-        are the weights, and whose ``weight_gap_`` bounds what better ones could gain.
+        Its ``estimator_`` is a :class:`~sklstruct.mixture.MixtureLM`, whose
+        ``weights_`` are the weights, and whose ``weight_gap_`` bounds the gain of
+        better constants.
         ``save(path, method="union")`` writes one back-off model over all n-grams.
 
     Raises

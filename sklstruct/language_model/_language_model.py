@@ -38,6 +38,7 @@ from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._counted import bytes_per_token, check_forgetting
 from ..backoff._estimator import vectorized_model
+from ..backoff._model import check_model
 from ..context_tree import SuffixTreeVectorizer
 from ..loglinear import StructuredLogLinearLM
 from ..mixture import MixtureLM, ModelClassifier
@@ -70,7 +71,18 @@ class Scored(NamedTuple):
     known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
     token: np.ndarray  # (n_positions,) int32
     length: np.ndarray  # (n_sentences,) positions of each sentence
-    depth: np.ndarray | None  # (n_positions,) depth that held the n-gram
+    depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
+    is_end: np.ndarray  # (n_positions,) bool, end marks
+    unknown: np.ndarray  # (n_positions,) bool, unknown words, with a class or without
+
+    def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
+        """A mask of the positions that a mean is taken over."""
+        counted = self.known.copy()
+        if not include_end:
+            counted &= ~self.is_end
+        if not include_unknown:
+            counted &= ~self.unknown
+        return counted
 
 
 class LanguageModel(
@@ -297,7 +309,7 @@ class LanguageModel(
         return self
 
     def _fit_contexts(self, estimator, X, sample_weight, X_val, context):
-        """(model over contexts, labels), fitted to counts."""
+        """(the estimator, labels), for a model over contexts, fitted to counts."""
         if X_val is not None and estimator.held_out_share is None:
             self._refuse_held_out(estimator)
         counted = self._count(estimator, X, sample_weight, X_val)
@@ -305,14 +317,14 @@ class LanguageModel(
         prepare_for_ids(estimator, labels)
         with context.propagate_callback_context(estimator):
             context.call_on_fit_task_begin(estimator=self, X=None, y=None)
-            # Counts that were made here are of no more use.
+            # Counts that were made here are not used again.
             own = not isinstance(X, Counted)
             estimator.fit_counted(counted.in_ids(), overwrite=own)
             context.call_on_fit_task_end(estimator=self, X=None, y=None)
         return estimator, labels
 
     def _fit_windows(self, estimator, X, sample_weight, X_val, context):
-        """(any classifier, labels), fitted to windows."""
+        """(the estimator, labels), for any classifier, fitted to windows."""
         if isinstance(X, Counted):
             raise TypeError(
                 f"X: a {type(estimator).__name__} learns from windows, not from "
@@ -385,7 +397,7 @@ class LanguageModel(
         return self._count(estimator, X, sample_weight, X_val).freeze()
 
     def _count(self, estimator, X, sample_weight, X_val=None):
-        """The sentences, as a model over contexts learns from them."""
+        """The counts of the n-grams of sentences; given counts are cut to max_depth."""
         if isinstance(X, Counted):
             self._check_counted(X, estimator, sample_weight, X_val)
             return replace(X.cut(self.max_depth), max_depth=self.max_depth)
@@ -398,7 +410,7 @@ class LanguageModel(
         options["share"] = estimator.held_out_share if held_out is None else None
         options["keep_positions"] = estimator.keeps_positions
         folder = X.folder if isinstance(X, TextFile) else None
-        # Memory: text and encoder are not needed beside the counts.
+        # The text and the encoder are freed before the counts take their memory.
         del X, encoder
         labels.forget_tables()
 
@@ -531,8 +543,8 @@ class LanguageModel(
     def _check_parameters(self, n_words=1000):
         """A clone of the estimator, or the one of a name; errors before any work.
 
-        n_words: words that can be predicted. Before they are counted any number will
-        do: it changes the sizes of clusterings alone.
+        n_words: words that can be predicted. It only sets the sizes of clusterings, so
+        any number serves for the checks before they are counted.
         """
         self._vocabulary_rules().check()
         if self.estimator is None:
@@ -594,12 +606,7 @@ class LanguageModel(
             where = f" in {X!r}" if isinstance(X, TextFile) else ""
             raise ValueError(f"X is empty: there is no sentence to learn from{where}")
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight,
-                np.empty((text.n_sentences, 1)),
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
+            sample_weight = _sentence_weights(sample_weight, text.n_sentences)
             keep = sample_weight > 0
             if not keep.all():
                 text, sample_weight = text.select(keep), sample_weight[keep]
@@ -717,7 +724,7 @@ class LanguageModel(
         Returns
         -------
         scored : Scored
-            Named tuple (log_prob, known, token, length, depth).
+            Named tuple (log_prob, known, token, length, depth, is_end, unknown).
 
         Raises
         ------
@@ -729,7 +736,8 @@ class LanguageModel(
         predictor = self.predictor
         log_prob, token, depth = predictor.score(text)
         known = ~np.isnan(log_prob)
-        if (~known | (token == predictor.encoder.unknown)).any():
+        unknown = ~known | (token == predictor.encoder.unknown)
+        if unknown.any():
             _check_lists(text, self._labels)
         lost = None
         if self.out_of_vocabulary == "error" and not known.all():
@@ -741,8 +749,8 @@ class LanguageModel(
                 "unknown=None gives no probability to such words. Name an unknown "
                 "symbol, or set out_of_vocabulary='exclude'"
             )
-        lengths = predictor.encoder.lengths(text)
-        return Scored(log_prob, known, token, lengths, depth)
+        length, is_end = predictor.encoder.lengths(text), token == predictor.encoder.end
+        return Scored(log_prob, known, token, length, depth, is_end, unknown)
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.
@@ -811,12 +819,7 @@ class LanguageModel(
         scored = self.evaluate(X)
         weight = scored.known.astype(np.float64)
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight,
-                np.empty((scored.length.size, 1)),
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
+            sample_weight = _sentence_weights(sample_weight, scored.length.size)
             weight *= np.repeat(sample_weight, scored.length)
         return _mean(scored.log_prob, weight)
 
@@ -879,28 +882,15 @@ class LanguageModel(
             If no token is left to count.
         """
         scored = self.evaluate(X)
-        counted, is_end, is_unknown = self._counted(
-            scored, include_end, include_unknown
-        )
+        counted = scored.counted(include_end, include_unknown)
         value = float(np.exp(-_mean(scored.log_prob, counted.astype(np.float64))))
         if not return_counts:
             return value
         return value, Bunch(
             n_counted=int(counted.sum()),
-            n_end=int(is_end.sum()),
-            n_unknown=int(is_unknown.sum()),
+            n_end=int(scored.is_end.sum()),
+            n_unknown=int(scored.unknown.sum()),
         )
-
-    def _counted(self, scored, include_end, include_unknown):
-        encoder = self.predictor.encoder
-        is_end = scored.token == encoder.end
-        is_unknown = ~scored.known | (scored.token == encoder.unknown)
-        counted = scored.known.copy()
-        if not include_end:
-            counted &= ~is_end
-        if not include_unknown:
-            counted &= ~is_unknown
-        return counted, is_end, is_unknown
 
     def perplexity_by_depth(
         self,
@@ -939,12 +929,11 @@ class LanguageModel(
         if not isinstance(model, BackoffModel):
             raise AttributeError(
                 "perplexity_by_depth needs one tree of contexts, and a "
-                f"{type(innermost(self.estimator_)).__name__} has none, or several: "
-                "there is no one depth at which the n-gram was found. Ask the models "
-                "that it is made of"
+                f"{type(innermost(self.estimator_)).__name__} has none, or several; "
+                "call it on the models that it is made of"
             )
         scored = self.evaluate(X)
-        counted, _, _ = self._counted(scored, include_end, include_unknown)
+        counted = scored.counted(include_end, include_unknown)
         n = model.max_depth + 1
         n_tokens, total, perplexity = sums_by_depth(
             scored.log_prob[counted], np.asarray(scored.depth)[counted], n
@@ -999,9 +988,8 @@ class LanguageModel(
         -------
         ngrams : list of (context, word, weight)
             Sorted by the absolute value of the weight, an entry of ``coef_``. The
-            context is a
-            tuple, the oldest word first. After a `ContextRefiner` it names steps of
-            the path, such as ``"c50(1)=7"``, the first step last.
+            context is a tuple, the oldest word first. After a `ContextRefiner` it names
+            steps of the path, such as ``"c50(1)=7"``, the first step last.
 
         Raises
         ------
@@ -1018,10 +1006,8 @@ class LanguageModel(
         check_is_fitted(self)
         return heaviest(self, k, depth)
 
-    # --------------------------------------------------------------- cursor
-
     def describe(self) -> Description:
-        """What was fitted: kind, order, numbers of n-grams, marks, discounts, size.
+        """Estimator, order, numbers of n-grams, marks, discounts and size, by name.
 
         Returns
         -------
@@ -1054,6 +1040,8 @@ class LanguageModel(
         if discounts is not None:
             description["discounts"] = discounts.round(4).tolist()
         return description
+
+    # --------------------------------------------------------------- cursor
 
     def begin(self, n: int | None = None) -> Any:
         """The state at the beginning of a sentence.
@@ -1328,9 +1316,9 @@ class LanguageModel(
             A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
             file gets its name when it is complete. See `sklstruct.exchange.write`.
 
-        format : {"arpa", "kenlm", "native"}, default="arpa"
-            Format of the file, a key of ``sklstruct.exchange.FORMATS``; ``"kenlm"`` is
-            the probing binary of KenLM.
+        format : str, default="arpa"
+            Format of the file, a key of ``sklstruct.exchange.FORMATS``, such as
+            ``"kenlm"``, the probing binary of KenLM, or ``"native"``.
 
         method : {"exact", "union"}, default="exact"
             ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
@@ -1407,7 +1395,7 @@ class LanguageModel(
         path : str, os.PathLike or binary file object
             Plain or compressed. See `sklstruct.exchange.read`.
 
-        format : {"arpa", "kenlm", "native"}, default=None
+        format : str, default=None
             Format of the file, a key of ``sklstruct.exchange.FORMATS``; None: it is
             recognised by the first bytes.
 
@@ -1464,8 +1452,7 @@ class LanguageModel(
         >>> smaller.backoff_model_.n_pairs
         6
         """
-        if not isinstance(model, BackoffModel):
-            raise TypeError(f"model must be a BackoffModel, got {type(model).__name__}")
+        check_model(model)
         labels = model.labels
         out = cls(
             max_depth=max(1, model.max_depth),
@@ -1529,8 +1516,15 @@ class LanguageModel(
         return tags
 
 
+def _sentence_weights(sample_weight, n_sentences):
+    like = np.empty((n_sentences, 1))
+    return _check_sample_weight(
+        sample_weight, like, dtype=np.float64, ensure_non_negative=True
+    )
+
+
 def _check_lists(text, labels):
-    """A ValueError if a sentence stands in the place of a word."""
+    """ValueError if an entry of a list, which is read as a word, is a sentence."""
     try:
         if " " not in "".join(text.symbols):
             return
@@ -1565,7 +1559,7 @@ def _weight_keyword(estimator):
     """Name under which the estimator's fit takes sample weights."""
     if isinstance(estimator, Pipeline):
         if get_config()["enable_metadata_routing"]:
-            return "sample_weight"  # the steps have requested it, or it raises
+            return "sample_weight"  # the pipeline raises unless its steps request it
         name, last = estimator.steps[-1]
         if has_fit_parameter(last, "sample_weight"):
             return f"{name}__sample_weight"

@@ -25,6 +25,7 @@ from ._language_model import LanguageModel
 # Documents that are scored together.
 _BATCH = 1000
 _LN10 = float(np.log(10.0))
+_PARTS = ("head", "middle", "tail")
 _NAMES = ("log_proba", "perplexity", "unknown_rate", "n_tokens")
 
 _ALIKE = {
@@ -163,8 +164,8 @@ def _score(models, sentences_of, first, documents):
             out[:, column] = np.bincount(owner, values, minlength=len(documents))
         if k and not np.array_equal(of_sentence[1], n_tokens):
             raise ValueError(
-                "model and baseline count other tokens in a document: give both an "
-                "end mark, and a symbol for unknown words"
+                "model and baseline count different numbers of tokens in a document: "
+                "give both an end mark, and a symbol for unknown words"
             )
         n_tokens = of_sentence[1]
     return out
@@ -232,6 +233,7 @@ class _Documents(BaseEstimator):
 
     def _features(self, X) -> Iterator[NDArray]:
         """Features of the documents of X, a batch after the other."""
+        check_is_fitted(self)
         models = [self.model_]
         if self.baseline_ is not None:
             models.append(self.baseline_)
@@ -432,7 +434,6 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         TypeError
             If a document is no string.
         """
-        check_is_fitted(self)
         n_columns = len(self.get_feature_names_out())
         return np.concatenate([np.empty((0, n_columns)), *self._features(X)])
 
@@ -559,9 +560,8 @@ class PerplexityFilter(_Documents):
                 "head and tail must be quantiles, 0 <= head <= tail <= 1, got "
                 f"head={self.head!r} and tail={self.tail!r}"
             )
-        names = ("head", "middle", "tail")
-        if isinstance(self.keep, str) or not set(self.keep) <= set(names):
-            raise ValueError(f"keep must be a tuple of some of {names}")
+        if isinstance(self.keep, str) or not set(self.keep) <= set(_PARTS):
+            raise ValueError(f"keep must be a tuple of some of {_PARTS}")
         if isinstance(X, Iterator):
             X = list(X)
         self._fit_models(X)
@@ -579,7 +579,7 @@ class PerplexityFilter(_Documents):
         values = self._values(features)
         part = np.searchsorted(self.cutoffs_, values, side="right")
         # A document without text sorts behind all others.
-        return np.array(["head", "middle", "tail"])[part]
+        return np.array(_PARTS)[part]
 
     def predict(self, X: Iterable) -> NDArray:
         """The part that each document belongs to.
@@ -595,7 +595,6 @@ class PerplexityFilter(_Documents):
             ``"head"``, ``"middle"`` or ``"tail"``; a document without text is of the
             tail.
         """
-        check_is_fitted(self)
         parts = [self._parts(features) for features in self._features(X)]
         return np.concatenate([np.empty(0, dtype="<U6"), *parts])
 
@@ -612,7 +611,6 @@ class PerplexityFilter(_Documents):
         document : str
             One of X, as it was.
         """
-        check_is_fitted(self)
         for batch in _batches(_columns(X)):
             part = self.predict(batch)
             for document, name in zip(batch, part.tolist()):

@@ -23,7 +23,7 @@ from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
 from ..backoff._classifier import ClassifierModel
 from ..symbols import Labels, NumberedText, SentenceEncoder, stream_windows
-from ._one import One, one_of, one_of_tree
+from ._queries import Query, query_of, query_of_tree
 from ._step_fast import Stepper
 
 # Windows that are located at a time.
@@ -89,7 +89,7 @@ class TextPredictor:
         """(state, word) -> (ln P, next state), of a single state, a tuple of tokens;
         None if `locate` and `follow` must be used."""
         encoder, labels = self.encoder, self.encoder.labels
-        model = self._one()
+        model = self._query()
         if model is None:
             return lambda state, word: None
         code, unknown, end = labels.token_code, encoder.unknown, encoder.end
@@ -111,12 +111,12 @@ class TextPredictor:
 
         return step
 
-    def _one(self) -> One | None:
-        """Queries of one window of the model."""
+    def _query(self) -> Query | None:
+        """The distribution, queried one window at a time; None: only by arrays."""
         if not self._has_own:
             return None
         lost = self.encoder.lost
-        return one_of(self.estimator, self.distribution, self.max_depth, lost)
+        return query_of(self.estimator, self.distribution, self.max_depth, lost)
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""
@@ -152,7 +152,7 @@ class TextPredictor:
         """(log_prob, token, depth) of every predicted position.
 
         log_prob: natural logarithms, NaN for words that have no class. depth: that of
-        the node that held the n-gram; None where there is no back-off model.
+        the node of the n-gram; None where there is no back-off model.
         """
         windows, token = self.windows(sentences)
         log_prob = np.full(token.size, np.nan)
@@ -181,7 +181,7 @@ class TextPredictor:
 
 
 class TreePredictor(TextPredictor):
-    """A back-off model over the symbols of the text, asked about sentences.
+    """Queries about sentences of a back-off model over the symbols of the text.
 
     Parameters
     ----------
@@ -212,10 +212,10 @@ class TreePredictor(TextPredictor):
             model.n_symbols,
         ).step  # fmt: skip
 
-    def _one(self) -> One:
-        return one_of_tree(self.distribution, self.max_depth, self.encoder.lost)
+    def _query(self) -> Query:
+        return query_of_tree(self.distribution, self.max_depth, self.encoder.lost)
 
-    # States are nodes, or windows where a node does not tell its continuations.
+    # States are nodes; windows if a node does not determine the node that follows.
 
     def begin(self, n: int = 1) -> NDArray:
         """States of n sentences that begin."""
@@ -266,10 +266,10 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         Fitted; not changed.
 
     labels : Labels
-        What the ids of classes and windows mean: all words of the model, and others.
+        The meaning of the ids of classes and windows; they hold all words of the model.
 
     name : str
-        What messages call the model.
+        Name of the model in messages.
 
     Raises
     ------

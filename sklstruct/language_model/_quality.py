@@ -33,8 +33,8 @@ _OLDER = [
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
 _STEP = re.compile(r"c(\d+)\((\d+)\)|w\((\d+)\)")
 
-# "c100" stands for so many classes, a number that grows with the root of the number of
-# words up to a hundred.
+# "c100" stands for a number of classes that grows with the square root of the number of
+# words, up to a hundred.
 _MOST_CLASSES = 100
 _CLASSES_A_ROOT = 0.55
 
@@ -100,7 +100,7 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
-    """Set it in every part that can keep its state, and has no checkpoint of its own.
+    """Set the checkpoint of every part that can keep its state and has none.
 
     Raises
     ------

@@ -1,9 +1,7 @@
 """Queries of one window at a time, without arrays.
 
-`one_of` wraps a fitted model in an object with ``target(window, y)``, ln P of one class
-after a tuple of tokens, and ``facts(window)``, the input of a gate. Mixtures and
-factored models query their parts. Back-off models answer in compiled code, other models
-with arrays of one row.
+`query_of` wraps a fitted model in a `Query`. Mixtures and factored models query their
+parts. Back-off models answer in compiled code, other models with arrays of one row.
 """
 
 from __future__ import annotations
@@ -28,16 +26,18 @@ from ._step_fast import Leaf, Path
 Window = tuple[int, ...]
 
 
-class One(Protocol):
-    """See the module."""
+class Query(Protocol):
+    """A model that is queried with one window, a tuple of tokens."""
 
-    def target(self, window: Window, y: int) -> float: ...
+    def target(self, window: Window, y: int) -> float:
+        """ln P of one class."""
 
-    def facts(self, window: Window) -> list[float]: ...
+    def facts(self, window: Window) -> list[float]:
+        """The input of a gate; see `Distribution.facts`."""
 
 
-def one_of(estimator: Any, model: Distribution, width: int, lost: int) -> One:
-    """Queries of one window at a time of a fitted classifier of windows.
+def query_of(estimator: Any, model: Distribution, width: int, lost: int) -> Query:
+    """The query of a fitted classifier of windows.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ def one_of(estimator: Any, model: Distribution, width: int, lost: int) -> One:
         Length of the windows.
 
     lost : int
-        The largest token: a word without class, which is missing history as -1 is.
+        The largest token, of a word without class; like -1 it is missing history.
     """
     return _Maker(width, lost).of_estimator(estimator, model)
 
 
-def one_of_tree(model: BackoffModel, width: int, lost: int) -> One:
-    """A back-off model whose symbols are the first tokens."""
+def query_of_tree(model: BackoffModel, width: int, lost: int) -> Query:
+    """The query of a back-off model whose symbols are the first tokens."""
     maker = _Maker(width, lost)
     return _PathModel(maker.path(model, [], np.arange(model.n_symbols)), model)
 
@@ -69,7 +69,7 @@ class _Maker:
         self.width, self.lost = width, lost
         self._paths: dict[int, Path] = {}
 
-    def of_estimator(self, estimator, model) -> One:
+    def of_estimator(self, estimator, model) -> Query:
         *steps, last = _steps_of(estimator)
         if hasattr(last, "part_") and not steps:
             return self.of_part(last.part_, model)
@@ -86,7 +86,7 @@ class _Maker:
 
         return _Rows(model, locate, self.lost)
 
-    def of_part(self, part: Any, model: Distribution) -> One:
+    def of_part(self, part: Any, model: Distribution) -> Query:
         if isinstance(model, MixtureModel):
             parts = zip(part.parts, model.models)
             return _Mixture([self.of_part(p, m) for p, m in parts], model.gate)
@@ -183,7 +183,7 @@ class _Rows:
 
 
 class _Mixture:
-    def __init__(self, models: list[One], gate: Gate) -> None:
+    def __init__(self, models: list[Query], gate: Gate) -> None:
         self.models, self.gate = models, gate
         self.constant = None
         if isinstance(gate, ConstantGate):
@@ -205,7 +205,7 @@ class _Mixture:
 
 
 class _Factored:
-    def __init__(self, models: list[One | None], model: FactoredModel) -> None:
+    def __init__(self, models: list[Query | None], model: FactoredModel) -> None:
         self.models = models
         self.nodes = model.path_node.T.tolist()
         self.children = model.path_child.T.tolist()

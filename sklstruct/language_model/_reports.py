@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,8 @@ from .._likelihood import innermost
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import NumberedText, number_sentences
+from ..symbols._encoding import object_array
 from ..word_classes import ContextRefiner
-
-
-class _Positions(NamedTuple):
-    log_prob: NDArray
-    unknown: NDArray
-    is_end: NDArray
-    length: NDArray  # of each sentence
 
 
 def compare(
@@ -104,11 +98,11 @@ def compare(
     """
     n_resamples = check_count("n_resamples", n_resamples, 2)
     text = number_sentences(X)
-    first, second = _positions(a, text), _positions(b, text)
+    first, second = _score(a, text), _score(b, text)
     if not np.array_equal(first.length, second.length):
         raise ValueError(
-            "a and b count other tokens: one of them has end=None. Fit both with the "
-            "same marks"
+            "a and b count different tokens: one of them has end=None. Fit both with "
+            "the same marks"
         )
     either = first.unknown | second.unknown
     counted = np.ones(either.size, dtype=bool)
@@ -166,24 +160,19 @@ def _gain(d):
     return float(-100.0 * np.expm1(-d))
 
 
-def _positions(model, text):
+def _score(model, text):
+    """`LanguageModel.evaluate`, with the log-probabilities of a `CacheLM`."""
     base = getattr(model, "base_", model)
     scored = base.evaluate(text)
-    log_prob = scored.log_prob
-    if base is not model:
-        log_prob = np.concatenate(model.score_stream(text))
-    encoder = base.predictor.encoder
-    unknown = ~scored.known | (scored.token == encoder.unknown)
-    return _Positions(log_prob, unknown, scored.token == encoder.end, scored.length)
+    if base is model:
+        return scored
+    return scored._replace(log_prob=np.concatenate(model.score_stream(text)))
 
 
-def _words(text: NumberedText, positions: _Positions) -> NDArray:
+def _words(text: NumberedText, scored: Any) -> NDArray:
     """The word at every position, None at end marks."""
-    words = np.full(positions.is_end.size, None, dtype=object)
-    numbers = text.tokens[text.tokens >= 0]
-    symbols = np.empty(len(text.symbols), dtype=object)
-    symbols[:] = text.symbols
-    words[~positions.is_end] = symbols[numbers]
+    words = np.full(scored.is_end.size, None, dtype=object)
+    words[~scored.is_end] = object_array(text.symbols)[text.tokens[text.tokens >= 0]]
     return words
 
 
@@ -192,12 +181,8 @@ def by_sentence(
 ) -> Bunch:
     """See :meth:`LanguageModel.perplexity_by_sentence`."""
     text = number_sentences(X)
-    at = _positions(model, text)
-    counted = ~np.isnan(at.log_prob)
-    if not include_end:
-        counted &= ~at.is_end
-    if not include_unknown:
-        counted &= ~at.unknown
+    at = _score(model, text)
+    counted = at.counted(include_end, include_unknown)
     n = at.length.size
     sentence = np.repeat(np.arange(n), at.length)
     n_tokens = np.bincount(sentence[counted], minlength=n)

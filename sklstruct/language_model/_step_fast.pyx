@@ -51,8 +51,8 @@ cdef class Stepper:
         self.end, self.begin, self.n_symbols = end, begin, n_symbols
 
     def step(self, state, word):
-        """(natural log-probability, next state); None where this is for slower code:
-        not a single state, a word that is no class, a context beyond 64 symbols."""
+        """(natural log-probability, next state). None: the functions over arrays must
+        answer (many states, a word that is no class, a context beyond 64 symbols)."""
         cdef int path[LONGEST]
         cdef int node, length = 0, p = -1, token, y, child
         cdef double total = 0.0
@@ -100,10 +100,10 @@ cdef class Path:
         The symbol of each step, -1 for none, by token; those of -1 come first.
 
     position : int32 ndarray of shape (n_steps,)
-        Which token of the window each step reads, 1 for the last.
+        The position in the window of the token that each step reads, 1 for the last.
 
     missing : uint8 ndarray of shape (n_tokens + 2,)
-        Whether there is no history before a token.
+        1 for a token that is missing history, as are those before it.
 
     width : int
         Length of a window.
@@ -119,9 +119,9 @@ cdef class Path:
         self.width = width
 
     def read(self, tuple window):
-        """Symbols of a window, the first of the path first, as far as there are some.
+        """Symbols of a window in the order of the path, until history or tables end.
 
-        Its length and tokens are not checked.
+        The length of the window and its tokens are not checked.
         """
         cdef Py_ssize_t i, known = 0
         cdef int token, step
@@ -143,7 +143,7 @@ cdef class Path:
 
 
 cdef class Leaf:
-    """A back-off model, asked about the symbols of one path.
+    """Queries of a back-off model about the symbols of one path.
 
     Parameters
     ----------

@@ -1,0 +1,51 @@
+"""Queries of one window at a time give the numbers of the queries by arrays."""
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+
+from sklstruct.language_model import LanguageModel
+from sklstruct.mixture import MixtureLM
+from sklstruct.smoothing import AdditiveLM
+from sklstruct.word_classes import ContextRefiner
+
+TEXT = ["a b a c", "b a a b", "c a b", "b b a"]
+# Steps that read an older word first go past a newest word that is missing history.
+PATHS = ["w(2) w(1)", "w(1) w(2)", "w(3) w(1) w(2)"]
+
+
+def word_by_word(model, words):
+    state, out = model.begin(), []
+    for word in [*words, "</s>"]:
+        log_prob, state = model.advance(state, word)
+        out.append(log_prob)
+    return out
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_words_without_class_end_the_history(path):
+    estimator = make_pipeline(ContextRefiner(path), AdditiveLM(delta=0.1))
+    model = LanguageModel(
+        estimator, max_depth=3, unknown=None, out_of_vocabulary="exclude"
+    ).fit(TEXT)
+    for text in ("a b zebra b a", "a zebra b", "zebra a b zebra zebra a"):
+        (want,) = model.token_log_proba([text])
+        np.testing.assert_allclose(word_by_word(model, text.split()), want)
+        assert np.isnan(want).sum() == text.split().count("zebra")
+
+
+@pytest.mark.parametrize("padding", [-1, 0])
+@pytest.mark.parametrize("path", PATHS)
+def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 5, (200, 3)), rng.integers(0, 5, 200)
+    pipeline = make_pipeline(
+        ContextRefiner(path, padding=padding), AdditiveLM(delta=0.1, padding=-1)
+    ).fit(X, y)
+    models = [("frozen", FrozenEstimator(pipeline)), ("other", AdditiveLM())]
+    mixture = MixtureLM(models, weights=[0.8, 0.2])
+    # The classes are the ids 0 ... 4: three words, <unk>, </s>.
+    model = LanguageModel(mixture, max_depth=3).fit(TEXT)
+    (want,) = model.token_log_proba(["b a c b c"])
+    np.testing.assert_allclose(word_by_word(model, "b a c b c".split()), want)
