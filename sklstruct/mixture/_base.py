@@ -201,7 +201,7 @@ class ModelClassifier(
 
 
 def _contexts(X, name="X"):
-    """X with a shape, of two dimensions."""
+    """X as an object with a shape; ValueError unless it has two dimensions."""
     check_sparse(X)
     if not (isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "iloc")):
         X = np.asarray(X)

@@ -34,7 +34,7 @@ from ._parts import (
 
 
 class FactoredPart(ComposedPart):
-    """A tree over the outcomes, the part of its groups and that of its words.
+    """A tree over the outcomes, the part of its groups, and the part of its words.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class FactoredPart(ComposedPart):
 
 
 def _steps(samples, p, path, number):
-    """The steps of the samples along their paths that are decided at some nodes, in
-    the order of the samples."""
+    """The steps of the samples' paths that begin at some nodes, in the order of the
+    samples."""
     index, groups, outcomes = [], [], []
     for node_of, child_of in zip(*path):
         group = number[node_of[samples.outcome]]
@@ -366,7 +366,7 @@ def group_words(
 
 
 def _nested(columns, classes):
-    """The tree of classings from coarse to fine; those below are cut by those above."""
+    """The tree of clusterings from coarse to fine; each cuts those after it."""
     parents = [np.array([-1])]
     node, n_nodes = np.zeros(classes.size, dtype=np.int64), 1
     for labels in columns:

@@ -169,8 +169,7 @@ def softmax_coef(
         pi = np.exp(score)
         pi /= pi.sum(axis=1, keepdims=True)
         joint = pi * proba
-        # Not below the smallest number: weights of models that give 0 can underflow on
-        # the way.
+        # The weights of all models that do not give 0 may underflow during the search.
         mixed = np.maximum(joint.sum(axis=1), 1e-300)
         slope = (pi - joint / mixed[:, None]) * (weight / total)[:, None]
         away = v - start
@@ -217,8 +216,9 @@ class BucketGate(Gate):
     Parameters
     ----------
     by : {DEPTH, LOG_WEIGHT}
-        What the buckets are of: the depth that the first tree of contexts matched, or
-        the weight of the training samples at the node that it matched, in powers of 2.
+        The number that decides the bucket: the depth of the node that the history
+        matches in the first tree of contexts, or the weight of the training samples at
+        this node, in powers of 2.
     """
 
     def __init__(self, by: int) -> None:

@@ -49,6 +49,9 @@ class MixturePart(ComposedPart):
 
     refit : bool
         Whether models are then fitted to all samples.
+
+    frozen : bool
+        Whether all models are fitted already: all samples then serve for the weights.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class MixturePart(ComposedPart):
         if not isinstance(self.weights, str):
             return self._mix(self._fit_parts(task), ConstantGate(self.weights))
         if n == 0:
-            # The words of classes that do not occur: all models are uniform.
+            # Words of classes that do not occur have uniform models.
             return [UniformModel(int(n)) for n in task.sizes]
         if like is not None:
             gate = next(m.gate for m in like if isinstance(m, MixtureModel))
@@ -117,8 +120,8 @@ class MixturePart(ComposedPart):
         depths = tuple(np.max([m.fact_depths for m in mixed], axis=0).astype(int))
         if gate.reads_facts and not depths:
             raise ValueError(
-                f"weights={self.weights!r} looks at the contexts that are known after "
-                "a history, but none of models has a tree of contexts; use 'em'"
+                f"weights={self.weights!r} depends on the contexts that match a "
+                "history, but none of models has a tree of contexts; use 'em'"
             )
         log_prob = np.empty((n, len(fitted)))
         facts = np.zeros((n, 2 * len(depths)))
@@ -175,7 +178,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
         then all samples serve to learn the weights.
 
     refit : bool, default=True
-        True: after the weights are learnt, models are fitted to all samples.
+        True: after the weights are learnt, models are fitted to all samples. False:
+        they stay fitted without the held-out ones.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
@@ -218,8 +222,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     Notes
     -----
-    Of frozen models the matched depth is known, not the training weight: it is 0 for
-    ``"logistic"``, and ``"by_count"`` refuses them as its first tree.
+    A frozen model gives the matched depth, not the training weight, which is 0 for
+    ``"logistic"``; ``"by_count"`` refuses such a model as its first tree.
 
     The symbols and transformers of the models are learnt once, on all samples, held-out
     ones included.
@@ -297,7 +301,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids."""
-        # Before any is set: a model may not be called as a parameter is.
+        # Before any parameter is set: no model may have the name of one.
         self._check_models()
         return super().__sklstruct_ids__(labels)
 
@@ -330,7 +334,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
             last = innermost(model.estimator if fitted else model)
             if isinstance(last, DistributionClassifier) and fitted:
                 raise ValueError(
-                    f"weights='by_count' looks at the training weight of contexts in "
+                    f"weights='by_count' needs the training weight of contexts in "
                     f"{name!r}, which a fitted model does not keep; use 'by_depth', or "
                     "put a model that is fitted here before it"
                 )

@@ -141,8 +141,7 @@ class MixtureModel(ComposedModel):
         total = rows[0]
         shape = (len(total), len(rows))
         weights = np.broadcast_to(np.exp(self.log_weights(at)), shape)
-        # A few rows at a time stay in the processor's cache from the first step to
-        # the last.
+        # A few rows at a time stay in the processor's cache for all steps.
         with np.errstate(divide="ignore"):
             for s in row_blocks(len(total), max(1, _IN_CACHE // self.n_classes)):
                 mixed = total[s]
@@ -257,12 +256,12 @@ class FactoredModel(CheckedState, ComposedModel):
         return np.concatenate(classes), np.concatenate(log_prob)
 
     def _best(self, at, k):
-        """Best first over the nodes.
+        """Best-first search over the nodes.
 
-        Every sample names the open node of the highest probability, and each model
-        sees the samples of its node in one call; a sample is done when no open node is
-        as probable as the worst of its k classes. Of the children that are classes
-        no more than k can be among the best k.
+        In each round every sample chooses its open node of the highest probability, and
+        each model gets the samples of its node in one call. A sample is done when no
+        open node is as probable as the worst of its k classes. Of the children that are
+        classes, no more than k can be among the best k.
         """
         tree, n = self.tree, count_rows(at)
         if self.n_classes == 1:
@@ -280,7 +279,7 @@ class FactoredModel(CheckedState, ComposedModel):
             at_node = reached.argmax(axis=1)
             top = reached[np.arange(active.size), at_node]
             closed = np.isnan(openness[active]).all(axis=1)
-            # An open node that ties may hold a class with a smaller number.
+            # An open node of equal probability may hold a class of a smaller number.
             going = ~closed & (
                 (top >= value[active, -1]) | (found[active, -1] >= self.n_classes)
             )
@@ -342,7 +341,7 @@ class FactoredModel(CheckedState, ComposedModel):
         return tree.node_class[node]
 
     def facts(self, at: Any) -> NDArray:
-        """Those of the root: nodes below it depend on the class."""
+        """The facts of the root: nodes below it depend on the class."""
         if self.root is None:
             return super().facts(at)
         return self.root.facts(self.root.locate(self._contexts(at, 0)))
@@ -365,7 +364,7 @@ def paths(tree: Forest) -> tuple[NDArray, NDArray]:
         children.append(np.where(parent >= 0, node - tree.first_child[parent], -1))
         node = parent
     depth = len(nodes)
-    # From the bottom up paths are aligned at their ends; the top is wanted first.
+    # The loop went from the ends of the paths up; row 0 is to hold their first steps.
     node_of = np.full((depth, tree.terminal.shape[1]), -1, dtype=np.int32)
     child_of = node_of.copy()
     length = np.array([n >= 0 for n in nodes]).sum(axis=0)

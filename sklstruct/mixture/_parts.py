@@ -69,7 +69,7 @@ class Samples(NamedTuple):
 
 
 class GroupFit(NamedTuple):
-    """The arguments of `Part.fit`: it fits a model for each group of samples."""
+    """The arguments of `Part.fit`, which fits a model for each group of samples."""
 
     samples: Samples
     sizes: NDArray  # number of outcomes of each group
@@ -158,7 +158,7 @@ class Reading:
         try:
             # Parameters may be arrays, which repr cuts short.
             key = joblib.hash((steps, encodes, padding))
-        except pickle.PicklingError:  # functions of a notebook: read apart
+        except pickle.PicklingError:  # a function of a notebook: a reader of its own
             key = f"reader {len(self._readers)}"
         if key not in self._readers:
             steps = [clone(step) for step in steps]
@@ -176,10 +176,10 @@ class Reading:
 
 
 class Part(ABC):
-    """See the module."""
+    """Reads the contexts of one estimator, and fits its model for each group."""
 
-    transforms = False  # whether models read something else than X
-    holds_out = False  # whether held-out samples are of use
+    transforms = False  # whether models read the output of transformers, not X
+    holds_out = False  # whether held-out samples are used
 
     @abstractmethod
     def learn(self, reading: Reading) -> Any:
@@ -356,7 +356,7 @@ class FrozenPart(Part):
         Around the fitted one.
 
     classes : ndarray of shape (n_outcomes,)
-        What the outcomes are called.
+        Names of the outcomes.
     """
 
     def __init__(
@@ -425,7 +425,7 @@ def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray
 def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
     """TypeError for an estimator that gives no probabilities.
 
-    what: it is called in the message, which ends with the hint.
+    what: the name of the estimator in the message, which ends with the hint.
     """
     if not any(hasattr(estimator, f"predict_{p}") for p in ("proba", "log_proba")):
         raise TypeError(
@@ -435,7 +435,7 @@ def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
 
 
 def part_of(estimator: Any, classes: NDArray, facts: bool = False) -> Part:
-    """The part that an estimator is.
+    """The part of an estimator.
 
     Parameters
     ----------
@@ -443,10 +443,10 @@ def part_of(estimator: Any, classes: NDArray, facts: bool = False) -> Part:
         Not fitted, or a FrozenEstimator.
 
     classes : ndarray
-        What the outcomes are called, for estimators that are fitted already.
+        Names of the outcomes, for estimators that are fitted already.
 
     facts : bool
-        Whether a gate will look at facts about the contexts.
+        Whether a gate needs facts about the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
         return FrozenPart(estimator, classes, facts)
@@ -463,7 +463,7 @@ def _indexable(X):
 
 
 def _warn_once(caught, n_groups):
-    """One warning a kind for all groups, in place of one for each."""
+    """Issue one warning of each kind for all groups, in place of one a group."""
     kinds: dict[type, list] = {}
     for warning in caught:
         kinds.setdefault(warning.category, []).append(warning)
