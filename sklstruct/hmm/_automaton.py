@@ -145,8 +145,8 @@ class ContextAutomaton:
         bound.arc_ptr = self.arc_ptr[: n + 1]
         last = int(bound.arc_ptr[-1])
         bound.arc_class = self.arc_class[:last]
-        # The root's own probabilities follow a symbol that is no context, and the
-        # back-off weights below: neither has longer histories that count.
+        # The root's own probabilities stand: they are used after a symbol that is no
+        # context, or behind back-off weights, which are the largest ones already.
         bound.arc_log_prob = self.arc_max[:last].copy()
         bound.arc_log_prob[: self.n_classes] = self.arc_log_prob[: self.n_classes]
         bound.backoff = (self.backoff + self.max_backoff)[:n]
@@ -175,7 +175,7 @@ def max_backoffs(
     whole: bool,
     start: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(log mf of each pair, log mbow of each node): what longer histories can give.
+    """(log mf of each pair, log mbow of each node): maxima over longer histories.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def max_backoffs(
         Symbols that a history may hold; the start mark, where one is known, is one.
 
     whole : bool
-        Whether no word of a history is missing from the symbols.
+        True if the symbols hold every word that a history may hold.
 
     start : int
         Symbol of the start mark, -1 if there is none.

@@ -1,4 +1,4 @@
-"""Candidates: what a sentence allows at each position, as flat arrays."""
+"""Candidates: the classes that a sentence allows at each position, in flat arrays."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ _NO_IDS, _NO_FACTORS = np.empty(0, dtype=np.int32), np.empty(0)
 
 
 def _is_pair(row):
-    """Whether a row is a pair of arrays of the kernels' types and of one length."""
+    """True for a pair of arrays of the kernels' types and of one length."""
     ids, factor = row if type(row) is tuple and len(row) == 2 else (None, None)
     return (
         type(ids) is type(factor) is np.ndarray

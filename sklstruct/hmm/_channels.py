@@ -31,7 +31,7 @@ class _Channel(BaseEstimator):
     """Base of the channels: parameters, and `bind` to a vocabulary."""
 
     def bind(self, words: Iterable) -> Any:
-        """Something with ``candidates(observation) -> (ids, log_factor)``."""
+        """An object with ``candidates(observation) -> (ids, log_factor)``."""
         self._validate_params()
         return self._bind([str(w) for w in words])
 
@@ -53,8 +53,8 @@ class KeypadChannel(_Channel):
     Parameters
     ----------
     k : float, default=64
-        How unlikely a slip is: a slip to the next key costs a factor of k + 1. At
-        least 0, where all words of the same length are equally likely.
+        Price of a slip: one to the next key costs a factor of k + 1. At least 0, where
+        all words of the same length are equally likely.
 
     See Also
     --------
@@ -205,7 +205,7 @@ class EditDistanceChannel(_Channel):
 
 
 def _letters(text):
-    """Code points, also of halves of a pair that stand alone."""
+    """Code points, lone surrogates included."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
 
 

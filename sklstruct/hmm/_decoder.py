@@ -12,10 +12,11 @@ from sklearn.frozen import FrozenEstimator
 
 from .._compat import BaseEstimator, HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
+from ..symbols._encoding import object_array
 from ._candidates import check_candidates
 from ._hmm import SOLVER_CONSTRAINTS
 from ._inference import SequenceInference
-from ._sequences import is_missing, object_array
+from ._sequences import is_unknown
 
 
 class NoisyChannelDecoder(SequenceInference, BaseEstimator):
@@ -196,7 +197,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         for sequence in X:
             positions, approximate = [], False
             for o in sequence:
-                key = None if is_missing(o) else o
+                key = None if is_unknown(o) else o
                 if key not in found:
                     found[key] = self._candidates(key, unknown)
                 ids, factor, dropped = found[key]
@@ -239,9 +240,8 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         X : list of sequences of observations
 
         given : list of sequences, default=None
-            What is known of the words: for each observation None (nothing), a word, or
-            a set or list of words, of which one is right. The answer is exact under
-            this condition.
+            Known words. Each observation has None (unknown), a word, or a set or list
+            of words of which one is right. The answer is exact under this condition.
 
         Returns
         -------

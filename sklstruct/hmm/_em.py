@@ -1,8 +1,8 @@
 """Expectation-maximisation of a tagger on sequences whose labels are partly known.
 
 The expectations are sums over the exact lattice of the model in which every history of
-order - 1 labels is a state, so that what is expected are n-grams of full length: the
-smoother reads them as it reads the n-grams of labelled sequences.
+order - 1 labels is a state. So the expected counts are those of n-grams of full length,
+and the smoother reads them as it reads the n-grams of labelled sequences.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..symbols import Labels
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates
 from ._lattice import LatticeSolver
-from ._sequences import is_missing
+from ._sequences import is_unknown
 
 MAX_HISTORIES = 1_000_000
-# Sums are made in so many parts whatever the threads are, hence with the same rounding.
+# Parts of the sums. Their number is fixed, so that rounding does not depend on n_jobs.
 _PARTS = 8
 
 
@@ -100,7 +100,7 @@ class Observed(NamedTuple):
         for sequence in X:
             row = np.full(len(sequence), -1, dtype=np.int64)
             for j, o in enumerate(sequence):
-                if is_missing(o):
+                if is_unknown(o):
                     continue
                 try:
                     row[j] = index.setdefault(o, len(symbols))
@@ -113,11 +113,11 @@ class Observed(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What the model expects of sequences, weighted."""
+    """Weighted expected counts of sequences."""
 
     log_likelihood: float  # sum of weight times log P(o, known labels)
-    followed: np.ndarray  # (n_nodes, n_classes) how often a class follows a history
-    emitted: np.ndarray  # (n_observations, n_labels) how often a label bears each
+    followed: np.ndarray  # (n_nodes, n_classes) of each class after each history
+    emitted: np.ndarray  # (n_observations, n_labels) of each observation with a label
 
 
 def expect(

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .._checks import as_floats
 from .._compat import BaseEstimator, HasMethods, Interval, StrOptions
-from ._sequences import is_missing
+from ._sequences import is_unknown
 
 
 class Emission(BaseEstimator):
@@ -27,7 +27,7 @@ class Emission(BaseEstimator):
     ids, log-factors) for every observation, None for one that is missing.
     """
 
-    # Whether candidates may be left out that a bound did not rule out.
+    # True if candidates may be dropped without a bound that rules them out.
     approximate_ = False
 
     def fit(
@@ -47,8 +47,8 @@ class Emission(BaseEstimator):
             At least 1.
 
         weight : list of ndarray, default=None
-            How often each observation with its label counts, at least 0, fractional or
-            not. None: once.
+            Weight of each observation with its label, at least 0, fractional or not.
+            None: 1.
 
         Returns
         -------
@@ -81,7 +81,7 @@ def _labelled(X, ids, weight):
     """(observations, label ids, weights or None) of what is not missing or unknown."""
     label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
     flat = [o for sequence in X for o in sequence]
-    keep = np.array([not is_missing(o) for o in flat], dtype=bool) & (label >= 0)
+    keep = np.array([not is_unknown(o) for o in flat], dtype=bool) & (label >= 0)
     if weight is not None:
         weight = np.concatenate(weight)
         keep &= weight > 0
@@ -108,8 +108,8 @@ def _count(X, ids, n_labels, weight):
         for o in observations:
             _key(o)
         raise
-    # -1 for what is missing; to ask once a symbol is faster than once a position.
-    known = [o for o in code if not is_missing(o)]
+    # -1: missing. One test for each symbol is faster than one for each position.
+    known = [o for o in code if not is_unknown(o)]
     if not known:
         raise ValueError("X holds no observation to learn emissions from")
     code.update(dict.fromkeys(code, -1))
@@ -175,7 +175,7 @@ class FrequencyEmission(Emission):
     def candidates(self, sequence: Sequence) -> list:
         """(label ids, log-factors) of every observation; None where it is missing."""
         known, other = self._known, self._all
-        return [None if is_missing(o) else known.get(_key(o), other) for o in sequence]
+        return [None if is_unknown(o) else known.get(_key(o), other) for o in sequence]
 
 
 def _rows(code, log_factor):
@@ -214,8 +214,8 @@ class SuffixEmission(Emission):
         label frequencies, as in [1]_, which trusts rare long endings more.
 
     shrinkage : float, default=1
-        m, how many occurrences the ending of a rare word counts for; at least 0.
-        At 0 a known word allows only the labels that it was seen with, as in [1]_.
+        m, the number of occurrences that the ending of a rare word counts as; at least
+        0. At 0 a known word allows only the labels that it was seen with, as in [1]_.
 
     min_proba : float, default=1e-3
         Labels which an ending makes less probable than this are ruled out for words
@@ -223,7 +223,7 @@ class SuffixEmission(Emission):
         faster at 0.01.
 
     guess : {"endings", "logistic"} or classifier, default="endings"
-        What guesses the labels of unknown and rare words. "logistic": a logistic
+        The guesser of the labels of unknown and rare words. "logistic": a logistic
         regression over endings, beginnings, shape and parts of the word, trained on
         the rare words in place of :math:`P(y \mid s_k)`; more accurate and slower. A
         classifier is trained in its way on words as strings, with sample_weight.
@@ -292,7 +292,8 @@ class SuffixEmission(Emission):
 
     def _fit(self, X, ids, n_labels, weight):
         code, table = _count(X, ids, n_labels, weight)
-        # Expected counts are positive for every label: most of them say nothing.
+        # Expected counts are positive for every label; nearly all labels of a word have
+        # one close to 0, and are ruled out.
         share = table / table.sum(axis=1, keepdims=True)
         table[(table < 0.5) & (share < self.min_proba)] = 0.0
         total = self.label_counts_ = table.sum(axis=0)
@@ -414,7 +415,7 @@ class SuffixEmission(Emission):
             o: None
             for sequence in X
             for o in sequence
-            if not is_missing(o) and _key(o) not in self._known
+            if not is_unknown(o) and _key(o) not in self._known
         }
         if self.guess_ is None:
             proba = [self._ending_guess(str(o)) for o in new]
@@ -423,7 +424,7 @@ class SuffixEmission(Emission):
         guessed = {o: self._row(row) for o, row in zip(new, proba)}
 
         def find(o):
-            if is_missing(o):
+            if is_unknown(o):
                 return None
             at = self._known.get(o)
             if at is None:
@@ -559,7 +560,7 @@ class ClassifierEmission(Emission):
 
     def batch_candidates(self, X: Sequence) -> list:
         """The same for many sequences, with one call of the classifier."""
-        flat = [o for sequence in X for o in sequence if not is_missing(o)]
+        flat = [o for sequence in X for o in sequence if not is_unknown(o)]
         rows = iter(())
         if flat:
             log_proba = self._log_proba(_stack(flat))
@@ -568,7 +569,7 @@ class ClassifierEmission(Emission):
                 factor[log_proba < np.log(self.min_proba)] = -np.inf
             rows = iter(factor)
         return [
-            [None if is_missing(o) else (self._ids, next(rows)) for o in sequence]
+            [None if is_unknown(o) else (self._ids, next(rows)) for o in sequence]
             for sequence in X
         ]
 

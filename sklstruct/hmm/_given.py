@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ._sequences import check_sequences, is_missing, items
+from ._sequences import check_sequences, is_unknown, items
+
+# A block of the docstrings of methods that take known labels; see `shared_docs`.
+GIVEN = """
+given : list of sequences, default=None
+    Known labels. Each observation has None (unknown; or -1 where labels are integers),
+    a label, or a set or list of labels of which one is right. The answer is exact under
+    this condition.
+"""
 
 
 def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
@@ -45,7 +53,7 @@ def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
             )
         row = []
         for j, (candidates, entry) in enumerate(zip(some, items(wanted))):
-            if is_missing(entry) or (integers and type(entry) is int and entry == -1):
+            if is_unknown(entry) or (integers and type(entry) is int and entry == -1):
                 row.append(candidates)
                 continue
             labels = _labels(entry)

@@ -15,9 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_context
+from .._docs import shared_docs
 from ..backoff import BackoffClassifier, BackoffModel
 from ..smoothing import KneserNeyLM
 from ..symbols import Labels, context_windows, prepare_for_ids
+from ..symbols._encoding import object_array
 from ..symbols._sentences import DEEPEST
 from ._automaton import ContextAutomaton
 from ._candidates import check_rows, make_candidates
@@ -31,14 +33,14 @@ from ._em import (
     with_histories,
 )
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
+from ._given import GIVEN
 from ._inference import SequenceInference
 from ._sequences import (
     check_pairs,
     check_sequences,
     check_weights,
-    is_missing,
+    is_unknown,
     label_ids,
-    object_array,
 )
 from ._sequences import items as _items
 
@@ -83,11 +85,11 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         The labels that there can be; a number n stands for 0..n-1. None: those of y.
 
     unlabelled_weight : float, default=0.1
-        How often a sequence without any known label counts, above 0, where one with
-        all labels counts once; one with some has the mean over its positions. Below 1
-        the labels that are known are trusted more than what expectation-maximisation
-        makes of the others: at 1, many sequences without labels give the classes
-        another meaning. Without effect where no label is known at all.
+        Weight of a sequence without any known label, above 0. One with all labels has
+        weight 1, one with some the mean over its positions. Below 1 the known labels
+        are trusted more than those of expectation-maximisation: at 1, many sequences
+        without labels give the classes another meaning. Without effect where no label
+        is known at all.
 
     em_max_iter : int, default=100
         Most iterations of expectation-maximisation, at least 1. Only sequences with
@@ -108,7 +110,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         speech recognition. Below 1 where emissions and transitions count the same
         evidence twice. All answers are then about
         :math:`P(y)^{\tau} p(o \mid y)`, whose sum is no probability of o. `fit` does
-        without it.
+        not use it.
 
     solver : {"auto", "lattice", "refine"}, default="auto"
         "lattice": the exact minimised lattice. "refine": refinement of an upper
@@ -260,7 +262,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
             are integers. y=None: all are unknown, which needs `classes`.
 
         sample_weight : array-like of shape (n_sequences,), default=None
-            How often each sequence counts: finite, at least 0. An integer is as many
+            Weight of each sequence: finite, at least 0. An integer is as many
             repetitions, 0 an absence.
 
         Returns
@@ -285,7 +287,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         if y is None and self.classes is None:
             raise ValueError(
                 "y is None, but the labels of every sequence are needed; to learn "
-                "without labels, say what there are with classes"
+                "without labels, name them in classes"
             )
         X, y = check_pairs(X, [[None] * len(x) for x in X] if y is None else y)
         weight = None
@@ -349,7 +351,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         if unknown.any():
             lost = np.logical_or.accumulate(unknown[:, ::-1], axis=1)[:, ::-1]
             contexts[lost] = -1
-            # How often a sentence ends is known after a known label only.
+            # The end of a sentence is counted after a known label only.
             counts = np.where((targets == n + 1) & unknown[:, -1], 0, counts)
         counts = np.where(targets == n + 2, 0, counts)
         return contexts, np.where(targets > n, n, targets), counts
@@ -495,6 +497,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
 
+    @shared_docs(given=GIVEN)
     def predict_proba(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
         """Exact marginal probabilities of the labels at each position.
 
@@ -502,10 +505,7 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         ----------
         X : list of sequences of observations
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -589,7 +589,7 @@ def _candidate_rows(emission, X, n_labels):
 
 
 def _as_windows(windows, followed):
-    """Windows of what follows each history, as an estimator learns from them."""
+    """Windows of the classes after each history, from which an estimator learns."""
     at, target = np.nonzero(followed)
     return windows[at], target.astype(np.int32), followed[at, target]
 
@@ -630,8 +630,8 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
         names = [one for one in code if not (integers and one == -1)]
     if not names:
         raise ValueError(
-            "y holds no label to learn from; to learn without labels, say what there "
-            "are with classes"
+            "y holds no label to learn from; to learn without labels, name them in "
+            "classes"
         )
     try:
         names = sorted(names)
@@ -646,7 +646,7 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
 
 
 def _refuse_missing(name, labels):
-    if any(map(is_missing, labels)):
+    if any(map(is_unknown, labels)):
         raise ValueError(f"{name} holds NaN; an unknown label of y is None")
 
 

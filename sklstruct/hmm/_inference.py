@@ -12,11 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import INT32_MAX, as_ids, check_count, check_ids, check_length
+from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
+from ..symbols._encoding import object_array
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
-from ._given import check_possible, restrict
+from ._given import GIVEN, check_possible, restrict
 from ._lattice import LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
 from ._sequences import (
@@ -24,13 +26,12 @@ from ._sequences import (
     check_pairs,
     check_sequences,
     check_weights,
-    is_missing,
+    is_unknown,
     items,
-    object_array,
 )
 
-# Up to here refinement takes at most five times as long as the lattice: see the page of
-# benchmarks. Of a position on average, and of a sequence.
+# Largest numbers of candidates for refinement, of a position on average and of a
+# sequence: with more it takes more than five times as long as the lattice.
 MOST_CANDIDATES, MOST_IN_ALL = 20, 500
 # Sentences whose best path refinement finds easily need some hundreds.
 _MANY_REFINEMENTS = 1000
@@ -59,7 +60,7 @@ class Decoding(NamedTuple):
         States of the lattice (those that pruning left) or of the bound.
 
     approximate : ndarray of bool of shape (n_sequences,)
-        Whether candidates were dropped that no bound had ruled out.
+        True if candidates were dropped that no bound had ruled out.
     """
 
     labels: np.ndarray
@@ -216,6 +217,7 @@ class SequenceInference:
                 raise
             return solvers.refinement.decode(c)
 
+    @shared_docs(given=GIVEN)
     def decode(self, X: Sequence, given: Sequence | None = None) -> Decoding:
         """Most probable labels with their scores and certified gaps.
 
@@ -223,10 +225,7 @@ class SequenceInference:
         ----------
         X : list of sequences of observations
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -281,6 +280,7 @@ class SequenceInference:
         labels = self.decode([sequence]).labels[0]
         return Inspection(states, pruned, labels, [entry[:3] for entry in trace])
 
+    @shared_docs(given=GIVEN)
     def predict(
         self, X: Sequence, given: Sequence | None = None
     ) -> LabelLists | np.ndarray:
@@ -292,10 +292,7 @@ class SequenceInference:
             Sequences may be empty and of different lengths; None or NaN is a missing
             observation, which allows every label.
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -313,6 +310,7 @@ class SequenceInference:
             return LabelLists(row.tolist() for row in labels)
         return labels
 
+    @shared_docs(given=GIVEN)
     def predict_k(self, X: Sequence, k: int = 5, given: Sequence | None = None) -> list:
         """The `k` most probable labellings of every sequence.
 
@@ -323,10 +321,7 @@ class SequenceInference:
         k : int, default=5
             At least 1.
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -349,6 +344,7 @@ class SequenceInference:
             for paths, x in zip(found, X)
         ]
 
+    @shared_docs(given=GIVEN)
     def log_likelihood(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
         """log Z: log of the summed weight of all labellings of each sequence.
 
@@ -356,10 +352,7 @@ class SequenceInference:
         ----------
         X : list of sequences of observations
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -377,6 +370,7 @@ class SequenceInference:
         check_possible(given, found)
         return np.array(found, dtype=np.float64)
 
+    @shared_docs(given=GIVEN)
     def sample_posterior(
         self,
         X: Sequence,
@@ -397,10 +391,7 @@ class SequenceInference:
             Each sequence has a seed of its own from it, so that draws do not depend
             on `n_jobs`.
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -438,6 +429,7 @@ class SequenceInference:
         drawn = self._map(draw, sentences)
         return object_array(self._labels(paths, x) for paths, x in zip(drawn, X))
 
+    @shared_docs(given=GIVEN)
     def score(
         self,
         X: Sequence,
@@ -456,12 +448,9 @@ class SequenceInference:
             count.
 
         sample_weight : array-like of shape (n_sequences,), default=None
-            How often each sequence counts, at least 0.
+            Weight of each sequence, at least 0.
 
-        given : list of sequences, default=None
-            What is known of the labels: for each observation None (nothing; or -1
-            where labels are integers), a label, or a set or list of labels, of which
-            one is right. The answer is exact under this condition.
+        {given}
 
         Returns
         -------
@@ -480,7 +469,7 @@ class SequenceInference:
         right = total = 0.0
         for found, true, w in zip(self.predict(rows, given), y, weight.tolist()):
             known = [(a, b) for a, b in zip(found, items(true)) if b is not None]
-            if any(is_missing(b) for _, b in known):
+            if any(is_unknown(b) for _, b in known):
                 raise ValueError("y holds NaN; an unknown label of y is None")
             known = [(a, b) for a, b in known if not (integers and b == -1)]
             right += w * sum(a == b for a, b in known)

@@ -113,7 +113,7 @@ class LatticeSolver:
         c : Candidates
 
         prune : bool, default=None
-            None: where positions have many candidates.
+            None: if positions have many candidates.
         """
         if prune is None:
             prune = c.width >= PRUNE_FROM
@@ -216,8 +216,8 @@ class Lattice:
         """The n best paths: best-first search backwards.
 
         The score of a state is the best that can precede it, so every entry of the
-        queue is one path's exact score and entries are disjoint sets of paths: the
-        n-th best entry bounds what still matters.
+        queue is one path's exact score and entries are disjoint sets of paths: entries
+        below the n-th best can be dropped.
         """
         c, last = self.c, self.c.n_positions
         final = self._slice(last)
@@ -282,7 +282,7 @@ class Lattice:
         Parameters
         ----------
         weight : float
-            How often the sentence counts.
+            Weight of the sentence.
 
         followed : ndarray of shape (n_nodes, n_classes)
             Changed in place.

@@ -6,9 +6,9 @@ contexts and their shorter ones form a tree, which is walked from the leaves to 
 root. A context hands the mass of the classes that it stores to their arcs and the
 rest, one number for each candidate, times its back-off weight to its parent. A
 plain back-off arc for every class would be no bound and no sum: the stored classes
-have to be left out, which is what the vectors are for.
+have to be left out, and the vectors leave them out.
 
-Masses (log domain, m(y) = what arrives at a context for class y):
+Masses (log domain, m(y) = the mass that arrives at a context for class y):
     MAX   the best path; a child whose best mass is below all that its parent has
           already changes nothing and is skipped, so that few vectors are pushed;
     SUM   relative to the largest mass of the context, in linear numbers;
@@ -72,7 +72,7 @@ cdef class Workspace:
 
 
 cdef struct step_t:
-    # What one step from a position to the next reads and writes.
+    # The arrays of one step from a position to the next.
     const arcs_t* t
     int mode
     int n_candidates
@@ -93,7 +93,7 @@ cdef struct step_t:
     int* next_sibling
     double* own
     int n_local
-    # what is on its way up, one row a level
+    # masses on their way up, one row a level
     double* vec
     int* held
     long long* held_arc
@@ -206,7 +206,7 @@ cdef void absorb_log(step_t* w, int level, double weight, bint has) noexcept nog
 
 
 cdef void visit_log(step_t* w, int j, int level) noexcept nogil:
-    """Mass of a context after what it stores went to its arcs: MAX and LOG."""
+    """Mass of a context without that of its stored classes: MAX and LOG."""
     cdef int c = w.first_child[j]
     cdef int node = w.loc_node[j]
     cdef double weight, x
@@ -465,8 +465,8 @@ def forward(
 ):
     """States and their forward masses; the number of positions done.
 
-    Fewer than there are: the states did not fit. bound: upper bound of what comes
-    after each candidate, or empty; states below `threshold` with it are dropped.
+    Fewer than there are: the states did not fit. bound: upper bound of the score after
+    each candidate, or empty; states below `threshold` with it are dropped.
     beam: states kept for a position, 0 for all.
     """
     cdef step_t w
@@ -674,7 +674,7 @@ cdef double row_sum(const double* row, int n) noexcept nogil:
 cdef inline double gain(
     step_t* w, int k, long long arc, const double* after_root, const double* after
 ) noexcept nogil:
-    """What candidate k is worth over an arc: its step and all that follows."""
+    """The value of candidate k over an arc: its step and all that follows."""
     cdef int target = w.t.arc_next[arc]
     cdef double x
     if target == 0:
@@ -691,8 +691,8 @@ cdef void descend(
     """Row sums of a context and the longer ones: own[j].
 
     The row of the nearest shorter context that holds a candidate is on row_level; this
-    one's is that times exp(weight) where nothing is stored, and `total` its sum. What
-    is stored is taken out of the sum unless that would cancel.
+    one's is that times exp(weight) where nothing is stored, and `total` its sum. The
+    stored classes are subtracted from the sum unless digits would cancel.
     """
     cdef int c
     cdef int node = w.loc_node[j]
@@ -798,9 +798,9 @@ def expect(
     const double[::1] after, double log_z, double weight,
     double[:, ::1] followed, double[::1] share,
 ):
-    """Add what is expected of one sentence to the counts.
+    """Add the expected counts of one sentence.
 
-    followed: how often each class follows each context, += weight times the posterior
+    followed: of each class after each context, += weight times the posterior
     probability; share: the same for each candidate of the sentence.
     """
     cdef step_t w

@@ -60,7 +60,7 @@ def _as_written(mf, mbow):
 
 
 def _with_zeros(log_prob):
-    """Probabilities as the file means them: what it writes as a zero is one."""
+    """Probabilities as they are in the file, where -99 and less is 0."""
     zero = log_prob <= _ZERO * _LN10 + 1e-9
     return np.where(zero, -np.inf, log_prob) if zero.any() else log_prob
 
@@ -164,7 +164,7 @@ def read_max_arpa(
         As in `sklstruct.exchange.read`.
 
     tol : float, default=1e-3
-        How far a bound may be from its value, in log10; at least 0.
+        Largest difference of a bound from its value, in log10; at least 0.
 
     Returns
     -------

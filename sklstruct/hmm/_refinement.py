@@ -108,7 +108,7 @@ class _Bound:
         return float(self._scores[0]), float(self._scores[1])
 
     def climb(self, steps, tol, max_states):
-        """Refine along the best path at most so often: (why it stops, how often)."""
+        """Refine along the best path: (reason to stop, number of refinements)."""
         c, done = self.c, 0
         while True:
             reason, n, self.n_states, self._round = _fast.climb(
@@ -215,8 +215,8 @@ class RefinementSolver:
     def useful(self, c: Candidates) -> Candidates:
         """The candidates that may be on the best path: bigram bounds rule out others.
 
-        Rows are as wide as their position has candidates, and most of many thousand
-        words that fit an observation are far from any good sentence.
+        A row has an entry for each candidate of its position. Of many thousand words
+        that fit an observation, most are in no good sentence.
         """
         exact = LatticeSolver(self.automaton, self.max_states)
         bound = exact.bounds(c)

@@ -33,7 +33,7 @@ cdef enum:
     EXACT       # the bound gives its best path its own weight
     LIMIT       # as many refinements or states as allowed
     FULL        # the arrays have no room for another refinement
-    PAUSE       # to look for signals
+    PAUSE       # Python handles Ctrl-C
 
 
 REASONS = ("impossible", "certain", "exact", "limit", "full")
@@ -231,9 +231,9 @@ cdef void settle(
 ) noexcept nogil:
     """The best weight from the start to the end, where weights have gone down.
 
-    A value from before is a bound, and holds if that of the state's own choice does:
-    no other candidate has gained. The states that no best choice leads to are left as
-    they are.
+    An old value is an upper bound. It still holds if that of the state's best choice
+    does, as no candidate's value has risen. States that no best choice leads to keep
+    their old values.
 
     path: memory for a state a position.
     """
@@ -296,7 +296,7 @@ cdef void follow(
         n = <int>(cand_ptr[i + 1] - cand_ptr[i])
         k = choice[s]
         if uniform != NULL:
-            # The best candidate is where rounding at the end of the row leads.
+            # If rounding leads past the end of the row, the best candidate is taken.
             left = uniform[i]
             for k in range(n):
                 x = score[row + k] - value[s]
@@ -461,7 +461,7 @@ def climb(
 ):
     """Refine along the best path until it is certain, or as often as allowed.
 
-    steps: most refinements. round: how often the best path was looked for before. out:
+    steps: most refinements. round: number of earlier searches for the best path. out:
     log q of the bound, log p of the best path found, kept in best_path, and log q and
     log p of the last one, in path.
 
@@ -497,7 +497,7 @@ def climb(
                     out[1] = scores[1]
                     for i in range(length):
                         best_path[i] = path[i]
-                # A gap of rounding in a sum of this size is none.
+                # A gap within the rounding error of a sum of this size counts as 0.
                 if out[0] - out[1] <= max(tol, 1e-13 * fabs(out[0])):
                     reason = CERTAIN
                     break

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_floats, check_length
+from ..symbols._encoding import object_array
 
 
 def check_sequences(X: Any, name: str = "X") -> list:
@@ -77,21 +78,12 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
 class LabelLists(list):
     """A list of lists of labels that numpy takes as a one-dimensional object array.
 
-    Lists are what the metrics of sequences want; `cross_val_predict` joins the answers
-    of its folds as arrays.
+    The metrics of sequences take lists; `cross_val_predict` joins the answers of its
+    folds as arrays.
     """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return object_array(self)
-
-
-def object_array(values: Iterable) -> np.ndarray:
-    """A one-dimensional object array, whatever the values are."""
-    values = list(values)
-    array = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
 
 
 def items(sequence: Any) -> list:
@@ -126,12 +118,12 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
     return [flat[a:b] for a, b in itertools.pairwise(ends)]
 
 
-def is_missing(observation: Any) -> bool:
-    """None, NaN and pandas' NA: an observation that says nothing."""
+def is_unknown(value: Any) -> bool:
+    """None, NaN and pandas' NA: a missing observation, or an unknown label."""
     return (
-        observation is None
-        or (isinstance(observation, float | np.floating) and observation != observation)
-        or type(observation).__name__ == "NAType"
+        value is None
+        or (isinstance(value, float | np.floating) and value != value)
+        or type(value).__name__ == "NAType"
     )
 
 

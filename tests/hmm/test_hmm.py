@@ -38,9 +38,9 @@ from sklstruct.hmm import (
     write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.hmm._sequences import object_array
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels
+from sklstruct.symbols._encoding import object_array
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
