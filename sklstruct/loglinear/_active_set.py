@@ -14,8 +14,8 @@ bound of the excess that the subtree passes up. The algorithm:
 
     1. solve on the pairs that are built, from where the last round ended;
     2. count the children of the pairs whose samples are enough for one to enter;
-    3. build those children that can; where there are none, all that was never built is
-       zero at the optimum of the whole problem, and this is it.
+    3. build the children that can enter. If there are none, every pair that was not
+       built is zero at the optimum of the whole problem, which is found.
 
 Samples keep the deepest pair and the deepest node on their paths that are built, four
 bytes each; the rest of the tree is never made.
@@ -46,7 +46,7 @@ from ._problem import Problem
 from ._screening import RootProblem, check_screening, pass_on, pull, subtree_bound
 from ._solvers import Report, Result, Solver
 
-# Rounds that only show where to grow are solved to so many times the tolerance.
+# Factor of the tolerance in the rounds before the last, which only show where to grow.
 _LOOSE = 10.0
 
 
@@ -181,7 +181,7 @@ def grow(
 
 
 def _counted_on(report, before):
-    """A report that goes on counting after so many iterations."""
+    """A report that counts iterations from `before` on."""
     return lambda iteration, *more: report(before + iteration, *more)
 
 
@@ -191,7 +191,7 @@ class _Growth:
     Pairs and nodes are in the order of `ContextTree` and `Pairs`: level by level.
     """
 
-    # All that growth changes.
+    # The attributes that growth changes.
     _STATE = (
         "slot", "node", "parent", "symbol", "level_ptr", "of_node", "of_class",
         "pair_parent", "count", "rest",
@@ -337,12 +337,12 @@ class _Growth:
         return largest, problem.tree.add_up(problem.node_weight / z)
 
     def _next(self, rows, k):
-        """The symbol that the histories of some samples go on with after k symbols."""
+        """The next symbol in the histories of some samples, after k symbols."""
         return self.flat[self.offset[rows] - (k + 1)].astype(np.int64)
 
     def _continued(self, at, asked, n, k):
-        """(keys, weights) of the samples whose deepest pair, or node, is one of some of
-        depth k, by the symbol that they go on with; for the keys see `_moved`.
+        """(keys, weights) of the samples whose deepest pair (or node) is in `asked`, of
+        depth k, by their next symbol; see `_moved` for the keys.
 
         n: number of all pairs, or nodes.
         """
@@ -501,7 +501,7 @@ class _Growth:
         size, n_old = np.int64(self.n_symbols), place.size - keys.size
         parent, grows = keys // size, np.zeros(n_old, dtype=bool)
         grows[parent] = True
-        above = np.zeros(n_old, dtype=np.int64)  # depth of what has new children
+        above = np.zeros(n_old, dtype=np.int64)  # depth of those that get children
         above[parent] = depth - 1
         rows = np.flatnonzero(grows[at])
         k = above[at[rows]]

@@ -119,18 +119,18 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     factor : float, default=1.4
         First factor, above 1 and at most 100. `alpha` moves by its fourth root, one
-        `depth_weight` for all depths by its square root, as their powers act.
+        `depth_weight` for all depths by its square root, as each depth has their power.
 
     max_fits : int, default=30
         Largest number of fits of the search, at least 1. The last fit, on all samples,
-        comes on top.
+        is not counted.
 
     {validation_fraction}
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`. The file also holds the losses of the fits that
-        are done, which are not made again, and the weights of the best one. Other
-        `tol`, `max_iter` or `max_fits` are other settings here.
+        As in `StructuredLogLinearLM`. The file also holds the losses of the finished
+        fits, which are not repeated, and the weights of the best one. Other `tol`,
+        `max_iter` or `max_fits` are other settings here.
 
     Attributes
     ----------
@@ -357,7 +357,7 @@ class _Record(FitKeeper):
         return self.checked(state, like or {}) if state else None
 
     def damaged(self, why: object) -> ValueError:
-        """The error of a state that cannot be gone on from."""
+        """The error about a state from which no fit can continue."""
         return self.keeper.damaged(why)
 
     def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
@@ -365,7 +365,7 @@ class _Record(FitKeeper):
         self.keeper.__exit__(kind, *given)
 
     def save(self, **running: Any) -> None:
-        """With that of the running fit, where there is one."""
+        """Save the search, and the running fit if there is one."""
         found = {"fits": self.fits, "of_last": self.of_last, **self.best}
         self.keeper.save(**join_part(found, running))
 
@@ -492,5 +492,5 @@ class _Search:
 
 
 def _value(given):
-    """A number, or an array that is not the user's."""
+    """A number, or a copy of the user's array."""
     return float(given) if np.ndim(given) == 0 else np.array(given, dtype=np.float64)

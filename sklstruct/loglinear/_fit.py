@@ -30,7 +30,7 @@ LARGEST = 1e50
 
 
 class Parameters(Protocol):
-    """The parameters of an estimator that say what is minimised, and how."""
+    """The parameters of an estimator that define the objective and the solver."""
 
     penalty: str | Penalty
     lam: float | None
@@ -64,7 +64,7 @@ def solver_of(model: Parameters) -> Solver:
 
 
 class Settings(NamedTuple):
-    """The settings that say what a fit minimises on its data."""
+    """The settings that, with the data, define the objective of a fit."""
 
     penalty: Penalty
     lam: float
@@ -111,7 +111,7 @@ class Settings(NamedTuple):
         Parameters
         ----------
         pairs, count : Pairs, ndarray of shape (n_pairs,)
-            Contexts and what followed them.
+            Contexts with their classes, and the counts.
 
         parallel : ThreadMap
             For the sweeps.
@@ -224,7 +224,7 @@ class Fit:
         ----------
         nearer : callable, default=None
             Gives a further start from the weights of Kneser-Ney smoothing. None: for a
-            squared penalty, what it would leave of them.
+            squared penalty, their `ridge_weights`.
 
         Returns
         -------
@@ -246,8 +246,8 @@ class Fit:
     def from_solution(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """The weights of a solution with other strengths, with the scores they had.
 
-        Another `alpha` weighs the features of a depth by another number; what a weight
-        adds to a score is about the same.
+        With another `alpha` the features of a depth have another weight. The part of a
+        score that a weight adds stays about the same.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Fit:
 
     def solve(self, w: np.ndarray, report: Report = silent) -> Result:
         """Minimise from `w`, which is overwritten; or the result that is kept."""
-        # Solvers see steps that overflow and take them again.
+        # Solvers detect steps that overflow, and repeat them.
         with np.errstate(over="ignore", invalid="ignore"), self.keeper:
             result = self.solver.solve(self.job(report), w)
         if result.status != "stopped":  # by a callback, which may be gone next time

@@ -1,4 +1,4 @@
-r"""How far a fit is from its minimum at most: the duality gap.
+r"""The duality gap: an upper bound on the distance of a fit from its minimum.
 
 With the scores s = A w, u_c(y) = t(c) (p_c(y) - q_c(y)) for distributions p_c, where
 q_c are the relative frequencies of the t(c) samples that end at context c, and v =

@@ -70,10 +70,10 @@ class JointLogLinear(
     Parameters
     ----------
     paths : list of (str, transformer or "passthrough"), default=None
-        Names and what turns windows into windows whose last column is the first symbol
-        of a path, such as :class:`~sklstruct.word_classes.ContextRefiner`. They are
-        cloned and fitted to X and y. ``"passthrough"``: the windows of X themselves.
-        None: those alone.
+        Names and transformers, which are cloned and fitted to X and y. A transformer,
+        such as :class:`~sklstruct.word_classes.ContextRefiner`, turns windows into
+        windows whose last column is the first symbol of a path. ``"passthrough"``: the
+        windows of X themselves. None: only these.
 
     lam : float, default=0.3
         Strength :math:`\lambda` of the penalty, in counts; at least 0.
@@ -155,8 +155,8 @@ class JointLogLinear(
 
     Notes
     -----
-    Several trees have more weights to explain the same samples with: `lam` wants to be
-    larger and `alpha` smaller than for one tree.
+    Several trees explain the same samples with more weights: choose a larger `lam` and
+    a smaller `alpha` than for one tree.
 
     The scores of ``"tree_metric"`` are in single precision and change with the weights,
     so that ``optimality_``, and ``objective_`` between its first and its last entry,
@@ -268,7 +268,7 @@ class JointLogLinear(
         require_targets(self, y)
         self._check_params()
         steps = self.read_paths()
-        # Column names and counts of X itself, whatever the paths read.
+        # The columns of X itself, which the paths may not all read.
         ids, self._symbols = read_windows(self, X, self.padding, reset=True)
         y = target_column(y, ids.shape[0])
         keep, sample_weight = read_sample_weight(sample_weight, ids)
@@ -332,8 +332,8 @@ class JointLogLinear(
         Returns
         -------
         self : JointLogLinear
-            Fitted estimator. Its ``distribution_`` answers; it has read no X that
-            `predict` could take.
+            Fitted estimator, to be queried by its ``distribution_``; `predict` needs
+            `fit`.
 
         Raises
         ------
@@ -384,7 +384,7 @@ class JointLogLinear(
                     f"{optimality:.2g}"
                 )
 
-            # Of the roots of the others, to which no path leads, nothing is kept.
+            # No path leads to the roots of the other trees, which are left out.
             own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
             exact = JointObjective(
                 joint, joint.places(terminals), outcome, weight, own, counts,
@@ -478,7 +478,7 @@ class JointLogLinear(
             return value[0] / total, gradient / total
 
         def look(_):
-            # The last point that was evaluated is the one that is taken.
+            # L-BFGS has accepted the last point that was evaluated.
             history.append(value[0])
             stop = report(len(history) - 2, value[0], residual[0])
             if stop or residual[0] <= self.tol:
@@ -495,7 +495,7 @@ class JointLogLinear(
                 },
             )  # fmt: skip
         objective(result.x)
-        # Without room to go on in double precision L-BFGS ends by itself.
+        # L-BFGS also ends when double precision shows no further descent.
         status = stopped[0] if stopped else "max_iter"
         if residual[0] <= self.tol:
             status = "converged"
@@ -528,7 +528,7 @@ class JointLogLinear(
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from windows of class ids."""
-        # Before any is set: a path may not be called as a parameter is.
+        # Before any parameter is set: no path may have the name of one.
         self.read_paths()
         return {**super().__sklstruct_ids__(labels), "padding": -1}
 

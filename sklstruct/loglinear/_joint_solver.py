@@ -44,7 +44,7 @@ STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
 # The relative rise of an objective that counts as rounding.
 SLACK = 1e-9
 
-# How often one step is made shorter before it is taken back.
+# Largest number of times that a step is shortened before it is undone.
 SHORTER = 20
 
 # The entries of `JointBlock.state`.
@@ -97,7 +97,7 @@ class JointBlock:
     ) -> None:
         self.problem, self.root = problem, root
         self.outcome, self.scores = outcome, scores
-        # Sums are in single precision, which weights of any size would leave.
+        # Sums are in single precision; without the unit large weights would overflow.
         self.unit = float(weight.max())
         self.weight = weight if self.unit == 1.0 else weight / self.unit
         n_pairs, tree = problem.n_pairs, problem.tree
@@ -207,7 +207,7 @@ class JointBlock:
         self.t, self.kappa, self.levenberg, self.slope = state["numbers"].tolist()
 
     def add(self, change: np.ndarray) -> None:
-        """Add to the scores what a change of the weights of this tree makes."""
+        """Add the effect of a change of this tree's weights to the scores."""
         problem = self.problem
         above = np.zeros(problem.n_classes, dtype=np.float32)
         if self.root:
@@ -261,8 +261,8 @@ def solve_joint(
         Called with (pass, objective, residual); True stops the fit.
 
     keeper : FitKeeper
-        Of checkpoints. The scores are part of the state, as they were summed: from the
-        weights anew they would differ by rounding, and so would all that follows.
+        Of checkpoints. The scores are part of the state: computed from the weights they
+        would differ by rounding, and so would all later steps.
 
     Returns
     -------
@@ -286,7 +286,8 @@ def solve_joint(
         copies * 4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
     )  # fmt: skip
-    # Rows in the order of the first tree: others that begin alike are near it.
+    # Rows are in the order of the first tree. The orders of trees whose paths begin
+    # alike are near it.
     order = np.argsort(paths[0][2], kind="stable")
     outcome, weight = outcome[order], weight[order]
     like: State = {"scores": np.empty((outcome.size, n_outcomes), np.float32)}
@@ -347,7 +348,7 @@ def _start(problems: list[Problem], exact: JointObjective) -> list[np.ndarray]:
     if not all(np.isfinite(w).all() for w in found):
         return zero
     for t, (problem, w) in enumerate(zip(problems, found)):
-        # Each tree alone would explain the samples; together they share that.
+        # These are weights of a model of one tree each: the trees share them equally.
         w[problem.n_classes :] /= len(problems)
         if t:
             w[: problem.n_classes] = 0.0
@@ -393,8 +394,8 @@ class _Passes:
         return squared
 
     def settle(self, block: JointBlock) -> None:
-        """The objective, with the gradient of `block`. Of the last step, where it led
-        upward, a part stays, or nothing."""
+        """The objective, with the gradient of `block`; a last step that led upward is
+        shortened or undone."""
         value, moved = self._objective(block), self.moved
         if moved is not None:
             change = moved.before

@@ -10,7 +10,7 @@ Both walk a range of branches depth first, with one row of scratch a level: `exp
 hands the sums of children to their parent, `move` hands the change of a context's
 scores to its children. Cost: a row of exponentials a sample, a row of additions a node,
 and the pairs once. Rows of samples are reached in the order of the tree, which is not
-that of memory: the next ones are asked for ahead.
+that of memory: the next ones are prefetched.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -25,7 +25,7 @@ cdef extern from "_joint.h" nogil:
         Py_ssize_t n, float factor, float* a) noexcept
     void SKLSTRUCT_PREFETCH(const void* address) noexcept
 
-# Samples whose rows are asked for ahead.
+# Samples whose rows are prefetched.
 cdef enum:
     AHEAD = 6
 
@@ -78,7 +78,7 @@ cdef struct Walk:
 
 
 cdef inline void _ask(Walk *walk, int64_t i) noexcept nogil:
-    """For the row of a sample further on; it is about half a kilobyte long."""
+    """Prefetch the row of a sample further on, about half a kilobyte."""
     cdef Py_ssize_t a
     cdef const float *row
     if i + AHEAD < walk.n_order:

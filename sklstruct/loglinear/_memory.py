@@ -105,7 +105,7 @@ class FitMemory:
         Parameters
         ----------
         samples : tuple of ndarray, int, bool or None
-            Tells samples apart.
+            The identity of the samples.
 
         count : callable
             Counts them.
@@ -178,7 +178,7 @@ def _memory_of(name: str, max_bytes: int | None) -> FitMemory:
 
 
 def _forked() -> None:
-    # Another thread of the parent may have held a lock, which nobody here releases.
+    # A thread of the parent may hold a lock, which no thread of the child releases.
     for memory in list(_MEMORIES.values()):
         memory._begin(memory._name)
 

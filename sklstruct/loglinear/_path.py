@@ -73,7 +73,7 @@ class LamPath:
         Mean log-loss of the held-out samples, in nats.
 
     pairs : Pairs
-        Contexts and what followed them.
+        Contexts and the classes that followed them.
 
     count : ndarray of shape (n_pairs,)
         Of each pair.
@@ -108,7 +108,7 @@ class LamPath:
         """Weights of each pair, a column for each strength."""
         rows, values = zip(*self._columns)
         ptr = np.concatenate([[0], np.cumsum(self.n_parameters)])
-        if ptr[-1] <= INT32_MAX:  # or all is copied to one kind of index
+        if ptr[-1] <= INT32_MAX:  # else scipy copies the indices to int64
             ptr = ptr.astype(np.int32)
         coefs = sp.csc_array(
             (np.concatenate(values), np.concatenate(rows), ptr),
@@ -246,7 +246,7 @@ def lam_max(
         \text{ for every pair } q \text{ below the root}\} .
 
     The weights of the root alone are the solution of one equation. They give
-    :math:`v_q = \beta_q (c_q - E_q)`, what pulls on each other weight, which is zero
+    :math:`v_q = \beta_q (c_q - E_q)`, the pull on each other weight, which is zero
     where v lies in the dual ball of the penalty: for "l1" and "elastic_net" where
     :math:`v_q \le \lambda d_q`, :math:`d_q` the depth weight. For groups over subtrees
     where :math:`R_q \le \lambda d_q` at depth 1, with

@@ -108,7 +108,7 @@ class PerLevel:
 
 
 class Problem:
-    r"""Pairs with counts, what their features and groups weigh, and ways to walk.
+    r"""Pairs with counts, weights of their features and groups, and ways to walk.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ class Problem:
         Number of units of parallel work.
 
     node_weight : ndarray of shape (n_nodes,), default=None
-        Weight of the samples that end at each node. None: as the counts of its pairs
-        say, if the tree has all of them.
+        Weight of the samples that end at each node. None: computed from the counts, if
+        the tree has all pairs.
 
     Attributes
     ----------

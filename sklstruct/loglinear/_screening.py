@@ -289,7 +289,7 @@ class _Sieve:
         return np.flatnonzero(keep)
 
     def excess(self, lam: float, kept: np.ndarray) -> float:
-        """How far R is above its threshold anywhere below the root."""
+        """The largest excess of R over its threshold below the root."""
         problem, n_classes = self.problem, self.problem.n_classes
         w = self.root.weights(lam)
         proba = np.exp(self.root.beta * w)
@@ -308,8 +308,8 @@ class _Sieve:
         v = pull(problem, gradient)
         parent = np.searchsorted(kept, problem.pair_parent[kept])
         R = residuals(self.coupling, levels, parent, threshold, v)
-        # The group of a root weight that is not zero bears nothing of those below, nor
-        # does one that is not penalised.
+        # The group of a root weight takes no excess of the pairs below if that weight
+        # is not zero, or not penalised.
         first = slice(*levels[1]) if self.coupling else slice(n_classes, None)
         parts = zip(threshold, levels)
         rest = np.concatenate([np.broadcast_to(t, b - a) for t, (a, b) in parts])
@@ -338,7 +338,7 @@ def smallest_lam(problem: Problem, bound: BoundPenalty) -> float:
     Returns
     -------
     lam : float
-        0 where nothing pulls on any of them.
+        0 if the gradient pulls on none of them.
     """
     if problem.n_levels < 2:
         return 0.0

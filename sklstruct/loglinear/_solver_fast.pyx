@@ -204,7 +204,7 @@ def forest_centres(Py_ssize_t lo, Py_ssize_t hi, bint positive,
 def excess(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] target,
            const double[::1] metric, const double[::1] v,
            const double[::1] level, double[:, ::1] over):
-    """What of a class lies above its level: over[0, y] += D (|v| - level[y])_+,
+    """The part of a class above its level: over[0, y] += D (|v| - level[y])_+,
     over[1, y] += D of these pairs."""
     cdef Py_ssize_t p, ms = 0 if metric.shape[0] == 1 else 1
     cdef int32_t y

@@ -9,8 +9,8 @@ G the gradient of its smooth part and s one number for all pairs: scores that al
 by s leave the probabilities as they are. `eliminate` goes from the deepest pairs up:
 with a_p and b_p the quadratic and the linear weight of sigma_p when everything below p
 is minimised out, it hands (A, B) to the parent and keeps d as a function of the
-parent's sigma, `d = -(keep_a sigma + keep_b)`. What the pairs of the root hand on is
-the model as a function of s, which stands above them like a parent's sigma.
+parent's sigma, `d = -(keep_a sigma + keep_b)`. The pairs of the root hand on the model
+as a function of s, which stands above them like a parent's sigma.
 `substitute` goes down and inserts. No fill-in arises, so both cost O(1) a pair; each
 reads and writes about 80 bytes a pair, the parents' within a block of branches that
 fits a cache.
@@ -43,9 +43,9 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
     beta has one entry, or one a node; l1 and l2 one, or one a pair. rho (or empty) is
     a further quadratic weight, and where it is negative the pair goes to `moves`
     whatever its relatives do. numbers: kappa, the Levenberg factor of beta^2 count, the
-    factor of beta count in the diagonal metric of the residual, and s, at which is
-    decided where the bounds of the root's pairs bind. What goes to the parents is added
-    to their columns of `work`, or of `top` if that has any.
+    factor of beta count in the diagonal metric of the residual, and s, which decides
+    where the bounds of the root's pairs bind. The parents' parts are added to their
+    columns of `work`, or of `top` if that has any.
 
     sums[0] += g (y_prev - y); without rho, sums[1] += squared distance of -g to the
     subdifferential over count, sums[2] += the penalty at y. Of pairs without a parent,
@@ -118,7 +118,7 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
                 a = kappa * h + wa[p]
                 linear = wb[p]
                 wh[p] = h
-                if q < 0:  # of what moves the scores apart
+                if q < 0:  # for moves that differ between the classes
                     a += levenberg * c
                 if has_rho and rho[p] < 0.0:
                     d = moves[p] - v
@@ -159,7 +159,7 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
                     common_b += up_b
                     rest -= expected
             if unseen >= 0 and rest > 0.0:
-                # Classes that stay at 0, and have no gradient: they see s alone.
+                # Classes that stay at 0 without a gradient depend on s alone.
                 wh[unseen] = rest
                 common_a += kappa * rest
                 unseen = -1

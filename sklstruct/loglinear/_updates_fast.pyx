@@ -1,7 +1,7 @@
 """Updates of single weights: iterative scaling and coordinate descent.
 
-All minimise, weight by weight, an upper bound of the objective in which nothing but
-that weight is left. With E its expected and c its observed count, the bounds on the
+All minimise, weight by weight, an upper bound of the objective that depends on this
+weight alone. With E its expected and c its observed count, the bounds on the
 loss are, up to constants,
 
     scaling        sum_j beta E_j / s_j exp(s_j d) - beta c d,    d = u - w,

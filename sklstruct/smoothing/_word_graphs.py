@@ -18,9 +18,9 @@ from .._checks import check_sparse
 # A group of g words has g (g - 1) edges.
 _MAX_EDGES = 100_000_000
 
-# Read by hand, 40 lines: nltk's reader also wants the file lexnames, which Debian's
-# package does not lay down, and only folders on its own path; wn reads another format,
-# from a database that it downloads. Ours reads the folders of all distributions.
+# This reader of 40 lines reads the folders of all distributions. nltk's also needs the
+# file lexnames, which Debian's package lacks, and a folder on its own path; wn reads
+# another format, from a database that it downloads.
 _WORDNET_FILES = ("noun", "verb", "adj", "adv")
 _RELATIONS = {
     "hypernym": ("@", "@i"),

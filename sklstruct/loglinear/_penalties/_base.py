@@ -19,7 +19,7 @@ methods
 ``alone(lo, hi, level)``, ``coupling``
     For `lam_max` and active sets: (l1, l2), the weights of the absolute and of the
     squared value of some pairs where all weights below them are zero; and how their
-    group bears what the pairs below do not: 0 not at all (separable), 1 by sums
+    group takes the excess of the pairs below: 0 not at all (separable), 1 by sums
     (maxima), 2 by sums of squares (Euclidean norms).
 ``separable()``
     (l1(level), l2(level)) of a penalty that is the sum over the pairs of
@@ -31,7 +31,7 @@ methods
     out = the gradient, at 0 the derivative from above; for a solver that asks
     ``Penalty.smooth``.
 
-A solver names what it needs of them; a pair that does not fit is refused before any
+A solver names the methods that it needs; a pair that does not fit is refused before any
 work. A new penalty is a file with two classes, and is passed as an object; an entry
 in ``PENALTIES`` gives it a name.
 """

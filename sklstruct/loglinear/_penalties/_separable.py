@@ -133,7 +133,7 @@ class Separable(Penalty):
     """Base of `L1`, `L2`, `ElasticNet`."""
 
     bound = BoundSeparable
-    # depth_weight says the same as alpha
+    # depth_weight is redundant beside alpha
     searched: ClassVar[tuple[str, ...]] = ("lam", "alpha")
 
     @abstractmethod

@@ -13,7 +13,7 @@ from ._base import DualNorm, Penalty, ProximalPenalty
 if TYPE_CHECKING:
     from .._problem import Problem
 
-# More steps than the piecewise linear functions of real data have pieces to cross.
+# Newton steps; the piecewise linear functions of real data have fewer pieces.
 MAX_NEWTON = 100
 
 
@@ -134,8 +134,8 @@ class TreeLinf(Penalty):
     longer to the shorter, at no cost while it stays below the largest weight of the
     groups around: two such solutions have the same objective and give the same
     probabilities to the training samples, but not to the shorter context preceded by
-    something else, which was never seen. What is returned is the one that the solver
-    reaches from its start.
+    something else, which was never seen. The solver returns the one that it reaches
+    from its start.
 
     References
     ----------

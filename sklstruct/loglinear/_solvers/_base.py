@@ -171,7 +171,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         job : Job
-            Loss and penalty, who is told, and what keeps the state.
+            Loss, penalty, callback of the iterations, and keeper of the state.
 
         w : float64 ndarray of shape (n_pairs,)
             Start; 0 at classes never seen, and not negative where weights are not.
@@ -216,7 +216,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         return not self.missing(penalty) and self.refusal(penalty, positive) is None
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
-        """Why it cannot fit a penalty that has all methods of `needs`, or None."""
+        """The reason why a penalty with the methods of `needs` does not fit, or None."""
         return None if positive or self.signed else "it needs positive=True"
 
 

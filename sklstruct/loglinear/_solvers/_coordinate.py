@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .._loss import LogLinearLoss
     from .._penalties import BoundPenalty
 
-# Contexts that the updates between two looks at signals pass over.
+# Contexts that the updates pass over before Python can handle Ctrl-C.
 SLICE = 1 << 25
 
 
@@ -77,7 +77,7 @@ class _Columns(Moves):
         self.slices = list(zip(cuts[:-1].tolist(), cuts[1:].tolist()))
 
     def look(self, g: np.ndarray) -> None:
-        """Nothing: a sweep computes the expected counts itself."""
+        """Do nothing: a sweep computes the expected counts itself."""
 
     def move(self, w: np.ndarray) -> None:
         # Computed again in every sweep: updates alone would let rounding add up.

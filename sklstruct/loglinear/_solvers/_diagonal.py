@@ -47,8 +47,8 @@ class DiagonalSolver(Solver):
       is driven down; once that has converged the steps are exact (epsilon = 0), so
       that zeros are exact and the residual is that of the penalty itself.
     - A point above the start is refused: the next step leaves from the best point,
-      without smoothing or with a larger kappa. The best point is what is returned
-      when the iterations end early.
+      without smoothing or with a larger kappa. When the iterations end early, the best
+      point is returned.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Beck & Teboulle (2009); Algorithm 3 of Nelakanti's thesis. It needs nothing but
 the exact proximal operator, so it is the oracle for the fast solver on small
-data. On text it crawls: one step size must suit the most frequent word.
+data. On text it is slow: one step size must suit the most frequent word.
 """
 
 from __future__ import annotations

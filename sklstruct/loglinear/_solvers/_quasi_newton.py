@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..._checkpoint import State
     from .._penalties import Penalty
 
-# Evaluations in which a line search of ours finds a lower point, or there is none.
+# Evaluations of a line search without a lower point, after which it ends.
 SEARCH = 40
 
 
@@ -139,7 +139,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
         def function(u):
             objective = evaluate(u)
             if not np.isfinite(objective):
-                return 1e200, np.zeros_like(u)  # the line search comes back
+                return 1e200, np.zeros_like(u)  # the line search shortens its step
             slope = np.empty_like(u)
             job.penalty.gradient(w, slope)
             slope += evaluate.g

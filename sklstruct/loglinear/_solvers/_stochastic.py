@@ -29,7 +29,7 @@ from ._tree_metric import TreeMetricSolver
 if TYPE_CHECKING:
     from ..._checkpoint import FitKeeper, State
 
-# How the inverse step size grows with the number of steps since the batches grew:
+# Growth of the inverse step size with t, the steps since the batches grew:
 # 1 + DECAY t^(3/2).
 DECAY = 0.02
 
@@ -291,7 +291,7 @@ class _Steps:
 
     def _draw(self):
         """The order of a pass."""
-        self.drawn = self.rng.get_state(legacy=False)  # from which it comes again
+        self.drawn = self.rng.get_state(legacy=False)  # to draw the same order again
         self.order = self.rng.permutation(self.sample.size)
 
     def _begin(self):
@@ -310,8 +310,8 @@ class _Steps:
     def step(self, y, anchor=None, *, at_anchor=False):
         """One step from y, which is overwritten.
 
-        anchor: (w, gradient of all samples at w), of the first step the start. The
-        gradient of a batch then counts by how it differs from that of the batch at w.
+        anchor: (w, gradient of all samples at w), of the first step the start. Only the
+        difference of the batch's gradients at y and at w is then added to the latter.
         """
         if self.done == 0:
             self._draw()

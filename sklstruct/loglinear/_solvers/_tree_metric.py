@@ -70,14 +70,14 @@ class TreeMetricSolver(Solver):
 
     with G the gradient and r the curvature of the penalty's part, is minimised by Gauss
     elimination: a pass up and a pass down the forest of pairs, O(pairs), as a tree
-    fills nothing in. Where a bound binds is decided on the way up and mended on the way
-    down. h is e, or the geometric mean of e and its observed twin where that
-    is larger, so that a step that raises e to its observed value does not overshoot.
+    fills nothing in. The pass up decides which bounds bind, and the pass down corrects
+    it. h is e, or the geometric mean of e and its observed counterpart where that is
+    larger, so that a step that raises e to its observed value does not overshoot.
 
     - FISTA's momentum, restarted where it points uphill [1]_.
     - A point above the last one is left for one between the two; the metric is made
-      stiffer (:math:`\kappa`, and a Levenberg term on r). So it is where the loss
-      curves more than the metric.
+      stiffer (:math:`\kappa`, and a Levenberg term on r). The same is done where the
+      loss curves more than the metric.
     - A smoothed penalty (tree_l2) gives r by its majoriser, for six iterations
       with a smoothing that is driven down. Afterwards its groups near zero move by the
       exact operator in a diagonal metric, and the others around them.
@@ -265,7 +265,7 @@ class TreeMetric:
         self.terminal = problem.pairs.terminal_counts(problem.count)
         self.scale = DIAGONAL * problem.beta_sum
         self.rho = np.empty(0)
-        self.common = 0.0  # what the step adds to all scores
+        self.common = 0.0  # the number that the step adds to all scores
 
     def _beta(self, level):
         beta = self.problem.beta

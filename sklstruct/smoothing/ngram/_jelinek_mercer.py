@@ -65,8 +65,8 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
           the training data is scored with itself taken out of every count.
         - ``"held_out"``: on `X_val` of `fit`, or the last `validation_fraction` of
           the samples.
-        - a number, or one for each depth from 0 on (the last also holds for what is
-          deeper), strictly between 0 and 1.
+        - a number, or one for each depth from 0 on (the last also for deeper ones),
+          strictly between 0 and 1.
 
     bucket : {"mean_count", "count", "depth"}, default="mean_count"
         The property by which contexts of one depth are put into buckets.

@@ -160,7 +160,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         keep = np.ones(pairs.n_pairs, dtype=bool)
         adjusted = pairs.terminal_counts(count)
         of_context = pairs.node_sums(count)
-        one = np.minimum(count, 1.0)  # what a pair that stays gives to its parent
+        one = np.minimum(count, 1.0)  # the count that a kept pair adds to its parent
         needed = np.zeros(tree.n_nodes + 1, dtype=bool)  # the last: no such context
         own, held = np.empty(pairs.n_pairs), np.empty(tree.n_nodes)
         for k in range(tree.n_levels - 1, 0, -1):

@@ -40,8 +40,7 @@ class GoodTuringUnigram(UnigramSmoother):
         probabilities of the seen classes to sum to :math:`1 - r_1 / n` [2]_.
 
     {floor_parameter}
-        If no class
-        was seen once, the unseen ones have probability 0 without it.
+        If no class was seen once, the unseen ones have probability 0 without it.
 
     {classes_parameter}
 
