@@ -48,4 +48,4 @@ def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
     # The classes are the ids 0 ... 4: three words, <unk>, </s>.
     model = LanguageModel(mixture, max_depth=3).fit(TEXT)
     (want,) = model.token_log_proba(["b a c b c"])
-    np.testing.assert_allclose(word_by_word(model, "b a c b c".split()), want)
+    np.testing.assert_allclose(word_by_word(model, list("bacbc")), want)

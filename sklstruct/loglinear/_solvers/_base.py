@@ -216,7 +216,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         return not self.missing(penalty) and self.refusal(penalty, positive) is None
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
-        """The reason why a penalty with the methods of `needs` does not fit, or None."""
+        """The reason why a penalty with all these methods does not fit, or None."""
         return None if positive or self.signed else "it needs positive=True"
 
 
