@@ -410,7 +410,11 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_read(
-    path_or_file: Any, *, name: str = "path_or_file", what: str = "data"
+    path_or_file: Any,
+    *,
+    name: str = "path_or_file",
+    what: str = "data",
+    own: tuple[bytes, ...] = (),
 ) -> Iterator[tuple[io.BufferedReader, str]]:
     """The decompressed bytes of a file, from a path or from a file of the caller.
 
@@ -425,6 +429,9 @@ def open_read(
 
     what : str, default="data"
         Name of a file object without a name in error messages.
+
+    own : tuple of bytes, default=()
+        First bytes of formats that are read as they are, such as archives.
 
     Yields
     ------
@@ -445,18 +452,18 @@ def open_read(
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))
-        yield _unpacked(path_or_file, label), label
+        yield _unpacked(path_or_file, label, own), label
         return
     path = _check_path(path_or_file, name)
     with open(path, "rb") as file:
-        yield _unpacked(file, path), path
+        yield _unpacked(file, path, own), path
 
 
-def _unpacked(file: Any, label: str) -> io.BufferedReader:
+def _unpacked(file: Any, label: str, own: tuple[bytes, ...]) -> io.BufferedReader:
     given = _Given(file, label)
     head = given.peek(_MAGIC_SIZE)
     for magic, kind in _REFUSED.items():
-        if head.startswith(magic):
+        if head.startswith(magic) and not any(m.startswith(magic) for m in own):
             raise ValueError(
                 f"{label} is packed as {kind}, which cannot be read; unpack it first"
             )

@@ -21,8 +21,7 @@ from .._digest import digest
 from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
 from ..context_tree._runs import CountRuns
 from ..context_tree._tokens import count_tokens
-from ..symbols import Labels, encode, learn_symbols, sort_symbols
-from ..symbols._encoding import object_array
+from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
 from ._readers import PathReader, PathTree, WindowReader
 from ._slots import HeldOut
 

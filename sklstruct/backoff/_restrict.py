@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..context_tree import pairs_of_keys
-from ..symbols import Labels, TextFile, read_vocabulary
-from ..symbols._encoding import object_array
+from ..symbols import Labels, TextFile, object_array, read_vocabulary
 from ._model import BackoffModel, check_model
 
 

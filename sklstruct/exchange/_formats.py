@@ -198,7 +198,8 @@ def read(
     """
     if format is not None:
         _function(format, "read", options)
-    with open_read(path_or_file, what="") as (file, label):
+    own = tuple(entry.magic for entry in FORMATS.values())
+    with open_read(path_or_file, what="", own=own) as (file, label):
         name = format or _format_of(file)
         load = _function(name, "read", options)
         return load(file, label or f"{name.upper()} data", **options)

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 
 from .._compat import BaseEstimator, HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
-from ..symbols._encoding import object_array
+from ..symbols import object_array
 from ._candidates import check_candidates
 from ._hmm import SOLVER_CONSTRAINTS
 from ._inference import SequenceInference

@@ -18,8 +18,7 @@ from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_cont
 from .._docs import shared_docs
 from ..backoff import BackoffClassifier, BackoffModel
 from ..smoothing import KneserNeyLM
-from ..symbols import Labels, context_windows, prepare_for_ids
-from ..symbols._encoding import object_array
+from ..symbols import Labels, context_windows, object_array, prepare_for_ids
 from ..symbols._sentences import DEEPEST
 from ._automaton import ContextAutomaton
 from ._candidates import check_rows, make_candidates

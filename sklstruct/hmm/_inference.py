@@ -15,7 +15,7 @@ from .._checks import INT32_MAX, as_ids, check_count, check_ids, check_length
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
-from ..symbols._encoding import object_array
+from ..symbols import object_array
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
 from ._given import GIVEN, check_possible, restrict

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_floats, check_length
-from ..symbols._encoding import object_array
+from ..symbols import object_array
 
 
 def check_sequences(X: Any, name: str = "X") -> list:

@@ -48,9 +48,9 @@ from ..symbols import (
     TextFile,
     VocabularyRules,
     number_sentences,
+    object_array,
     prepare_for_ids,
 )
-from ..symbols._encoding import object_array
 from ..symbols._sentences import DEEPEST
 from ..symbols._text import LargeText
 from ._predictors import (

@@ -14,8 +14,7 @@ from .._checks import check_count
 from .._likelihood import innermost
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols import NumberedText, number_sentences
-from ..symbols._encoding import object_array
+from ..symbols import NumberedText, number_sentences, object_array
 from ..word_classes import ContextRefiner
 
 

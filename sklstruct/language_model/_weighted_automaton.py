@@ -15,7 +15,7 @@ from scipy.sparse.linalg import MatrixRankWarning, spsolve
 
 from .._checks import INT32_MAX, as_floats, as_ids, check_ids, check_length
 from .._files import open_read
-from ..symbols._encoding import object_array
+from ..symbols import object_array
 
 # Expected windows are made in memory: 8 bytes a symbol and more.
 _MAX_WINDOWS = 20_000_000

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ._encoding import encode_labels as encode_labels
     from ._encoding import is_nan as is_nan
     from ._encoding import learn_symbols as learn_symbols
+    from ._encoding import object_array as object_array
     from ._ids import prepare_for_ids as prepare_for_ids
     from ._labels import Labels
     from ._labels import read_vocabulary as read_vocabulary
@@ -30,7 +31,13 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
     __getattr__, __dir__ = lazy_face(
         __name__,
         {
-            "._encoding": ["encode", "encode_labels", "is_nan", "learn_symbols"],
+            "._encoding": [
+                "encode",
+                "encode_labels",
+                "is_nan",
+                "learn_symbols",
+                "object_array",
+            ],
             "._ids": ["prepare_for_ids"],
             "._labels": ["Labels", "read_vocabulary", "sort_symbols", "union_labels"],
             "._sentences": [

@@ -2,6 +2,8 @@
 
 import io
 import json
+import zipfile
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from sklstruct import KneserNeyLM, LanguageModel, exchange
 from sklstruct._files import COMPRESSIONS
 from sklstruct.backoff import BackoffModel
 from sklstruct.context_tree import ContextTree, Pairs
-from sklstruct.exchange._formats import Format
+from sklstruct.exchange._formats import Format, format_of_name
 from sklstruct.symbols import Labels
 
 TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dog sat down"]
@@ -133,6 +135,52 @@ def test_options_belong_to_the_format(format):
     with pytest.raises(ValueError, match="no such format") as error:
         exchange.read(io.BytesIO(), format="no such format")
     assert all(repr(name) in str(error.value) for name in exchange.FORMATS)
+
+
+@pytest.mark.parametrize("name", exchange.FORMATS)
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_formats_and_their_options_are_documented(way, name):
+    text = getattr(exchange, way).__doc__
+    where = f"add it to the docstring of `{way}` in sklstruct/exchange/_formats.py"
+    assert f'"{name}"' in text, f"format {name}: {where}"
+    parameters = signature(getattr(exchange.FORMATS[name], way)).parameters.values()
+    for option in (p.name for p in parameters if p.kind is p.KEYWORD_ONLY):
+        assert f"`{option}`" in text, f"option {option} of {name}: {where}"
+
+
+@pytest.mark.parametrize("packed", ["", ".gz", ".bz2", ".xz"])
+def test_the_name_of_a_file_tells_its_format(packed, monkeypatch):
+    stranger = Format(read_json, write_json, suffixes=(".json", ".jsn"))
+    monkeypatch.setitem(exchange.FORMATS, "json", stranger)
+    for name, format in exchange.FORMATS.items():
+        for suffix in format.suffixes:
+            assert format_of_name(f"a.folder/model{suffix}{packed}") == name
+    assert format_of_name(f"model.of.any.name{packed}") == "arpa"
+
+
+def test_archives_of_a_format_are_no_packed_files(monkeypatch):
+    """A format may be a zip archive, which is refused in other files."""
+
+    def write(model):
+        def put(file):
+            with zipfile.ZipFile(file, "w") as archive, archive.open("a", "w") as part:
+                write_json(model)(part)
+
+        return put
+
+    def read(file, label):
+        with zipfile.ZipFile(io.BytesIO(file.read())) as archive:
+            return read_json(archive.open("a"), label)
+
+    model, file = fitted().backoff_model_, io.BytesIO()
+    monkeypatch.setitem(exchange.FORMATS, "zip", Format(read, write, b"PK\x03\x04"))
+    exchange.write(model, file, format="zip")
+    file.seek(0)
+    assert_same(exchange.read(file), model)
+    monkeypatch.delitem(exchange.FORMATS, "zip")
+    file.seek(0)
+    with pytest.raises(ValueError, match="packed as zip"):
+        exchange.read(file)
 
 
 def test_options_reach_the_format(monkeypatch):
