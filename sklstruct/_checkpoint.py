@@ -445,6 +445,15 @@ class OtherFit(ValueError):
     """The checkpoint belongs to other data or other settings."""
 
 
+def refuse_in_batches(checkpoint: Any) -> None:
+    """ValueError if there is a checkpoint: `partial_fit` keeps none."""
+    if checkpoint is not None:
+        raise ValueError(
+            "checkpoint is for fit: a batch of partial_fit has other data than the one "
+            "before; set checkpoint=None, and write the model between batches"
+        )
+
+
 def keeps_state(estimator: Any) -> bool:
     """Whether an estimator with a parameter `checkpoint` uses it as it is set."""
     says = getattr(estimator, "__sklstruct_resumable__", None)

@@ -263,6 +263,14 @@ def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
         )
 
 
+def check_samples(n_x: int, n_y: int) -> None:
+    """ValueError, in scikit-learn's words, if X and y have different lengths."""
+    if n_x != n_y:
+        raise ValueError(
+            f"X and y have inconsistent numbers of samples: {n_x} and {n_y}"
+        )
+
+
 def check_pointers(name: str, pointers: np.ndarray, first: int, last: int) -> None:
     """Pointers start at `first`, never decrease, and end at `last`."""
     if int(pointers[0]) != first or int(pointers[-1]) != last:

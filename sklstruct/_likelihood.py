@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_sparse, check_top_k
+from ._checks import check_samples, check_sparse, check_top_k
 from ._compat import ClassifierMixin, column_or_1d
 from ._parallel import row_blocks, rows_per_block
 from .symbols import encode
@@ -129,10 +129,7 @@ def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
         X = X.tocsr()
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
-    if X.shape[0] != y.size:
-        raise ValueError(
-            f"X and y have inconsistent numbers of samples: {X.shape[0]} and {y.size}"
-        )
+    check_samples(X.shape[0], y.size)
     rows = np.flatnonzero(code >= 0)
     out = np.full(y.size, np.nan)
     for part in row_blocks(rows.size, rows_per_block(classes.size)):
@@ -152,11 +149,7 @@ def class_codes(
     A label outside of `classes` has the number 0.
     """
     y = column_or_1d(y)
-    if y.shape[0] != n_samples:
-        raise ValueError(
-            f"X and y have inconsistent numbers of samples: {n_samples} and "
-            f"{y.shape[0]}"
-        )
+    check_samples(n_samples, y.shape[0])
     code = encode(y, classes)
     return np.maximum(code, 0).astype(np.int64), code >= 0
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._prune import prune
     from ._pruned import PrunedLM
     from ._restrict import restrict
+    from ._targets import read_sample_weight as read_sample_weight
     from ._targets import read_targets as read_targets
     from ._targets import require_targets as require_targets
     from ._targets import target_column as target_column
@@ -45,7 +46,12 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._prune": ["prune"],
             "._pruned": ["PrunedLM"],
             "._restrict": ["restrict"],
-            "._targets": ["read_targets", "require_targets", "target_column"],
+            "._targets": [
+                "read_sample_weight",
+                "read_targets",
+                "require_targets",
+                "target_column",
+            ],
             "._wider": ["WiderModel"],
         },
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_rows
+from .._checks import check_rows, check_samples
 from .._likelihood import TopKMixin, target_log_proba
 from ..symbols import Labels, encode
 from ._distribution import Distribution, count_rows, take
@@ -124,11 +124,7 @@ class DistributionClassifier(TopKMixin):
         """(places of the samples with known targets, class ids of all, known rows)."""
         at = self.locate(X)
         target = encode(column_or_1d(y), self.classes_)
-        if target.size != count_rows(at):
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {count_rows(at)} and "
-                f"{target.size}"
-            )
+        check_samples(count_rows(at), target.size)
         known = np.flatnonzero(target >= 0)
         return (at if known.size == target.size else take(at, known)), target, known
 

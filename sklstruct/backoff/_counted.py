@@ -102,11 +102,7 @@ class PathRows(NamedTuple):
         """(pairs, counts, the tree of the columns)."""
         tree, terminal, node_of_column = ContextTree.from_paths(self.X)
         if depth is not None and tree.max_depth > depth:
-            raise ValueError(
-                f"max_depth={depth}, but the paths of X are up to {tree.max_depth} "
-                "symbols long: set max_depth on SuffixTreeVectorizer, and leave it "
-                "None here"
-            )
+            raise _too_long(tree, depth)
         counted = Pairs.count(
             tree, terminal, self.target, labels.n_classes, self.weight
         )
@@ -580,11 +576,7 @@ class Counted:
         if tree.max_depth <= depth:
             return replace(self, depth=depth)
         if self.paths is not None:
-            raise ValueError(
-                f"max_depth={depth}, but the paths of X are up to {tree.max_depth} "
-                "symbols long: set max_depth on SuffixTreeVectorizer, and leave it "
-                "None here"
-            )
+            raise _too_long(tree, depth)
         keep = np.arange(self.pairs.n_pairs) < self.pairs.level(depth).stop
         cut = replace(self.select(keep), depth=depth)
         if self.held_out is not None:
@@ -793,6 +785,13 @@ def check_forgetting(decay: Any, window: Any) -> None:
         raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
     if window is not None:
         check_count("window", window, 1)
+
+
+def _too_long(tree, depth):
+    return ValueError(
+        f"max_depth={depth}, but the paths of X are up to {tree.max_depth} symbols "
+        "long: set max_depth on SuffixTreeVectorizer, and leave it None here"
+    )
 
 
 def _renumbered(pairs, count, ids):

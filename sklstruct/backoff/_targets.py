@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_total
+from .._checks import check_samples, check_total
 from .._compat import _check_sample_weight
 from ..symbols import encode_labels
 from ..symbols._encoding import plain
@@ -68,11 +68,7 @@ def require_targets(estimator: Any, y: Any) -> None:
 def target_column(y: Any, n_samples: int) -> np.ndarray:
     """The targets as an array of shape (n_samples,)."""
     y = column_or_1d(y, warn=True)
-    if y.shape[0] != n_samples:
-        raise ValueError(
-            f"X and y have inconsistent numbers of samples: {n_samples} and "
-            f"{y.shape[0]}"
-        )
+    check_samples(n_samples, y.shape[0])
     return y
 
 

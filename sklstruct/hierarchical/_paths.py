@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._checks import check_sparse
+from .._checks import check_samples, check_sparse
 from .._compat import (
     BaseEstimator,
     ClassifierMixin,
@@ -276,11 +276,7 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         known = as_paths(self.classes_, "classes_").astype(object)
         code = {tuple(p for p in path if p != ""): c for c, path in enumerate(known)}
         paths = as_paths(y, "y").astype(object)
-        if len(paths) != len(log_proba):
-            raise ValueError(
-                "X and y have inconsistent numbers of samples: "
-                f"{len(log_proba)} and {len(paths)}"
-            )
+        check_samples(len(log_proba), len(paths))
         at = np.array(
             [code.get(tuple(p for p in path if p != ""), -1) for path in paths]
         )
@@ -416,11 +412,7 @@ def _read_training(
         i = int(np.argmax(paths[:, 0] == ""))
         raise ValueError(f"y[{i}] is an empty path: every sample needs a node")
     n_samples = samples.shape[0] if hasattr(samples, "shape") else len(samples)
-    if n_samples != len(paths):
-        raise ValueError(
-            "X and y have inconsistent numbers of samples: "
-            f"{n_samples} and {len(paths)}"
-        )
+    check_samples(n_samples, len(paths))
     if sample_weight is None:
         return samples, paths, one_level, {}
     if not has_fit_parameter(estimator, "sample_weight"):

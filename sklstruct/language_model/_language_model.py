@@ -19,7 +19,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
-from .._checkpoint import Checkpoint
+from .._checkpoint import Checkpoint, refuse_in_batches
 from .._checks import INT32_MAX, check_count, check_rows
 from .._compat import (
     BaseEstimator,
@@ -526,11 +526,7 @@ class LanguageModel(
                 f"KneserNeyLM, and {type(estimator).__name__} is none; use fit"
             )
         check_forgetting(decay, window)
-        if self.checkpoint is not None:
-            raise ValueError(
-                "checkpoint is for fit: a batch of partial_fit has other data than the "
-                "one before; set checkpoint=None, and write the model between batches"
-            )
+        refuse_in_batches(self.checkpoint)
         estimator.partial_fit  # noqa: B018  its error says why there is none
         batch = self._count(estimator, X, sample_weight)
         counted = batch.added_to(before, decay=decay, window=window)

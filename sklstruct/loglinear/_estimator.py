@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checkpoint import Checkpoint
+from .._checkpoint import Checkpoint, refuse_in_batches
 from .._compat import (
     CallbackSupportMixin,
     Interval,
@@ -458,11 +458,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             Fitted estimator.
         """
         self._validate_params()
-        if self.checkpoint is not None:
-            raise ValueError(
-                "checkpoint is for fit: a batch of partial_fit has other data than the "
-                "one before; set checkpoint=None, and write the model between batches"
-            )
+        refuse_in_batches(self.checkpoint)
         return super().partial_fit(
             X, y, classes, sample_weight, decay=decay, window=window
         )

@@ -32,11 +32,11 @@ from .._progress import Progress
 from ..backoff import (
     Counted,
     DistributionClassifier,
+    read_sample_weight,
     read_targets,
     require_targets,
     target_column,
 )
-from ..backoff._targets import read_sample_weight
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings

@@ -15,7 +15,6 @@ from .._checks import check_sparse
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
-    _check_sample_weight,
     _fit_context,
     with_callbacks,
 )
@@ -23,6 +22,7 @@ from .._progress import Progress
 from ..backoff import (
     Distribution,
     DistributionClassifier,
+    read_sample_weight,
     read_targets,
     require_targets,
     target_column,
@@ -102,19 +102,10 @@ class ModelClassifier(
             raise ValueError("X_val and y_val go together: give both or neither")
         X = self._contexts(X, reset=True)
         y = target_column(y, X.shape[0])
-        weight = np.ones(y.size)
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, y, dtype=np.float64, ensure_non_negative=True
-            )
-            keep = np.flatnonzero(weight > 0)
-            if keep.size == 0:
-                raise ValueError(
-                    "sample_weight is zero for every sample: there is nothing to "
-                    "learn from"
-                )
-            if keep.size < y.size:
-                X, y, weight = take(X, keep), y[keep], weight[keep]
+        keep, weight = read_sample_weight(sample_weight, y)
+        if keep is not None:
+            X, y = take(X, keep), y[keep]
+        weight = np.ones(y.size) if weight is None else weight
         target, self.classes_ = read_targets(y, self.classes)
         n_classes = self.classes_.size
         with Progress.of_fit(self, None) as progress:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import check_samples
 from ._display import Display
 
 if TYPE_CHECKING:
@@ -169,11 +170,7 @@ class ReliabilityDisplay(Display):
             proba = estimator.predict_proba(X)
             label = estimator.classes_[proba.argmax(axis=1)]
             confidence = proba.max(axis=1)
-        if len(label) != len(y):
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {len(label)} and "
-                f"{len(y)}"
-            )
+        check_samples(len(label), len(y))
         name = type(estimator).__name__ if name is None else name
         confidence = np.minimum(confidence, 1)
         right = label == y

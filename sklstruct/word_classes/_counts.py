@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
+from .._checks import check_samples
 from ..context_tree import read_windows
 from ..symbols import (
     check_symbols,
@@ -102,11 +103,7 @@ def read_neighbours(
             windows, target = windows[keep], target[keep]
     else:
         y = column_or_1d(y, warn=True)
-        if y.shape[0] != windows.shape[0]:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {windows.shape[0]} and "
-                f"{y.shape[0]}"
-            )
+        check_samples(windows.shape[0], y.shape[0])
         target, classes = encode_labels(y)
         if (target < 0).any():
             raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing")

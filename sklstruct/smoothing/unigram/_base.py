@@ -22,8 +22,14 @@ from sklearn.utils.validation import (
 from ..._checks import check_rows
 from ..._compat import BaseEstimator, _fit_context
 from ..._docs import shared_docs
-from ...backoff import BackoffModel, read_targets, require_targets, target_column
-from ...backoff._targets import BackoffMixin, read_sample_weight
+from ...backoff import (
+    BackoffModel,
+    read_sample_weight,
+    read_targets,
+    require_targets,
+    target_column,
+)
+from ...backoff._targets import BackoffMixin
 from ...context_tree import ContextTree, Pairs
 from ...symbols import Labels, encode_labels
 
