@@ -85,7 +85,7 @@ class NgramRows(NamedTuple):
 class Sections:
     """The n-grams of each order: pairs, and those whose last word is never predicted.
 
-    NgramRows are made part by part when they are written: all of them would take more memory
+    Rows are made part by part when they are written: all of them would take more memory
     than the model.
 
     Attributes
@@ -211,7 +211,7 @@ def format_rows(
 
     order: the highest of the file; the nodes of the rows are those of the tree.
     """
-    # FileWords and blanks; a number has a sign, a point and up to five digits before it.
+    # Words and blanks; a number has a sign, a point and up to five digits before it.
     n_numbers = 2 if rows.further is None else 2 + len(rows.further)
     longest = (words.longest + 1) * order + n_numbers * (precision + 8) + 2
     longest += _arpa_fast.SPARE_BYTES
