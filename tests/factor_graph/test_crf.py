@@ -127,6 +127,21 @@ def test_edges_share_a_table_only_if_it_is_the_same(forbidden):
         assert proba[1] == pytest.approx(share, abs=1e-12)
 
 
+def test_edges_with_features_of_pairs_share_nothing():
+    graph = FactorGraph(
+        [["a", "b"]] * 3,
+        edges={"next": [(0, 1), (1, 2)]},
+        pair_features={"next": np.array([[1, 0, 0, 1], [0, 2, 1, 0]]).reshape(8, 1)},
+    )
+    model = ConditionalRandomField().fit([graph], [["a", "b", "b"]])
+    model.coef_[:] = 0.0
+    model.pair_coef_["next"][0] = 1.5
+    tables = np.exp(1.5 * np.array([[[1, 0], [0, 1]], [[0, 2], [1, 0]]]))
+    share = np.einsum("ab,bc->c", *tables)
+    proba = model.predict_proba([graph])[0][2]
+    np.testing.assert_allclose(proba, share / share.sum(), rtol=1e-12)
+
+
 def test_gradient_is_that_of_finite_differences(tools):
     graphs, y = problem(tools, 7, "tree")
     layout, loss = likelihood(graphs, y)
