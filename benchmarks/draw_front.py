@@ -17,8 +17,8 @@ from matplotlib.ticker import NullLocator
 # What the names stand for among the cases of bench_word_classes.py.
 NAMES = {
     "modified Kneser-Ney": '"fast"',
-    "l2 on the long path": '"good"',
-    "factored + Kneser-Ney": '"better"',
+    '"good"': '"good"',
+    '"better"': '"better"',
     "joint and single trees in the factors + Kneser-Ney": '"best"',
 }
 
