@@ -143,6 +143,9 @@ def test_readme_states_what_the_results_hold():
     ]
     assert re.findall(r"\d*\.?\d+", table[0].split("WikiText-2", 1)[1]) == expected
 
+    (lstm,) = results("neural.json", model="LSTM", seconds=300)
+    assert f"perplexity of {lstm['test']:.0f} after five" in " ".join(text.split())
+
     expected = []
     for model, digits in [("tree", 1), ("LinearSVC", 0), ("omikuji", 1)]:
         found = results("sparse_classes.json", section="text1000", model=model)

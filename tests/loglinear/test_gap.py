@@ -10,7 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import PENALTIES, DiagonalSolver, ElasticNet, Penalty
+from sklstruct.loglinear import (
+    PENALTIES,
+    DiagonalSolver,
+    ElasticNet,
+    Penalty,
+    TreeL2,
+    TreeLinf,
+)
 from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import BoundPenalty
@@ -114,6 +121,23 @@ def test_dual_is_the_conjugate(penalty, positive):
             further = beyond * (np.maximum(v, 0.0) if positive else v)
             w = bound.prox(further, np.ones(v.size), np.empty(v.size))
             assert penalty.definition(w, groups) < beyond * float(v @ w)
+
+
+@pytest.mark.parametrize("penalty", [TreeL2(), TreeLinf()], ids=repr)
+def test_dual_at_the_border_of_the_ball(penalty):
+    """One weight whose gradient is, but for rounding, the strength of its groups."""
+    problem = make_problem(3)
+    bound, groups = penalty.bind(problem), dense_groups(problem)
+    pair = problem.n_pairs - 1
+    of_pair = [s for s, q in zip(groups.strength, groups.subtree) if pair in q]
+    border = float(sum(of_pair))
+    for ulps in range(-8, 9):
+        v = np.zeros(problem.n_pairs)
+        v[pair] = border * (1.0 + ulps * 2.0**-52)
+        theta, conjugate = bound.dual(v)
+        assert 1.0 - 1e-14 <= theta <= 1.0 and conjugate == 0.0
+    v[pair] = 2.0 * border
+    assert 0.47 <= bound.dual(v)[0] <= 0.5
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "tree_linf"])

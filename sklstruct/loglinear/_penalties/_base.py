@@ -166,7 +166,8 @@ class DualNorm:
         if theta == 0.0:
             return 0.0, 0.0
         upper = 1.0
-        while upper - theta > BISECTION * (1.0 - theta):
+        # Just outside of the ball theta is 1 up to rounding.
+        while upper - theta > max(BISECTION * (1.0 - theta), 1e-15):
             middle = 0.5 * (theta + upper)
             theta, upper = (middle, upper) if inside(middle) else (theta, middle)
         return theta, 0.0
