@@ -577,7 +577,7 @@ def test_a_model_on_its_workers(client, tmp_path):
         lambda model: model.backoff_model_,
     ):
         with pytest.raises(
-            AttributeError, match=r"gather=False: .* compute\(\) brings"
+            AttributeError, match=r"gather=False: .* compute\(\) copies"
         ):
             use(model)
     with pytest.raises(TypeError, match="cannot be pickled"):
