@@ -1,8 +1,8 @@
 """StructuredLogLinearLM as its users meet it: parameters, errors, pipelines."""
 
 import inspect
-import re
 import pickle
+import re
 import warnings
 
 import numpy as np
