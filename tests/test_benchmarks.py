@@ -132,7 +132,8 @@ def test_readme_states_what_the_results_hold():
         (found,) = results("word_classes.json", section="ladder", model=model)
         return found[figure]
 
-    better, best = "factored + Kneser-Ney", "joint and single trees in the factors + Kneser-Ney"
+    better = "factored + Kneser-Ney"
+    best = "joint and single trees in the factors + Kneser-Ney"
     expected = [
         f"{ladder(better, 'test'):.0f}",
         f"{ladder(better, 'fit_seconds'):.0f}",
