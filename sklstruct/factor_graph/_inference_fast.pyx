@@ -674,6 +674,11 @@ def sum_product(
     with logarithms.
     """
     cdef Py_ssize_t i, c
+    # Without edges there is nothing in these.
+    cdef double* sent = &message[0] if message.shape[0] else NULL
+    cdef double* tables = &work[0] if work.shape[0] else NULL
+    cdef double* room = &buffer[0] if buffer.shape[0] else NULL
+    cdef double* pairs = &pair_total[0] if pair_total.shape[0] else NULL
     if not p.var_ptr[p.n_instances]:
         log_z[:] = 0.0
         return
@@ -683,24 +688,24 @@ def sum_product(
                 belief[c] = p.unary[c]
             if scaled_sums(
                 p, i, &order[0], &parent[0], &message_ptr[0], ratio, top, &belief[0],
-                &message[0], &work[0], &log_z[i],
+                sent, tables, &log_z[i],
             ):
                 if marginals:
                     scaled_marginals(
                         p, i, &order[0], &parent[0], &message_ptr[0], ratio, top,
-                        &belief[0], &message[0], &work[0], &buffer[0], &pair_total[0],
+                        &belief[0], sent, tables, room, pairs,
                     )
                 continue
             for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
                 belief[c] = p.unary[c]
             exact_sums(
                 p, i, &order[0], &parent[0], &message_ptr[0], ratio, top, &belief[0],
-                &message[0], &work[0], &buffer[0], &log_z[i],
+                sent, tables, room, &log_z[i],
             )
             if marginals:
                 exact_marginals(
                     p, i, &order[0], &parent[0], &message_ptr[0], ratio, top,
-                    &belief[0], &message[0], &work[0], &buffer[0], &pair_total[0],
+                    &belief[0], sent, tables, room, pairs,
                 )
 
 
