@@ -39,6 +39,12 @@ def newest_symbols(tree: ContextTree) -> np.ndarray:
     return out
 
 
+def joined_ranges(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """first[i], ..., first[i] + size[i] - 1 for each i, one after the other."""
+    before = np.cumsum(size) - size
+    return np.repeat(first - before, size) + np.arange(int(size.sum()))
+
+
 def nodes_ending_in(
     tree: ContextTree, wanted: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -69,9 +75,7 @@ def nodes_ending_in(
         parent = tree.parent[level]
         first = np.searchsorted(parent, above)
         size = np.searchsorted(parent, above, side="right") - first
-        shift = first - (np.cumsum(size) - size)
-        here = np.repeat(shift, size) + np.arange(int(size.sum()))
-        nodes = (here + level.start).astype(np.int32)
+        nodes = joined_ranges(first + level.start, size).astype(np.int32)
         levels.append((nodes, np.repeat(newest, size)))
     return levels
 

@@ -17,7 +17,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from ..context_tree import ContextTree, Pairs, find_pairs
-from ..context_tree._links import node_contexts
+from ..context_tree._links import joined_ranges, node_contexts
 from ..symbols import Labels
 from ._arpa_write import (
     NgramRows,
@@ -140,10 +140,8 @@ class ArpaShard:
     def _children(self, nodes):
         """The children of nodes in rising order, in rising order."""
         ptr = self._pairs.tree.child_ptr
-        first, size = ptr[nodes], ptr[nodes + 1] - ptr[nodes]
-        before = np.cumsum(size) - size
-        total = int(size.sum())
-        return (np.repeat(first - before, size) + np.arange(total)).astype(np.int32)
+        size = ptr[nodes + 1] - ptr[nodes]
+        return joined_ranges(ptr[nodes], size).astype(np.int32)
 
     # -------------------------------------------------------- transfer of weights
 

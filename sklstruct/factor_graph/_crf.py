@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
+from .._docs import shared_docs
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
@@ -18,12 +19,13 @@ from ._conditional import ConditionalLikelihood, duality_gap
 from ._graph import FactorGraph
 from ._inference import BlockInference, forest, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
-from ._predictor import GraphPredictor, encode
+from ._predictor import ATTRIBUTES, GraphPredictor, encode
 
 # Pairs of vectors that L-BFGS remembers.
 _MEMORY = 10
 
 
+@shared_docs(attributes=ATTRIBUTES)
 class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     r"""Structured prediction on chains and trees by the conditional likelihood.
 
@@ -70,32 +72,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_weights,)
-        All weights; the following are views of it.
-
-    kinds_ : ndarray of shape (n_kinds,)
-        Kinds of values in the training instances, sorted; empty if no feature is
-        crossed with them.
-
-    feature_coef_ : ndarray of shape (n_features, n_kinds)
-        Weights of `features`.
-
-    candidate_coef_ : ndarray of shape (n_candidate_features,)
-        Weights of `candidate_features`.
-
-    edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
-        Weights of `edge_features` by type of edge; the kind of an edge's first
-        variable comes first. Of sequences ``edge_coef_["next"][0]`` has the
-        transitions.
-
-    pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
-        Weights of `pair_features` by type of edge.
-
-    classes_ : ndarray of shape (n_classes,)
-        Labels, sorted, if X were sequences of observations.
-
-    feature_names_ : ndarray of shape (n_features,)
-        Names of the features, sorted, if X were sequences of observations.
+    {attributes}
 
     objective_ : ndarray of shape (`n_iter_` + 1,)
         Penalised negative log-likelihood, total, in nats: of the zero weights and after

@@ -201,16 +201,27 @@ cdef struct Table:
     bint by_v
 
 
+cdef class Messages:
+    """What `sum_product` reads and fills; see there."""
+
+    cdef const int32_t* order
+    cdef const int32_t* parent
+    cdef const int64_t* message_ptr
+    cdef const double[::1] ratio
+    cdef const double[::1] top
+    cdef double* belief
+    cdef double* message
+    cdef double* work
+    cdef double* buffer
+    cdef double* pair_total
+
+
 cdef Table table_between(
-    Potentials p,
-    const double[::1] ratio,
-    const double[::1] top,
-    Py_ssize_t v,
-    Py_ssize_t up,
-    double* theta,
+    Potentials p, Messages s, Py_ssize_t v, Py_ssize_t up
 ) noexcept nogil:
-    """The table of v and its parent; parallel edges are added up in theta."""
+    """The table of v and its parent; parallel edges are added up in work."""
     cdef Table t
+    cdef double* theta = s.work
     cdef Py_ssize_t j, a, b, n = 0
     cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v]
     cdef Py_ssize_t ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
@@ -225,8 +236,8 @@ cdef Table table_between(
         n += 1
         if n == 1:
             t.theta = own
-            t.ratio = &ratio[p.pair_ptr[e]]
-            t.top = top[e]
+            t.ratio = &s.ratio[p.pair_ptr[e]]
+            t.top = s.top[e]
             t.by_v = p.edge_u[e] == v
             t.n_outer = k if t.by_v else ku
             t.n_inner = ku if t.by_v else k
@@ -371,17 +382,7 @@ cdef void add_pairs(
 
 
 cdef bint scaled_sums(
-    Potentials p,
-    Py_ssize_t i,
-    const int32_t* order,
-    const int32_t* parent,
-    const int64_t* message_ptr,
-    const double[::1] ratio,
-    const double[::1] top,
-    double* belief,
-    double* message,
-    double* work,
-    double* log_z,
+    Potentials p, Messages s, Py_ssize_t i, double* log_z
 ) noexcept nogil:
     """The way up with numbers instead of logarithms; False if some may be lost.
 
@@ -392,20 +393,21 @@ cdef bint scaled_sums(
     cdef Table t
     cdef double most, total
     cdef double* here
+    cdef double* above
     cdef double* sent
     cdef const double* row
     log_z[0] = 0.0
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        here = belief + p.cand_ptr[v]
+        here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         most = largest(here, k)
         log_z[0] += most
         for a in range(k):
             here[a] = exp(here[a] - most)
     for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
-        v = order[n]
-        up = parent[v]
-        here = belief + p.cand_ptr[v]
+        v = s.order[n]
+        up = s.parent[v]
+        here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         most = largest(here, k)
         if not most >= UNSAFE:
@@ -419,9 +421,10 @@ cdef bint scaled_sums(
                 total += here[a]
             log_z[0] += log(total)
             continue
-        t = table_between(p, ratio, top, v, up, work)
+        t = table_between(p, s, v, up)
         log_z[0] += t.top
-        sent = message + message_ptr[v]
+        sent = s.message + s.message_ptr[v]
+        above = s.belief + p.cand_ptr[up]
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
         if t.by_v:
             for b in range(ku):
@@ -437,7 +440,7 @@ cdef bint scaled_sums(
         for b in range(ku):
             if not sent[b] >= UNSAFE:
                 return False
-            belief[p.cand_ptr[up] + b] *= sent[b]
+            above[b] *= sent[b]
     return True
 
 
@@ -456,18 +459,7 @@ cdef inline double dot(const double* x, const double* y, Py_ssize_t n) noexcept 
 
 
 cdef void scaled_marginals(
-    Potentials p,
-    Py_ssize_t i,
-    const int32_t* order,
-    const int32_t* parent,
-    const int64_t* message_ptr,
-    const double[::1] ratio,
-    const double[::1] top,
-    double* belief,
-    const double* message,
-    double* work,
-    double* share,
-    double* pair_total,
+    Potentials p, Messages s, Py_ssize_t i
 ) noexcept nogil:
     """The way down after `scaled_sums`; belief is left as probabilities.
 
@@ -480,13 +472,16 @@ cdef void scaled_marginals(
     cdef bint turned
     cdef double total, x
     cdef double* here
+    cdef double* share = s.buffer
+    cdef const double* above
+    cdef const double* sent
     cdef double* factor
     cdef const double* row
     cdef double* into
     for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        v = order[n]
-        up = parent[v]
-        here = belief + p.cand_ptr[v]
+        v = s.order[n]
+        up = s.parent[v]
+        here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         if up < 0:
             total = 0.0
@@ -497,14 +492,16 @@ cdef void scaled_marginals(
             continue
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
         factor = share + ku
-        t = table_between(p, ratio, top, v, up, work)
+        t = table_between(p, s, v, up)
+        above = s.belief + p.cand_ptr[up]
+        sent = s.message + s.message_ptr[v]
         for b in range(ku):
-            share[b] = belief[p.cand_ptr[up] + b] / message[message_ptr[v] + b]
+            share[b] = above[b] / sent[b]
         for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
             e = p.adj_edge[j]
             if other_end(p, e, v) != up:
                 continue
-            into = pair_total + p.pair_ptr[e]
+            into = s.pair_total + p.pair_ptr[e]
             turned = (p.edge_u[e] == v) != t.by_v
             if t.by_v:
                 for a in range(k):
@@ -539,18 +536,7 @@ cdef void scaled_marginals(
 
 
 cdef void exact_sums(
-    Potentials p,
-    Py_ssize_t i,
-    const int32_t* order,
-    const int32_t* parent,
-    const int64_t* message_ptr,
-    const double[::1] ratio,
-    const double[::1] top,
-    double* belief,
-    double* message,
-    double* work,
-    double* buffer,
-    double* log_z,
+    Potentials p, Messages s, Py_ssize_t i, double* log_z
 ) noexcept nogil:
     """The way up with logarithms, in which nothing is lost."""
     cdef Py_ssize_t n, v, up, b, k
@@ -559,32 +545,21 @@ cdef void exact_sums(
     cdef double nothing = 0.0
     log_z[0] = 0.0
     for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
-        v = order[n]
-        up = parent[v]
+        v = s.order[n]
+        up = s.parent[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         if up < 0:
-            log_z[0] += log_sum(belief + p.cand_ptr[v], &nothing, k, 0)
+            log_z[0] += log_sum(s.belief + p.cand_ptr[v], &nothing, k, 0)
             continue
-        t = table_between(p, ratio, top, v, up, work)
-        sent = message + message_ptr[v]
-        contract(t, t.by_v, belief + p.cand_ptr[v], buffer, sent)
+        t = table_between(p, s, v, up)
+        sent = s.message + s.message_ptr[v]
+        contract(t, t.by_v, s.belief + p.cand_ptr[v], s.buffer, sent)
         for b in range(p.cand_ptr[up + 1] - p.cand_ptr[up]):
-            belief[p.cand_ptr[up] + b] += sent[b]
+            s.belief[p.cand_ptr[up] + b] += sent[b]
 
 
 cdef void exact_marginals(
-    Potentials p,
-    Py_ssize_t i,
-    const int32_t* order,
-    const int32_t* parent,
-    const int64_t* message_ptr,
-    const double[::1] ratio,
-    const double[::1] top,
-    double* belief,
-    const double* message,
-    double* work,
-    double* buffer,
-    double* pair_total,
+    Potentials p, Messages s, Py_ssize_t i
 ) noexcept nogil:
     """The way down after `exact_sums`; belief is left as probabilities.
 
@@ -601,22 +576,22 @@ cdef void exact_marginals(
     cdef double* weight_up
     cdef const double* sent
     for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        v = order[n]
-        up = parent[v]
+        v = s.order[n]
+        up = s.parent[v]
         if up < 0:
             continue
-        here = belief + p.cand_ptr[v]
+        here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-        weight_v, down = buffer, buffer + k
-        weight_up, rest = buffer + 2 * k, buffer + 2 * k + ku
-        t = table_between(p, ratio, top, v, up, work)
-        sent = message + message_ptr[v]
+        weight_v, down = s.buffer, s.buffer + k
+        weight_up, rest = s.buffer + 2 * k, s.buffer + 2 * k + ku
+        t = table_between(p, s, v, up)
+        sent = s.message + s.message_ptr[v]
         # what the parent believes without v; nothing of values that v forbids
         for b in range(ku):
             rest[b] = -INFINITY
             if sent[b] != -INFINITY:
-                rest[b] = belief[p.cand_ptr[up] + b] - sent[b]
+                rest[b] = s.belief[p.cand_ptr[up] + b] - sent[b]
         contract(t, not t.by_v, rest, weight_up, down)
         most = largest(here, k)
         for a in range(k):
@@ -628,17 +603,17 @@ cdef void exact_marginals(
             if t.by_v:
                 add_pairs(
                     t, weight_v, weight_up, here, rest,
-                    pair_total + p.pair_ptr[e], p.edge_u[e] != v,
+                    s.pair_total + p.pair_ptr[e], p.edge_u[e] != v,
                 )
             else:
                 add_pairs(
                     t, weight_up, weight_v, rest, here,
-                    pair_total + p.pair_ptr[e], p.edge_u[e] == v,
+                    s.pair_total + p.pair_ptr[e], p.edge_u[e] == v,
                 )
         for a in range(k):
             here[a] += down[a]
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        here = belief + p.cand_ptr[v]
+        here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         most = largest(here, k)
         z = 0.0
@@ -647,6 +622,12 @@ cdef void exact_marginals(
             z += here[a]
         for a in range(k):
             here[a] /= z
+
+
+cdef void begin(Potentials p, Py_ssize_t i, double[::1] belief) noexcept nogil:
+    cdef Py_ssize_t c
+    for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
+        belief[c] = p.unary[c]
 
 
 def sum_product(
@@ -673,40 +654,29 @@ def sum_product(
     buffer for four variables. An instance whose numbers may underflow is done again
     with logarithms.
     """
-    cdef Py_ssize_t i, c
-    # Without edges there is nothing in these.
-    cdef double* sent = &message[0] if message.shape[0] else NULL
-    cdef double* tables = &work[0] if work.shape[0] else NULL
-    cdef double* room = &buffer[0] if buffer.shape[0] else NULL
-    cdef double* pairs = &pair_total[0] if pair_total.shape[0] else NULL
+    cdef Py_ssize_t i
+    cdef Messages s = Messages.__new__(Messages)
     if not p.var_ptr[p.n_instances]:
         log_z[:] = 0.0
         return
+    s.order, s.parent, s.message_ptr = &order[0], &parent[0], &message_ptr[0]
+    s.ratio, s.top, s.belief = ratio, top, &belief[0]
+    # Without edges there is nothing in the others.
+    s.message = &message[0] if message.shape[0] else NULL
+    s.work = &work[0] if work.shape[0] else NULL
+    s.buffer = &buffer[0] if buffer.shape[0] else NULL
+    s.pair_total = &pair_total[0] if pair_total.shape[0] else NULL
     with nogil:
         for i in range(p.n_instances):
-            for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
-                belief[c] = p.unary[c]
-            if scaled_sums(
-                p, i, &order[0], &parent[0], &message_ptr[0], ratio, top, &belief[0],
-                sent, tables, &log_z[i],
-            ):
+            begin(p, i, belief)
+            if scaled_sums(p, s, i, &log_z[i]):
                 if marginals:
-                    scaled_marginals(
-                        p, i, &order[0], &parent[0], &message_ptr[0], ratio, top,
-                        &belief[0], sent, tables, room, pairs,
-                    )
+                    scaled_marginals(p, s, i)
                 continue
-            for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
-                belief[c] = p.unary[c]
-            exact_sums(
-                p, i, &order[0], &parent[0], &message_ptr[0], ratio, top, &belief[0],
-                sent, tables, room, &log_z[i],
-            )
+            begin(p, i, belief)
+            exact_sums(p, s, i, &log_z[i])
             if marginals:
-                exact_marginals(
-                    p, i, &order[0], &parent[0], &message_ptr[0], ratio, top,
-                    &belief[0], sent, tables, room, pairs,
-                )
+                exact_marginals(p, s, i)
 
 
 # -------------------------------------------------------------- constraints

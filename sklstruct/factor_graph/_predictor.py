@@ -15,6 +15,36 @@ from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
 from ._pack import Packed, WeightLayout, check_graphs, in_order, kind_labels, unpacked
 
+# For `shared_docs`.
+ATTRIBUTES = """
+    coef_ : ndarray of shape (n_weights,)
+        All weights; the following are views of it.
+
+    kinds_ : ndarray of shape (n_kinds,)
+        Kinds of values in the training instances, sorted; empty if no feature is
+        crossed with them.
+
+    feature_coef_ : ndarray of shape (n_features, n_kinds)
+        Weights of `features`.
+
+    candidate_coef_ : ndarray of shape (n_candidate_features,)
+        Weights of `candidate_features`.
+
+    edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
+        Weights of `edge_features` by type of edge; the kind of an edge's first
+        variable comes first. Of sequences ``edge_coef_["next"][0]`` has the
+        transitions.
+
+    pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
+        Weights of `pair_features` by type of edge.
+
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted, if X were sequences of observations.
+
+    feature_names_ : ndarray of shape (n_features,)
+        Names of the features, sorted, if X were sequences of observations.
+"""
+
 
 class GraphPredictor(BaseEstimator):
     """Base of the models with a weight for each feature of a `FactorGraph`.

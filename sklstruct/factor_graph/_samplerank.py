@@ -17,6 +17,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
+from .._docs import shared_docs
 from .._progress import Progress
 from ._graph import FactorGraph
 from ._inference import (
@@ -27,7 +28,7 @@ from ._inference import (
     refuse_loops,
 )
 from ._pack import Packed, WeightLayout, unpacked
-from ._predictor import GraphPredictor
+from ._predictor import ATTRIBUTES, GraphPredictor
 from ._samplerank_fast import (
     ADAGRAD,
     GIBBS,
@@ -50,6 +51,7 @@ _PROPOSALS = {"gibbs": GIBBS, "uniform": UNIFORM}
 _BUDGET = 500_000
 
 
+@shared_docs(attributes=ATTRIBUTES)
 class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     r"""Structured prediction over factor graphs, learned by SampleRank.
 
@@ -159,25 +161,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_weights,)
-        All weights; the following are views of it.
-
-    kinds_ : ndarray of shape (n_kinds,)
-        Kinds of values in the training instances, sorted; empty if no feature is
-        crossed with them.
-
-    feature_coef_ : ndarray of shape (n_features, n_kinds)
-        Weights of `features`.
-
-    candidate_coef_ : ndarray of shape (n_candidate_features,)
-        Weights of `candidate_features`.
-
-    edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
-        Weights of `edge_features` by type of edge; the kind of an edge's first
-        variable comes first.
-
-    pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
-        Weights of `pair_features` by type of edge.
+    {attributes}
 
     n_iter_ : int
         Epochs run; fewer than `epochs` if a callback asked to stop.
