@@ -83,6 +83,11 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
     monkeypatch.setattr(_trees, "_FLAT_PRODUCTS", 0)
     assert fitted("auto", 100).taxonomy_.depth == 0
     assert fitted("auto", 101).taxonomy_.depth > 0
+    # the largest product of classes and values that is flat
+    products = 101.0 * np.count_nonzero(y < 101) * dense.shape[1]
+    for limit, is_flat in ((products, True), (products - 1, False)):
+        monkeypatch.setattr(_trees, "_FLAT_PRODUCTS", limit)
+        assert (fitted("auto", 101).taxonomy_.depth == 0) == is_flat
     # who says more than "auto" has the tree of "cut"
     for params in (
         {"max_leaf": 7},
