@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import pickle
@@ -15,6 +16,7 @@ import warnings
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -369,6 +371,9 @@ def test_progress_is_for_terminals(model, capsys, monkeypatch):
     given = ["train", "train.txt", "-n", 2, "--quality", "better", "-o", "b.pkl"]
     assert run(*given) == 0
     assert "learning" not in capsys.readouterr().err
+    # A clock that goes on by a second each time it is read, so that each step is shown.
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr("sklstruct._cli._tables.time", clock)
     for more, shown in (([], True), (["-q"], False)):
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
