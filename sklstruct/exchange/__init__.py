@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_face
 
 if TYPE_CHECKING:
+    from ._att import att_lines as att_lines
     from ._formats import FORMATS, read, write
 
 __all__ = ["FORMATS", "read", "write"]
@@ -13,6 +14,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
     __getattr__, __dir__ = lazy_face(
         __name__,
         {
+            "._att": ["att_lines"],
             "._formats": ["FORMATS", "read", "write"],
         },
     )

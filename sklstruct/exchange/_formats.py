@@ -16,6 +16,7 @@ from ..backoff import BackoffModel
 from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
+from ._att import read_att, write_att
 from ._native import MAGIC as NATIVE_MAGIC
 from ._native import read_native, write_native
 from ._probing import MAGIC, read_probing, write_probing
@@ -46,6 +47,7 @@ FORMATS = {
     "kenlm": Format(
         read_probing, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
     ),
+    "att": Format(read_att, write_att, suffixes=(".att",)),
     "native": Format(read_native, write_native, NATIVE_MAGIC, (".sklm",)),
 }
 
@@ -109,7 +111,7 @@ def read(
         ``compression.zstd``) zstd. The first bytes tell the compression, not the name.
         A file object need not be seekable.
 
-    format : {"arpa", "kenlm", "native"}, default=None
+    format : {"arpa", "kenlm", "att", "native"}, default=None
         Format of the file, a key of ``FORMATS``; None: recognised by the first bytes.
 
     **options
@@ -117,13 +119,14 @@ def read(
         the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
         with these marks as defaults; `drop_zero_unknown` (True), whether to leave
         ``<unk>`` out if it occurs as a unigram only, with a log10-probability of -98 or
-        less, which is how files are written whose model has no such word. Of
-        ``"native"``: `mmap` (True), whether a plain file is mapped, so that its arrays
-        take memory only where they are read and are shared by processes, and `verify`
-        (True), whether hashes are compared, so that a changed number is found; pointers
-        and ids are checked in any case. Of ``"kenlm"``:
-        `max_candidates` (1e11), the most candidates that are tried for the n-grams of
-        one order.
+        less, which is how files are written whose model has no such word (of ``"arpa"``
+        and ``"kenlm"``). Of ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs
+        that read nothing. Of ``"native"``: `mmap` (True), whether a plain file is
+        mapped, so that its arrays take memory only where they are read and are shared
+        by processes, and `verify` (True), whether hashes are compared, so that a
+        changed number is found; pointers and ids are checked in any case. Of
+        ``"kenlm"``: `max_candidates` (1e11), the most candidates that are tried for the
+        n-grams of one order.
 
     Returns
     -------
@@ -163,6 +166,10 @@ def read(
     of order n - 1 that overlap, at order 2 among all pairs of words. A file of which an
     n-gram is not found is an error. To score texts only, `sklstruct.compat.kenlm.Model`
     maps such a file without reading it.
+
+    ``"att"`` is an automaton whose states are contexts, as OpenGrm makes them; see
+    `write`. States that nothing leads to are left out. The format has no first bytes of
+    its own and must be named.
 
     References
     ----------
@@ -229,7 +236,7 @@ def write(
         ``compression.zstd``) ``.zst`` is compressed. The file takes its name when it
         is complete: until then, and if writing fails, an older one stays as it was.
 
-    format : {"arpa", "kenlm", "native"}, default="arpa"
+    format : {"arpa", "kenlm", "att", "native"}, default="arpa"
         Format of the file, a key of ``FORMATS``.
 
     **options
@@ -239,6 +246,7 @@ def write(
         that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
         `precision` (7), the decimals of the log10 values, 1 to 15. Of ``"kenlm"``:
         `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
+        ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
         ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds them.
 
     Raises
@@ -271,6 +279,12 @@ def write(
     load it.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values.
+
+    ``"att"`` is the text of a weighted automaton in the format of AT&T's and OpenFst's
+    tools: lines ``source target word weight`` with the weights :math:`-\ln P(w \mid
+    h)`, arcs of the symbol `backoff` to the shorter context with
+    :math:`-\ln \mathrm{bow}(h)`, and ``state weight`` with that of the end mark. State
+    0 is the empty context; the source of the first line is the initial state.
 
     ``"native"`` is a file of this library: arrays and labels (strings or integers) as
     they are. It is read without running code, unlike a pickle, and without

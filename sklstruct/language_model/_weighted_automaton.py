@@ -15,11 +15,11 @@ from scipy.sparse.linalg import MatrixRankWarning, spsolve
 
 from .._checks import INT32_MAX, as_floats, as_ids, check_ids, check_length
 from .._files import open_read
+from ..exchange import att_lines
 from ..symbols import object_array
 
 # Expected windows are made in memory: 8 bytes a symbol and more.
 _MAX_WINDOWS = 20_000_000
-_CHUNK = 1 << 20
 
 
 class ExpectedWindows(NamedTuple):
@@ -242,24 +242,14 @@ class WeightedAutomaton:
         number: dict[str, int] = {}
         arcs, finals = [], []
         with open_read(path, what="an automaton") as (file, label):
-            data = b"".join(iter(lambda: file.read(_CHUNK), b""))
-        try:
-            lines = data.decode("utf-8").split("\n")
-        except UnicodeDecodeError as exc:
-            raise ValueError(f"{label}: the file is not UTF-8 text: {exc}") from exc
-        for i, line in enumerate(lines, start=1):
-            parts = line.split()
-            if not parts:
-                continue
-            head, cost = _fields(parts, i, label)
+            lines = list(att_lines(file, label))
+        for i, head, cost in lines:
             value = _weight(cost, negative_log, i, label)
             states = [number.setdefault(s, len(number)) for s in head[:2]]
             if len(head) == 1:
                 finals.append((states[0], value))
             else:
                 arcs.append((*states, head[2], value))
-        if not number:
-            raise ValueError(f"{label}: the file holds no automaton")
         final = np.zeros(len(number))
         for state, value in finals:
             final[state] += value
@@ -387,21 +377,3 @@ def _weight(cost, negative_log, i, label):
     if not (np.isfinite(value) and value >= 0):
         raise ValueError(f"{label}: line {i}: the weight {cost!r} is not allowed")
     return value
-
-
-def _fields(parts, i, label):
-    """(state [state symbol], weight or None) of the words of a line."""
-    if len(parts) <= 2:
-        return parts[:1], parts[1] if len(parts) == 2 else None
-    if len(parts) == 3:
-        return parts, None
-    if len(parts) == 4 and parts[2] == parts[3]:
-        return parts[:3], None
-    if len(parts) == 4:
-        return parts[:3], parts[3]
-    if len(parts) == 5 and parts[2] == parts[3]:
-        return parts[:3], parts[4]
-    raise ValueError(
-        f"{label}: line {i}: not an arc of an acceptor (source target symbol [weight]) "
-        "and not a final state"
-    )

@@ -1,0 +1,380 @@
+"""Back-off models as automata, in the text format of AT&T's and OpenFst's tools.
+
+A state is a context. The arc of the pair (h, y) reads y and leads to the longest suffix
+of "h y" that is a context; another arc, which reads nothing, leads from h to its parent
+with the back-off weight; the final weight of h is that of the end mark after it. This
+is the automaton of Allauzen, Mohri and Roark (2003), which OpenGrm's tools read and
+write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backoff import BackoffModel
+from ..backoff._closure import close_model
+from ..context_tree import find_pairs
+from ._arpa_read import Section, build_model, names_of_marks
+from ._words import FileWords, file_words
+
+_LN10 = np.log(10.0)
+_CHUNK = 1 << 20
+# Arcs that become text at a time.
+_ARCS = 1 << 16
+_ZERO = -99.0  # log10 of a probability of 0 in files of n-grams
+_START, _END = 0, 1
+
+
+class AttLine(NamedTuple):
+    """An arc (three words) or a final state (one), and its weight, if it has one."""
+
+    number: int
+    words: list[str]
+    weight: str | None
+
+
+def att_lines(file: Any, label: str) -> Iterator[AttLine]:
+    """The lines of a file that are not blank."""
+    data = b"".join(iter(lambda: file.read(_CHUNK), b""))
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"{label}: the file is not UTF-8 text: {exc}") from exc
+    found = False
+    for number, line in enumerate(lines, start=1):
+        parts = line.split()
+        if parts:
+            found = True
+            yield AttLine(number, *_fields(parts, number, label))
+    if not found:
+        raise ValueError(f"{label}: the file holds no automaton")
+
+
+def _fields(parts, number, label):
+    """(state [state symbol], weight or None) of the words of a line."""
+    if len(parts) <= 2:
+        return parts[:1], parts[1] if len(parts) == 2 else None
+    if len(parts) == 3:
+        return parts, None
+    if len(parts) == 4 and parts[2] == parts[3]:
+        return parts[:3], None
+    if len(parts) == 4:
+        return parts[:3], parts[3]
+    if len(parts) == 5 and parts[2] == parts[3]:
+        return parts[:3], parts[4]
+    raise ValueError(
+        f"{label}: line {number}: not an arc of an acceptor (source target symbol "
+        "[weight]) and not a final state"
+    )
+
+
+# ---------------------------------------------------------------------- writing
+
+
+class Automaton(NamedTuple):
+    """The automaton of a model: its arcs, by source, that of the back-off first."""
+
+    start: int
+    source: np.ndarray
+    target: np.ndarray
+    word: np.ndarray  # of the file; -1: the arc reads nothing
+    cost: np.ndarray  # negative natural logarithms
+    final: np.ndarray  # (n_final,) states
+    final_cost: np.ndarray
+
+
+def automaton_of(model: BackoffModel, words: FileWords) -> Automaton:
+    """The states that some sentence reaches, and their arcs."""
+    end, n_classes = words.special["end"], words.n_classes
+    if end >= n_classes:
+        raise ValueError(
+            "end: the model has no end mark, and an automaton needs final states; fit "
+            "it on sentences, or name the symbol that ends them"
+        )
+    closed = close_model(model, words.class_of_symbol)
+    tree = closed.tree
+    first = tree.level(min(1, tree.n_levels - 1))
+    begins = words.of_symbol[tree.symbol[first]] == words.special["start"]
+    found = np.flatnonzero(begins) + first.start if tree.n_levels > 1 else []
+    start = int(found[0]) if len(found) else 0
+
+    node = np.repeat(np.arange(tree.n_nodes, dtype=np.int32), np.diff(closed.pair_ptr))
+    leads = closed.extension.copy()
+    reached = np.zeros(tree.n_nodes, dtype=bool)
+    reached[[0, start]] = True
+    for k in range(tree.n_levels):  # targets of the level above are known
+        here = tree.level(k)
+        pairs = slice(int(closed.pair_ptr[here.start]), int(closed.pair_ptr[here.stop]))
+        reached[leads[pairs][reached[node[pairs]]]] = True
+        if k:
+            up = tree.parent[node[pairs]]
+            shorter = find_pairs(
+                closed.pair_ptr, closed.target, up, closed.target[pairs]
+            )
+            leads[pairs] = np.where(leads[pairs] > 0, leads[pairs], leads[shorter])
+    ends = closed.target == end
+    last, arc = (np.flatnonzero(reached[node] & kind) for kind in (ends, ~ends))
+    down = np.flatnonzero(reached[1:]) + 1
+    source = np.concatenate([down, node[arc]])
+    order = np.argsort(source, kind="stable")
+    return Automaton(
+        start,
+        source[order],
+        np.concatenate([tree.parent[down], leads[arc]])[order],
+        np.concatenate([np.full(down.size, -1), closed.target[arc]])[order],
+        -np.concatenate([closed.log_backoff[down], closed.log_prob[arc]])[order],
+        node[last],
+        -closed.log_prob[last],
+    )
+
+
+def write_att(
+    model: BackoffModel,
+    *,
+    start: Hashable = None,
+    end: Hashable = None,
+    unknown: Hashable = None,
+    backoff: str = "<epsilon>",
+) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    words = file_words(model, start, end, unknown)
+    text = bytes(words.text)
+    spelt = [text[a:b].decode() for a, b in zip(words.ptr[:-1], words.ptr[1:])]
+    _check_backoff(backoff)
+    if backoff in spelt:
+        raise ValueError(
+            f"backoff={backoff!r} is a word of the model; name another symbol for the "
+            "arcs that read nothing"
+        )
+    spelt.append(backoff)  # word -1
+    machine = automaton_of(model, words)
+    # The first line belongs to the initial state.
+    own = machine.source == machine.start
+    order = np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)])
+
+    def put(file: Any) -> None:
+        for at in range(0, order.size, _ARCS):
+            part = order[at : at + _ARCS]
+            lines = [
+                f"{a}\t{b}\t{spelt[w]}\t{_cost(c)}\n"
+                for a, b, w, c in zip(
+                    machine.source[part].tolist(), machine.target[part].tolist(),
+                    machine.word[part].tolist(), machine.cost[part].tolist(),
+                )
+            ]  # fmt: skip
+            file.write("".join(lines).encode())
+        finals = zip(machine.final.tolist(), machine.final_cost.tolist())
+        file.write("".join(f"{a}\t{_cost(c)}\n" for a, c in finals).encode())
+
+    return put
+
+
+def _cost(value):
+    # Infinity: OpenFst's word for a weight of zero.
+    return "Infinity" if value == np.inf else f"{value + 0.0:.9g}"
+
+
+def _check_backoff(backoff):
+    if not isinstance(backoff, str) or backoff.split() != [backoff]:
+        raise ValueError(f"backoff must be one word, got {backoff!r}")
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_att(
+    file: Any,
+    label: str,
+    *,
+    start: str = "<s>",
+    end: str = "</s>",
+    unknown: str = "<unk>",
+    backoff: str = "<epsilon>",
+) -> BackoffModel:
+    """See `sklstruct.exchange.read`."""
+    names = names_of_marks(start, end, unknown)
+    _check_backoff(backoff)
+    return _Reader(file, label, backoff).model(names)
+
+
+class _Reader:
+    """The states of a file, and the contexts that they stand for."""
+
+    def __init__(self, file: Any, label: str, backoff: str) -> None:
+        self.label = label
+        self.word = {"<s>": _START, "</s>": _END}
+        self.names: dict[str, int] = {}
+        # Of each state: {word: (target, cost, line)}, (parent, cost) and final cost.
+        self.arcs: list[dict[int, tuple[int, float, int]]] = []
+        self.lower: list[tuple[int, float] | None] = []
+        self.final: dict[int, float] = {}
+        for line in att_lines(file, label):
+            self._take(line, backoff)
+        self._set_depths()
+        self._set_contexts()
+
+    def fail(self, message: str, line: int | None = None) -> ValueError:
+        where = "" if line is None else f"line {line}: "
+        return ValueError(f"{self.label}: {where}{message}")
+
+    def _state(self, name):
+        if name not in self.names:
+            self.names[name] = len(self.names)
+            self.arcs.append({})
+            self.lower.append(None)
+        return self.names[name]
+
+    def _take(self, line, backoff):
+        try:
+            cost = 0.0 if line.weight is None else float(line.weight)
+        except ValueError:
+            cost = np.nan
+        if not cost > -np.inf:
+            raise self.fail(f"the weight {line.weight!r} is no number", line.number)
+        state = self._state(line.words[0])
+        if len(line.words) == 1:
+            if state in self.final:
+                raise self.fail("the state is final twice", line.number)
+            self.final[state] = cost
+            return
+        target, read = self._state(line.words[1]), line.words[2]
+        if read == backoff:
+            if self.lower[state] is not None:
+                raise self.fail("a second back-off arc of this state", line.number)
+            if cost == np.inf:
+                raise self.fail("a back-off weight of zero", line.number)
+            self.lower[state] = (target, cost)
+            return
+        if read in ("<s>", "</s>"):
+            raise self.fail(
+                f"an arc reads {read}; the initial state and the final weights stand "
+                "for the marks",
+                line.number,
+            )
+        word = self.word.setdefault(read, len(self.word))
+        if word in self.arcs[state]:
+            raise self.fail(f"a second arc of this state for {read!r}", line.number)
+        self.arcs[state][word] = (target, cost, line.number)
+
+    def _set_depths(self):
+        roots = [s for s, lower in enumerate(self.lower) if lower is None]
+        if len(roots) != 1:
+            raise self.fail(
+                f"{len(roots)} states have no back-off arc; in the automaton of a "
+                "back-off model it is one, that of the unigrams"
+            )
+        self.root, self.depth = roots[0], [-1] * len(self.lower)
+        self.depth[self.root] = 0
+        for state in range(len(self.lower)):
+            way, at = [], state
+            while self.depth[at] < 0 and len(way) <= len(self.lower):
+                way.append(at)
+                at = self.lower[at][0]
+            if len(way) > len(self.lower):
+                raise self.fail("the back-off arcs form a cycle")
+            for back, other in enumerate(reversed(way), 1):
+                self.depth[other] = self.depth[at] + back
+
+    def _set_contexts(self):
+        """The context of each state that is reached, the oldest word first."""
+        self.context: dict[int, tuple[int, ...]] = {self.root: ()}
+        self.at: dict[tuple[int, ...], int] = {(): self.root}
+        self._seen = {self.root}
+        if self.root != 0:
+            if self.depth[0] != 1:
+                raise self.fail(
+                    f"the initial state backs off {self.depth[0]} times; it stands for "
+                    "the start mark, and backs off to the unigrams"
+                )
+            self._reach(0, (_START,), None)
+        queue = [0, self.root] if self.root != 0 else [0]
+        for state in queue:
+            own, lower = self.context[state], self.lower[state]
+            if lower is not None and self._reach(lower[0], own[1:], None):
+                queue.append(lower[0])
+            for word, (target, _, line) in self.arcs[state].items():
+                depth, ngram = self.depth[target], (*own, word)
+                if depth > len(ngram):
+                    raise self.fail(
+                        f"the target backs off {depth} times, and its history has "
+                        f"{len(ngram)} words",
+                        line,
+                    )
+                if self._reach(target, ngram[len(ngram) - depth :], line):
+                    queue.append(target)
+        for state in queue:
+            for word, (target, _, line) in self.arcs[state].items():
+                ngram = (*self.context[state], word)
+                for k in range(len(ngram) - self.depth[target]):
+                    if ngram[k:] in self.at:
+                        raise self.fail(
+                            "the arc does not lead to the longest history that is a "
+                            "state",
+                            line,
+                        )
+
+    def _reach(self, state, context, line):
+        """Name the context of a state; True if it had none."""
+        known = self.context.setdefault(state, context)
+        if known != context or self.at.setdefault(context, state) != state:
+            raise self.fail(
+                "states are no histories of a back-off model: two words or two states "
+                "are in one place",
+                line,
+            )
+        first = state not in self._seen
+        self._seen.add(state)
+        return first
+
+    def _cost_of(self, context, word):
+        """Negative logarithm of a probability, backing off where there is no arc."""
+        cost = 0.0
+        while True:
+            state = self.at.get(context)
+            if state is not None:
+                if word in self.arcs[state]:
+                    return cost + self.arcs[state][word][1]
+                cost += self.lower[state][1]
+            context = context[1:]
+
+    def model(self, names: dict[str, str]) -> BackoffModel:
+        """The model of the states that are reached."""
+        root = self.root
+        if root not in self.final:
+            raise self.fail("the state of the unigrams is not final")
+        missing = set(range(2, len(self.word))) - set(self.arcs[root])
+        spelt = list(self.word)
+        if missing:
+            raise self.fail(f"{spelt[min(missing)]!r} has no unigram arc")
+        cost: dict[tuple[int, ...], float] = {(_START,): np.inf}
+        for context, state in self.at.items():
+            for word, arc in self.arcs[state].items():
+                cost[(*context, word)] = arc[1]
+            if state in self.final:
+                cost[(*context, _END)] = self.final[state]
+        for context in self.at:
+            if context and context not in cost:
+                cost[context] = self._cost_of(context[:-1], context[-1])
+        rows: list[list[tuple[int, ...]]] = [[] for _ in range(max(map(len, cost)))]
+        for ngram in sorted(cost):
+            rows[len(ngram) - 1].append(ngram)
+        sections = []
+        for ngrams in rows:
+            values = np.zeros((len(ngrams), 2))
+            for i, ngram in enumerate(ngrams):
+                values[i, 0] = max(-cost[ngram] / _LN10, _ZERO)
+                lower = self.lower[self.at[ngram]] if ngram in self.at else None
+                values[i, 1] = 0.0 if lower is None else -lower[1] / _LN10
+            ids = np.array(ngrams, dtype=np.int32).reshape(len(ngrams), -1)
+            sections.append(Section(ids, values, 1))
+        roles = {"start": _START, "end": _END}
+        if "<unk>" in self.word:
+            roles["unknown"] = self.word["<unk>"]
+        for parameter, i in roles.items():
+            spelt[i] = names[parameter]
+        if len(set(spelt)) < len(spelt):
+            raise self.fail("start, end or unknown is also another word of the file")
+        return build_model(self, spelt, roles, sections, names, False)

@@ -1,0 +1,184 @@
+"""Automata of back-off models: every sentence has the same probability on its path."""
+
+import io
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.backoff import prune
+from sklstruct.exchange import read, write
+from sklstruct.smoothing import GrownLM, JelinekMercerLM
+
+TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dog sat down", "a a a cat"]
+WORDS = ["the", "a", "cat", "dog", "sat", "ran"]
+
+
+def written(model, **options):
+    file = io.BytesIO()
+    write(model, file, format="att", **options)
+    return file.getvalue().decode()
+
+
+def walk(text, sentence, backoff="<epsilon>"):
+    """Log-probability of a sentence by the definition of the format, from the arcs."""
+    arcs, lower, final, start = {}, {}, {}, None
+    for line in text.splitlines():
+        parts = line.split()
+        start = parts[0] if start is None else start
+        if len(parts) == 2:
+            final[parts[0]] = float(parts[1])
+        elif parts[2] == backoff:
+            lower[parts[0]] = parts[1], float(parts[3])
+        else:
+            arcs[parts[0], parts[2]] = parts[1], float(parts[3])
+    state, total = start, 0.0
+    for word in [*sentence, None]:
+        while (word is None and state not in final) or (
+            word is not None and (state, word) not in arcs
+        ):
+            state, cost = lower[state]
+            total += cost
+        if word is None:
+            return -(total + final[state])
+        state, cost = arcs[state, word]
+        total += cost
+
+
+def models():
+    yield LanguageModel(KneserNeyLM(discount=0.5), max_depth=2)
+    yield LanguageModel(KneserNeyLM(0, discount=0.5), max_depth=1)
+    yield LanguageModel(JelinekMercerLM(), max_depth=3, min_count=2)
+    yield LanguageModel(GrownLM(lam=0.5), max_depth=3)
+
+
+def pruned():
+    lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3).fit(TEXT)
+    return prune(lm.backoff_model_, 0.02)
+
+
+def sentences():
+    """All of three words."""
+    return [list(s) for s in product(sorted(WORDS), repeat=3)]
+
+
+@pytest.mark.parametrize("lm", list(models()), ids=repr)
+def test_paths_have_the_probabilities_of_the_model(lm):
+    lm = lm.fit(TEXT)
+    text = written(lm.backoff_model_)
+    classes = set(lm.backoff_model_.labels.classes.tolist())
+    scores = lm.score_samples(sentences())
+    for sentence, score in zip(sentences(), scores):
+        spelt = [w if w in classes else "<unk>" for w in sentence]
+        assert walk(text, spelt) == pytest.approx(score, abs=1e-6)
+
+
+@pytest.mark.parametrize("backoff", ["<epsilon>", "#0"])
+def test_pruned_models_come_back(backoff):
+    model = pruned()
+    text = written(model, backoff=backoff)
+    again = read(io.BytesIO(text.encode()), format="att", backoff=backoff)
+    lms = [
+        LanguageModel.from_backoff(m, out_of_vocabulary="exclude")
+        for m in (model, again)
+    ]
+    scores = [lm.score_samples(sentences()) for lm in lms]
+    np.testing.assert_allclose(*scores, atol=1e-6)
+    for sentence, score in zip(sentences(), scores[0]):
+        assert walk(text, sentence, backoff) == pytest.approx(score, abs=1e-6)
+
+
+def test_the_target_of_an_arc_is_the_longest_history():
+    """Each state is one history: read it from the paths, not from the names."""
+    model = (
+        LanguageModel(KneserNeyLM(discount=0.5), max_depth=3).fit(TEXT).backoff_model_
+    )
+    text = written(model)
+    n_arcs = sum(
+        "<epsilon>" not in line and line.count("\t") == 3 for line in text.splitlines()
+    )
+    n_back = text.count("<epsilon>")
+    # Every context of a text of sentences is reached; every pair but those of </s> is
+    # an arc, and every context but the empty one backs off.
+    end = model.labels.end_id
+    assert n_arcs == int((model.pairs.target != end).sum())
+    assert n_back == model.n_nodes - 1
+
+
+def test_fields_as_other_tools_print_them():
+    """Five columns, a weight of one left out, states in any order."""
+    text = (
+        "7 5 a a 0.5\n7 2 <epsilon> <epsilon> 0.25\n2 5 a a 1\n"
+        "5 2 <epsilon> <epsilon>\n2 1.5\n5\n"
+    )
+    model = read(io.BytesIO(text.encode()), format="att")
+    lm = LanguageModel.from_backoff(model, out_of_vocabulary="exclude")
+    got = lm.score_samples([["a"], [], ["a", "a"]])
+    np.testing.assert_allclose(got, [-0.5, -1.75, -0.5 - 1.0], atol=1e-9)
+
+
+ROOT = "1 2 a 1\n1 0 <epsilon> 0.5\n0 2 a 1\n2 0 <epsilon> 1\n0 1\n"
+
+
+@pytest.mark.parametrize(
+    "text, match",
+    [
+        ("", "holds no automaton"),
+        (ROOT + "2 0 <epsilon> 1\n", "line 6: a second back-off arc"),
+        (ROOT + "0 2 a 2\n", "line 6: a second arc of this state for 'a'"),
+        (ROOT + "0 2\n", "line 6: the state is final twice"),
+        (ROOT + "0 2 </s> 2\n", "line 6: an arc reads </s>"),
+        (ROOT + "0 2 b x\n", "line 6: the weight 'x' is no number"),
+        (ROOT + "0 2 b -inf\n", "line 6: the weight '-inf' is no number"),
+        (ROOT + "0 2 b\n", "two words or two states are in one place"),
+        (ROOT + "2 2 b\n", "two words or two states are in one place"),
+        (ROOT + "2 0 b\n", "'b' has no unigram arc"),
+        (ROOT + "2 1 a\n", "two words or two states are in one place"),
+        (ROOT + "3 0 a\n", "2 states have no back-off arc"),
+        (ROOT + "0 1 <epsilon>\n", "0 states have no back-off arc"),
+        (ROOT + "3 4 <epsilon>\n4 3 <epsilon>\n", "the back-off arcs form a cycle"),
+        (
+            ROOT.replace("1 2 a", "1 0 a"),
+            "line 1: the arc does not lead to",
+        ),
+        (ROOT + "2 3 a\n3 2 <epsilon>\n3 3 b\n", "two words or two states"),
+        ("1 3 a 1\n3 1 <epsilon>\n2 3 <epsilon>\n1 2 b\n1 1\n", "line 4: the target"),
+        ("3 1 a 1\n3 2 <epsilon>\n2 1 <epsilon>\n", "the initial state backs off 2"),
+        (ROOT.replace("0 1\n", ""), "unigrams is not final"),
+        (ROOT.replace("<epsilon> 1", "<epsilon> inf"), "a back-off weight of zero"),
+    ],
+)
+def test_malformed_files(text, match):
+    with pytest.raises(ValueError, match=match):
+        read(io.BytesIO(text.encode()), format="att")
+
+
+def test_what_cannot_be_written_is_refused():
+    model = pruned()
+    with pytest.raises(ValueError, match="backoff='cat' is a word"):
+        write(model, io.BytesIO(), format="att", backoff="cat")
+    for bad in ("", "a b", 3):
+        with pytest.raises(ValueError, match="backoff must be one word"):
+            write(model, io.BytesIO(), format="att", backoff=bad)
+    windows = KneserNeyLM(discount=0.5, padding=-1).fit([[0], [1], [1]], [1, 0, 1])
+    with pytest.raises(ValueError, match=r"end: .* no end mark"):
+        write(windows.backoff_model_, io.BytesIO(), format="att")
+
+
+def test_contexts_without_an_arc_of_their_own_and_zero_weights():
+    """The history "a b" is a state and no arc of "a" reads b: it backs off."""
+    text = (
+        "0 2 a 1.5\n0 5 b 1.4\n0 3 c 1.3\n0 1.6\n"
+        "2 0 <epsilon> 0.2\n3 0 <epsilon> 0.3\n3 6 a 0.5\n5 0 <epsilon> 0.1\n"
+        "6 2 <epsilon> 0.7\n6 7 b 0.6\n7 8 <epsilon> 0.4\n7 2 a Infinity\n"
+        "8 5 <epsilon> 0.9\n8 3 c 0.8\n"
+    )
+    lm = LanguageModel.from_backoff(read(io.BytesIO(text.encode()), format="att"))
+    for sentence in product("abc", repeat=4):
+        score = float(lm.score_samples([list(sentence)])[0])
+        want = walk(text, sentence)
+        if np.isinf(want):  # files of n-grams have 10^-99 in its place
+            assert score < -200
+        else:
+            assert score == pytest.approx(want, abs=1e-9)
