@@ -329,35 +329,26 @@ class _Reader:
         self._seen.add(state)
         return first
 
-    def _cost_of(self, context, word):
-        """Negative logarithm of a probability, backing off where there is no arc."""
-        cost = 0.0
-        while True:
-            state = self.at.get(context)
-            if state is not None:
-                if word in self.arcs[state]:
-                    return cost + self.arcs[state][word][1]
-                cost += self.lower[state][1]
-            context = context[1:]
-
     def model(self, names: dict[str, str]) -> BackoffModel:
         """The model of the states that are reached."""
         root = self.root
         if root not in self.final:
             raise self.fail("the state of the unigrams is not final")
         missing = set(range(2, len(self.word))) - set(self.arcs[root])
-        spelt = list(self.word)
         if missing:
-            raise self.fail(f"{spelt[min(missing)]!r} has no unigram arc")
+            raise self.fail(f"{list(self.word)[min(missing)]!r} has no unigram arc")
         cost: dict[tuple[int, ...], float] = {(_START,): np.inf}
         for context, state in self.at.items():
             for word, arc in self.arcs[state].items():
                 cost[(*context, word)] = arc[1]
             if state in self.final:
                 cost[(*context, _END)] = self.final[state]
+        spelt = list(self.word)
         for context in self.at:
+            # A sentence would not come to such a state where a back-off model does.
             if context and context not in cost:
-                cost[context] = self._cost_of(context[:-1], context[-1])
+                text = " ".join(spelt[w] for w in context)
+                raise self.fail(f"the history {text!r} is a state, and no arc reads it")
         rows: list[list[tuple[int, ...]]] = [[] for _ in range(max(map(len, cost)))]
         for ngram in sorted(cost):
             rows[len(ngram) - 1].append(ngram)

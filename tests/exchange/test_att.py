@@ -166,19 +166,28 @@ def test_what_cannot_be_written_is_refused():
         write(windows.backoff_model_, io.BytesIO(), format="att")
 
 
-def test_contexts_without_an_arc_of_their_own_and_zero_weights():
-    """The history "a b" is a state and no arc of "a" reads b: it backs off."""
-    text = (
-        "0 2 a 1.5\n0 5 b 1.4\n0 3 c 1.3\n0 1.6\n"
-        "2 0 <epsilon> 0.2\n3 0 <epsilon> 0.3\n3 6 a 0.5\n5 0 <epsilon> 0.1\n"
-        "6 2 <epsilon> 0.7\n6 7 b 0.6\n7 8 <epsilon> 0.4\n7 2 a Infinity\n"
-        "8 5 <epsilon> 0.9\n8 3 c 0.8\n"
-    )
-    lm = LanguageModel.from_backoff(read(io.BytesIO(text.encode()), format="att"))
+TRIGRAMS = (
+    "0 2 a 1.5\n0 5 b 1.4\n0 3 c 1.3\n0 1.6\n"
+    "2 0 <epsilon> 0.2\n2 8 b 0.1\n3 0 <epsilon> 0.3\n3 6 a 0.5\n5 0 <epsilon> 0.1\n"
+    "6 2 <epsilon> 0.7\n6 7 b 0.6\n7 8 <epsilon> 0.4\n7 2 a Infinity\n"
+    "8 5 <epsilon> 0.9\n8 3 c 0.8\n"
+)
+
+
+def test_weights_of_zero():
+    model = read(io.BytesIO(TRIGRAMS.encode()), format="att")
+    lm = LanguageModel.from_backoff(model, out_of_vocabulary="exclude")
     for sentence in product("abc", repeat=4):
         score = float(lm.score_samples([list(sentence)])[0])
-        want = walk(text, sentence)
+        want = walk(TRIGRAMS, sentence)
         if np.isinf(want):  # files of n-grams have 10^-99 in its place
             assert score < -200
         else:
             assert score == pytest.approx(want, abs=1e-9)
+
+
+def test_histories_that_no_arc_reads_are_refused():
+    """After "a b" the path is in the state "b", a back-off model in that of "a b"."""
+    text = TRIGRAMS.replace("2 8 b 0.1\n", "")
+    with pytest.raises(ValueError, match="history 'a b' is a state, and no arc reads"):
+        read(io.BytesIO(text.encode()), format="att")
