@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import (
     as_floats,
     as_ids,
+    check_count,
     check_ids,
     check_length,
     check_rows,
@@ -781,7 +782,7 @@ class BackoffModel(Distribution):
         Parameters
         ----------
         n : int, default=1
-            Number of states.
+            Number of states, at least 0.
 
         Returns
         -------
@@ -791,10 +792,11 @@ class BackoffModel(Distribution):
         Raises
         ------
         ValueError
-            If the tree has a context without its beginning (``"a b"`` without ``"a"``):
-            the node of a history then does not determine those of its continuations.
-            Use :meth:`locate` on windows.
+            If n is no integer of at least 0. If the tree has a context without its
+            beginning (``"a b"`` without ``"a"``): the node of a history then does not
+            determine those of its continuations. Use :meth:`locate` on windows.
         """
+        n = check_count("n", n, 0)
         if not self.has_states:
             raise ValueError(
                 f"node {self._gap} is a context whose beginning, "

@@ -365,6 +365,9 @@ def test_cursor_starts_after_the_start_mark():
     assert model.follow(model.begin(1), [3])[0] == model.locate([[3, 3]])[0]
     with pytest.raises(ValueError, match="unknown"):
         model.advance(model.begin(1), [-1])
+    for n in (-1, 1.5, True):
+        with pytest.raises(ValueError, match="n must be an integer of at least 0"):
+            model.begin(n)
 
 
 def test_cursor_refuses_trees_in_which_a_node_is_no_state():
