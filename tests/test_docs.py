@@ -12,8 +12,8 @@ import pytest
 import sklstruct
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [*sorted(ROOT.glob("docs/*.rst")), *sorted(ROOT.glob("docs/*/*.rst"))]
-PAGES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+EVERY = [*sorted(ROOT.glob("docs/*.rst")), *sorted(ROOT.glob("docs/*/*.rst"))]
+PAGES = [page for page in EVERY if ">>> " in page.read_text(encoding="utf-8")]
 MODULES = sorted(
     module.name
     for module in walk_packages(sklstruct.__path__, "sklstruct.")
@@ -29,6 +29,17 @@ def test_examples_of_page(page):
             str(page), module_relative=False, optionflags=doctest.ELLIPSIS
         )
     assert tried > 0 and failed == 0
+
+
+@pytest.mark.parametrize("page", EVERY, ids=lambda page: page.stem)
+def test_titles_of_page_are_unique_and_underlined(page):
+    """A section that stands twice was merged badly, and links lead to one of them."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"^(\S.*)\n([=\-~^])\2{3,}$", text, flags=re.MULTILINE)
+    titles = [title for title, _ in lines]
+    assert sorted(titles) == sorted(set(titles))
+    for title, underline in re.findall(r"^(\S.*)\n((?:=|-|~|\^){4,})$", text, re.M):
+        assert len(title) == len(underline), title
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,7 +1,7 @@
 """The command `sklstruct`: subcommands, their arguments, exit codes.
 
-Nothing is imported here but the standard library: `_models`, `_tables` and `_kenlm` do
-the work of the subcommands and are imported when one runs: ``--help`` costs nothing.
+This module imports only the standard library, so that ``--help`` is fast. A subcommand
+is a function of `_models`, `_tables` or `_kenlm`, which is imported when it runs.
 
 Exit codes: 0; 1 for data or files, with one line on stderr; 2 for wrong arguments; 130
 after Ctrl-C; 141 if the reader of a pipe went away.
@@ -23,7 +23,7 @@ __all__ = ["SMOOTHING", "build_binary", "lmplz", "main", "query"]
 SMOOTHING = ("kneser-ney", "absolute-discount", "witten-bell", "katz", "log-linear")
 # The names of `LanguageModel(estimator)`, whose module is not imported here.
 QUALITY = ("fast", "good", "better", "best")
-# Parameters that name files, by what is done with them.
+# Arguments that name files to read and files to write.
 _INPUTS = ("model", "models", "text", "vocabulary", "tune", "limit_vocab_file")
 _OUTPUTS = ("output", "arpa")
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _pipe_closed() -> int:
-    # Or the interpreter writes to it again when it ends.
+    # The interpreter flushes standard output when it ends, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
 
@@ -94,7 +94,7 @@ def build_binary() -> int:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """A ValueError if a file is to be read and written."""
+    """ValueError if an output file is an input too."""
     given = vars(arguments)
     outputs = [given[name] for name in _OUTPUTS if given.get(name)]
     inputs: list[str] = []
@@ -110,7 +110,7 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 class _Completion(argparse.Action):
-    """``--print-completion SHELL``: what the shell reads to complete arguments."""
+    """``--print-completion SHELL`` prints the completion script of the shell."""
 
     def __call__(
         self, parser: Any, namespace: Any, values: Any, option: Any = None
@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--print-completion", action=_Completion, choices=("bash", "zsh", "tcsh"),
-        help="print what this shell reads to complete arguments, and exit",
+        help="print the completion script of this shell, and exit",
     )  # fmt: skip
     add = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     _add_train(add)
@@ -187,10 +187,10 @@ def _subcommand(
     if output:
         one.add_argument(
             "-o", "--output", metavar="FILE", required=True,
-            help="file of the model, whose suffix tells the format: .arpa; .bin, "
+            help="file of the model; its suffix is the format: .arpa; .bin, "
             ".binary, .klm or .kenlm for a KenLM binary; .sklm for a native file; .pkl "
-            "for a pickle; those of other formats of sklstruct.exchange; then .gz, "
-            ".bz2 or .xz to pack it; - for an ARPA file to standard output",
+            "for a pickle; that of another format of sklstruct.exchange; then .gz, "
+            ".bz2 or .xz to compress it; - for an ARPA file to standard output",
         )  # fmt: skip
     if json:
         one.add_argument("--json", action="store_true", help="print JSON")
@@ -224,7 +224,7 @@ def _add_train(add: Any) -> None:
     )
     how.add_argument(
         "--quality", choices=QUALITY,
-        help="the better the slower; all but fast are written as a .pkl",
+        help="better is slower; all but fast are written as a .pkl",
     )  # fmt: skip
     one.add_argument(
         "--tune", metavar="TEXT",
@@ -253,7 +253,7 @@ def _add_evaluate(add: Any) -> None:
     how = one.add_mutually_exclusive_group()
     how.add_argument(
         "--by-depth", action="store_true",
-        help="by the number of words of context that the n-gram held",
+        help="by the number of words of context that the model used",
     )  # fmt: skip
     how.add_argument(
         "--per-sentence", action="store_true",
@@ -268,14 +268,14 @@ def _add_sample(add: Any) -> None:
     one.add_argument(
         "-k", type=_at_least(0), default=10, metavar="N", help="sentences (10)"
     )
-    one.add_argument("--seed", type=_at_least(0), help="for the same sentences again")
+    one.add_argument("--seed", type=_at_least(0), help="seed of the random numbers")
     one.add_argument(
         "--max-length", type=_at_least(0), default=100, metavar="N",
         help="words after which a sentence is cut (100)",
     )  # fmt: skip
     one.add_argument("--prefix", default="", help="first words of every sentence")
     one.add_argument(
-        "--temperature", type=float, default=1.0, help="below 1 for probable words (1)"
+        "--temperature", type=float, default=1.0, help="below 1: probable words (1)"
     )
     one.add_argument(
         "--top-k", type=_at_least(1), metavar="N", help="only the N most probable words"
@@ -292,22 +292,22 @@ def _add_prune(add: Any) -> None:
     how = one.add_mutually_exclusive_group()
     how.add_argument(
         "--threshold", type=float,
-        help="n-grams whose removal changes the perplexity by a smaller share go",
+        help="remove n-grams that change the perplexity by less than this share",
     )  # fmt: skip
     how.add_argument(
         "--to", metavar="SIZE",
-        help="the most that is left: 1000000 n-grams, or 20MB in memory",
+        help="largest size of the result: 1000000 n-grams, or 20MB in memory",
     )  # fmt: skip
     one.add_argument(
         "--vocabulary", metavar="FILE",
-        help="file of all words; others become the unknown word, before n-grams go",
+        help="file of all words; others become the unknown word before pruning",
     )  # fmt: skip
 
 
 def _add_mix(add: Any) -> None:
-    help = "mix models, whatever their words"
+    help = "mix models of any vocabularies"
     one = _subcommand(add, "mix", "._models", help, output=True, json=True)
-    one.add_argument("models", nargs="+", metavar="MODEL", help="as of evaluate")
+    one.add_argument("models", nargs="+", metavar="MODEL", help="as for evaluate")
     how = one.add_mutually_exclusive_group(required=True)
     how.add_argument(
         "--weights", type=_weights, metavar="W,W",
@@ -335,7 +335,7 @@ def _weights(text: str) -> list[float]:
 def _add_convert(add: Any) -> None:
     help = "write a model in another format"
     one = _subcommand(add, "convert", "._tables", help, model=True)
-    one.add_argument("output", metavar="FILE", help="as -o of train")
+    one.add_argument("output", metavar="FILE", help="as -o for train")
     one.add_argument(
         "--precision", type=_at_least(1), help="decimals of an ARPA file (7)"
     )
@@ -351,17 +351,17 @@ def _add_lmplz(add: Any) -> None:
         add, "lmplz", "._kenlm", "train modified Kneser-Ney with the arguments of KenLM"
     )
     one.add_argument("-o", "--order", type=_at_least(1), required=True)
-    # lmplz passes over what is no option, and recipes have "-" or "" there.
+    # lmplz ignores arguments that are no options, and recipes pass "-" or "".
     one.add_argument("rest", nargs="*", type=_no_file, metavar="-", help="no effect")
     one.add_argument("--text", metavar="FILE", default="-", help="(standard input)")
     one.add_argument("--arpa", metavar="FILE", default="-", help="(standard output)")
     one.add_argument(
         "--prune", nargs="*", type=_at_least(0), default=[], metavar="COUNT",
-        help="n-grams of each order that occur at most so often go; the last repeats",
+        help="remove n-grams that occur at most so often, by order; the last repeats",
     )  # fmt: skip
     one.add_argument(
         "--discount_fallback", nargs="*", type=float, metavar="D",
-        help="discounts of orders whose counts do not give them (0.5 1 1.5)",
+        help="discounts of orders whose counts are too few (0.5 1 1.5)",
     )  # fmt: skip
     one.add_argument(
         "--interpolate_unigrams", nargs="?", const=1, default=1, type=int,
@@ -397,7 +397,7 @@ def _add_query(add: Any) -> None:
     one.add_argument(
         "-v", dest="level", action="append",
         choices=["word", "sentence", "summary", "all", "0", "1", "2"],
-        help="what is printed; again for more (all)",
+        help="level of the output; may be repeated (all)",
     )  # fmt: skip
     one.add_argument("-n", dest="marks", action="store_false", help="no <s> and </s>")
     one.add_argument("-b", dest="flush", action="store_true", help="no buffer")

@@ -98,13 +98,13 @@ def lmplz(arguments: argparse.Namespace) -> None:
     if keep is not None:
         pairs, own, held, _ = leave_out(pairs, own, held, keep)
     numbers = hand_down(pairs, own, held, root, base, 0)
-    if pairs.extension is not None:  # then the file needs them not
+    if pairs.extension is not None:  # then the file does not need them
         pairs.forget_parents()
     write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa)
 
 
 def _discounts(pairs: Pairs, count: np.ndarray, fallback: list[float] | None) -> Any:
-    """Modified Kneser-Ney discounts; a ValueError where only the fallback has them."""
+    """Modified Kneser-Ney discounts; ValueError if an order needs a fallback."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = discounts_by_level(
@@ -120,7 +120,7 @@ def _discounts(pairs: Pairs, count: np.ndarray, fallback: list[float] | None) ->
 
 
 def _print_statistics(pairs: Pairs, discounts: np.ndarray, n_tokens: int) -> None:
-    """Counts and discounts, spelt as lmplz does: programs read them."""
+    """Counts and discounts in the words of lmplz, which programs read."""
     n_types = pairs.n_classes + 1  # and <s>
     print(f"Unigram tokens {n_tokens} types {n_types}", file=sys.stderr)
     print("Statistics:", file=sys.stderr)
@@ -159,10 +159,10 @@ def _number(
 
 
 def _bytes(memory: str) -> int:
-    """The number of bytes that ``4G`` or ``80%`` are."""
+    """Bytes of a size such as ``4G`` or ``80%``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt%]?)", memory.lower())
     if not found or not float(found[1]) > 0:
-        raise ValueError(f"-S {memory}: such as 4G or 80% was expected")
+        raise ValueError(f"-S {memory}: a size such as 4G or 80% was expected")
     if found[2] == "%":
         return int(physical_memory() * float(found[1]) / 100)
     return int(float(found[1]) * _UNITS[found[2] or "k"])
@@ -196,7 +196,7 @@ def query(arguments: argparse.Namespace) -> None:
     total = of_unknown = 0.0
     n_unknown = n_tokens = 0
     for line in sys.stdin.buffer:
-        # Words after the last end of a line are no sentence to KenLM.
+        # KenLM does not count words after the last line end as a sentence.
         whole = line.endswith(b"\n")
         words = line.split()
         scores = list(model.full_scores(line, bos=marks, eos=marks and whole))

@@ -33,7 +33,7 @@ def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
     if "-" not in paths:
         return TextFile(paths, **options)
     if len(paths) > 1:
-        raise ValueError("-: standard input stands alone")
+        raise ValueError("-: standard input cannot be combined with files")
     try:
         lines = sys.stdin.buffer.read().decode("utf-8").splitlines()
     except UnicodeDecodeError as exc:
@@ -42,14 +42,14 @@ def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
 
 
 def load(path: str, **options: Any) -> LanguageModel:
-    """A model of sentences from a file: a table, or by its name a pickle."""
+    """A model of sentences from a pickle or a file of n-grams."""
     if not path.endswith(PICKLE):
         return LanguageModel.load(path, **options)
     return load_pickle(path).set_params(**options)
 
 
 def save(lm: LanguageModel, path: str, method: str = "exact") -> None:
-    """Write a model of sentences in the format that the name of the file says."""
+    """Write a model of sentences in the format of the suffix of the path."""
     if path.endswith(PICKLE):
         save_pickle(lm, path)
     elif method == "exact":

@@ -1,4 +1,4 @@
-"""Subcommands over tables of n-grams: prune, convert, info; what all of them print.
+"""Subcommands over tables of n-grams (prune, convert, info), progress and output.
 
 The module does not import scikit-learn, which would take most of the time of a short
 command: only pickles need it.
@@ -33,7 +33,7 @@ PICKLE = (".pkl", ".pkl.gz", ".pkl.bz2", ".pkl.xz")
 
 @contextmanager
 def progress(arguments: argparse.Namespace, text: str) -> Iterator[ProgressLine]:
-    """A line about what is being done, on a terminal, which goes when it is done."""
+    """Show a task on a terminal as long as it runs."""
     shown = ProgressLine(text, sys.stderr.isatty() and not arguments.quiet)
     try:
         yield shown
@@ -42,15 +42,15 @@ def progress(arguments: argparse.Namespace, text: str) -> Iterator[ProgressLine]
 
 
 class ProgressLine:
-    """What is being done, since when, and a fit's steps; a callback of estimators.
+    """A task, its seconds and the steps of its fit in one line; a callback.
 
     Parameters
     ----------
     text : str
-        What is being done.
+        The task.
 
     shows : bool
-        Whether it is shown at all.
+        False: nothing is printed.
     """
 
     max_propagation_depth = None  # of all estimators inside
@@ -83,7 +83,7 @@ class ProgressLine:
         """Nothing."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Count the step; show it if the last one was some time ago."""
+        """Count the step; rewrite the line at most five times a second."""
         self.steps += 1
         if time.monotonic() > self.last + 0.2:
             self.last = time.monotonic()
@@ -97,7 +97,7 @@ def load_pickle(path: str) -> LanguageModel:
     with open_read(path) as (file, label):
         try:
             model = pickle.load(file)
-        except Exception as exc:  # a pickle can raise anything
+        except Exception as exc:  # unpickling can raise any error
             message = str(exc) or type(exc).__name__
             raise ValueError(f"{label}: no pickle of a model: {message}") from exc
     if not isinstance(model, LanguageModel) or not model.__sklearn_is_fitted__():
@@ -122,7 +122,7 @@ def load_table(path: str) -> BackoffModel:
 
 
 def save_table(model: BackoffModel, path: str, **options: Any) -> None:
-    """Write a back-off model in the format that the name of the file says."""
+    """Write a back-off model in the format of the suffix of the path."""
     if not path.endswith(PICKLE):
         write_model(model, path, **options)
         return

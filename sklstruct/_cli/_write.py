@@ -1,4 +1,4 @@
-"""Models to files: the format that the name of a file says."""
+"""Write models in the format of the suffix of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..exchange._formats import format_of_name
 
 
 def write_model(model: BackoffModel, path: str, **options: Any) -> None:
-    """Write a model in the format that the name of the file says."""
+    """Write a model in the format of the suffix of the path; "-": standard output."""
     if path == "-":
         exchange.write(model, sys.stdout.buffer, **options)
         return

@@ -53,7 +53,7 @@ FORMATS = {
 
 
 def format_of_name(path: str) -> str:
-    """The format of a name of a file; the first of the table if none has its suffix."""
+    """The format of a path by its suffix; the first of `FORMATS` for other suffixes."""
     for compression in COMPRESSIONS:
         path = path.removesuffix(compression.suffix)
     found = (name for name in FORMATS if path.endswith(FORMATS[name].suffixes))
@@ -61,7 +61,7 @@ def format_of_name(path: str) -> str:
 
 
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
-    """The function of a format that reads or writes, if it has all the options."""
+    """The reader or the writer of a format; TypeError if it lacks an option."""
     if name not in FORMATS:
         names = ", ".join(map(repr, FORMATS))
         raise ValueError(f"format must be one of {names}, got {name!r}")
@@ -81,10 +81,10 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
 
 
 def _format_of(file: io.BufferedReader) -> str:
-    """The format of the first bytes; the first of the table if none has these."""
+    """The format by the first bytes; the first of `FORMATS` for other bytes."""
     try:
         head = file.peek(64)
-    except DamagedData:  # the reader raises it again, with the place
+    except DamagedData:  # the reader raises it again and names the place
         head = b""
     for name, format in FORMATS.items():
         if format.magic and head.startswith(format.magic):
@@ -156,9 +156,9 @@ def read(
     Notes
     -----
     Tabs and blanks separate fields; lines may end in CR LF; text before ``\data\`` is
-    skipped. A missing back-off weight is 1. Contexts that pruning took from the list
-    of n-grams get a back-off weight of 1, and missing suffixes the probability that
-    backing off gives them: the definition of the format. Values are taken as they
+    skipped. A missing back-off weight is 1. A context that the list of n-grams
+    lacks, as after pruning, gets a back-off weight of 1, and a missing suffix its
+    back-off probability, as the format defines. Values are taken as they
     stand: -99 is read as 10 :sup:`-99`, as KenLM does.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5. It holds hash keys of n-grams

@@ -20,7 +20,7 @@ _SEPARATORS = re.compile("[\0\t\n\v\f\r \x1c-\x1f]")
 def file_words(
     model: BackoffModel, start: Hashable, end: Hashable, unknown: Hashable
 ) -> FileWords:
-    """The words of the file of a model; an error if no file of n-grams can hold it."""
+    """The words of the file of a model; ValueError if no such file can hold it."""
     check_model(model)
     if model.n_nodes > 1:
         model.labels.known_symbols("a file of n-grams")

@@ -17,7 +17,7 @@ class ConditionalLikelihood:
     r"""The loss :math:`-\sum \log p_w(y \mid x)` of packed instances without loops.
 
     parallel: an ordered map over blocks. Sums run in the order of the blocks, so that
-    the result does not depend on it.
+    results do not depend on the threads.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ConditionalLikelihood:
         return total
 
     def counts(self) -> np.ndarray:
-        """How often the feature of each weight is not 0 in the true states."""
+        """How often the feature of each weight is not 0, in the true states."""
         ones = copy.copy(self.packed)
         for name in ("features", "candidate_features", "edge_features"):
             ptr, column, value = getattr(ones, name)
@@ -90,7 +90,7 @@ class ConditionalLikelihood:
 def duality_gap(
     loss: float, gradient: np.ndarray, w: np.ndarray, c1: float, c2: float
 ) -> float:
-    r"""How much lower loss(w) + c1 |w|_1 + c2 |w|^2 may be at most, in nats.
+    r"""Upper bound, in nats, of loss(w) + c1 |w|_1 + c2 |w|^2 less its minimum.
 
     The loss is the maximum over distributions p of the states of H(p) + E_p[s] - s(y).
     With p = theta model + (1 - theta) truth, whose expected features differ from the

@@ -36,7 +36,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     with the score :math:`s_w(y \mid x) = w^\top \varphi(x, y)` of a `FactorGraph`. The
     sum over all states and the expected features, which are the gradient, are exact by
     sum-product (forward-backward on a chain). The minimum is unique for
-    :math:`c_2 > 0` and is found by L-BFGS, with a bound on what is left.
+    :math:`c_2 > 0` and is found by L-BFGS, with a bound on the distance from it.
 
     Parameters
     ----------
@@ -55,10 +55,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         `candidate_features` and `pair_features` are always learned.
 
     tol : float, default=1e-3
-        Stop when no weights can have an objective that is lower by more than `tol`
-        nats a variable of the training instances (`gap_`); at least 0. Without c1 and
-        c2 there is no such bound, and the fit stops when ten iterations together lower
-        the objective by less.
+        Stop when the bound `gap_` says that the objective is within `tol` nats a
+        variable of its minimum; at least 0. Without c1 and c2 there is no such bound,
+        and the fit stops when ten iterations together lower the objective by less.
 
     max_iter : int, default=1000
         Most iterations of L-BFGS, at least 1.
@@ -79,8 +78,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         each iteration.
 
     gap_ : float
-        Duality gap: no weights have an objective that is lower than the last by more
-        than this, in nats, total. Infinite without penalty.
+        Duality gap: upper bound of the distance of the last objective from its
+        minimum, in nats, total. Infinite without penalty.
 
     n_iter_ : int
         Iterations run.
@@ -225,7 +224,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return self
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
-        if self._columns is None:  # or they are chains
+        if self._columns is None:  # sequences are chains
             refuse_loops(
                 graphs, "ConditionalRandomField", "SampleRankClassifier learns on these"
             )
@@ -344,7 +343,7 @@ class _Descent:
             self.ended = self.history[-11] - objective <= self.tol
 
     def after(self, intermediate_result: Any) -> None:
-        """Called by SciPy, with the point that was evaluated last."""
+        """SciPy's callback after an iteration, at the point of the last evaluation."""
         self.keep()
         text = f"objective {self.history[-1]:.6g}"
         if self.progress.step(

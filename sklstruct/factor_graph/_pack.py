@@ -14,16 +14,8 @@ from ._graph import FactorGraph, adjacency, as_labels
 from ._rows import concatenate
 
 
-def check_graphs(X: Any) -> list[FactorGraph]:
-    """X as a list of FactorGraph, or a ValueError."""
-    if isinstance(X, FactorGraph):
-        raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
-    try:
-        graphs = list(X)
-    except TypeError as exc:
-        raise ValueError(
-            f"X must be a list of FactorGraph, got {type(X).__name__}"
-        ) from exc
+def check_graphs(graphs: list) -> list[FactorGraph]:
+    """The instances, or a ValueError if one is no FactorGraph."""
     for i, graph in enumerate(graphs):
         if not isinstance(graph, FactorGraph):
             raise ValueError(
@@ -31,8 +23,6 @@ def check_graphs(X: Any) -> list[FactorGraph]:
                 f"{type(graph).__name__}; FactorGraphVectorizer makes them from "
                 "dictionaries, chain_graph and grid_graph from arrays"
             )
-    if not graphs:
-        raise ValueError("X must have at least one instance")
     return graphs
 
 

@@ -60,7 +60,7 @@ class GraphPredictor(BaseEstimator):
     # ----------------------------------------------------------------------- input
 
     def _learn_input(self, X: Any, y: Any) -> tuple[list[FactorGraph], np.ndarray]:
-        """Instances, and the positions of y in their candidates; sets what reads X."""
+        """Instances, and the positions of y in their candidates; sets the columns."""
         X = as_instances(X)
         columns = values = None
         if not isinstance(X[0], FactorGraph):
@@ -86,7 +86,7 @@ class GraphPredictor(BaseEstimator):
         X = as_instances(X)
         if not isinstance(X[0], FactorGraph) and self._columns is not None:
             rows = find_columns(X, self._columns)
-            # chains of a single item each taught nothing of edges
+            # edges have no weights if all training sequences had one item
             joined = bool(self._layout.edge_types)
             graphs = chains(rows, self.classes_.tolist(), joined)
         else:

@@ -142,8 +142,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - "auto": the tree of "cut". With the nodes of a `DualLinearClassifier` its
           shape is that of `sklstruct.taxonomy.choose_shape`, and up to 100 classes it
           is flat. With those of "logistic", one tree is flat up to 100 classes, and
-          beyond if K classes and m values of X (those stored, if sparse) have
-          :math:`m K \le 10^9`; it is not with `max_depth`, `max_leaf`, another
+          for more classes if K classes and m values of X (stored ones, if sparse) have
+          :math:`m K \le 10^9`. It is not flat with `max_depth`, `max_leaf`, another
           `regularization` than "single" or ``prediction="greedy"``.
         - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
           With the nodes of a `DualLinearClassifier` its tree has the shape of "auto",
@@ -181,10 +181,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           enter the probability of the leaf (see Notes).
         - Another classifier with `predict_proba`: cloned for each node.
         - None: ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
-          X, and with threshold 0 for dense X and several labels a sample. "logistic"
-          for dense X and one label, and if `regularization` is not "single" or
-          `prediction` is "greedy"; but ``DualLinearClassifier("log_loss", C=C)`` where
-          "auto" would be flat if there were fewer classes or values.
+          X, and with threshold 0 for dense X and several labels a sample. For dense X
+          and one label "logistic", or ``DualLinearClassifier("log_loss", C=C)`` if the
+          taxonomy is "auto" without limits and the data are too large for a flat tree.
+          "logistic" for every X if `regularization` is not "single" or `prediction` is
+          "greedy".
 
     n_leaves : int, default=None
         Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
@@ -797,11 +798,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         return "logistic"
 
     def _is_plain(self):
-        """Whether all kinds of nodes suit the parameters."""
+        """Whether the parameters allow every kind of node models."""
         return self.regularization == "single" and self.prediction != "greedy"
 
     def _is_free(self):
-        """Whether "auto" chooses the shape of a tree, whatever the nodes."""
+        """Whether no parameter limits the shape that "auto" may choose."""
         bounds = self.max_depth, self.max_leaf
         auto = isinstance(self.taxonomy, str) and self.taxonomy == "auto"
         return auto and self._is_plain() and bounds == (None, None)

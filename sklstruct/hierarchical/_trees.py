@@ -32,8 +32,8 @@ _WIDE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-# A logistic regression of all classes is more accurate than a tree of them. It is
-# fitted up to so many classes, or products of values of X and classes.
+# A flat logistic regression is more accurate than a tree. The default is flat up to so
+# many classes, or so many products of values of X and classes.
 _FLAT_CLASSES = 100
 _FLAT_PRODUCTS = 1e9
 
@@ -100,9 +100,9 @@ class Limits(NamedTuple):
 
 
 def flat_pays(data: TrainingSet) -> bool:
-    """Whether logistic regression of all classes is the model to take for the samples.
+    """Whether a flat logistic regression is cheap enough to be the default.
 
-    Else the nodes of a `DualLinearClassifier` along a tree are.
+    If not, the default is a tree with the nodes of a `DualLinearClassifier`.
     """
     products = float(_n_entries(data)) * data.n_classes
     return data.n_classes <= _FLAT_CLASSES or products <= _FLAT_PRODUCTS

@@ -19,7 +19,7 @@ from ..word_classes import ContextRefiner, ExchangeClustering
 QUALITIES = ("fast", "good", "better", "best")
 
 _LONG = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)"
-# With the words at positions 3 and 4: for one tree, which then knows repeated passages.
+# With the words at positions 3 and 4, by which a single tree learns repeated passages.
 _WHOLE = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) w(3) c50(4) w(4)"
 _SHORT = "c50(1) w(1) c50(2) w(2) c50(3) c50(4)"
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
@@ -40,7 +40,7 @@ _CLASSES_A_ROOT = 0.55
 
 
 def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimator:
-    """The estimator that a name stands for.
+    """The estimator of a name.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         Columns of the windows; steps of paths beyond them are left out.
 
     n_words : int
-        Words that can be predicted: few words have few classes.
+        Words that can be predicted; fewer words get fewer classes.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         return JointLogLinear(kept, lam=lam, alpha=alpha, tol=0.03)
 
     def mixed(name, model):
-        # Kneser-Ney is ahead where a text repeats itself: held-out text tells where.
+        # Kneser-Ney is better where a text repeats itself, which the gate learns.
         return MixtureLM([(name, model), ("kn", KneserNeyLM())], weights="logistic")
 
     if quality == "fast":

@@ -1,4 +1,4 @@
-"""Witten-Bell smoothing: the number of distinct symbols estimates new ones."""
+"""Witten-Bell smoothing: new symbols are as probable as symbols were distinct."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..._docs import shared_docs
 from ...context_tree import Pairs
 from .. import _engine
 
-# Bounds of estimated strengths, and the weight of a normal prior on their logarithms: a
-# depth that says nothing of its strength, as without repeated contexts, stays near 1.
+# Bounds of estimated strengths, and the weight of a normal prior on their logarithms,
+# which keeps the strength of a depth without repeated contexts near 1.
 _RANGE = (1e-3, 1e3)
 _PRIOR = 1e-2
 
@@ -37,9 +37,9 @@ class WittenBellLM(_engine.NGramSmoother):
         + \frac{\kappa_k d(n)}{c(n) + \kappa_k d(n)}\, P(y \mid \mathrm{parent}(n)),
 
     where c(n, y) is how often y followed n, k is the length of n and the parent of the
-    empty context is the uniform distribution. The estimate always exists: a choice for
-    small data, characters and tags, on which the discounts of Kneser-Ney cannot be
-    estimated.
+    empty context is the uniform distribution. The estimate always exists. It
+    suits small data, characters and tags, whose counts are too few for the discounts
+    of Kneser-Ney.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ class WittenBellLM(_engine.NGramSmoother):
         :math:`\kappa > 0`: 1 is Witten and Bell's; larger ones trust the longer
         contexts less.
 
-        - a number, or one for each depth from 0 on (the last also holds for what is
-          deeper);
-        - ``"deleted"``: those of the largest likelihood of the training samples, each
-          scored with itself taken out of every count, by its exact gradient.
+        - a number, or one for each depth from 0 on; the last one also holds for all
+          deeper contexts;
+        - ``"deleted"``: the strengths that maximise the leave-one-out likelihood of the
+          training samples: each sample is taken out of all counts and then scored.
 
     {interpolate}
 
@@ -82,10 +82,11 @@ class WittenBellLM(_engine.NGramSmoother):
     that the model is continuous where a weight goes to 0, and a weight of 2 is a
     repetition.
 
-    By the formula of Witten and Bell perplexity rises with the order on large texts, as
-    half of the mass after a context that was seen once is too much; strengths cure it.
-    Estimated ones are maximum a posteriori under a normal prior on :math:`\log\kappa`
-    that is worth a hundredth of a sample. An evaluation costs O(pairs).
+    With :math:`\kappa = 1` perplexity rises with the order on large texts: a context
+    that was seen once gives half of its mass to new symbols, which is too much. Larger
+    strengths mend this. Estimated strengths are maximum a posteriori, by L-BFGS with
+    the exact gradient, under a normal prior on :math:`\log\kappa` that is worth a
+    hundredth of a sample. An evaluation costs O(pairs).
 
     References
     ----------
@@ -170,17 +171,17 @@ class WittenBellLM(_engine.NGramSmoother):
 
 
 class _DeletedLevel(NamedTuple):
-    """The pairs of one depth without one of their samples."""
+    """The pairs of one depth, each with one sample of it taken out of the counts."""
 
-    parent: np.ndarray  # pair of the level above (at the first level: the class)
+    parent: np.ndarray  # pair of the level above; at depth 0 the class
     weight: np.ndarray  # of the samples that end here
-    own: np.ndarray  # count left of the pair
-    total: np.ndarray  # and of its context
-    distinct: np.ndarray  # classes left; 0 where the context had that sample alone
+    own: np.ndarray  # remaining count of the pair
+    total: np.ndarray  # remaining count of its context
+    distinct: np.ndarray  # remaining classes; 0 if the context had no other sample
 
 
 class _Deleted:
-    """Likelihood of the training samples, each left out of its counts."""
+    """Leave-one-out likelihood of the training samples."""
 
     def __init__(self, pairs: Pairs, count: np.ndarray, top: np.ndarray, first: int):
         self.top, self.levels = top, []
@@ -210,7 +211,7 @@ class _Deleted:
         gradient = _PRIOR * log_strength
         for kappa, level in zip(np.exp(log_strength), self.levels):
             up, new = above[level.parent], kappa * level.distinct
-            # an unknown context passes its parent's probability on
+            # an unknown context has the probability of its parent
             known = level.distinct > 0
             total = np.where(known, level.total + new, 1.0)
             held = np.where(known, new / total, 1.0)
@@ -235,7 +236,7 @@ class _Deleted:
         return value, gradient
 
     def best(self) -> np.ndarray:
-        """Strengths of a local maximum, from 1 on."""
+        """The strengths of the local maximum that L-BFGS finds from 1."""
         size = max(1.0, sum(float(level.weight.sum()) for level in self.levels))
 
         def objective(x):
