@@ -7,6 +7,8 @@ from .._lazy import lazy_face
 # Names imported `as` themselves are for the packages above, not on the API page.
 if TYPE_CHECKING:
     from ._classifier import DistributionClassifier as DistributionClassifier
+    from ._closure import ClosedModel as ClosedModel
+    from ._closure import close_model as close_model
     from ._counted import Counted
     from ._distribution import Distribution
     from ._estimator import BackoffClassifier as BackoffClassifier
@@ -38,6 +40,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
         __name__,
         {
             "._classifier": ["DistributionClassifier"],
+            "._closure": ["ClosedModel", "close_model"],
             "._counted": ["Counted"],
             "._distribution": ["Distribution"],
             "._estimator": ["BackoffClassifier"],

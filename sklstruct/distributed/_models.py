@@ -97,6 +97,10 @@ class LogLinearFit(ShardedFit):
                 "active_set=True is not possible on the shards of a tree; set it to "
                 "False"
             )
+        if estimator.prior is not None:
+            raise ValueError(
+                "prior is not possible on the shards of a tree; set it to None"
+            )
         if estimator.warm_start:
             raise ValueError(
                 "warm_start=True is not possible on the shards of a tree, which have "

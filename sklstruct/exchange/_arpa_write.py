@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backoff import BackoffModel
-from ..backoff._closure import ClosedModel, close_model
+from ..backoff import BackoffModel, ClosedModel, close_model
 from ..context_tree import ContextTree
 from ..context_tree._links import nodes_ending_in
 from . import _arpa_fast

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backoff import BackoffModel
-from ..backoff._closure import close_model
+from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
 from ._arpa_read import Section, build_model, names_of_marks
 from ._words import FileWords, file_words

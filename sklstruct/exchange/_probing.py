@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import check_byte_order
-from ..backoff import BackoffModel
-from ..backoff._closure import ClosedModel, close_model
+from ..backoff import BackoffModel, ClosedModel, close_model
 from ..context_tree._links import nodes_ending_in
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks

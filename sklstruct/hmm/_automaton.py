@@ -13,8 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..backoff import BackoffModel
-from ..backoff._closure import ClosedModel, close_model
+from ..backoff import BackoffModel, ClosedModel, close_model
 from ..context_tree import find_pairs, tree_of_arrays
 from . import _automaton_fast as _fast
 

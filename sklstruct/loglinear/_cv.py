@@ -179,7 +179,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         **{
             name: constraint
             for name, constraint in StructuredLogLinearLM._parameter_constraints.items()
-            if name not in ("memory", "active_set")
+            if name not in ("memory", "active_set", "prior")
         },
         **VALIDATION_CONSTRAINT,
         "search": [list, tuple, None],

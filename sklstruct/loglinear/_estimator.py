@@ -32,11 +32,13 @@ from ..backoff import BackoffClassifier, BackoffModel, Counted, Fitted
 from ..backoff._counted import Positions
 from ..backoff._estimator import BATCH, SAMPLES
 from ..backoff._prune import add_prefixes, selected_nodes
+from ..symbols import Labels
 from ._active_set import check_active_set, grow
 from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
 from ._gap import duality_gap
 from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
+from ._prior import check_labels, with_pairs_of
 from ._solvers import SOLVERS, Report, Result, Solver, solvers_for
 from ._start import kneser_ney_weights
 
@@ -66,6 +68,10 @@ def _is_online(model: StructuredLogLinearLM) -> bool:
         raise AttributeError(
             "active_set=True keeps no counts that partial_fit could add to; use "
             "active_set=False, or fit"
+        )
+    if model.prior is not None:
+        raise AttributeError(
+            "prior: partial_fit has none; fit all samples, or set it to None"
         )
     return True
 
@@ -201,6 +207,19 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         but "lbfgs", as scipy hides its state; "owlqn" fits the same penalties. Not for
         `partial_fit`.
 
+    prior : BackoffModel, default=None
+        Another model P of the same classes and context symbols, of more text or of
+        other text: then
+
+        .. math::
+            P(y \mid x) \propto P_{{\text{{prior}}}}(y \mid x) \exp s(x, y) ,
+
+        so that the penalty is on the difference from the weights of the prior; any
+        back-off model has such, whatever its estimator is. It needs
+        ``positive=False`` and a solver that learns of the loss by its gradient alone
+        ("diagonal", "fista", "lbfgs", "owlqn"); not with `active_set`, `count_weight`
+        or `partial_fit`. A collapsed tree is expanded.
+
     padding : object, default=None
         The symbol that marks missing history in dense X; see
         `SuffixTreeVectorizer`.
@@ -225,9 +244,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Sorted.
 
     coef_ : ndarray of shape (n_pairs,)
-        Weight of each pair, in the order of the context tree. With `active_set` it is 0
-        at pairs that only lead to contexts in which others have a weight: an automaton
-        and a file of n-grams need them.
+        Weight of each pair, in the order of the context tree; with a `prior` the
+        difference from it, 0 at pairs that the prior alone has. With `active_set` it is
+        0 at pairs that only lead to contexts in which others have a weight: an
+        automaton and a file of n-grams need them.
 
     n_parameters_ : int
         Number of non-zero weights.
@@ -350,6 +370,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "memory": [FitMemory, None],
+        "prior": [BackoffModel, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
@@ -373,6 +394,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         warm_start: bool = False,
         checkpoint: str | os.PathLike | Checkpoint | None = None,
         memory: FitMemory | None = None,
+        prior: BackoffModel | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -392,6 +414,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.memory = memory
+        self.prior = prior
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
@@ -467,6 +490,15 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def keeps_positions(self) -> bool:
         return self.active_set
 
+    def __sklstruct_ids__(self, labels: Labels) -> dict:
+        """The prior, over words before, is over their ids."""
+        settings = super().__sklstruct_ids__(labels)
+        if self.prior is not None:
+            check_labels(self.prior, labels)
+            ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
+            settings["prior"] = self.prior.relabel(ids)
+        return settings
+
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         if self.active_set:
             return self._grow_counted(counted)
@@ -474,10 +506,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     def _fit_settings(self, counted, settings, record=None):
         """The model of some settings; record: that of the search that chose them."""
-        count = np.asarray(counted.count, dtype=np.float64)
+        pairs, count, offset = counted.pairs, counted.count, None
+        if self.prior is not None:
+            pairs, count, offset = with_pairs_of(self.prior, counted)
+        count = np.asarray(count, dtype=np.float64)
         carried = self._carried(counted, settings)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
-            problem = settings.problem(counted.pairs, count, parallel)
+            problem = settings.problem(pairs, count, parallel)
+            problem.begin_at(offset)
             fit = Fit(settings, solver_of(self), problem)
             if record is None:
                 fit.keeper = fit.keeper_at(Checkpoint.of(self.checkpoint))
@@ -580,6 +616,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             )
         settings = Settings.of(self)
         settings.check()
+        if self.prior is not None:
+            self._check_prior(penalty, solver)
         if self.active_set:
             check_active_set(settings)
             if self.warm_start:
@@ -587,6 +625,25 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                     "warm_start=True: an active set starts from the unigrams; set it "
                     "to False"
                 )
+
+    def _check_prior(self, penalty, solver):
+        if self.positive:
+            raise ValueError(
+                "prior: weights below those of the prior are negative differences; "
+                "set positive=False"
+            )
+        if not solver.by_gradient:
+            raise ValueError(
+                f"prior: solver={self.solver!r} knows the loss of a model without a "
+                "prior; use one of "
+                f"{[s for s in SOLVERS if SOLVERS[s].by_gradient]}"
+            )
+        if self.active_set or getattr(penalty, "count_weight", None) is not None:
+            what = "active_set=True" if self.active_set else "count_weight"
+            raise ValueError(
+                f"prior: {what} looks at the counts of a model without a prior; leave "
+                "one of them out"
+            )
 
     def _solve(self, fit, report, carried):
         if carried is None:

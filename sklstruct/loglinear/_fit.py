@@ -41,6 +41,7 @@ class Parameters(Protocol):
     solver: str | Solver
     tol: float
     max_iter: int
+    prior: BackoffModel | None
 
 
 def penalty_of(model: Parameters) -> Penalty:
@@ -53,8 +54,8 @@ def solver_of(model: Parameters) -> Solver:
     """A new solver; where it has no tol or max_iter it gets those of the model."""
     if isinstance(model.solver, str):
         return make_solver(
-            model.solver, penalty_of(model), model.positive, tol=model.tol,
-            max_iter=model.max_iter,
+            model.solver, penalty_of(model), model.positive, model.prior is not None,
+            tol=model.tol, max_iter=model.max_iter,
         )  # fmt: skip
     solver = clone(model.solver)
     for name in ("tol", "max_iter"):
@@ -187,7 +188,8 @@ class Fit:
         """The data and settings that a checkpoint belongs to."""
         problem, settings = self.problem, self.settings
         pairs, tree = problem.pairs, problem.tree
-        return {
+        prior = {} if problem.offset is None else {"prior": digest(problem.offset)}
+        return prior | {
             "contexts": digest(tree.parent, tree.symbol, tree.span),
             "pairs": digest(pairs.ptr, pairs.target),
             "counts": digest(problem.count),
@@ -229,9 +231,11 @@ class Fit:
         Returns
         -------
         w : ndarray of shape (n_pairs,)
-            A new array.
+            A new array. Zero where there is a prior.
         """
         zero = np.zeros(self.problem.n_pairs)
+        if self.problem.offset is not None:
+            return zero
         smoothed = kneser_ney_weights(self.problem, self.bound.l1_ratio)
         starts = [smoothed]
         if nearer is not None:

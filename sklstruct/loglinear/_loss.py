@@ -35,6 +35,10 @@ class LogLinearLoss:
         self._z = np.empty(problem.n_nodes)
         self._a = np.empty(problem.n_nodes)
 
+    def _whole(self, w):
+        """The weights with those of the prior."""
+        return w if self.problem.offset is None else w + self.problem.offset
+
     def _exp(self, w, level, lo, hi, out):
         """out = exp(beta w) for the pairs lo:hi of one level."""
         beta = self.problem.beta.of(lo, hi, level)
@@ -76,6 +80,7 @@ class LogLinearLoss:
         """
         problem = self.problem
         n_classes = problem.n_classes
+        w = self._whole(w)
         es_root, z_root = self._root(w)
 
         def run(shard):
@@ -95,6 +100,8 @@ class LogLinearLoss:
         beta = problem.beta.of_nodes[0]
         grad[:n_classes] = beta * (e_root - problem.count[:n_classes])
         grad[:n_classes][problem.unseen] = 0.0
+        if problem.offset is not None:
+            grad[problem.count == 0.0] = 0.0
         return value + self._root_value(w)
 
     def _shard_gradient(self, nodes, pairs, w, grad, z_root):
@@ -135,6 +142,7 @@ class LogLinearLoss:
     def value_and_scores(self, w: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """f(w), exp(score) of every pair and Z of every node (views, reused)."""
         problem = self.problem
+        w = self._whole(w)
         es, z = self._es, self._z
         _, z_root = self._root(w)
 

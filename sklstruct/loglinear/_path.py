@@ -147,6 +147,8 @@ class LamPath:
 def _largest(model, counted):
     """`lam_max` of a log-linear model."""
     settings = Settings.of(model)._replace(lam=1.0)
+    if model.prior is not None:
+        raise ValueError("prior: paths of strengths have none; set it to None")
     check_screening(settings.penalty, "lam_max")
     with ThreadMap(model.n_jobs) as parallel:
         problem = settings.problem(counted.pairs, counted.count, parallel)

@@ -149,6 +149,10 @@ class Problem:
     pair_ptr, parent, pair_parent : ndarray of int32
         First pair of each node, parents of nodes and of pairs.
 
+    offset : ndarray of shape (n_pairs,) or None
+        Added to the weights in the loss: those of another model, the prior. Pairs that
+        the prior alone has (count 0) keep weight 0.
+
     unseen : ndarray of bool of shape (n_classes,)
         Root pairs of classes that never occur; they keep weight 0.
 
@@ -212,6 +216,7 @@ class Problem:
         self.strength_by_depth = np.asarray(strength, dtype=np.float64)
         self.strength = PerLevel(strength, pairs)
         self.positive = bool(positive)
+        self.offset: np.ndarray | None = None
         self.unseen = self.count[: self.n_classes] == 0
         # Not every branch need be here; see `Pairs.total`.
         below = float(self.node_weight[1:].sum())
@@ -228,6 +233,13 @@ class Problem:
             [(ptr[lo].tolist(), ptr[hi].tolist()) for lo, hi in shard]
             for shard in self.node_blocks
         ]
+
+    def begin_at(self, weight: np.ndarray | None) -> None:
+        """Set `offset` to the weights of a prior, for features of weight 1."""
+        if weight is not None:
+            self.offset = weight.copy()
+            for k, (lo, hi) in enumerate(self.levels):
+                self.offset[lo:hi] /= self.beta.of(lo, hi, k)
 
     def _cut_chunks(self, n_groups: int) -> list[list[tuple[int, int, int]]]:
         chunks = []

@@ -44,11 +44,17 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
-def make_solver(name: str, penalty: Penalty, positive: bool, **params: Any) -> Solver:
+def make_solver(
+    name: str, penalty: Penalty, positive: bool, prior: bool = False, **params: Any
+) -> Solver:
     """The solver of a name; "auto" is the first of `SOLVERS` that fits."""
     if name == "auto":
         # For a penalty that none can fit, the error of "diagonal" names what it lacks.
-        fitting = (n for n, kind in SOLVERS.items() if kind().fits(penalty, positive))
+        fitting = (
+            n
+            for n, kind in SOLVERS.items()
+            if kind().fits(penalty, positive) and (kind.by_gradient or not prior)
+        )
         name = next(fitting, "diagonal")
     return SOLVERS[name](**params)
 

@@ -145,6 +145,10 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     resumable : bool
         Whether `solve` keeps its state by the keeper of the job.
 
+    by_gradient : bool
+        Whether all that it knows of the loss are values and gradients, so that the
+        scores may have those of a prior in them.
+
     sharded : bool
         Whether it can run on the shards of a tree in lockstep: all its decisions follow
         from the loss, the penalty and sums over the problem.
@@ -155,6 +159,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     resumable: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
     incremental: ClassVar[bool] = False
+    by_gradient: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],

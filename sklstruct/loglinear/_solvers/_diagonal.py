@@ -74,6 +74,7 @@ class DiagonalSolver(Solver):
     needs = ("step",)
     resumable = True
     sharded = True
+    by_gradient = True
     _parameter_constraints: ClassVar[dict] = {
         **Solver._parameter_constraints,
         "kappa": [Interval(numbers.Real, 0, None, closed="neither")],

@@ -48,6 +48,7 @@ class FistaSolver(Solver):
     needs = ("value", "prox")
     resumable = True
     sharded = True
+    by_gradient = True
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
         tol, max_iter = self.limits()

@@ -75,6 +75,7 @@ class _Evaluations:
 
 
 class _QuasiNewtonSolver(Solver):
+    by_gradient = True
     _parameter_constraints: ClassVar[dict] = {
         **Solver._parameter_constraints,
         "memory": [Interval(numbers.Integral, 1, None, closed="left")],

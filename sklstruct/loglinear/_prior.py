@@ -1,0 +1,86 @@
+r"""Another model as the prior of a fit: the weights count from its own.
+
+Any back-off model is log-linear over its own pairs, with the scores
+
+    s(n, y) = ln P(y | n) - sum of ln bow over the way from the root to n,
+
+which a class without a pair at n has from its parent. The score of a pair less that of
+its parent is the weight of the pair in that model. A fit that penalises the distance
+from these weights minimises the loss at w + (weights of the prior), with its penalty on
+the difference w.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backoff import BackoffModel, Counted, close_model
+from ..context_tree import ContextTree, Pairs, pairs_of_arrays
+from ..symbols import Labels
+
+
+def check_labels(prior: BackoffModel, labels: Labels) -> None:
+    """ValueError unless a prior has these classes and context symbols."""
+    if prior.labels != labels:
+        raise ValueError(
+            "prior: its classes, context symbols and marks must be those of the data "
+            f"({prior.n_classes} and {labels.n_classes} classes); fit both on one "
+            "vocabulary, as with LanguageModel(vocabulary=...)"
+        )
+
+
+def with_pairs_of(
+    prior: BackoffModel, counted: Counted
+) -> tuple[Pairs, np.ndarray, np.ndarray]:
+    """(pairs, count, scores less those of the parents) of a text and of a prior.
+
+    Parameters
+    ----------
+    prior : BackoffModel
+        Over the classes and symbols of the text.
+
+    counted : Counted
+        The text.
+
+    Returns
+    -------
+    pairs, count : Pairs, ndarray of shape (n_pairs,)
+        Those of the text, and those of the prior alone with a count of 0.
+
+    weight : ndarray of shape (n_pairs,)
+        The weights of the prior, for features of weight 1.
+    """
+    labels = counted.labels
+    check_labels(prior, labels)
+    if prior.max_depth > counted.depth:
+        raise ValueError(
+            f"prior: its contexts have up to {prior.max_depth} symbols, those of the "
+            f"data up to {counted.depth}, so that the fit would not see them; set "
+            "max_depth to that of the prior, or more"
+        )
+    pairs, count = counted.trie()
+    closed = close_model(prior, labels.class_of_symbol)
+    own = pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target)
+    tree, (here, there) = ContextTree.merge([pairs.tree, closed.tree])
+    merged, total = Pairs.merge(
+        tree, [(pairs, count, here), (own, np.zeros(own.n_pairs), there)]
+    )
+    nearest = np.zeros(tree.n_nodes, dtype=np.int32)
+    nearest[there] = np.arange(closed.tree.n_nodes, dtype=np.int32)
+    for k in range(1, tree.n_levels):
+        level = np.arange(tree.level(k).start, tree.level(k).stop)
+        new = level[nearest[level] == 0]
+        nearest[new] = nearest[tree.parent[new]]
+    backoff = np.zeros(tree.n_nodes)
+    backoff[there] = closed.log_backoff
+    node = merged.nodes()
+    model = BackoffModel(own, closed.log_prob, closed.log_backoff, labels)
+    weight = model.target(nearest[node], merged.target)
+    below = slice(merged.n_classes, None)
+    weight[below] -= backoff[node[below]] + weight[merged.parent[below]]
+    if not np.isfinite(weight).all():
+        raise ValueError(
+            "prior: a class has the probability 0, or a context leaves none to the "
+            "classes that it has not seen; smooth the model"
+        )
+    return merged, total, weight

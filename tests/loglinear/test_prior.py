@@ -1,0 +1,164 @@
+"""A prior: the model is the prior times exp(scores), and scores are penalised."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
+from sklstruct.backoff import prune
+from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV, lam_path
+
+BASE = ["the cat sat", "a dog ran", "the cat ran down", "the dog sat down", "a cat"]
+TEXT = ["the dog ran", "the dog ran down", "the sat", "the dog ran", "cat sat"]
+
+
+def base(max_depth=2, discount=0.5):
+    kn = KneserNeyLM(max_depth, discount=discount)
+    return LanguageModel(kn, max_depth=max(max_depth, 1)).fit(BASE)
+
+
+def adapted(prior, max_depth=2, **params):
+    params = {"positive": False, "tol": 1e-9, "max_iter": 5000} | params
+    model = StructuredLogLinearLM(prior=prior.backoff_model_, **params)
+    lm = LanguageModel(model, max_depth=max_depth, vocabulary=prior.vocabulary_)
+    return lm.fit(TEXT)
+
+
+def samples(lm, text, max_depth):
+    """(history, class) of all words of a text, by hand."""
+    classes = lm.backoff_model_.labels.classes.tolist()
+    for sentence in text:
+        history = ["<s>"]
+        for word in [*sentence.split(), "</s>"]:
+            yield tuple(history[-max_depth:]), classes.index(word)
+            history.append(word)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.7])
+@pytest.mark.parametrize("prior_depth", [0, 1, 2])
+def test_against_the_definition(prior_depth, alpha):
+    """Dense: log P0 of every history plus indicators of the suffixes, by L-BFGS."""
+    prior, depth, lam = base(prior_depth), 2, 0.3
+    found = adapted(prior, depth, penalty="l2", lam=lam, alpha=alpha)
+    data = list(samples(prior, TEXT, 3))
+    features = sorted(
+        {(h[len(h) - k :], y) for h, y in data for k in range(min(depth, len(h)) + 1)}
+    )
+    column = {f: i for i, f in enumerate(features)}
+    model = prior.backoff_model_
+    n_classes = model.n_classes
+
+    def log_proba(history, w):
+        width = max(model.max_depth, 1)
+        pad = [None] * width + list(history)
+        window = model.labels.encode_contexts([pad[-width:]])
+        scores = model.rows(model.locate(window))[0].copy()
+        for k in range(min(depth, len(history)) + 1):
+            for y in range(n_classes):
+                i = column.get((history[len(history) - k :], y))
+                if i is not None:
+                    scores[y] += alpha**k * w[i]
+        return scores - np.logaddexp.reduce(scores)
+
+    def objective(w):
+        loss = -sum(log_proba(h, w)[y] for h, y in data)
+        return loss + 0.5 * lam * w @ w
+
+    best = minimize(
+        objective, np.zeros(len(features)), method="BFGS", options={"gtol": 1e-7}
+    )
+    assert found.estimator_.objective_[-1] == pytest.approx(objective(best.x), abs=1e-7)
+    for history in [
+        ("<s>",),
+        ("<s>", "the"),
+        ("the", "dog"),
+        ("a", "dog"),
+        ("sat",),
+        ("cat", "ran"),
+        ("dog", "ran"),
+        ("down", "down"),
+    ]:
+        model_after = found.backoff_model_
+        window = [([None, *history])[-2:]]
+        at = model_after.locate(model_after.labels.encode_contexts(window))
+        got = model_after.rows(at)[0]
+        np.testing.assert_allclose(got, log_proba(history, best.x), atol=1e-5)
+    assert found.backoff_model_.check_normalized() < 1e-9
+
+
+@pytest.mark.parametrize("solver", ["diagonal", "fista", "lbfgs", "owlqn"])
+def test_solvers_agree_and_the_gap_bounds_them(solver):
+    prior = base()
+    best = adapted(prior, penalty="l2", lam=0.2).estimator_.objective_[-1]
+    model = adapted(prior, penalty="l2", lam=0.2, solver=solver, tol=1e-4).estimator_
+    assert best - 1e-9 <= model.objective_[-1] <= best + model.gap_ + 1e-9
+    assert model.gap_ < 1e-3
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "tree_l2", "tree_linf"])
+def test_strengths_without_bound_leave_the_prior(penalty):
+    prior = base()
+    model = adapted(prior, penalty=penalty, lam=1e6, tol=1e-6).backoff_model_
+    known = prior.backoff_model_
+    windows = [[a, b] for a in ("<s>", "the", "dog") for b in ("the", "dog", "ran")]
+    rows = [m.rows(m.locate(m.labels.encode_contexts(windows))) for m in (model, known)]
+    np.testing.assert_allclose(*rows, atol=1e-4)
+
+
+def test_a_prior_that_lacks_pairs_of_its_own_contexts():
+    """Pruned, so that parents of pairs are missing: closed without a change."""
+    lm = base()
+    smaller = LanguageModel.from_backoff(
+        prune(lm.backoff_model_, 0.05), out_of_vocabulary="error"
+    )
+    model = adapted(smaller, lam=1e6, penalty="l2", tol=1e-6)
+    np.testing.assert_allclose(
+        model.score_samples(BASE), smaller.score_samples(BASE), atol=1e-4
+    )
+
+
+def test_training_on_the_text_beats_the_prior_on_it():
+    prior = base()
+    lms = [adapted(prior, penalty="l2", lam=lam) for lam in (10.0, 1.0, 0.1)]
+    scores = [prior.score(TEXT), *(lm.score(TEXT) for lm in lms)]
+    assert scores == sorted(scores)
+    # The fit starts there, without a penalty.
+    start = lms[0].estimator_.objective_[0]
+    assert start == pytest.approx(-prior.score_samples(TEXT).sum())
+
+
+@pytest.mark.parametrize(
+    "params, match",
+    [
+        ({"positive": True}, "prior: weights below"),
+        ({"solver": "stochastic"}, "prior: solver='stochastic' knows the loss"),
+        ({"solver": "cd", "penalty": "l2"}, "prior: solver='cd' knows the loss"),
+        ({"active_set": True, "penalty": "tree_l2"}, "prior: active_set=True looks"),
+        ({"penalty": ElasticNet(count_weight=[1.0, 2.0])}, "prior: count_weight"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(params, match):
+    with pytest.raises(ValueError, match=match):
+        adapted(base(), **params)
+
+
+def test_other_words_and_longer_contexts_are_refused():
+    model = StructuredLogLinearLM(prior=base().backoff_model_, positive=False)
+    with pytest.raises(ValueError, match="prior: its classes"):
+        LanguageModel(model, max_depth=2).fit(TEXT)
+    with pytest.raises(ValueError, match="set max_depth to that of the prior"):
+        adapted(base(3), max_depth=2)
+    assert not hasattr(model, "partial_fit")
+    lm = LanguageModel(model, max_depth=2, vocabulary=base().vocabulary_)
+    with pytest.raises(ValueError, match="prior: paths of strengths have none"):
+        lam_path(lm, TEXT)
+    assert "prior" not in StructuredLogLinearLMCV().get_params()
+
+
+def test_the_prior_is_part_of_the_checkpoint(tmp_path):
+    path = str(tmp_path / "fits") + "/"
+    first = adapted(base(), penalty="l2", checkpoint=path)
+    other = adapted(base(discount=0.2), penalty="l2", checkpoint=path)
+    again = adapted(base(), penalty="l2", checkpoint=path)
+    np.testing.assert_array_equal(first.estimator_.coef_, again.estimator_.coef_)
+    assert first.score(TEXT) != other.score(TEXT)
