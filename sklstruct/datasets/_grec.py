@@ -131,6 +131,13 @@ def _checked(document: Any, where: str) -> dict[str, Any]:
             )
         if not isinstance(mention["refex"], str) or not mention["refex"].strip():
             raise ValueError(f"{where}: mention {i} has no expression")
+        for key in sorted(_MENTION_KEYS - {"form"}):
+            kind = (int, float) if key in ("pos", "sentence") else str
+            if not isinstance(mention[key], kind):
+                raise ValueError(
+                    f"{where}: mention {i} has the {key} {mention[key]!r}, which is no "
+                    + ("string" if kind is str else "number")
+                )
     return document
 
 

@@ -240,6 +240,8 @@ def test_row_sums_and_check_normalized(toy):
     assert broken.check_normalized(tol=np.inf) == pytest.approx(np.abs(rows - 1).max())
     with pytest.raises(ValueError, match=f"node {node} .*deviation"):
         broken.check_normalized([0, node])
+    with pytest.raises(ValueError, match=f"node {node} .*deviation"):
+        broken.check_normalized([node], tol=0)
     assert broken.check_normalized([0]) < 1e-12
 
 
