@@ -31,6 +31,7 @@ LAYERS = [
         "_parallel",
         "_progress",
         "_warnings",
+        "_prefetch",
         "_watch",
         "_version",
         "_checkpoint",

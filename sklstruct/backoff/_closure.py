@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..context_tree import ContextTree, find_pairs
+from ..context_tree._find_fast import mark_parents
 from ..context_tree._links import (
     close_links,
     drop_newest,
+    extend_all_pairs,
     extend_pairs,
     newest_symbols,
     pair_pointers,
@@ -32,6 +34,15 @@ class ClosedModel(NamedTuple):
     log_backoff: np.ndarray  # (n_nodes,)
     link: np.ndarray | None  # (n_nodes,) int32: the context without its newest symbol
     extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), 0: no node
+    marks: np.ndarray | None = None  # see `suffixes`
+
+    def suffixes(self) -> np.ndarray:
+        """(n_pairs,) uint8: 1 for each pair (h', y) of a pair (h, y), h' a suffix."""
+        if self.marks is not None:
+            return self.marks
+        marks = np.zeros(self.target.size, dtype=np.uint8)
+        mark_parents(self.tree.parent, self.pair_ptr, self.target, marks)
+        return marks
 
     def without_newest(self, nodes: np.ndarray) -> np.ndarray:
         """The node of each context without its newest symbol."""
@@ -88,11 +99,18 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
             tree, pair_ptr, target, log_prob, model.log_backoff, link, none
         )
     if tree is model.tree:
-        extension = _extension_if_closed(model, link, class_of_symbol)
-        if extension is not None:
+        # No context is missing; is a pair (h, y) of a node "h y", or of a suffix of h?
+        extension, missing = extend_all_pairs(
+            tree, link, pair_ptr, target, class_of_symbol
+        )
+        if missing == 0:
+            marks = np.zeros(target.size, dtype=np.uint8)
+            missing = mark_parents(tree.parent, pair_ptr, target, marks)
+        if missing == 0:
             return ClosedModel(
-                tree, pair_ptr, target, log_prob, model.log_backoff, link, extension
-            )
+                tree, pair_ptr, target, log_prob, model.log_backoff, link, extension,
+                marks,
+            )  # fmt: skip
     # Nodes keep their order, so the pairs stay sorted.
     node_of_pair = np.repeat(index, np.diff(pair_ptr))
     pair_ptr = pair_pointers(node_of_pair, n_nodes)
@@ -130,25 +148,3 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         pair_ptr = pair_pointers(node_of_pair, n_nodes)
     extension = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
     return ClosedModel(tree, pair_ptr, target, log_prob, log_backoff, link, extension)
-
-
-def _extension_if_closed(
-    model: BackoffModel, link: np.ndarray, class_of_symbol: np.ndarray
-) -> np.ndarray | None:
-    """The node "h y" of each pair (h, y), None if a context or suffix is missing.
-
-    The tree has all contexts already, so that a node needs one look-up, for the pair
-    (h, w) of the node "h w".
-    """
-    pairs = model.pairs
-    last = class_of_symbol[newest_symbols(model.tree)[1:]]
-    pair = find_pairs(pairs.ptr, pairs.target, link[1:], last)
-    if ((pair < 0) & (last >= 0)).any():
-        return None
-    below = slice(pairs.n_classes, None)
-    if (pairs.parent[below] < 0).any():
-        return None
-    extension = np.zeros(pairs.n_pairs, dtype=np.int32)
-    found = np.flatnonzero(pair >= 0)
-    extension[pair[found]] = found + 1
-    return extension

@@ -60,6 +60,26 @@ def find_pairs(
                 out[i] = find_pair(pair_ptr, target, nodes[i], targets[i])
 
 
+cdef inline Py_ssize_t at_least(
+    const int[::1] target, Py_ssize_t lo, Py_ssize_t end, int y
+) noexcept nogil:
+    """First place from `lo` on whose class is not below y; `end` if there is none."""
+    cdef Py_ssize_t hi = lo, mid, step = 1
+    while hi < end and target[hi] < y:
+        lo = hi + 1
+        hi += step
+        step *= 2
+    if hi > end:
+        hi = end
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if target[mid] < y:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
 def parent_pairs(
     const int[::1] parent,
     const int[::1] pair_ptr,
@@ -72,8 +92,7 @@ def parent_pairs(
     pair found, in steps that double. It takes O(log of the pairs in between); at the
     root, which has all classes, O(1).
     """
-    cdef Py_ssize_t n, p, q, lo, hi, mid, end, step
-    cdef int y
+    cdef Py_ssize_t n, p, q, end
     with nogil:
         for p in range(pair_ptr[1]):
             out[p] = -1
@@ -85,24 +104,40 @@ def parent_pairs(
             q = pair_ptr[parent[n]]
             end = pair_ptr[parent[n] + 1]
             for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                y = target[p]
-                step = 1
-                lo = q
-                hi = q
-                while hi < end and target[hi] < y:
-                    lo = hi + 1
-                    hi += step
-                    step *= 2
-                if hi > end:
-                    hi = end
-                while lo < hi:
-                    mid = (lo + hi) >> 1
-                    if target[mid] < y:
-                        lo = mid + 1
-                    else:
-                        hi = mid
-                q = lo
+                q = at_least(target, q, end, target[p])
                 out[p] = -1
-                if q < end and target[q] == y:
+                if q < end and target[q] == target[p]:
                     out[p] = <int> q
                     q += 1
+
+
+def mark_parents(
+    const int[::1] parent,
+    const int[::1] pair_ptr,
+    const int[::1] target,
+    unsigned char[::1] out,
+):
+    """1 for each pair that is the parent of some pair; see `parent_pairs`.
+
+    Returns
+    -------
+    missing : int
+        How many pairs below the root have no parent.
+    """
+    cdef Py_ssize_t n, p, q, end, missing = 0
+    with nogil:
+        for n in range(1, parent.shape[0]):
+            if parent[n] == 0:
+                for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                    out[target[p]] = 1
+                continue
+            q = pair_ptr[parent[n]]
+            end = pair_ptr[parent[n] + 1]
+            for p in range(pair_ptr[n], pair_ptr[n + 1]):
+                q = at_least(target, q, end, target[p])
+                if q < end and target[q] == target[p]:
+                    out[q] = 1
+                    q += 1
+                else:
+                    missing += 1
+    return missing

@@ -162,14 +162,24 @@ def extend_pairs(
     node : int32 ndarray of shape (n_pairs,)
         0, the root, if "h y" is not a node.
     """
-    newest = newest_symbols(tree)
+    return extend_all_pairs(tree, link, pair_ptr, target, class_of_symbol)[0]
+
+
+def extend_all_pairs(
+    tree: ContextTree,
+    link: np.ndarray,
+    pair_ptr: np.ndarray,
+    target: np.ndarray,
+    class_of_symbol: np.ndarray,
+) -> tuple[np.ndarray, int]:
+    """`extend_pairs`, and how many nodes "h y" with a class y lack the pair (h, y)."""
     out = np.zeros(target.size, dtype=np.int32)
+    missing = 0
     if tree.n_nodes > 1:
-        last = class_of_symbol[newest[1:]]
-        pair = find_pairs(pair_ptr, target, link[1:], last)
-        found = np.flatnonzero(pair >= 0)
-        out[pair[found]] = found + 1
-    return out
+        # The root has no newest symbol; it is not looked at.
+        last = class_of_symbol[newest_symbols(tree)]
+        missing = _fast.extend_pairs(link, last, pair_ptr, target, out)
+    return out, missing
 
 
 def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.ndarray]:

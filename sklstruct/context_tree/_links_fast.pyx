@@ -7,10 +7,17 @@ With c the context of node n, s its oldest symbol and p its parent (c without s)
     drop(n)   = the child of drop(p) for s, because c without its newest symbol
                 begins with the same s
 
-drop costs one binary search among children a node.
+drop costs one binary search among children a node, a pair another one in its node.
+Links jump about the tree, so that the time is that of waiting for memory: nodes are
+taken in blocks, and what one step of a block reads is prefetched by the step before.
 """
 
-from ._find_fast cimport find_child
+from .._prefetch cimport prefetch
+from ._find_fast cimport find_child, find_pair
+
+
+cdef enum:
+    BLOCK = 64  # nodes; what a block reads stays in the first-level cache
 
 
 def newest_symbols(const int[::1] parent, const int[::1] symbol, int[::1] out):
@@ -32,15 +39,82 @@ def drop_newest(
 
     The root and its children give the root.
     """
-    cdef Py_ssize_t n
-    cdef int above
+    cdef Py_ssize_t n, first = 1, last, n_below_root, n_nodes = parent.shape[0]
+    cdef int above, s
     with nogil:
         out[0] = 0
-        for n in range(1, parent.shape[0]):
-            if parent[n] == 0:
-                out[n] = 0
-                continue
-            above = out[parent[n]]
-            out[n] = -1
-            if above >= 0:
-                out[n] = find_child(symbol, child_ptr, above, symbol[n])
+        while first < n_nodes and parent[first] == 0:
+            out[first] = 0
+            first += 1
+        n_below_root = first - 1
+        while first < n_nodes:
+            # The links of the parents are known: a block ends before its own children.
+            last = min(first + BLOCK, n_nodes)
+            while parent[last - 1] >= first:
+                last -= 1
+            for n in range(first, last):
+                above = out[parent[n]]
+                if above >= 0:
+                    prefetch(&child_ptr[above], 8)
+            for n in range(first, last):
+                above = out[parent[n]]
+                if above >= 0 and child_ptr[above] < n_nodes:
+                    prefetch(&symbol[child_ptr[above]], 4)
+            for n in range(first, last):
+                above = out[parent[n]]
+                s = symbol[n]
+                # Almost every symbol is a child of the root, and stands at its place.
+                if above == 0 and s < n_below_root and symbol[1 + s] == s:
+                    out[n] = 1 + s
+                elif above >= 0:
+                    out[n] = find_child(symbol, child_ptr, above, s)
+                else:
+                    out[n] = -1
+            first = last
+
+
+def extend_pairs(
+    const int[::1] link,
+    const int[::1] newest_class,
+    const int[::1] pair_ptr,
+    const int[::1] target,
+    int[::1] out,
+):
+    """Write each node to the pair of its context without its newest symbol.
+
+    link, newest_class : of each node, as from `drop_newest`, -1 for none.
+    out : (n_pairs,), zeros.
+
+    Returns
+    -------
+    missing : int
+        How many nodes have a class and no such pair.
+    """
+    cdef Py_ssize_t n_nodes = link.shape[0], n_pairs = target.shape[0]
+    cdef Py_ssize_t n, first = 1, last, missing = 0
+    cdef int[BLOCK] pair
+    with nogil:
+        while first < n_nodes:
+            last = min(first + BLOCK, n_nodes)
+            for n in range(first, last):
+                if link[n] >= 0:
+                    prefetch(&pair_ptr[link[n]], 8)
+            for n in range(first, last):
+                if link[n] >= 0 and pair_ptr[link[n]] < n_pairs:
+                    prefetch(&target[pair_ptr[link[n]]], 4)
+            for n in range(first, last):
+                pair[n - first] = -1
+                # A class without a pair at the root has no pair at all.
+                if link[n] >= 0 and 0 <= newest_class[n] < pair_ptr[1]:
+                    pair[n - first] = find_pair(
+                        pair_ptr, target, link[n], newest_class[n]
+                    )
+                    if pair[n - first] >= 0:
+                        prefetch(&out[pair[n - first]], 4)
+            for n in range(first, last):
+                if pair[n - first] >= 0:
+                    out[pair[n - first]] = <int>n
+                elif newest_class[n] >= 0:
+                    missing += 1
+            first = last
+    return missing

@@ -25,7 +25,7 @@ from ..symbols._encoding import pack_strings, unpack_strings
 from ._probing_fast import hash_bytes
 
 MAGIC = b"sklstruct model\n"
-_VERSION = 1
+_VERSION = 2
 _HEAD = struct.Struct("<IQQ")  # version, length of the header, hash of it
 _ALIGNED = 64
 _TYPES = {"<i4", "<i8", "<f4", "<f8", "|u1"}
@@ -122,9 +122,10 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
         raise _WrongFile("cut short within its header")
     version, size, hashed = _HEAD.unpack(data[len(MAGIC) : first])
     if version != _VERSION:
+        remedy = "upgrade sklstruct" if version > _VERSION else "write it again"
         raise _WrongFile(
             f"a native file of version {version}, and this sklstruct reads version "
-            f"{_VERSION}; upgrade sklstruct"
+            f"{_VERSION}; {remedy}"
         )
     if size > len(data) - first:
         raise _WrongFile("cut short within its header")

@@ -202,8 +202,7 @@ def _ngrams(
     # "h w" with w never predicted begins with h.
     contexts = [closed.without_newest(here) for here, _ in never]
     begins[np.concatenate(contexts)] = True
-    ends = np.zeros(closed.target.size, dtype=np.uint8)
-    _fast.mark_suffixes(tree.parent, ptr, closed.target, ends)
+    ends = closed.suffixes()
     has_child = np.zeros(n_nodes, dtype=bool)
     has_child[tree.parent[1:]] = True
     log_backoff = log10_backoffs(closed.log_backoff)

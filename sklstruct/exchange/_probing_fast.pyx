@@ -22,6 +22,7 @@ from libc.stdlib cimport free, malloc
 from libc.math cimport log
 from libc.string cimport memcpy
 
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 
 import numpy as np
@@ -36,6 +37,8 @@ cdef enum:
     WORD = 12  # bytes of a bucket: hash, id
     MIDDLE = 16  # key, probability, weight
     LONGEST = 12  # key, probability
+    BLOCK = 64  # n-grams that are put into a table together
+    LANES = 8
 
 MOST_ORDER = MOST
 
@@ -75,11 +78,29 @@ cdef inline uint64_t murmur(const uint8_t* data, int64_t size) noexcept nogil:
 
 
 def hash_bytes(const uint8_t[::1] data):
-    """MurmurHash64A of bytes. A change of one 8-byte word always changes the hash."""
-    cdef uint64_t out
+    """A hash of bytes. A change of one 8-byte word always changes it.
+
+    Word i goes into lane i mod 8 by h = (h xor word) M, h xor= h >> 47, which takes
+    different words to different lanes; the hash is that of the lanes and of the bytes
+    after the last whole row of words. Lanes do not wait for each other: the time is
+    that of reading the memory.
+    """
+    cdef uint64_t m = 0xc6a4a7935bd1e995u, word
+    cdef uint64_t[LANES + 1] lane
+    cdef int64_t _i, j, size = data.shape[0], row = 8 * LANES
+    cdef const uint8_t* at = &data[0] if size else NULL
     with nogil:
-        out = murmur(&data[0] if data.shape[0] else NULL, data.shape[0])
-    return out
+        for j in range(LANES):
+            lane[j] = j
+        for _i in range(size // row):
+            for j in range(LANES):
+                memcpy(&word, at + 8 * j, 8)
+                lane[j] = (lane[j] ^ word) * m
+                lane[j] ^= lane[j] >> 47
+            at += row
+        lane[LANES] = murmur(at, size % row) ^ <uint64_t>size
+        word = murmur(<const uint8_t*>lane, sizeof(lane))
+    return word
 
 
 cdef inline uint64_t combine(uint64_t key, uint32_t word) noexcept nogil:
@@ -137,16 +158,12 @@ def row_keys(
     """The key of each n-gram: the words of a node, which lead from the oldest to the
     newest up to the root, then a last word."""
     cdef int64_t i
-    cdef int32_t n, k
+    cdef int32_t k
     cdef uint32_t[MOST] words
     cdef uint64_t key
     with nogil:
         for i in range(out.shape[0]):
-            n, k = node[i], 0
-            while n > 0 and k < MOST:
-                words[k] = word_of_node[n]
-                n = parent[n]
-                k += 1
+            k = words_of(parent, word_of_node, node[i], words)
             key = last[i]
             while k > 0:
                 k -= 1
@@ -154,33 +171,12 @@ def row_keys(
             out[i] = key
 
 
-def mark_suffixes(
-    const int32_t[::1] parent,
-    const int32_t[::1] ptr,
-    const int32_t[::1] target,
-    uint8_t[::1] out,
-):
-    """1 for each pair (parent(n), y) of a pair (n, y)."""
-    cdef int32_t n
-    cdef int64_t i, j
-    with nogil:
-        for n in range(1, parent.shape[0]):
-            if parent[n] == 0:  # the root has every class
-                for i in range(ptr[n], ptr[n + 1]):
-                    out[target[i]] = 1
-                continue
-            j = ptr[parent[n]]
-            for i in range(ptr[n], ptr[n + 1]):
-                while target[j] < target[i]:
-                    j += 1
-                out[j] = 1
-
-
 cdef inline int64_t free_bucket(
-    const uint8_t* table, int64_t width, uint64_t n, uint64_t key
+    const uint8_t* table, int64_t width, uint64_t n, uint64_t key, uint64_t at
 ) noexcept nogil:
-    """Index of the free bucket for a key, -1 if the table holds the key."""
-    cdef uint64_t at = key % n, found
+    """Index of the free bucket for a key, from bucket key mod n on; -1 if the table
+    holds the key."""
+    cdef uint64_t found
     while True:
         found = read64(table + at * width)
         if found == 0:
@@ -210,7 +206,9 @@ def fill(
     cdef bint two = second.shape[0] > 0
     with nogil:
         for i in range(key.shape[0]):
-            at = free_bucket(&table[0], width, n, key[i]) if key[i] else -1
+            at = -1
+            if key[i]:
+                at = free_bucket(&table[0], width, n, key[i], key[i] % n)
             if at < 0:
                 wrong = i
                 break
@@ -239,33 +237,49 @@ def fill_pairs(
 ):
     """`fill` with the pairs of the ``len(ptr) - 1`` nodes from `first` on.
 
-    The key, the probability with its sign and the weight of "h y" are computed here,
-    pair by pair; `_probing._Ngrams` defines them.
+    The key, the probability with its sign and the weight of "h y" are computed here;
+    `_probing._Ngrams` defines them. The pairs are put in their order, in blocks, whose
+    buckets and weights are prefetched.
 
     Returns
     -------
     wrong : int
         A pair that has the key of another one or a key of 0, -1 if there is none.
     """
-    cdef uint64_t n_buckets = table.shape[0] // width, key
-    cdef int64_t i, p, at, wrong = -1
-    cdef int32_t n, k, j, longer
+    cdef uint64_t n_buckets = table.shape[0] // width
+    cdef uint64_t[BLOCK] key, home
+    cdef int64_t node = 0, p, i, begin, stop, end = ptr[ptr.shape[0] - 1]
+    cdef int64_t at, wrong = -1
+    cdef int32_t n, k = 0, j, longer
     cdef uint32_t[MOST] words
     cdef uint32_t bits
     cdef double value
     cdef uint8_t* bucket
     with nogil:
-        for i in range(ptr.shape[0] - 1):
-            n, k = <int32_t>(first + i), 0
-            while n > 0 and k < MOST:
-                words[k] = word_of_node[n]
-                n = parent[n]
-                k += 1
-            for p in range(ptr[i], ptr[i + 1]):
-                key = id_of[target[p]]
+        begin = ptr[0]
+        if begin < end:
+            k = words_of(parent, word_of_node, <int32_t>first, words)
+        while begin < end and wrong < 0:
+            stop = min(begin + BLOCK, end)
+            for p in range(begin, stop):
+                while p >= ptr[node + 1]:
+                    node += 1
+                    if p < ptr[node + 1]:
+                        n = <int32_t>(first + node)
+                        k = words_of(parent, word_of_node, n, words)
+                i = p - begin
+                key[i] = id_of[target[p]]
                 for j in range(k - 1, -1, -1):
-                    key = combine(key, words[j])
-                at = free_bucket(&table[0], width, n_buckets, key) if key else -1
+                    key[i] = combine(key[i], words[j])
+                home[i] = key[i] % n_buckets
+                prefetch(&table[0] + home[i] * width, 1)
+                if width == MIDDLE and extension[p] > 0:
+                    prefetch(&log_backoff[extension[p]], 1)
+            for p in range(begin, stop):
+                i = p - begin
+                at = -1
+                if key[i]:
+                    at = free_bucket(&table[0], width, n_buckets, key[i], home[i])
                 if at < 0:
                     wrong = p
                     break
@@ -273,7 +287,7 @@ def fill_pairs(
                 value = min(max(log_prob[p] / LN10, -99.0), 0.0)
                 bits = as_bits(<float>value)
                 bits = bits & ~SIGN if ends[p] else bits | SIGN
-                memcpy(bucket, &key, 8)
+                memcpy(bucket, &key[i], 8)
                 memcpy(bucket + 8, &bits, 4)
                 if width != MIDDLE:
                     continue
@@ -286,9 +300,23 @@ def fill_pairs(
                     elif begins[longer]:
                         bits = 0
                 memcpy(bucket + 12, &bits, 4)
-            if wrong >= 0:
-                break
+            begin = stop
     return wrong
+
+
+cdef inline int32_t words_of(
+    const int32_t[::1] parent,
+    const uint32_t[::1] word_of_node,
+    int32_t n,
+    uint32_t* words,
+) noexcept nogil:
+    """Write the words of a node, the oldest first; how many there are."""
+    cdef int32_t k = 0
+    while n > 0 and k < MOST:
+        words[k] = word_of_node[n]
+        n = parent[n]
+        k += 1
+    return k
 
 
 cdef inline const uint8_t* find(

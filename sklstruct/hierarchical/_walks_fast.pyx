@@ -27,22 +27,8 @@ from ._forest_fast cimport (
     row_score,
     take,
 )
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
-
-cdef extern from *:
-    """
-    /* A hint only: the first kilobyte of what the next round reads. */
-    #if defined(__GNUC__) || defined(__clang__)
-    static inline void sklstruct_prefetch(const void* start, Py_ssize_t n_bytes) {
-        Py_ssize_t a, last = n_bytes < 1024 ? n_bytes : 1024;
-        for (a = 0; a < last; a += 64)
-            __builtin_prefetch((const char*)start + a);
-    }
-    #else
-    #define sklstruct_prefetch(start, n_bytes) ((void)0)
-    #endif
-    """
-    void prefetch "sklstruct_prefetch"(const void*, Py_ssize_t) noexcept nogil
 
 cdef extern from "_vector.h" nogil:
     enum:

@@ -40,8 +40,6 @@ from ..backoff._counted import bytes_per_token, check_forgetting
 from ..backoff._estimator import vectorized_model
 from ..backoff._model import check_model
 from ..context_tree import SuffixTreeVectorizer
-from ..loglinear import StructuredLogLinearLM
-from ..mixture import MixtureLM, ModelClassifier
 from ..symbols import (
     Labels,
     SentenceEncoder,
@@ -60,7 +58,6 @@ from ._predictors import (
     single_state,
 )
 from ._quality import QUALITIES, give_checkpoint, quality_estimator
-from ._reports import by_sentence, heaviest
 from ._truncated import Truncated, check_truncation
 
 
@@ -330,8 +327,11 @@ class LanguageModel(
                 f"X: a {type(estimator).__name__} learns from windows, not from "
                 "counts; give the sentences"
             )
-        if X_val is not None and not isinstance(estimator, ModelClassifier):
-            self._refuse_held_out(estimator)
+        if X_val is not None:
+            from ..mixture import ModelClassifier
+
+            if not isinstance(estimator, ModelClassifier):
+                self._refuse_held_out(estimator)
         keyword = None if sample_weight is None else _weight_keyword(estimator)
         encoder, tokens, weight, held_out = self._encode(X, sample_weight, X_val)
         labels = encoder.labels
@@ -544,6 +544,8 @@ class LanguageModel(
         """
         self._vocabulary_rules().check()
         if self.estimator is None:
+            from ..loglinear import StructuredLogLinearLM
+
             estimator = StructuredLogLinearLM()
         elif isinstance(self.estimator, str):
             estimator = quality_estimator(self.estimator, self.max_depth, n_words)
@@ -965,6 +967,8 @@ class LanguageModel(
             (n_sentences,). ``unknown_words``: a list of the unknown words of each
             sentence. The perplexity of a sentence without a token is NaN.
         """
+        from ._reports import by_sentence
+
         return by_sentence(self, X, include_end, include_unknown)
 
     def heaviest_ngrams(
@@ -1000,6 +1004,8 @@ class LanguageModel(
         [('<s>', 'a'), ('a', 'b'), ('b', '</s>')]
         """
         check_is_fitted(self)
+        from ._reports import heaviest
+
         return heaviest(self, k, depth)
 
     def describe(self) -> Description:
@@ -1367,6 +1373,8 @@ class LanguageModel(
         self.save(path, format="arpa", method=method, precision=precision)
 
     def _union_model(self):
+        from ..mixture import MixtureLM
+
         if not isinstance(self.estimator_, MixtureLM):
             raise ValueError(
                 "method='union' is for a MixtureLM, and the estimator is a "

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,10 @@ from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
 from ..backoff._classifier import ClassifierModel
 from ..symbols import Labels, NumberedText, SentenceEncoder, stream_windows
-from ._queries import Query, query_of, query_of_tree
 from ._step_fast import Stepper
+
+if TYPE_CHECKING:
+    from ._queries import Query
 
 # Windows that are located at a time.
 _BLOCK = 1 << 18
@@ -115,6 +117,8 @@ class TextPredictor:
         """The distribution, queried one window at a time; None: only by arrays."""
         if not self._has_own:
             return None
+        from ._queries import query_of
+
         lost = self.encoder.lost
         return query_of(self.estimator, self.distribution, self.max_depth, lost)
 
@@ -213,6 +217,8 @@ class TreePredictor(TextPredictor):
         ).step  # fmt: skip
 
     def _query(self) -> Query:
+        from ._queries import query_of_tree
+
         return query_of_tree(self.distribution, self.max_depth, self.encoder.lost)
 
     # States are nodes; windows if a node does not determine the node that follows.

@@ -6,15 +6,9 @@ import os
 import re
 from typing import Any
 
-from sklearn.pipeline import make_pipeline
-
 from .._checkpoint import Checkpoint, keeps_state
 from .._compat import BaseEstimator
-from ..loglinear import JointLogLinear, StructuredLogLinearLM
-from ..mixture import FactoredLM, MixtureLM, ModelClassifier
-from ..smoothing import KneserNeyLM
 from ..symbols._ids import unfitted_params
-from ..word_classes import ContextRefiner, ExchangeClustering
 
 QUALITIES = ("fast", "good", "better", "best")
 
@@ -58,6 +52,18 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
     estimator : classifier
         Not fitted.
     """
+    # Whoever scores texts only, or fits another model, does not wait for these.
+    from sklearn.pipeline import make_pipeline
+
+    from ..smoothing import KneserNeyLM
+
+    if quality == "fast":
+        return KneserNeyLM()
+
+    from ..loglinear import JointLogLinear, StructuredLogLinearLM
+    from ..mixture import FactoredLM, MixtureLM
+    from ..word_classes import ContextRefiner, ExchangeClustering
+
     n_classes = round(_CLASSES_A_ROOT * n_words**0.5)
     most = max(1, n_words - 2)
     n_classes = max(1, min(_MOST_CLASSES, n_classes, most))
@@ -79,8 +85,6 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
         return MixtureLM([(name, model), ("kn", KneserNeyLM())], weights="logistic")
 
-    if quality == "fast":
-        return KneserNeyLM()
     if quality == "good":
         return mixed("refined", tree(_WHOLE, 0.88))
     if quality == "better":
@@ -107,6 +111,8 @@ def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) 
     ValueError
         If no part has a state to keep, or the path is a file where a folder is needed.
     """
+    from ..mixture import ModelClassifier
+
     params = unfitted_params(estimator)
     if isinstance(estimator, ModelClassifier):
         kept = Checkpoint.of_kind(checkpoint, estimator, folder=True)
@@ -138,6 +144,8 @@ def _cut(path, max_depth, n_classes, most):
                 return []
             continue
         if classes:
+            from ..word_classes import ExchangeClustering
+
             scaled = max(1, round(int(classes) * n_classes / _MOST_CLASSES))
             scaled = min(scaled, most)
             what = ExchangeClustering(scaled, offsets=offsets)

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from sklstruct.context_tree import ContextTree, Histories, suffix_tree
+from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
+from sklstruct.context_tree._find_fast import mark_parents
 from sklstruct.context_tree._links import (
     close_links,
     drop_newest,
+    extend_all_pairs,
     extend_pairs,
     find_pairs,
     newest_symbols,
@@ -84,8 +86,24 @@ def test_pairs_extend_to_the_node_of_context_and_class(tree, n_classes):
         for n in range(tree.n_nodes)
         for y in target[ptr[n] : ptr[n + 1]].tolist()
     ]
-    got = extend_pairs(tree, drop_newest(tree), ptr, target, class_of_symbol)
+    link = drop_newest(tree)
+    got = extend_pairs(tree, link, ptr, target, class_of_symbol)
     assert got.tolist() == expected
+    again, missing = extend_all_pairs(tree, link, ptr, target, class_of_symbol)
+    named = sum(class_of_symbol[c[-1]] >= 0 for c in contexts if c)
+    assert again.tolist() == expected
+    assert missing == named - np.count_nonzero(expected)
+
+
+@pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
+def test_pairs_that_are_parents_are_marked(tree):
+    ptr, target = random_pairs(tree, 4, 40)
+    parent = Pairs(tree, ptr, target).parent
+    marks = np.zeros(target.size, dtype=np.uint8)
+    missing = mark_parents(tree.parent, ptr, target, marks)
+    assert np.flatnonzero(marks).tolist() == np.unique(parent[parent >= 0]).tolist()
+    assert marks.max() <= 1
+    assert missing == np.count_nonzero(parent[40:] < 0)
 
 
 def test_pairs_are_found():

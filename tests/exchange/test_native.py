@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
-from sklstruct.exchange._native import _HEAD, MAGIC, read_native
+from sklstruct.exchange._native import _HEAD, _VERSION, MAGIC, read_native
 from sklstruct.exchange._probing_fast import hash_bytes
 from sklstruct.symbols import Labels
 
@@ -106,11 +106,31 @@ def test_what_has_no_place_is_refused():
             data_of(relabelled(classes, None))
 
 
-def test_newer_versions_are_refused_by_name():
+@pytest.mark.parametrize("version, remedy", [(7, "upgrade"), (1, "write it again")])
+def test_other_versions_are_refused_by_name(version, remedy):
     data = bytearray(data_of(MODELS["marks"]))
-    data[len(MAGIC)] = 7
-    with pytest.raises(ValueError, match="version 7.*upgrade"):
+    data[len(MAGIC)] = version
+    with pytest.raises(ValueError, match=f"version {version}.*{remedy}"):
         load(bytes(data))
+
+
+def test_a_changed_word_and_another_length_change_the_hash():
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 7, 8, 63, 64, 65, 200, 1000):
+        data = rng.integers(0, 256, size, dtype=np.uint8)
+        seen = {hash_bytes(data)}
+        for at in range(0, size, 8):
+            other = data.copy()
+            other[at : at + 8] ^= rng.integers(
+                1, 256, other[at : at + 8].size, np.uint8
+            )
+            seen.add(hash_bytes(other))
+        assert len(seen) == 1 + -(-size // 8)
+    assert len({hash_bytes(np.zeros(n, np.uint8)) for n in range(300)}) == 300
+    # Words in another place: lanes differ, and so does each word of one lane.
+    words = rng.integers(0, 2**63, 40, dtype=np.uint64)
+    swapped = [words[rng.permutation(40)].view(np.uint8) for _ in range(100)]
+    assert len({hash_bytes(other) for other in swapped}) == 100
 
 
 def test_every_changed_byte_and_every_cut_is_found():
@@ -145,7 +165,7 @@ def parts_of(data):
 
 def joined(header, body):
     text = json.dumps(header).encode()
-    head = MAGIC + _HEAD.pack(1, len(text), hash_bytes(text)) + text
+    head = MAGIC + _HEAD.pack(_VERSION, len(text), hash_bytes(text)) + text
     return head + bytes(-len(head) % 64) + body
 
 

@@ -3,6 +3,8 @@
 import itertools
 import math
 import pickle
+import subprocess
+import sys
 import warnings
 
 import joblib
@@ -939,3 +941,18 @@ def test_frozen_models_of_other_words_are_not_mixed_by_id():
     np.testing.assert_allclose(np.exp(both.token_log_proba(texts[1])[0]), expected)
     with pytest.raises(TypeError, match=r"FrozenEstimator\(a\) inside"):
         MixtureLM([("a", a)]).fit([[0, 1]], [0])
+
+
+def test_packages_of_parts_are_imported_when_they_are_needed():
+    program = (
+        "import sys\n"
+        "from sklstruct.language_model import LanguageModel\n"
+        "def parts():\n"
+        "    rooms = 'loglinear', 'mixture', 'word_classes', 'taxonomy', 'smoothing'\n"
+        "    return [r for r in rooms if 'sklstruct.' + r in sys.modules]\n"
+        "assert not parts(), parts()\n"
+        "lm = LanguageModel('fast', max_depth=1).fit(['a b c a b', 'c a b b'] * 3)\n"
+        "lm.perplexity(['a b'])\n"
+        "assert parts() == ['smoothing'], parts()"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
