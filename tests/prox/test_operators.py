@@ -226,6 +226,44 @@ def test_overlapping_groups_against_splitting(p, seed):
 
 
 @pytest.mark.parametrize("p", [2, np.inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_tree_guided_groups_are_nested_groups_of_rows(p, seed):
+    """The guide's call for all rows of a matrix, beside one a row."""
+    rng = np.random.default_rng(seed)
+    v, outputs = rng.normal(size=(4, 6)), laminar(rng, 6)
+    kappa = rng.uniform(0.1, 0.4, len(outputs))
+    rows = [np.asarray(g) + 6 * i for i in range(4) for g in outputs]
+    w = prox.prox_tree_groups(v.ravel(), rows, np.tile(kappa, 4), p=p).reshape(v.shape)
+    for row, got in zip(v, w):
+        assert_allclose(got, one_after_the_other(row, outputs, kappa, p), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_latent_groups_are_a_partition_of_copies(seed):
+    """The guide's way, beside v less its projection on the dual ball."""
+    rng = np.random.default_rng(seed)
+    v = rng.normal(size=7)
+    groups = [np.sort(rng.choice(7, 3, replace=False)) for _ in range(4)]
+    kappa = rng.uniform(0.2, 1.0, 4)
+    copies, of_group = np.concatenate(groups), np.repeat(np.arange(4), 3)
+    parts, step = np.zeros(copies.size), 1.0 / np.bincount(copies).max()
+    for _ in range(3000):
+        gradient = (np.bincount(copies, parts, minlength=7) - v)[copies]
+        parts = prox.prox_group_lasso(parts - step * gradient, of_group, step * kappa)
+    # Dykstra: the projection of v on {u : ||u_g|| <= kappa_g for all g}.
+    inside = np.unique(copies)
+    u, moved = v.copy(), [np.zeros(3) for _ in groups]
+    for _ in range(20_000):
+        for g, (members, radius) in enumerate(zip(groups, kappa)):
+            point = u[members] + moved[g]
+            u[members] = point * min(1.0, radius / np.linalg.norm(point))
+            moved[g] = point - u[members]
+    want = np.zeros(7)
+    want[inside] = (v - u)[inside]
+    assert_allclose(np.bincount(copies, parts, minlength=7), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("p", [2, np.inf])
 def test_the_tolerance_of_overlapping_groups_holds(p):
     rng = np.random.default_rng(7)
     v = rng.normal(size=50)
