@@ -41,15 +41,15 @@ ROOT_MODULES = "modules of the root"
 MAX_BYTES = 8 << 30  # of a process of tests
 SEED = 0
 
-# Folders of tests where that of the same name is not the one, or not the only one.
+# Tests of a package where they are not the folder of its name alone.
 TESTS = {
     "_cli": ["tests/cli"],
+    "backoff": ["tests/backoff", "tests/test_distributions.py", "tests/smoothing"],
     ROOT_MODULES: [
         "tests/test_files.py",
         "tests/test_full_disk.py",
         "tests/test_parallel.py",
         "tests/test_threads.py",
-        "tests/test_malformed.py",
         "tests/test_pickles.py",
         "tests/test_estimators.py",
         "tests/loglinear/test_checkpoint.py",
@@ -123,6 +123,8 @@ def changed(node: ast.AST) -> list[ast.AST]:
 
 def is_words(node: ast.AST) -> bool:
     """What only people and type checkers read."""
+    if isinstance(node, ast.FunctionDef):
+        return any(ast.unparse(name) == "overload" for name in node.decorator_list)
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.AnnAssign):
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
