@@ -78,6 +78,55 @@ class TopKMixin(ClassifierMixin):
         return (labels, log_proba) if return_log_proba else labels
 
 
+class LogProbaMixin(ClassifierMixin):
+    """Logarithms of `predict_proba`, of all classes and of given labels."""
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """P(y | x) for every class."""
+
+    @abstractmethod
+    def _label_codes(self, y: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """(number of each label in ``classes_``, whether it is there)."""
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Natural logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like
+            Labels, in the form that `fit` was given.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN for labels that are not in ``classes_``.
+        """
+        log_proba = self.predict_log_proba(X)
+        code, known = self._label_codes(y, len(log_proba))
+        found = log_proba[np.arange(code.size), code]
+        found[~known] = np.nan
+        return found
+
+
 def innermost(estimator: Any) -> Any:
     """The last estimator inside pipelines and searches."""
     while True:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import check_array
 
-from .._checks import INT32_MAX, check_sparse
+from .._checks import INT32_MAX, check_count, check_sparse
 from .._files import open_write
 
 _PARTS = ("train", "heldout", "test")
@@ -103,26 +103,14 @@ def load_sparse_classes(
     (array([[0.25, 0.  , 0.  , 1.  ],
            [0.  , 0.5 , 0.  , 0.  ]], dtype=float32), array([53,  7]))
     """
-    if not paths:
-        raise ValueError("paths is empty; pass at least one file")
-    dtype = _check_options(n_features, dtype)
     if not (isinstance(zero_based, (bool, np.bool_)) or zero_based == "auto"):
         raise ValueError(
             f'zero_based must be True, False or "auto", got {zero_based!r}'
         )
-    read = [_read(os.fspath(path), dtype) for path in paths]
-    _count_from_zero([X for X, _, sizes in read if sizes is None], zero_based)
-    width = _n_columns(read, n_features)
-    labels = [y for _, y, _ in read]
-    _check_labels(paths, labels)
-    integers = all((y == np.rint(y)).all() for y in labels)
-    return [
-        (
-            sp.csr_matrix((X.data, X.indices, X.indptr), (y.size, width)),
-            y.astype(np.int64) if integers else y,
-        )
-        for X, y, _ in read
-    ]
+    read = _read_files(paths, n_features, dtype, zero_based=zero_based)
+    _check_labels(paths, [y for _, y, _ in read])
+    integers = all((y == np.rint(y)).all() for _, y, _ in read)
+    return [(X, y.astype(np.int64) if integers else y) for X, y, _ in read]
 
 
 def load_sparse_labels(
@@ -192,12 +180,8 @@ def load_sparse_labels(
     array([[1, 0, 1, 0],
            [0, 0, 0, 0]])
     """
-    if not paths:
-        raise ValueError("paths is empty; pass at least one file")
-    dtype = _check_options(n_features, dtype)
-    _check_options(n_labels, dtype, "n_labels")
-    read = [_read(os.fspath(path), dtype, several=True) for path in paths]
-    width = _n_columns(read, n_features)
+    _check_n_columns("n_labels", n_labels)
+    read = _read_files(paths, n_features, dtype, several=True)
     label = [_label_entries(path, y) for path, (_, y, _) in zip(paths, read)]
     found = 1 + max((int(index.max()) for _, index in label if index.size), default=0)
     if n_labels is None:
@@ -211,7 +195,6 @@ def load_sparse_labels(
             )
     parts = []
     for (X, y, _), (ptr, index) in zip(read, label):
-        X = sp.csr_matrix((X.data, X.indices, X.indptr), (len(y), width))
         one = np.ones(index.size, dtype=np.int64)
         parts.append((X, sp.csr_matrix((one, index, ptr), (len(y), n_labels))))
     return parts
@@ -306,15 +289,33 @@ def save_sparse_labels(
             file.write(line.encode() + b"\n")
 
 
-def _check_options(n_columns, dtype, name="n_features") -> np.dtype:
-    if n_columns is not None and not (
-        isinstance(n_columns, (int, np.integer)) and n_columns >= 1
-    ):
-        raise ValueError(f"{name} must be an integer >= 1, got {n_columns!r}")
+def _read_files(
+    paths: tuple,
+    n_features: int | None,
+    dtype: DTypeLike,
+    *,
+    several: bool = False,
+    zero_based: bool | str = True,
+) -> list[tuple[sp.csr_matrix, Any, tuple[int, int, int] | None]]:
+    """`_read` of each file; all X have the same columns, numbered from 0."""
+    if not paths:
+        raise ValueError("paths is empty; pass at least one file")
+    _check_n_columns("n_features", n_features)
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}")
-    return dtype
+    read = [_read(os.fspath(path), dtype, several) for path in paths]
+    _count_from_zero([X for X, _, sizes in read if sizes is None], zero_based)
+    width = _n_columns(read, n_features)
+    return [
+        (sp.csr_matrix((X.data, X.indices, X.indptr), (len(y), width)), y, sizes)
+        for X, y, sizes in read
+    ]
+
+
+def _check_n_columns(name: str, given: int | None) -> None:
+    if given is not None:
+        check_count(name, given, 1)
 
 
 def _count_from_zero(matrices: list[sp.csr_matrix], zero_based: bool | str) -> None:

@@ -24,7 +24,6 @@ from sklearn.utils.validation import (
 )
 
 from .._checks import (
-    check_rows,
     check_sparse,
     check_squares,
 )
@@ -969,59 +968,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             reset=False,
         )
 
-    def _full_rows(self, X, finish):
-        """finish(log-probabilities) for all rows, block by block."""
-        columns = self.label_columns_
-        check_rows(X.shape[0], self.classes_.size)
-        out = np.empty((X.shape[0], self._tree_classes().size))
-
-        def use(part, log_proba):
-            finish(log_proba, out=out[part])
-
+    def _log_proba_blocks(self, X, use):
         self.nodes_.rows(X, use, self.n_jobs)
-        return out if columns is None else columns.spread(out, finish(-np.inf))
 
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``. For many classes prefer
-            `target_log_proba` and `predict_top_k`, which never make this matrix.
-
-        Raises
-        ------
-        MemoryError
-            If the matrix is larger than this machine's memory; says how large.
-        """
-        return self._full_rows(self._read(X), np.positive)
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        r""":math:`P(y \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1, but not with several labels; columns in the order of
-            ``classes_``.
-
-        Raises
-        ------
-        MemoryError
-            As `predict_log_proba`.
-        """
-        return self._full_rows(self._read(X), np.exp)
+    def _target(self, X, code):
+        return self.nodes_.target(X, code, self.n_jobs)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """`predict_log_proba`, as scores.
@@ -1087,32 +1038,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _find_top_k(self, X, k):
         return self.nodes_.search(self._read(X), k, self.n_jobs)
-
-    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
-
-        Only nodes that the class y needs are evaluated, without the matrix of all
-        classes; with another `estimator` blocks of that matrix are made.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``; see the parameter `unknown` of the
-            scores in `sklstruct.metrics`.
-        """
-        samples = self._read(X)
-        code, known = self._label_codes(y, samples.shape[0])
-        out = self.nodes_.target(samples, code, self.n_jobs)
-        out[~known] = np.nan
-        return out
 
     def decision_path(self, X: ArrayLike) -> sp.csr_matrix:
         """The nodes of the taxonomies above the predicted class of each sample.

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from .._checks import check_samples, check_sparse
 from .._compat import (
     BaseEstimator,
-    ClassifierMixin,
     HasMethods,
     Interval,
     MetaEstimatorMixin,
@@ -25,13 +24,14 @@ from .._compat import (
     _check_sample_weight,
     _fit_context,
 )
+from .._likelihood import LogProbaMixin
 from .._parallel import row_blocks, rows_per_block
 from ..taxonomy import LabelTree, as_paths
 from ..taxonomy._node_answers import walk_down
 from ._classifier import HierarchicalClassifier
 
 
-class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     r"""Classification into the nodes of a hierarchy, with labels as paths.
 
     A label is the path :math:`(v_1, \dots, v_m)` to a node, an inner one or a leaf;
@@ -241,48 +241,16 @@ class PathClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         return self._answers(X, lambda proba: proba)
 
-    def predict_log_proba(self, X: ArrayLike) -> NDArray:
-        """Natural logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given paths.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples, n_levels) or (n_samples,)
-            Whole paths, from the root to the node at which the sample ends.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN for paths that are not in ``classes_``.
-        """
-        log_proba = self.predict_log_proba(X)
+    def _label_codes(self, y, n_samples):
+        """Of whole paths, from the root to the node at which a sample ends."""
         known = as_paths(self.classes_, "classes_").astype(object)
         code = {tuple(p for p in path if p != ""): c for c, path in enumerate(known)}
         paths = as_paths(y, "y").astype(object)
-        check_samples(len(log_proba), len(paths))
+        check_samples(n_samples, len(paths))
         at = np.array(
             [code.get(tuple(p for p in path if p != ""), -1) for path in paths]
         )
-        found = log_proba[np.arange(at.size), at]
-        found[at < 0] = np.nan
-        return found
+        return at, at >= 0
 
     @property
     def node_paths_(self) -> NDArray:

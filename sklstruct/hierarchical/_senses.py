@@ -23,20 +23,19 @@ from sklearn.utils.validation import (
 from .._checks import INT32_MAX, check_sparse, check_squares
 from .._compat import (
     BaseEstimator,
-    ClassifierMixin,
     HasMethods,
     Interval,
     MetaEstimatorMixin,
     _check_sample_weight,
     _fit_context,
 )
-from .._likelihood import class_codes
+from .._likelihood import LogProbaMixin, class_codes
 from .._parallel import row_blocks, rows_per_block
 from ._classifier import HierarchicalClassifier
 from ._nodes import seeded
 
 
-class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     r"""Classifier of classes that consist of several senses, such as words.
 
     The senses S(y) of a class y, such as the meanings of a word, are clusters of its
@@ -269,42 +268,8 @@ class SenseClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             out[part] = np.add.reduceat(proba, first, axis=1)
         return out
 
-    def predict_log_proba(self, X: ArrayLike) -> NDArray:
-        """Natural logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN for labels that are not in ``classes_``.
-        """
-        log_proba = self.predict_log_proba(X)
-        code, known = class_codes(y, self.classes_, len(log_proba))
-        found = log_proba[np.arange(code.size), code]
-        found[~known] = np.nan
-        return found
+    def _label_codes(self, y, n_samples):
+        return class_codes(y, self.classes_, n_samples)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """The most probable class.

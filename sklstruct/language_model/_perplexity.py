@@ -175,7 +175,14 @@ class _Documents(BaseEstimator):
     """Base of the transformer and the filter."""
 
     def __init__(
-        self, model, *, baseline, normalize, tokenizer, split_lines, n_jobs
+        self,
+        model: Any,
+        *,
+        baseline: Any = None,
+        normalize: str | Callable[[str], str] | None = None,
+        tokenizer: Callable[[str], Iterable[str]] | None = None,
+        split_lines: bool = True,
+        n_jobs: int | None = None,
     ) -> None:
         self.model = model
         self.baseline = baseline
@@ -370,21 +377,6 @@ class PerplexityTransformer(TransformerMixin, _Documents):
            [26.8 ,  0.67,  3.  ],
            [  nan,   nan,  0.  ]])
     """
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        baseline: Any = None,
-        normalize: str | Callable[[str], str] | None = None,
-        tokenizer: Callable[[str], Iterable[str]] | None = None,
-        split_lines: bool = True,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            model, baseline=baseline, normalize=normalize, tokenizer=tokenizer,
-            split_lines=split_lines, n_jobs=n_jobs,
-        )  # fmt: skip
 
     def fit(self, X: Iterable | None = None, y: Any = None) -> Self:
         """Open or train the model.

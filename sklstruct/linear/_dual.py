@@ -606,8 +606,6 @@ default="squared_hinge"
         return self.label_columns_.indicator(sample, code, X.shape[0])
 
     def _log_proba_blocks(self, X, use):
-        """use(slice, log-probabilities of the rows), block by block."""
-
         def finish(part, scores):
             if self.label_columns_ is not None:
                 odds = log_odds(scores, self.loss_)
@@ -624,88 +622,18 @@ default="squared_hinge"
 
         self._blocks(X, finish)
 
-    def _log_proba(self, X, finish):
-        columns, n_classes = self.label_columns_, self.classes_.size
-        check_rows(X.shape[0], n_classes)
-        width = n_classes if columns is None else columns.known.size
-        out = np.empty((X.shape[0], width))
-        self._log_proba_blocks(X, lambda part, rows: finish(rows, out=out[part]))
-        return out if columns is None else columns.spread(out, finish(-np.inf))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: ArrayLike) -> NDArray:
-        r"""Natural logarithm of :math:`P(k \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``; minus infinity for labels without a
-            positive in `fit`.
-
-        Raises
-        ------
-        MemoryError
-            If the matrix is larger than this machine's memory.
-        """
-        return self._log_proba(self._read(X), np.positive)
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: ArrayLike) -> NDArray:
-        r""":math:`P(k \mid x)` for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1, but not with several labels; columns in the order of
-            ``classes_``.
-
-        Raises
-        ------
-        MemoryError
-            If the matrix is larger than this machine's memory.
-        """
-        return self._log_proba(self._read(X), np.exp)
-
-    @available_if(_has_probabilities)
-    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
-
-        Memory is that of blocks of samples, not of the whole matrix of all classes.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``.
-        """
-        rows = self._read(X)
-        code, known = self._label_codes(y, rows.shape[0])
-        out = np.empty(rows.shape[0])
+    def _target(self, X, code):
+        out = np.empty(X.shape[0])
 
         def use(part, log_proba):
             out[part] = log_proba[np.arange(log_proba.shape[0]), code[part]]
 
-        self._log_proba_blocks(rows, use)
-        out[~known] = np.nan
+        self._log_proba_blocks(X, use)
         return out
 
+    predict_proba = available_if(_has_probabilities)(LabelsMixin.predict_proba)
+    predict_log_proba = available_if(_has_probabilities)(LabelsMixin.predict_log_proba)
+    target_log_proba = available_if(_has_probabilities)(LabelsMixin.target_log_proba)
     predict_top_k = available_if(_has_probabilities)(LabelsMixin.predict_top_k)
 
     def _find_top_k(self, X, k):

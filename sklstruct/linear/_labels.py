@@ -7,6 +7,8 @@ it. Labels are numbers of its columns.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import as_indicator, check_sparse, check_top_k
+from .._checks import as_indicator, check_rows, check_sparse, check_top_k
 from .._likelihood import TopKMixin, class_codes
 from ._samples import sample_weights
 from ._targets import Targets
@@ -246,6 +248,95 @@ class LabelsMixin(TopKMixin):
         sample = np.repeat(np.arange(best.shape[0]), k)
         value = np.exp(log_proba.ravel())
         return columns.sparse(sample, best.ravel(), value, best.shape[0])
+
+    @abstractmethod
+    def _read(self, X: Any) -> Any:
+        """X, checked for prediction by a fitted model."""
+
+    @abstractmethod
+    def _log_proba_blocks(self, X: Any, use: Callable[[slice, NDArray], None]) -> None:
+        """use(slice, log-probabilities of its rows), block by block."""
+
+    @abstractmethod
+    def _target(self, X: Any, code: NDArray) -> NDArray:
+        """Log-probability of class code[i] in row i."""
+
+    def _full_rows(self, X, finish):
+        """finish(log-probabilities) for all rows."""
+        columns, n_classes = self.label_columns_, self.classes_.size
+        check_rows(X.shape[0], n_classes)
+        width = n_classes if columns is None else columns.known.size
+        out = np.empty((X.shape[0], width))
+        self._log_proba_blocks(X, lambda part, rows: finish(rows, out=out[part]))
+        return out if columns is None else columns.spread(out, finish(-np.inf))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        r""":math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1, but not with several labels; columns in the order of
+            ``classes_``. For many classes prefer `target_log_proba` and
+            `predict_top_k`, which never make this matrix.
+
+        Raises
+        ------
+        MemoryError
+            If the matrix is larger than this machine's memory; says how large.
+        """
+        return self._full_rows(self._read(X), np.exp)
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray:
+        r"""Natural logarithm of :math:`P(y \mid x)` for every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; minus infinity for labels without a
+            positive in `fit`.
+
+        Raises
+        ------
+        MemoryError
+            As `predict_proba`.
+        """
+        return self._full_rows(self._read(X), np.positive)
+
+    def target_log_proba(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
+
+        The matrix of all classes is never made.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples,)
+            NaN where y is not in ``classes_``; see the parameter `unknown` of the
+            scores in `sklstruct.metrics`.
+        """
+        rows = self._read(X)
+        code, known = self._label_codes(y, rows.shape[0])
+        out = self._target(rows, code)
+        out[~known] = np.nan
+        return out
 
     def _label_codes(self, y, n_samples):
         """(number of each label in the model, whether the model knows it)."""

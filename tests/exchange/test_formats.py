@@ -1,9 +1,11 @@
 """Every format of the table: what is written comes back, from any kind of file."""
 
+import inspect
 import io
 import json
+import pkgutil
 import zipfile
-from inspect import signature
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -57,6 +59,23 @@ def format(request, monkeypatch):
         exchange.FORMATS, "json of a stranger", Format(read_json, write_json)
     )
     return request.param
+
+
+def test_every_reader_and_writer_is_in_the_table():
+    """A file with ``read_mine(file, label)`` or ``write_mine(model)`` is a format."""
+    first = {"read": ["file", "label"], "write": ["model"]}
+    for module in pkgutil.iter_modules(exchange.__path__):
+        functions = vars(import_module(f"sklstruct.exchange.{module.name}"))
+        for name, function in functions.items():
+            way, _, rest = name.partition("_")
+            if rest and way in first and inspect.isfunction(function):
+                parameters = list(inspect.signature(function).parameters)
+                if parameters[: len(first[way])] == first[way]:
+                    known = [getattr(entry, way) for entry in exchange.FORMATS.values()]
+                    assert function in known, (
+                        f"{name}: add its format to FORMATS in "
+                        "sklstruct/exchange/_formats.py"
+                    )
 
 
 def fitted(unknown="<unk>"):
@@ -143,7 +162,9 @@ def test_formats_and_their_options_are_documented(way, name):
     text = getattr(exchange, way).__doc__
     where = f"add it to the docstring of `{way}` in sklstruct/exchange/_formats.py"
     assert f'"{name}"' in text, f"format {name}: {where}"
-    parameters = signature(getattr(exchange.FORMATS[name], way)).parameters.values()
+    parameters = inspect.signature(
+        getattr(exchange.FORMATS[name], way)
+    ).parameters.values()
     for option in (p.name for p in parameters if p.kind is p.KEYWORD_ONLY):
         assert f"`{option}`" in text, f"option {option} of {name}: {where}"
 
