@@ -125,8 +125,8 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
     targets = np.concatenate([last[chosen], target[below]])
     added = []
     while len(nodes):
-        missing = find_pairs(pair_ptr, target, nodes, targets) < 0
-        key = np.unique(nodes[missing].astype(np.int64) * n_classes + targets[missing])
+        lacks = find_pairs(pair_ptr, target, nodes, targets) < 0
+        key = np.unique(nodes[lacks].astype(np.int64) * n_classes + targets[lacks])
         added.append(key)
         nodes = tree.parent[key // n_classes]
         targets = (key % n_classes).astype(np.int32)
