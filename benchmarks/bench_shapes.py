@@ -3,12 +3,13 @@
     SKLSTRUCT_DATA=... python benchmarks/bench_shapes.py --out FILE
     python benchmarks/bench_shapes.py --list
 
-`few`: sparse text of 2 to 150 classes. `HierarchicalClassifier()` and the flat
+`few`: sparse text of 5 to 300 classes. `HierarchicalClassifier()` and the flat
 `DualLinearClassifier`, weights below .02 dropped as in the former, are fitted in turns:
 `fit` and `flat_fit`, the least CPU seconds of some fits, and their `ratio`; `accuracy`
 and `log_loss` (nats) of both on the test part. The classes are intents of clinc150, in
 a random order; the features tf-idf of words and pairs (`words`) or of runs of two to
-five letters (`letters`).
+five letters (`letters`); or the classes and features are those of `make_sparse_classes`
+(`made`), 40 samples a class.
 
 `dense`: `HierarchicalClassifier` of logistic regressions with one C: `flat`; one tree
 of "cut" that stops at 100 or 32 classes, or goes down to single ones; one level of up
@@ -38,13 +39,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import StandardScaler, normalize
 
 from sklstruct import HierarchicalClassifier
+from sklstruct.datasets import make_sparse_classes
 from sklstruct.linear import DualLinearClassifier
 from sklstruct.taxonomy import CutSplit
 
-FEW = (2, 5, 10, 20, 40, 77, 100, 150)
+FEW = (5, 10, 20, 40, 77, 100, 150, 300)
+N_INTENTS = 150
 FEATURES = {
     "words": {"ngram_range": (1, 2)},
     "letters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
+    "made": None,
 }
 SECTION_OF = {"leaves": "leaves100", "words": "words1000", "omniglot": "omniglot_a"}
 # C of each dense set: the flat model's best of .01, .1 on the test part for all but the
@@ -107,6 +111,13 @@ def intents(n_classes, features):
     ]
 
 
+def made_text(n_classes, n_of_class=40):
+    """((X, y), (Z, target)) of made sparse text."""
+    n = n_classes * n_of_class
+    X, y = make_sparse_classes(n + N_TEST, n_classes, 100 * n_classes, random_state=0)
+    return (X[:n], y[:n]), (X[n:], y[n:])
+
+
 def dense(name):
     """((X, y), (Z, target)), standardised."""
     if name.startswith("made"):
@@ -150,6 +161,7 @@ def cases():
         {"section": "few", "features": features, "classes": k}
         for features in FEATURES
         for k in FEW
+        if features == "made" or k <= N_INTENTS
     ]
     for name in DENSE:
         k = int(name.split()[1]) if name.startswith("made") else 0
@@ -184,7 +196,9 @@ def run(case):
             "leaves": model.taxonomy_.n_leaves,
             "depth": model.taxonomy_.depth,
         }
-    (X, y), (Z, target) = intents(case["classes"], case["features"])
+    k, features = case["classes"], case["features"]
+    parts = made_text(k) if features == "made" else intents(k, features)
+    (X, y), (Z, target) = parts
     flat = DualLinearClassifier(weight_threshold=0.02, random_state=0)
     ours = HierarchicalClassifier(random_state=0)
     times = fastest(ours=partial(ours.fit, X, y), flat=partial(flat.fit, X, y))

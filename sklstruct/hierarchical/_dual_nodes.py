@@ -27,7 +27,7 @@ from .._checks import (
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._calibration import BEYOND, draw_fold
+from ..linear._calibration import BEYOND, draw_fold, scale_of
 from ..linear._samples import costs, single, warn_uneven
 from ..linear._solver import (
     BLOCK,
@@ -225,12 +225,14 @@ class DualNodes(NodeModels):
         number[self._fold[0]] = np.arange(self._fold[0].size)
         number = number[rows]  # of each row in the fold, -1: not in it
         seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
+        fits = None
         with stop_flag() as stop:
             if self.loss == "auto":
-                self._choose(problems, number, seeds, stop, parallel)
+                fits = self._choose(problems, number, seeds, stop, parallel)
                 progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
-            settings = self._settings(self.loss, stop)
-            fits = self._solve(problems, number, seeds, settings, parallel)
+            if fits is None:
+                settings = self._settings(self.loss, stop)
+                fits = self._solve(problems, number, seeds, settings, parallel)
         members = [_members(problems, v, number) for v in range(problems.n_nodes)]
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
         for v in np.flatnonzero(problems.sizes == 0).tolist():  # of a first batch
@@ -271,10 +273,13 @@ class DualNodes(NodeModels):
         return dict(zip(order, parallel(fit, order)))
 
     def _choose(self, problems, number, seeds, stop, parallel):
-        """Set loss and C by the fold's log-loss at some of the nodes."""
+        """Set loss and C by the fold's log-loss at some of the nodes.
+
+        Returns the fits of all nodes, or None if they are not made yet.
+        """
         if problems.n_nodes == 0:  # one class
             self.loss, self._C = "squared_hinge", float(self._estimator.C)
-            return
+            return None
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
         size = problems.sizes
         order = order[size[order] > 0]
@@ -288,13 +293,21 @@ class DualNodes(NodeModels):
             X, a, b, at, targets = problems.samples_of(v)
             held = np.flatnonzero(number[at] >= 0).astype(np.int32)
             trials.append(Trial(X, a, b, targets, problems.weight[at], held))
+        fits = scores = None
+        if problems.n_nodes == 1 and trials[0].part(int(seeds[0])) is trials[0]:
+            # the trial of the squared hinge is all of its fit
+            settings = self._settings("squared_hinge", stop)
+            fits = self._solve(problems, number, seeds, settings, parallel)
+            scores = [np.hstack([f.fold_scores for f in fits[0]])]
         self.loss, self._C = choose_loss(
             trials,
             float(self._estimator.C),
             lambda loss: self._settings(loss, stop),
             seeds[order],
             parallel,
+            scores,
         )
+        return fits if self.loss == "squared_hinge" else None
 
     def _check_size(self, problems, n_threads):
         X = problems.X
@@ -446,16 +459,22 @@ class DualNodes(NodeModels):
     def _calibrate(self, t: int, window: Window) -> None:
         """Fit the numbers of tree t, and `n_leaves` if the user gave None."""
         X, targets, weight, unseen = window
-        own = TreeFold(
-            X, targets, weight, self.forest, self.role, t, self.loss, self._scores,
-            unseen,
-        )  # fmt: skip
+        root = int(self.forest.tree_ptr[t])
         if self.several:
             found = fit_sigmoids(unseen, self.role, weight, self.loss)
-        elif self.any_leaves and t == 0:
-            found = self._choose_leaves(own)
+        elif self.role[root] == ROLES["leaf"]:  # w_l alone matters
+            member, own, scores = unseen[root]
+            w, log_loss = scale_of(scores, own.outcome, weight[member], self.loss)
+            found = (1.0, w, *CHAIN[2:]), log_loss
         else:
-            found = self._fit_numbers(own, self.n_leaves)
+            fold = TreeFold(
+                X, targets, weight, self.forest, self.role, t, self.loss,
+                self._scores, unseen,
+            )  # fmt: skip
+            if self.any_leaves and (t == 0 or self.n_leaves is None):
+                found = self._choose_leaves(fold)
+            else:
+                found = self._fit_numbers(fold, self.n_leaves)
         self.numbers[t], self.fold_log_loss[t] = found
 
     def _choose_leaves(self, fold: TreeFold) -> tuple[tuple[float, ...], float]:

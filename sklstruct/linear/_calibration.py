@@ -80,6 +80,15 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
     return float(np.exp(found.x)), loss(found.x)
 
 
+def scale_of(
+    scores: NDArray, target: NDArray, weight: NDArray, loss: str
+) -> tuple[float, float]:
+    """`fit_scale` of the scores of outcomes, or of the second of two."""
+    if scores.shape[1] == 1:
+        scores = both_outcomes(scores, loss)
+    return fit_scale(evidence(scores, loss), target, weight)
+
+
 def log_odds(scores: NDArray, loss: str) -> NDArray:
     """g(z) - g(-z) of the scores of yes/no questions."""
     return evidence(scores, loss) - evidence(-scores, loss)

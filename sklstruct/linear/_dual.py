@@ -38,9 +38,9 @@ from ._calibration import (
     draw_fold,
     evidence,
     f1_threshold,
-    fit_scale,
     fit_sigmoid,
     log_odds,
+    scale_of,
 )
 from ._labels import LabelsMixin, check_fold, check_threshold, read_training
 from ._samples import (
@@ -470,9 +470,7 @@ default="squared_hinge"
     @staticmethod
     def _scale(scores, loss, targets, weight):
         """((w, 0, 1/2), mean log-loss) of a fold, for one label a sample."""
-        if scores.shape[1] == 1:
-            scores = both_outcomes(scores, loss)
-        scale, log_loss = fit_scale(evidence(scores, loss), targets.outcome, weight)
+        scale, log_loss = scale_of(scores, targets.outcome, weight, loss)
         return (scale, 0.0, 0.5), log_loss
 
     def _labels_numbers(self, scores, loss, targets, weight):

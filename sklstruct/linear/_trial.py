@@ -68,8 +68,13 @@ def choose_loss(
     settings_of: Callable[[str], DescentSettings],
     seeds: NDArray,
     parallel: ThreadMap,
+    hinge_scores: Sequence[NDArray] | None = None,
 ) -> tuple[str, float]:
-    """(loss, C) of the smaller log-loss on the fold; without fold the logistic."""
+    """(loss, C) of the smaller log-loss on the fold; without fold the logistic.
+
+    hinge_scores: those of the folds by the squared hinge, if it was fitted already and
+    no trial has parts.
+    """
     parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
     several = trials[0].targets.several
     second = "ovr_log_loss" if several else "log_loss"
@@ -85,7 +90,10 @@ def choose_loss(
 
         return fold_log_loss(parts, parallel(scores, range(len(parts))), loss)
 
-    hinge = log_loss("squared_hinge", C)
+    if hinge_scores is None:
+        hinge = log_loss("squared_hinge", C)
+    else:
+        hinge = fold_log_loss(parts, hinge_scores, "squared_hinge")
     most = min(hinge * (1 - _WORTH), hinge - _NATS)
     # no log-loss is below 0
     if most <= 0 or most <= log_loss(second, AUTO_C * C):

@@ -335,6 +335,44 @@ def test_numbers_minimise_the_fold_and_their_gradient_is_right(monkeypatch, data
     assert len(seen) == 12
 
 
+@pytest.mark.parametrize("n_classes", [2, 7])
+def test_scale_of_one_leaf_minimises_the_fold(n_classes):
+    """A tree of one leaf has one number, that of the flat model."""
+    X, y = text(n=800, n_classes=n_classes)
+    model = HierarchicalClassifier(max_depth=0, random_state=0)
+    nodes = model.partial_fit(X, y, classes=range(n_classes)).nodes_
+    member, targets, scores = nodes.window.unseen[0]
+    if n_classes == 2:
+        scores = np.hstack([-scores, scores])
+    g = evidence(scores, nodes.loss)
+
+    def log_loss(w):
+        log_p = w * g - logsumexp(w * g, axis=1, keepdims=True)
+        return -log_p[np.arange(member.size), targets.outcome].mean()
+
+    w_r, w, *rest = nodes.numbers[0].tolist()
+    assert (w_r, rest) == (1.0, [0.0, 0.0, 0.0])
+    assert nodes.fold_log_loss[0] == pytest.approx(log_loss(w), rel=1e-12)
+    scales = w * np.geomspace(0.25, 4, 101)
+    prior = numbers.SCALE_PRIOR * np.log(scales) ** 2
+    values = np.array([log_loss(s) for s in scales]) + prior
+    assert abs(values.argmin() - 50) <= 1
+
+
+def test_trial_that_is_the_whole_fit(data):
+    """With few classes loss="auto" keeps the fit of its trial."""
+    X, y = text(n=900, n_classes=9)
+    auto, named = (
+        HierarchicalClassifier(
+            max_depth=0, estimator=DualLinearClassifier(loss), random_state=0
+        ).fit(X, y)
+        for loss in ("auto", "squared_hinge")
+    )
+    assert auto.nodes_.loss == "squared_hinge"
+    assert (auto.coef_ != named.coef_).nnz == 0
+    np.testing.assert_array_equal(auto.predict_proba(X), named.predict_proba(X))
+
+
 def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     """The evidence of the fold is that of a classifier fitted without it."""
     X, y = data

@@ -461,17 +461,21 @@ def test_log_loss_that_decides(monkeypatch):
     trial = _trial.Trial(single(X), 0, len(y), targets, np.ones(len(y)), held)
     stop = np.zeros(1, dtype=np.int32)
 
-    def chosen(hinge, logistic):
+    def chosen(hinge, logistic, scores=None):
         found.update(squared_hinge=hinge, log_loss=logistic)
         return _trial.choose_loss(
             [trial], 2.0, lambda loss: DescentSettings(loss, 1.0, 0.1, 9, 0.0, stop),
-            np.array([1]), ThreadMap(None),
+            np.array([1]), ThreadMap(None), scores,
         )  # fmt: skip
 
     hinge, logistic = ("squared_hinge", 2.0), ("log_loss", 20.0)
     assert chosen(1.0, 0.96) == hinge and chosen(1.0, 0.94) == logistic
     assert chosen(0.1, 0.0905) == hinge and chosen(0.1, 0.0895) == logistic
     assert chosen(0.005, -1.0) == hinge and chosen(np.nan, np.nan) == logistic
+    # the hinge's scores decide where it was fitted already
+    monkeypatch.undo()
+    sure = np.where(np.arange(7) == y[held, None], 1.0, -1.0).astype(np.float32)
+    assert chosen(0, 0, [sure]) == hinge and chosen(0, 0, [-sure]) == logistic
 
 
 def test_without_calibration():
