@@ -26,6 +26,10 @@ from ._targets import Targets
 _FEWEST = 16
 _MEMBERS = 150
 
+# From this part of the outcomes on, all are tried: the trial of the squared hinge can
+# then be its fit.
+_ALMOST = 0.75
+
 # Tolerance of the descent, in units of that of the fit.
 _ROUGH = 5.0
 
@@ -51,7 +55,7 @@ class Trial(NamedTuple):
         m = self.targets.n_outcomes
         share = _MEMBERS / max(self.held.size, 1)
         most = max(_FEWEST, int(np.ceil(m * min(share, 1.0))))
-        if most >= m:
+        if most >= _ALMOST * m:
             return self
         chosen = np.random.RandomState(seed).permutation(m)[:most]
         rows, targets = self.targets.among(np.sort(chosen))

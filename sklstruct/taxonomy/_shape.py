@@ -16,10 +16,10 @@ from typing import NamedTuple
 # Up to this number of classes the tree is one node.
 _FLAT = 100
 # Classes of a leaf. Larger leaves take more time and lose less accuracy at the routing
-# nodes, which matters more with many classes. Four leaves at least: evidence of several
-# leaves makes such a tree better than one node with all classes.
+# nodes, which matters more with many classes. Three leaves at least, in practice four:
+# evidence of several leaves makes such a tree better than one node with all classes.
 _LEAF = 100
-_LEAVES = 4
+_LEAVES = 3
 _MANY, _LARGE_LEAF = 5000, 200
 # Largest number of children: the weights of a wider routing node exceed the caches.
 _WIDEST = 128
@@ -69,7 +69,7 @@ def choose_shape(
     weight vectors, and the largest node takes :math:`4 m (c_v + n_v)` bytes: m
     outcomes, n_v samples, :math:`c_v \le \min(d, n_v k)` columns. Few large leaves are
     more accurate than many small ones, but take more time. L is K up to 100 classes,
-    then a quarter of K but at most 100, and 200 from 5 000 classes on. r is the
+    then a third of K but at most 100, and 200 from 5 000 classes on. r is the
     smallest number for which :math:`G \le 128` and routing nodes fit `max_bytes`;
     leaves are halved until they fit.
 

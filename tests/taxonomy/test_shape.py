@@ -10,7 +10,7 @@ def test_shapes_follow_the_cost_model():
     for k in (1, 2, 60, 100):
         shape = choose_shape(k, 15_000, 30_000)
         assert shape == (k, 1, 0, k, shape.n_bytes)
-    assert choose_shape(150, 15_000, 30_000)[:3] == (38, 4, 1)
+    assert choose_shape(150, 15_000, 30_000)[:3] == (50, 4, 1)
     assert choose_shape(1000, 40_000, 100_000)[:4] == (100, 16, 1, 79)
     assert choose_shape(10_000, 100_000, 200_000)[:4] == (200, 64, 1, 221)
     large = choose_shape(100_000, 10**6, 10**6)
