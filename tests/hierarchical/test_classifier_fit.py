@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier
+from sklstruct.hierarchical._trees import another_view
 from sklstruct.taxonomy import (
     ConfusionSplit,
     CutSplit,
@@ -162,6 +163,45 @@ def test_equal_builders_give_different_trees(train, taxonomy):
     assert model.taxonomies_[0] != model.taxonomies_[1]
     again = HierarchicalClassifier(taxonomy, **options).fit(*train)
     assert model.taxonomies_ == again.taxonomies_
+
+
+class Recording(RandomSplit):
+    shapes = ()
+
+    def build(self, X, y, sample_weight=None):
+        Recording.shapes += (X.shape,)
+        return super().build(X, y, sample_weight)
+
+
+def test_a_builder_that_is_used_again_gets_another_view(train):
+    Recording.shapes = ()
+    HierarchicalClassifier(Recording(), n_taxonomies=3, random_state=0).fit(*train)
+    n, d = train[0].shape
+    first, *others = Recording.shapes
+    assert first == (n, d)
+    assert all(shape[0] < n and shape[1] == (d + 1) // 2 for shape in others)
+
+
+def test_another_view():
+    """A bootstrap within classes, and half of the columns."""
+    rng = np.random.RandomState(0)
+    n, d = 60, 7
+    X = 100.0 * np.arange(n)[:, None] + np.arange(d)
+    code, weight = rng.randint(4, size=n), rng.random_sample(n)
+    seen = np.zeros(n, dtype=bool)
+    for _ in range(20):
+        part, its_code, its_weight = another_view(X, code, weight, rng)
+        rows, columns = part[:, 0] // 100, part[0] % 100
+        assert_array_equal(part, 100 * rows[:, None] + columns)
+        assert np.unique(columns).size == 4
+        rows = rows.astype(int)
+        assert np.unique(rows).size == rows.size < n
+        assert_array_equal(its_code, code[rows])
+        times = its_weight / weight[rows]
+        assert_allclose(times, times.round())
+        assert_allclose(np.bincount(its_code, times), np.bincount(code))
+        seen[rows] = True
+    assert seen.all()
 
 
 def test_builders_are_cloned_and_kept(train):

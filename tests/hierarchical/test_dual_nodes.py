@@ -250,6 +250,22 @@ def test_answers_agree_whatever_is_looked_into(fitted, new, n_leaves):
         assert model.predict(new[0][i])[0] == model.predict(new[0])[i]
 
 
+def test_ties_of_leaves_go_to_the_first_class():
+    """A leaf of the mass of the best class so far may hold a class before it."""
+    X, y = text(n=400, n_classes=6)
+    node = dual("squared_hinge", fit_intercept=False)
+    tree = [[4, 5], [3], [2], [0], [1]]
+    model = HierarchicalClassifier(tree, estimator=node, n_leaves=1).fit(X, y)
+    model.nodes_.numbers = np.array([[1.0, 1.0, 0.0, 5.0, 0.0]])
+    nothing = sp.csr_matrix((1, X.shape[1]))  # all scores are 0
+    P = model.predict_proba(nothing)[0]
+    assert (P[:4] == P[0]).all() and P[0] > P[4] == P[5]
+    for k in range(1, 7):
+        best = model.nodes_.search(nothing, k, None)[0][0]
+        assert best.tolist() == list(range(k))
+    assert model.predict(nothing) == [0]
+
+
 @pytest.mark.parametrize("tree", TREES)
 def test_without_evidence_it_is_the_chain(tree, data, new):
     """The product of conditionals, that of the dense solver too."""

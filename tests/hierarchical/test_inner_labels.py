@@ -47,6 +47,15 @@ def test_labels_above_positive_ones_are_positive(data):
     np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
 
 
+def test_a_label_above_all_others():
+    """It is uncertain even so: samples may have no label."""
+    kind = np.arange(210) % 7
+    X, Y = np.eye(7)[kind], np.eye(7, dtype=int)[kind, :5]
+    model = HierarchicalClassifier(dict.fromkeys(range(1, 5), 0), random_state=0)
+    P = model.fit(X, Y).predict_proba(np.eye(7))
+    np.testing.assert_array_equal(P[:, 0] > 0.5, np.arange(7) < 5)
+
+
 @pytest.mark.parametrize("loss", ["squared_hinge", "ovr_log_loss"])
 def test_an_inner_label_has_the_probability_of_its_node(data, loss):
     X, Y = data
