@@ -14,7 +14,8 @@ the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
 validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence a line, with the
-names of qualities. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
+names of qualities. `help`: the lines of Python's help, every tenth to test, with the
+names of qualities and no validation text. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
 PATH.
 """
 
@@ -28,6 +29,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import numpy as np
 import scipy.sparse as sp
@@ -177,6 +179,7 @@ def cases():
     ]
     out += [{"section": "depths", "slow": True}]
     out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
+    out += [{"section": "help", "model": m} for m in ("fast", "good", "better")]
     out += [{"section": "large", "model": m, "slow": True} for m in LARGE]
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
@@ -288,6 +291,20 @@ def large(case):
         "words": sum(line.count(" ") + 1 for line in train),
         "validation": lm.perplexity(valid),
         "test": lm.perplexity(test),
+        "fit_seconds": fit.cpu,
+    }
+
+
+def help_lines(case):
+    """Raw lines: many stand in several topics."""
+    lines = [line for text in topics.values() for line in text.splitlines()]
+    lines = [line for line in lines if line.strip()]
+    train = [line for i, line in enumerate(lines) if i % 10]
+    lm = LanguageModel(case["model"], max_depth=DEPTH)
+    fit = timed(lm.fit, train, repeats=1)
+    return {
+        "words": sum(len(line.split()) for line in train),
+        "test": lm.perplexity(lines[::10]),
         "fit_seconds": fit.cpu,
     }
 
@@ -424,6 +441,7 @@ def run(case):
         "ladder": ladder,
         "caches": caches,
         "large": large,
+        "help": help_lines,
         "clusters": clusters,
         "depths": depths,
         "trees": trees,

@@ -369,6 +369,11 @@ class JointLogLinear(
             )
             found = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
             paths.append((*found, terminal))
+        # Samples in the order of the first tree: paths that begin alike are neighbours
+        # there, and nearly so in the other trees.
+        order = np.argsort(paths[0][2], kind="stable")
+        outcome, weight = outcome[order], weight[order]
+        paths = [(here, count, terminal[order]) for here, count, terminal in paths]
         pairs, counts, terminals = zip(*paths)
         trees = [here.tree for here in pairs]
         beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)

@@ -10,11 +10,22 @@ up, and one more where the root is not among the nodes. Weights are in double pr
 while they are fitted, and in single precision in a fitted model.
 
 Cost of a sample: the pairs of the nodes on its paths, once to score, once for the
-gradient, and the exponentials of the outcomes.
+gradient, and the exponentials of the outcomes. Fitted models score many samples, those
+of one context one after the other, and use the sums over the upper part of a path,
+where most pairs are, again: a row of additions a tree, and the pairs of the lower part.
 """
 
 from libc.math cimport exp, log
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from "_vector.h" nogil:
+    double exp_sum "sklstruct_exp_sum"(
+        Py_ssize_t n, const double* u, double top, double* e) noexcept
+
+# A node with fewer pairs than one in so many outcomes has no row of its own.
+cdef enum:
+    SPARSE = 16
 
 ctypedef fused real:
     float
@@ -98,39 +109,98 @@ def add_gradient(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
     return loss
 
 
-def log_rows(const int32_t[:, ::1] nodes, const int32_t[::1] parent,
-             const int32_t[::1] ptr, const int32_t[::1] target,
-             const double[::1] beta, const real[::1] w, double[:, ::1] out):
-    """ln P of every outcome for each sample."""
-    cdef Py_ssize_t i, y, n_trees = nodes.shape[1], n_outcomes = out.shape[1]
-    cdef double top, total
+def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
+               const int32_t[::1] parent, const int32_t[::1] ptr,
+               const int32_t[::1] target, const double[::1] beta, const real[::1] w,
+               int32_t[::1] path, double[:, ::1] rows, double[:, ::1] score):
+    """score[i] += the scores of one tree for the sample that ends at its node[i].
+
+    order: the samples, those of one context one after the other. A node with pairs of
+    a SPARSE-th of the outcomes or more has a row of sums from the top of its path,
+    which the next samples use again; it adds the rows, then the pairs of the nodes
+    below. So what a sample gets does not depend on the others. path (n_levels), rows
+    (n_levels, n_outcomes): scratch. first: whether it is the tree with the root.
+    """
+    cdef Py_ssize_t i, j, k, y, top = 0 if first else 1, n_outcomes = score.shape[1]
+    cdef Py_ssize_t dense, depth
+    cdef int32_t n, p
+    cdef double b
+    cdef double *row
+    cdef double *out
     with nogil:
-        for i in range(nodes.shape[0]):
-            _scores(&nodes[i, 0], n_trees, &parent[0], &ptr[0], &target[0], &beta[0],
-                    &w[0], &out[i, 0], n_outcomes)
-            top = out[i, 0]
-            for y in range(1, n_outcomes):
-                if out[i, y] > top:
-                    top = out[i, y]
-            total = 0.0
-            for y in range(n_outcomes):
-                total += exp(out[i, y] - top)
-            top += log(total)
-            for y in range(n_outcomes):
-                out[i, y] -= top
+        for k in range(path.shape[0]):
+            path[k] = -1
+        for i in range(order.shape[0]):
+            j = order[i]
+            n = node[j]
+            if n < 0:
+                continue
+            depth = _depth(n, &parent[0], first)
+            # The longer a context, the fewer classes were seen after it.
+            dense = depth
+            while dense >= top and SPARSE * (ptr[n + 1] - ptr[n]) < n_outcomes:
+                n = parent[n]
+                dense -= 1
+            out = &score[j, 0]
+            if dense >= top:
+                _sums(n, dense, top, &parent[0], &ptr[0], &target[0], &beta[0], &w[0],
+                      &path[0], rows)
+                row = &rows[dense, 0]
+                for y in range(n_outcomes):
+                    out[y] += row[y]
+            n = node[j]
+            for k in range(depth, dense, -1):
+                b = beta[k]
+                for p in range(ptr[n], ptr[n + 1]):
+                    out[target[p]] += b * w[p]
+                n = parent[n]
 
 
-def log_targets(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
-                const int32_t[::1] parent, const int32_t[::1] ptr,
-                const int32_t[::1] target, const double[::1] beta,
-                const real[::1] w, double[::1] score, double[::1] out):
-    """ln P of one outcome for each sample; `score` is scratch for the outcomes."""
-    cdef Py_ssize_t i, n_outcomes = score.shape[0], n_trees = nodes.shape[1]
-    cdef double raw, top, total
+cdef void _sums(int32_t node, Py_ssize_t k, Py_ssize_t top, const int32_t *parent,
+                const int32_t *ptr, const int32_t *target, const double *beta,
+                const real *w, int32_t *path, double[:, ::1] rows) noexcept nogil:
+    """rows[k] <- the scores of a node of depth k and of those above it."""
+    cdef Py_ssize_t n_outcomes = rows.shape[1]
+    cdef double *row = &rows[k, 0]
+    cdef int32_t p
+    if path[k] == node:
+        return
+    if k > top:
+        _sums(parent[node], k - 1, top, parent, ptr, target, beta, w, path, rows)
+        memcpy(row, &rows[k - 1, 0], n_outcomes * sizeof(double))
+    else:
+        memset(row, 0, n_outcomes * sizeof(double))
+    for p in range(ptr[node], ptr[node + 1]):
+        row[target[p]] += beta[k] * w[p]
+    path[k] = node
+
+
+cdef inline double _log_total(const double *score, Py_ssize_t n,
+                              double *scratch) noexcept nogil:
+    cdef Py_ssize_t y
+    cdef double top = score[0]
+    for y in range(1, n):
+        if score[y] > top:
+            top = score[y]
+    return top + log(exp_sum(n, score, top, scratch))
+
+
+def log_rows(double[:, ::1] score, double[::1] scratch):
+    """score <- ln P of every outcome, of scores."""
+    cdef Py_ssize_t i, y
+    cdef double total
     with nogil:
-        for i in range(nodes.shape[0]):
-            _scores(&nodes[i, 0], n_trees, &parent[0], &ptr[0], &target[0], &beta[0],
-                    &w[0], &score[0], n_outcomes)
-            raw = score[outcome[i]]
-            top = _exponentials(&score[0], n_outcomes, &total)
-            out[i] = raw - top - log(total)
+        for i in range(score.shape[0]):
+            total = _log_total(&score[i, 0], score.shape[1], &scratch[0])
+            for y in range(score.shape[1]):
+                score[i, y] -= total
+
+
+def log_targets(const double[:, ::1] score, const int32_t[::1] outcome,
+                double[::1] scratch, double[::1] out):
+    """out <- ln P of one outcome for each sample, of scores."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(score.shape[0]):
+            out[i] = score[i, outcome[i]] - _log_total(
+                &score[i, 0], score.shape[1], &scratch[0])

@@ -19,6 +19,9 @@ from . import _joint_fast as _fast
 # Samples of one call of the kernel; Python handles Ctrl-C between calls.
 _SLICE = 1 << 14
 
+# Scores that are held at a time.
+_SCORES = 1 << 20
+
 
 class JointTrees(CheckedState, Distribution):
     """The fitted state: trees, one after the other, and weights on their pairs.
@@ -136,24 +139,33 @@ class JointTrees(CheckedState, Distribution):
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
-        out = np.empty((at.shape[0], self.n_classes))
+        out, scratch = np.zeros((at.shape[0], self.n_classes)), np.empty(self.n_classes)
         for part in self._blocks(at.shape[0]):
-            _fast.log_rows(
-                at[part], self.parent, self.ptr, self.pair_class, self.beta, self.w,
-                out[part],
-            )  # fmt: skip
+            self._add_scores(at[part], out[part])
+            _fast.log_rows(out[part], scratch)
         return out
 
     def target(self, at: NDArray, y: NDArray) -> NDArray:
         """As `Distribution.target`."""
         y = np.ascontiguousarray(y, dtype=np.int32)
-        out, score = np.empty(y.size), np.empty(self.n_classes)
-        for part in row_blocks(y.size, _SLICE):
-            _fast.log_targets(
-                at[part], y[part], self.parent, self.ptr, self.pair_class,
-                self.beta, self.w, score, out[part],
-            )  # fmt: skip
+        out, scratch = np.empty(y.size), np.empty(self.n_classes)
+        for part in row_blocks(y.size, max(1, _SCORES // self.n_classes)):
+            score = np.zeros((y[part].size, self.n_classes))
+            self._add_scores(at[part], score)
+            _fast.log_targets(score, y[part], scratch, out[part])
         return out
+
+    def _add_scores(self, at, score):
+        path = np.empty(self.beta.size, dtype=np.int32)
+        rows = np.empty((self.beta.size, self.n_classes))
+        for t in range(len(self.trees)):
+            node = np.ascontiguousarray(at[:, t])
+            # Contexts of one length are numbered in the order of those above them.
+            order = np.argsort(node, kind="stable")
+            _fast.add_scores(
+                node, order, t == 0, self.parent, self.ptr, self.pair_class, self.beta,
+                self.w, path, rows, score,
+            )  # fmt: skip
 
     def facts(self, at: NDArray) -> NDArray:
         """As `Distribution.facts`, of the first tree."""

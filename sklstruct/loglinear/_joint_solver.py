@@ -239,7 +239,8 @@ def solve_joint(
     Parameters
     ----------
     paths : list of (Pairs, ndarray of shape (n_pairs,), int32 ndarray)
-        Of each path: the pairs of its tree, their counts, the node of each sample.
+        Of each path: the pairs of its tree, their counts, the node of each sample. In
+        the order of the samples those of the first tree ascend.
 
     exact : JointObjective
         Of these trees; that of the start and of the end, as the objective that the
@@ -286,10 +287,6 @@ def solve_joint(
         copies * 4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
     )  # fmt: skip
-    # Rows are in the order of the first tree. The orders of trees whose paths begin
-    # alike are near it.
-    order = np.argsort(paths[0][2], kind="stable")
-    outcome, weight = outcome[order], weight[order]
     like: State = {"scores": np.empty((outcome.size, n_outcomes), np.float32)}
     for t, problem in enumerate(problems):
         w = np.empty(problem.n_pairs)
@@ -305,14 +302,15 @@ def solve_joint(
     shared, before = np.empty(N_SHARED * largest), np.empty(largest)
     blocks = [
         JointBlock(
-            problem, terminal[order], outcome, weight, scores, shared, before, t == 0
+            problem, terminal, outcome, weight, scores, shared, before, t == 0
         )
         for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
     ]
     passes = _Passes(blocks, scores)
     if state is None:
-        passes.move_to(_start(problems, exact))
-        at_start = exact.value([block.y for block in blocks])
+        weights, at_start = _start(problems, exact)
+        passes.move_to(weights)
+        del weights
     else:
         at_start = state.pop("at_start")
         passes.restore(state)
@@ -331,7 +329,7 @@ def solve_joint(
     weights = [block.y for block in blocks]
     at_end = exact.value(weights)
     if not at_end <= at_start:
-        weights, at_end = _start(problems, exact), at_start
+        weights, at_end = _start(problems, exact)
         optimality = exact.residual(weights)
         if status != "stopped":
             status = "converged" if optimality <= tol else "stalled"
@@ -339,20 +337,28 @@ def solve_joint(
     return Result(exact.joined(weights), history, at_end, optimality, status)
 
 
-def _start(problems: list[Problem], exact: JointObjective) -> list[np.ndarray]:
+def _start(
+    problems: list[Problem], exact: JointObjective
+) -> tuple[list[np.ndarray], float]:
     """Kneser-Ney's weights, or 0 where the objective is lower there, or where they are
-    not finite: counts can be too large for its discounts."""
-    zero = [np.zeros(problem.n_pairs) for problem in problems]
+    not finite: counts can be too large for its discounts. And the objective there."""
+    # All classes are equally probable.
+    at_zero = float(exact.weight.sum()) * np.log(problems[0].n_classes)
     with np.errstate(all="ignore"):
         found = [kneser_ney_weights(problem) for problem in problems]
-    if not all(np.isfinite(w).all() for w in found):
-        return zero
+    value = np.inf
     for t, (problem, w) in enumerate(zip(problems, found)):
         # These are weights of a model of one tree each: the trees share them equally.
         w[problem.n_classes :] /= len(problems)
         if t:
             w[: problem.n_classes] = 0.0
-    return found if exact.value(found) <= exact.value(zero) else zero
+    if all(np.isfinite(w).all() for w in found):
+        value = exact.value(found)
+    if value <= at_zero:
+        return found, value
+    for w in found:
+        w[:] = 0.0
+    return found, at_zero
 
 
 class _Passes:

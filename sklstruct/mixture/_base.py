@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_sparse
+from .._checks import check_sparse, last_share
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -115,24 +115,48 @@ class ModelClassifier(
                     f"X_val: this {type(self).__name__} learns no weights from "
                     "held-out samples; leave it out"
                 )
-            contexts = part.learn(Reading(X, y, progress.step))
-            progress.step(f"contexts of {y.size} samples are read")
-            groups = np.zeros(target.size, dtype=np.int32)
-            samples = Samples(contexts, groups, target, weight)
-            held_out = None
+
+            def fit(part, rows, held_out, like=None):
+                """The model of some rows; transformers, such as word classes, see no
+                others, so that held-out samples are as new to them as any text."""
+                here = Reading(take(X, rows), y[rows], progress.step)
+                samples = _samples(part.learn(here), target[rows], weight[rows])
+                progress.step(f"contexts of {samples.outcome.size} samples are read")
+                if held_out is not None:
+                    X_held, *others = held_out
+                    held_out = _samples(part.read(Reading(X_held)), *others)
+                    n_held = held_out.outcome.size
+                    progress.step(f"{n_held} held-out samples are read")
+                task = GroupFit(
+                    samples, np.array([n_classes]), held_out, like, self.n_jobs,
+                    progress.step,
+                )  # fmt: skip
+                return part.fit(task)
+
+            everything = slice(0, target.size)
             if X_val is not None:
-                held_out = self._read_held_out(part, X_val, y_val)
-                progress.step(f"{held_out.outcome.size} held-out samples are read")
-            task = GroupFit(
-                samples, np.array([n_classes]), held_out, n_jobs=self.n_jobs,
-                report=progress.step,
-            )  # fmt: skip
-            self.distribution_ = part.fit(task)[0]
-        self.part_ = part
+                models = fit(part, everything, self._check_held_out(X_val, y_val))
+            elif not part.validation_fraction:
+                models = fit(part, everything, None)
+            else:
+                remedy = "give X_val and y_val, constant weights"
+                n_rest = target.size - last_share(
+                    target.size, part.validation_fraction, remedy=remedy
+                )
+                # Of a class that the others do not have a model knows nothing.
+                seen = np.isin(target[n_rest:], target[:n_rest])
+                last = n_rest + np.flatnonzero(seen)
+                held_out = take(X, last), target[last], weight[last]
+                models = fit(part, slice(0, n_rest), held_out)
+                if part.refit:
+                    part = self.__sklstruct_part__(self.classes_, False)
+                    models = fit(part, everything, None, models)
+        self.distribution_, self.part_ = models[0], part
         self._fitted()
         return self
 
-    def _read_held_out(self, part, X_val, y_val):
+    def _check_held_out(self, X_val, y_val):
+        """(contexts, ids, weights) of the held-out samples of known classes."""
         X_val = _contexts(X_val, "X_val")
         outcome = encode(target_column(y_val, X_val.shape[0]), self.classes_)
         known = np.flatnonzero(outcome >= 0)
@@ -141,9 +165,7 @@ class ModelClassifier(
                 "y_val holds none of the classes: there is nothing to learn the "
                 "weights from"
             )
-        contexts = take(part.read(Reading(X_val)), known)
-        groups = np.zeros(known.size, dtype=np.int32)
-        return Samples(contexts, groups, outcome[known], np.ones(known.size))
+        return take(X_val, known), outcome[known], np.ones(known.size)
 
     # ----------------------------------------------------------- prediction
 
@@ -189,6 +211,11 @@ class ModelClassifier(
         at = self.locate(X)
         uniform = check_random_state(random_state).random_sample(count_rows(at))
         return self.classes_[self.distribution_.draw(at, uniform)]
+
+
+def _samples(contexts, outcome, weight):
+    """Samples of one group."""
+    return Samples(contexts, np.zeros(outcome.size, dtype=np.int32), outcome, weight)
 
 
 def _contexts(X, name="X"):

@@ -60,7 +60,7 @@ class FactoredPart(ComposedPart):
     ) -> None:
         self.taxonomy, self.classes = taxonomy, classes
         self.estimators, self.facts = estimators, facts
-        self.holds_out = any(part_of(e, classes).holds_out for e in estimators)
+        super().__init__([part_of(estimator, classes) for estimator in estimators])
 
     def learn(self, reading: Reading) -> Any:
         self.taxonomy = group_words(self.taxonomy, reading.X, reading.y, self.classes)
@@ -103,7 +103,10 @@ class FactoredPart(ComposedPart):
             number[nodes] = np.arange(nodes.size)
             before: Any = None
             if task.like is not None:
-                before = [cast(FactoredModel, task.like[0]).models[v] for v in nodes]
+                like = cast(FactoredModel, task.like[0])
+                # Of another taxonomy, learnt without the held-out samples.
+                of_words = like.of_words.tolist()
+                before = [m for m, w in zip(like.models, of_words) if m and w == p]
             held_out = task.held_out
             own = task._replace(
                 samples=_steps(task.samples, p, path, number),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_shares, last_share
+from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._likelihood import innermost
 from .._members import NamedMembers
@@ -64,37 +64,29 @@ class MixturePart(ComposedPart):
         frozen: bool,
     ) -> None:
         self.names, self.parts, self.weights = names, parts, weights
-        self.validation_fraction, self.refit = validation_fraction, refit
-        self.frozen = frozen
-        learns = isinstance(weights, str)
-        self.holds_out = learns or any(part.holds_out for part in parts)
+        super().__init__(parts)
+        if isinstance(weights, str):
+            self.holds_out = True
+            self.validation_fraction = 0.0 if frozen else validation_fraction
+            self.refit = refit
 
     def fit(self, task: GroupFit) -> list[Distribution]:
-        samples, held_out, like = task.samples, task.held_out, task.like
-        n = samples.outcome.size
         if not isinstance(self.weights, str):
             return self._mix(self._fit_parts(task), ConstantGate(self.weights))
-        if n == 0:
+        if task.samples.outcome.size == 0:
             # Words of classes that do not occur have uniform models.
             return [UniformModel(int(n)) for n in task.sizes]
-        if like is not None:
-            gate = next(m.gate for m in like if isinstance(m, MixtureModel))
-            return self._mix(self._fit_parts(task), gate)
-        first = task
-        if held_out is None and self.frozen:
-            held_out = samples
-        elif held_out is None:
-            remedy = "give X_val and y_val, constant weights"
-            n_held = last_share(n, self.validation_fraction, remedy=remedy)
-            held_out = samples.select(slice(n - n_held, n))
-            rest = samples.select(slice(0, n - n_held))
-            first = task._replace(samples=rest, held_out=held_out)
-        fitted = self._fit_parts(first)
-        gate = self._fit_gate(fitted, held_out, task.report)
-        models = self._mix(fitted, gate)
-        if first is not task and self.refit:
-            models = self._mix(self._fit_parts(task._replace(like=models)), gate)
-        return models
+        fitted = self._fit_parts(task)
+        # Of a factor that no held-out sample reaches.
+        gate: Gate = ConstantGate(np.full(len(fitted), 1.0 / len(fitted)))
+        if task.like is not None:
+            gate = next((m.gate for m in _mixtures(task.like)), gate)
+        else:
+            # Models that are all fitted already have seen none of the samples.
+            held_out = task.samples if task.held_out is None else task.held_out
+            if held_out.outcome.size:
+                gate = self._fit_gate(fitted, held_out, task.report)
+        return self._mix(fitted, gate)
 
     def _fit_parts(self, task):
         """(n_models, n_groups) nested lists."""
@@ -103,7 +95,7 @@ class MixturePart(ComposedPart):
             own = task._replace(
                 samples=task.samples.of_part(k),
                 held_out=task.held_out and task.held_out.of_part(k),
-                like=task.like and [m.models[k] for m in task.like],
+                like=task.like and [m.models[k] for m in _mixtures(task.like)],
             )
             fitted.append(part.fit(own))
             task.report(f"{name} is fitted to {task.samples.outcome.size} samples")
@@ -139,6 +131,11 @@ class MixturePart(ComposedPart):
         gate = gate.fit(log_prob, facts, held_out.weight, depths)
         report(f"weights of {', '.join(self.names)} are learnt from {n} samples")
         return gate
+
+
+def _mixtures(models):
+    """Those that are mixtures: groups without samples have uniform models."""
+    return [model for model in models if isinstance(model, MixtureModel)]
 
 
 class MixtureLM(NamedMembers, ModelClassifier):
@@ -225,8 +222,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
     A frozen model gives the matched depth, not the training weight, which is 0 for
     ``"logistic"``; ``"by_count"`` refuses such a model as its first tree.
 
-    The symbols and transformers of the models are learnt once, on all samples, held-out
-    ones included.
+    Transformers, such as word classes, see no held-out samples while the weights are
+    learnt: models whose contexts are made from them would get too much weight. With
+    `refit` they are then fitted to all samples as well.
 
     Inside a `FactoredLM` the mixtures for classes and for the words of a class have
     weights of their own. The gate for words may use contexts of the models of their

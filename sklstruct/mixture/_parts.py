@@ -180,6 +180,10 @@ class Part(ABC):
 
     transforms = False  # whether models read the output of transformers, not X
     holds_out = False  # whether held-out samples are used
+    # The share of the samples to hold out where none are given, and whether models are
+    # then fitted to all of them.
+    validation_fraction = 0.0
+    refit = False
 
     @abstractmethod
     def learn(self, reading: Reading) -> Any:
@@ -221,6 +225,11 @@ class ComposedPart(Part):
     """A part that is made of others; its contexts are a tuple of theirs."""
 
     parts: list[Part]
+
+    def __init__(self, parts: list[Part]) -> None:
+        self.holds_out = any(part.holds_out for part in parts)
+        self.validation_fraction = max(part.validation_fraction for part in parts)
+        self.refit = any(part.refit for part in parts)
 
     def learn(self, reading: Reading) -> Any:
         return tuple(part.learn(reading) for part in self.parts)

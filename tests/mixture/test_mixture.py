@@ -19,6 +19,7 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._gates import em_weights
 from sklstruct.mixture._models import more_uniform
+from sklstruct.word_classes import ExchangeClustering
 
 N_WORDS = 9
 GROUPS = np.arange(N_WORDS) // 3
@@ -492,3 +493,72 @@ def test_mix_is_the_mixture_where_it_is_explicit():
         mix(models, [1.0, -1.0])
     with pytest.raises(TypeError, match=r"models\[1\] must be a BackoffModel"):
         mix([models[0], fitted[1]], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("factored", [False, True])
+def test_transformers_see_no_held_out_samples(data, factored):
+    """Weights are those of the first samples with the last ones given as held out."""
+
+    class Symbols(FunctionTransformer):
+        """It passes symbols that it was fitted to, and knows no others."""
+
+        fitted: list[int] = []
+
+        def fit(self, X, y=None):
+            self.fitted.append(len(X))
+            self.known_ = np.unique(X)
+            return self
+
+        def transform(self, X):
+            return np.where(np.isin(X, self.known_), X, -1)
+
+    def mixture():
+        refined = make_pipeline(Symbols(), parts()[0][1])
+        models = [("refined", refined), parts()[1]]
+        if factored:
+            factor = MixtureLM(models, weights="logistic", refit=refit)
+            return FactoredLM(ExchangeClustering(3, padding=-1), factor)
+        return MixtureLM(models, weights="logistic", refit=refit)
+
+    X, y = data[0].copy(), data[1]
+    X[1350:, 1][::2] += N_WORDS  # symbols that only held-out samples have
+    for refit in (False, True):
+        Symbols.fitted.clear()
+        model = mixture().fit(X, y)
+        assert list(dict.fromkeys(Symbols.fitted)) == [1350, 1500][: 1 + refit]
+        gates = [gate_of(model)]
+        refit = False
+        same = mixture().set_params(classes=np.unique(y))
+        same.fit(X[:1350], y[:1350], X_val=X[1350:], y_val=y[1350:])
+        gates.append(gate_of(same))
+        np.testing.assert_array_equal(*(gate.coef for gate in gates))
+
+
+def gate_of(model):
+    """The gate of a mixture, or of the classes of a factored model."""
+    model = model.distribution_
+    return model.gate if hasattr(model, "gate") else model.root.gate
+
+
+def test_held_out_samples_of_new_classes_are_left_out(data):
+    X, y = data
+    y = y.copy()
+    y[y == 4] = 5
+    y[-100:-50] = 4  # only there
+    model = MixtureLM(parts(), refit=False).fit(X, y)
+    kept = np.flatnonzero(y != 4)
+    kept = kept[kept >= 1350]
+    same = MixtureLM(parts(), classes=np.unique(y))
+    same.fit(X[:1350], y[:1350], X_val=X[kept], y_val=y[kept])
+    np.testing.assert_array_equal(model.weights_, same.weights_)
+    np.testing.assert_allclose(model.predict_proba(histories()).sum(axis=1), 1.0)
+
+
+def test_a_factor_without_held_out_samples_has_equal_weights(data):
+    X, y = data
+    X, y = X[np.argsort(y < 3, kind="stable")], np.sort(y)[::-1]
+    X, y = np.concatenate([X, X[:200]]), np.concatenate([y, np.full(200, 0)])
+    groups = [[0], list(range(1, N_WORDS))]
+    model = FactoredLM(groups, parts()[0][1], MixtureLM(parts())).fit(X, y)
+    (words,) = (m for m in model.distribution_.models if hasattr(m, "gate"))
+    np.testing.assert_array_equal(words.gate.weights, [0.5, 0.5])
