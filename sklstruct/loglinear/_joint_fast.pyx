@@ -118,8 +118,8 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
     order: the samples, those of one context one after the other. A node with pairs of
     a SPARSE-th of the outcomes or more has a row of sums from the top of its path,
     which the next samples use again; it adds the rows, then the pairs of the nodes
-    below. So what a sample gets does not depend on the others. path (n_levels), rows
-    (n_levels, n_outcomes): scratch. first: whether it is the tree with the root.
+    below. So what a sample gets does not depend on the others. path (n_levels): the
+    nodes whose sums `rows` (n_levels, n_outcomes) holds, -1 for none. first: whether it is the tree with the root.
     """
     cdef Py_ssize_t i, j, k, y, top = 0 if first else 1, n_outcomes = score.shape[1]
     cdef Py_ssize_t dense, depth
@@ -128,8 +128,6 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
     cdef double *row
     cdef double *out
     with nogil:
-        for k in range(path.shape[0]):
-            path[k] = -1
         for i in range(order.shape[0]):
             j = order[i]
             n = node[j]

@@ -156,7 +156,7 @@ class JointTrees(CheckedState, Distribution):
         return out
 
     def _add_scores(self, at, score):
-        path = np.empty(self.beta.size, dtype=np.int32)
+        path = np.full(self.beta.size, -1, dtype=np.int32)
         rows = np.empty((self.beta.size, self.n_classes))
         for t in range(len(self.trees)):
             node = np.ascontiguousarray(at[:, t])

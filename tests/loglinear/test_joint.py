@@ -390,3 +390,35 @@ def test_counted_samples_that_are_refused():
     first, *_ = counted(X, y)
     with pytest.raises(ValueError, match="have read other samples"):
         model.fit_counted([first, counted(X[1:], y[1:])[1]])
+
+
+def test_scores_do_not_depend_on_the_other_samples(monkeypatch):
+    """Of many classes, where the upper nodes of a path have a row of sums: bit by bit
+    those of single samples, to rounding the sums over the pairs."""
+    rng = np.random.RandomState(0)
+    X, y = text(3000, 40)
+    model = JointLogLinear(PATHS, padding=-1, lam=0.05, tol=0.3).fit(X, y)
+    trees = model.distribution_
+    X = np.concatenate([X[rng.permutation(500)], rng.randint(-1, 45, size=(200, 2))])
+    at, y = model.locate(X), rng.randint(40, size=700)
+    sizes = np.diff(trees.ptr)[at.max(axis=1)]
+    assert (16 * sizes < 40).any() and (16 * sizes >= 40).any()
+    rows, target = trees.rows(at), trees.target(at, y)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(target, rows[np.arange(700), y])
+    one = np.concatenate([trees.rows(at[[i]]) for i in range(700)])
+    np.testing.assert_array_equal(rows, one)
+    monkeypatch.setattr("sklstruct.loglinear._joint_model._SCORES", 900)
+    np.testing.assert_array_equal(trees.target(at, y), target)
+    for i in range(0, 700, 7):
+        score = np.zeros(40)
+        for t, node in enumerate(at[i].tolist()):
+            path = []
+            while node >= 0:
+                path.append(node)
+                node = trees.parent[node]
+            for k, node in enumerate(reversed(path), start=int(t > 0)):
+                pairs = slice(trees.ptr[node], trees.ptr[node + 1])
+                score[trees.pair_class[pairs]] += trees.beta[k] * trees.w[pairs]
+        expected = score - np.log(np.exp(score).sum())
+        np.testing.assert_allclose(rows[i], expected, rtol=0, atol=1e-12)
