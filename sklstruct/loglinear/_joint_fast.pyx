@@ -119,7 +119,8 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
     a SPARSE-th of the outcomes or more has a row of sums from the top of its path,
     which the next samples use again; it adds the rows, then the pairs of the nodes
     below. So what a sample gets does not depend on the others. path (n_levels): the
-    nodes whose sums `rows` (n_levels, n_outcomes) holds, -1 for none. first: whether it is the tree with the root.
+    nodes whose sums `rows` (n_levels, n_outcomes) holds, -1 for none. first: whether it
+    is the tree with the root.
     """
     cdef Py_ssize_t i, j, k, y, top = 0 if first else 1, n_outcomes = score.shape[1]
     cdef Py_ssize_t dense, depth

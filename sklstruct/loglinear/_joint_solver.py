@@ -301,9 +301,7 @@ def solve_joint(
         scores = state["scores"]
     shared, before = np.empty(N_SHARED * largest), np.empty(largest)
     blocks = [
-        JointBlock(
-            problem, terminal, outcome, weight, scores, shared, before, t == 0
-        )
+        JointBlock(problem, terminal, outcome, weight, scores, shared, before, t == 0)
         for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
     ]
     passes = _Passes(blocks, scores)
