@@ -583,3 +583,39 @@ def test_linf_has_more_than_one_optimum_where_contexts_are_unseen():
     a, b = loss.backoff(r.w)[0].copy(), loss.backoff(w)[0]
     assert a[long] == pytest.approx(b[long], abs=1e-12)  # the training samples
     assert abs(a[short] - b[short]) > 0.01  # 0 after anything but 1
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_l1_is_maximum_entropy_with_fat_constraints(positive):
+    """|E(p) - c(p)| <= width, equal where a weight is not 0: of every n-gram, by hand.
+
+    With weights of one sign the constraint is one-sided, and an n-gram with a weight
+    has the expected count c - width: a discounted count.
+    """
+    rng = np.random.default_rng(3)
+    X, y = rng.integers(0, 4, (80, 2)), rng.integers(0, 4, 80)
+    y[::3] = X[::3, 1]
+    model = StructuredLogLinearLM(
+        penalty=L1(count_weight=[0.6, 0.8, 1.0]), lam=0.7, alpha=1.0, depth_weight=1.0,
+        positive=positive, tol=1e-9, max_iter=20_000, padding=-1,
+    ).fit(X, y)  # fmt: skip
+    pairs = model.backoff_model_.pairs
+    proba = model.predict_proba(X)
+    count, expected = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
+    node, where = pairs.nodes(), pairs.tree.contexts()
+    for p, (n, target) in enumerate(zip(node, pairs.target)):
+        suffix = where[n]
+        known = model.backoff_model_.labels.symbols[suffix] if len(suffix) else []
+        inside = (X[:, 2 - len(suffix) :] == np.asarray(known)).all(axis=1)
+        count[p] = (inside & (y == model.classes_[target])).sum()
+        expected[p] = proba[inside, target].sum()
+    assert (count > 0).all()
+    kind = np.clip(np.rint(pairs.adjusted_counts(count)), 1, 3).astype(int) - 1
+    width = 0.7 * np.array([0.6, 0.8, 1.0])[kind]
+    used = model.coef_ != 0
+    np.testing.assert_allclose(
+        (count - expected)[used], (width * np.sign(model.coef_))[used], atol=1e-5
+    )
+    assert (count - expected <= width + 1e-5).all()
+    assert positive or (expected - count <= width + 1e-5).all()
+    assert used.any() and not used.all()
