@@ -80,8 +80,9 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
     return function
 
 
-def _format_of(file: io.BufferedReader) -> str:
-    """The format by the first bytes; the first of `FORMATS` for other bytes."""
+def _format_of(file: io.BufferedReader, label: str) -> str:
+    """The format by the first bytes; for other bytes by the name of the file, among the
+    formats without first bytes of their own."""
     try:
         head = file.peek(64)
     except DamagedData:  # the reader raises it again and names the place
@@ -89,7 +90,8 @@ def _format_of(file: io.BufferedReader) -> str:
     for name, format in FORMATS.items():
         if format.magic and head.startswith(format.magic):
             return name
-    return next(iter(FORMATS))
+    named = format_of_name(label)
+    return next(iter(FORMATS)) if FORMATS[named].magic else named
 
 
 def read(
@@ -112,7 +114,8 @@ def read(
         A file object need not be seekable.
 
     format : {"arpa", "kenlm", "att", "native"}, default=None
-        Format of the file, a key of ``FORMATS``; None: recognised by the first bytes.
+        Format of the file, a key of ``FORMATS``; None: recognised by the first bytes,
+        or by the suffix ``.att`` of the name.
 
     **options
         Options of the format. Of files of other programs: `start`, `end`, `unknown`,
@@ -168,8 +171,7 @@ def read(
     maps such a file without reading it.
 
     ``"att"`` is an automaton whose states are contexts, as OpenGrm makes them; see
-    `write`. States that nothing leads to are left out. The format has no first bytes of
-    its own and must be named.
+    `write`. States that nothing leads to are left out.
 
     References
     ----------
@@ -207,7 +209,7 @@ def read(
         _function(format, "read", options)
     own = tuple(entry.magic for entry in FORMATS.values())
     with open_read(path_or_file, what="", own=own) as (file, label):
-        name = format or _format_of(file)
+        name = format or _format_of(file, label)
         load = _function(name, "read", options)
         return load(file, label or f"{name.upper()} data", **options)
 

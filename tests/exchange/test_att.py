@@ -191,3 +191,17 @@ def test_histories_that_no_arc_reads_are_refused():
     text = TRIGRAMS.replace("2 8 b 0.1\n", "")
     with pytest.raises(ValueError, match="history 'a b' is a state, and no arc reads"):
         read(io.BytesIO(text.encode()), format="att")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_suffix_names_the_format(tmp_path, suffix):
+    model = pruned()
+    path = tmp_path / f"model.att{suffix}"
+    write(model, path, format="att")
+    np.testing.assert_array_equal(
+        read(path).log_prob, read(path, format="att").log_prob
+    )
+    # First bytes that tell another format are believed.
+    native = tmp_path / "native.att"
+    write(model, native, format="native")
+    assert read(native) == model
