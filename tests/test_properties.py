@@ -1,7 +1,7 @@
-"""What holds on any data, of every estimator that learns: hypothesis draws the data.
+"""Invariants of every estimator that learns, on data that hypothesis draws.
 
-The data are small and odd: empty sentences, one class, repeated rows, columns without a
-number but one. A fit may refuse them with a `ValueError`; what it learns answers well.
+The data are small and odd: empty sentences, one class, repeated rows, constant columns.
+A fit may refuse them with a `ValueError`; a fitted model gives valid answers.
 """
 
 import os
@@ -24,7 +24,7 @@ from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 
-# Where data are too few for discounts or the steps of a solver, a warning says so.
+# Few data give warnings of discounts and of convergence.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 FITTED = fitted()
@@ -38,7 +38,7 @@ def of_kind(*kinds):
 def runs(**arguments):
     """A test over drawn data: the same few examples every time.
 
-    SKLSTRUCT_EXAMPLES is the number of others, drawn anew, and made small if they fail.
+    SKLSTRUCT_EXAMPLES: the number of new examples to draw; a failing one is made small.
     """
     number = int(os.environ.get("SKLSTRUCT_EXAMPLES", "0"))
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
@@ -87,7 +87,7 @@ def estimator_of(name):
 
 
 def fit(model, *data, **options):
-    """The fitted model; the example does not count where the data are refused."""
+    """The fitted model; an example whose data are refused does not count."""
     try:
         return model.fit(*data, **options)
     except ValueError as exc:
@@ -126,11 +126,11 @@ OF_FEATURES = [
     and np.ndim(FITTED[name][3]) == 1
     and "paths" not in name
     and name != "hierarchical in batches"
-    and "of estimators" not in name  # whose time is that of scikit-learn's
+    and "of estimators" not in name  # slow: scikit-learn's estimators at the nodes
 ]
 MODELS = [n for n in OF_WINDOWS if hasattr(estimator_of(n), "predict_proba")]
-# Their numbers are not those of the counts alone: the last samples are held out,
-# or samples are looked at one after the other.
+# Their fits depend on the order of the samples: the last ones are held out, or they are
+# read one after the other.
 ORDERED = {"StructuredLogLinearLMCV", "MixtureLM", "KatzLM", "JelinekMercerLM"}
 
 
@@ -188,7 +188,7 @@ def test_models_of_contexts_know_counts_alone(name, data):
 # ---------------------------------------------------------------------- sentences
 
 WORDS = of_kind("sentences")
-UNTAUGHT = ("DaskLanguageModel", "words counted in batches")  # made by other methods
+UNTAUGHT = ("DaskLanguageModel", "words counted in batches")  # fitted by other methods
 TAUGHT = [n for n in WORDS if n not in UNTAUGHT]
 
 
@@ -238,7 +238,7 @@ def test_the_text_and_not_its_form(estimator, data, tmp_path_factory):
     path.write_text("".join(f"{line}\n" for line in text))
     same(clone(lm).fit(TextFile(path, skip_blank_lines=False)))
     clustered = not hasattr(estimator, "discount") and not hasattr(estimator, "tol")
-    if not clustered:  # of a running text, whose order is what a clustering sees
+    if not clustered:  # clusterings depend on the order of the sentences
         same(clone(lm).fit(data.draw(st.permutations(text))))
         same(clone(lm).fit(clone(lm).count(text)))
     if not clustered and not hasattr(estimator, "tol"):

@@ -122,7 +122,7 @@ def read(
         the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
         with these marks as defaults; `drop_zero_unknown` (True), whether to leave
         ``<unk>`` out if it occurs as a unigram only, with a log10-probability of -98 or
-        less, which is how files are written whose model has no such word (of ``"arpa"``
+        less, as in files of models without such a word (of ``"arpa"``
         and ``"kenlm"``). Of ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs
         that read nothing. Of ``"native"``: `mmap` (True), whether a plain file is
         mapped, so that its arrays take memory only where they are read and are shared

@@ -52,7 +52,7 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
     estimator : classifier
         Not fitted.
     """
-    # Whoever scores texts only, or fits another model, does not wait for these.
+    # Imported here: scoring of texts and other models do not need these packages.
     from sklearn.pipeline import make_pipeline
 
     from ..smoothing import KneserNeyLM
