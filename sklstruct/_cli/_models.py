@@ -157,16 +157,12 @@ def sample(arguments: argparse.Namespace) -> None:
         print(" ".join(sentence))
 
 
-def mix(arguments: argparse.Namespace) -> None:
-    """``sklstruct mix``."""
+def mix_models(arguments: argparse.Namespace) -> None:
+    """``sklstruct mix`` of models that are no tables, or with weights to be learnt."""
     models = []
     for path in arguments.models:
         with progress(arguments, f"reading {path}"):
             models.append(load(path))
-    if arguments.weights is not None and len(arguments.weights) != len(models):
-        raise ValueError(
-            f"--weights has {len(arguments.weights)} numbers for {len(models)} models"
-        )
     with progress(arguments, "mixing"):
         if arguments.weights is None:
             text = text_of([arguments.tune])

@@ -98,6 +98,8 @@ def test_imports(folder):
         assert imported("query", model, stdin=text, cwd=folder).isdisjoint(HEAVY)
         assert imported("info", model, cwd=folder).isdisjoint(HEAVY)
     assert imported("convert", "m.arpa", "m.sklm", cwd=folder).isdisjoint(HEAVY)
+    given = "mix", "m.arpa", "m.bin", "--weights", "0.5,0.5", "-o", "b.arpa"
+    assert "sklearn" not in imported(*given, cwd=folder)
     pruned = imported("prune", "m.arpa", "-o", "p.arpa", "--threshold", 1, cwd=folder)
     assert "sklearn" not in pruned  # its entropies are SciPy's
 
@@ -245,6 +247,9 @@ def test_mix(model, folder, capsys):
     assert run("evaluate", "both.pkl", "test.txt", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     exact = interpolate(["m.arpa", "o.bin"], weights=[0.25, 0.75])
+    assert run(*given, "-o", "both.bin", "-q") == 0
+    exact.save("expected.bin", format="kenlm", method="union")
+    assert same_scores("both.bin", exchange.read("expected.bin"))
     assert figures["perplexity"] == pytest.approx(exact.perplexity(TEXT[300:]))
     assert run("sample", "both.pkl", "-k", 2, "--seed", 0) == 0
     capsys.readouterr()
