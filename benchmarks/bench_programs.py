@@ -112,6 +112,40 @@ def monocleaner(files):
     return [filter.raw_score(text) for text in some_texts()]
 
 
+def hardrules(files):
+    from hardrules.lm import LMFluencyFilter, LMType
+
+    filter = LMFluencyFilter(LMType.CHARACTER, "en", None)
+    filter.train_lm(files["text"])
+    return [filter.score(text) for text in some_texts()]
+
+
+def data_juicer(files):
+    """Its filter, with pieces and their trigram model in its cache of models."""
+    import sentencepiece
+
+    folder = files["folder"]
+    sentencepiece.SentencePieceTrainer.train(
+        input=files["text"], model_prefix=f"{folder}/en.sp", vocab_size=120,
+        minloglevel=2,
+    )  # fmt: skip
+    pieces = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/en.sp.model")
+    lines = [" ".join(pieces.encode_as_pieces(text)) for text in some_texts()]
+    Path(folder, "pieces").write_text("\n".join(lines) + "\n")
+    shell(
+        "lmplz -o 3 --discount_fallback --text pieces --arpa pieces.arpa\n"
+        "build_binary pieces.arpa en.arpa.bin",
+        folder,
+    )
+    os.environ["DATA_JUICER_MODELS_CACHE"] = folder
+    filter = importlib.import_module("data_juicer.ops.filter.perplexity_filter")
+    step = filter.PerplexityFilter(lang="en", max_ppl=30)
+    stats = filter.Fields.stats
+    rows = {"text": some_texts(), stats: [{} for _ in range(SENTENCES)]}
+    rows = step.compute_stats_batched(rows)
+    return [*(row["perplexity"] for row in rows[stats]), *step.process_batched(rows)]
+
+
 def datatrove(files):
     import kenlm
     from datatrove.utils.perplexity import KenlmModel
@@ -234,6 +268,8 @@ PROGRAMS = {
     "pyctcdecode": (pyctcdecode, True, "6 texts, five beams each"),
     "transformers": (transformers, True, "Wav2Vec2ProcessorWithLM.decode of 4 texts"),
     "monocleaner": (monocleaner, True, "its lmplz and build_binary lines, 60 scores"),
+    "bicleaner-hardrules": (hardrules, True, "its lmplz and build_binary, 60 scores"),
+    "py-data-juicer": (data_juicer, True, "perplexity_filter of 60 texts"),
     "datatrove": (datatrove, True, "KenlmModel.get_perplexity of 60 texts"),
     "espnet": (espnet, True, "stage 9 of its recipe, 60 scores"),
     "nemo-toolkit": (nemo, True, "commands of train_kenlm.py, 60 scores"),

@@ -377,7 +377,9 @@ def _add_lmplz(add: Any) -> None:
         "-T --temp_prefix", "--vocab_estimate", "--vocab_pad", "--minimum_block",
         "--sort_block", "--block_count",
     ):  # fmt: skip
-        one.add_argument(*name.split(), dest=f"ignored {name}", help="has no effect")
+        one.add_argument(
+            *name.split(), dest=f"ignored {name}", metavar="X", help="has no effect"
+        )
     one.add_argument("--verbose_header", action="store_true", help="has no effect")
     for name in ("--intermediate", "--renumber", "--collapse_values"):
         one.add_argument(

@@ -7,7 +7,6 @@ import os
 import re
 import stat
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from .. import exchange
 from .._checks import physical_memory
 from ..backoff import BackoffModel, Counted
 from ..backoff._counted import bytes_per_token
+from ..backoff._discounts import estimate_discounts
 from ..compat import kenlm
 from ..context_tree import Pairs
 from ..smoothing._shares import (
     discount_levels,
-    discounts_by_level,
     hand_down,
     leave_out,
     reached,
@@ -82,6 +81,9 @@ def lmplz(arguments: argparse.Namespace) -> None:
     del tokens, encoder
     labels, pairs, count = counted.labels, counted.pairs, counted.count
     del counted
+    if count[labels.end_id] == 0:
+        source = "standard input" if arguments.text == "-" else arguments.text
+        raise ValueError(f"{source} is empty: there is no sentence to learn from")
     words = np.delete(count[: pairs.n_classes], labels.end_id)
     keep = reached(pairs, count, min_count)
     used = pairs.adjust_counts(count)
@@ -105,18 +107,22 @@ def lmplz(arguments: argparse.Namespace) -> None:
 
 def _discounts(pairs: Pairs, count: np.ndarray, fallback: list[float] | None) -> Any:
     """Modified Kneser-Ney discounts; ValueError if an order needs a fallback."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = discounts_by_level(
-            "modified", pairs, count, 0, strict=False, owner="lmplz"
-        )
-    if caught and fallback is None:
+    rows, problems = [], []
+    for k in range(pairs.tree.n_levels):
+        row, problem = estimate_discounts(count[pairs.level(k)], "modified", False)
+        rows.append(row)
+        if problem is not None:
+            problems.append(f"of the {k + 1}-grams {problem}")
+    if problems and fallback is None:
+        more = f" (and {len(problems) - 1} orders more)" if problems[1:] else ""
         raise ValueError(
-            f"{caught[0].message}. --discount_fallback uses it as KenLM does"
+            "the text is too small to estimate discounts, or its words were chosen: "
+            f"{problems[0]}{more}; --discount_fallback takes 0.5, 1 and 1.5, as KenLM "
+            "does"
         )
-    if caught and fallback not in ([], [0.5, 1.0, 1.5]):
+    if problems and fallback not in ([], [0.5, 1.0, 1.5]):
         raise ValueError("--discount_fallback: only 0.5 1 1.5 is supported")
-    return found
+    return np.array(rows)
 
 
 def _print_statistics(pairs: Pairs, discounts: np.ndarray, n_tokens: int) -> None:

@@ -462,6 +462,21 @@ def test_lmplz(folder, capsys, monkeypatch):
     np.testing.assert_allclose(discounts, lm.estimator_.discounts_, rtol=1e-5)
 
 
+def test_lmplz_says_what_the_text_lacks(folder, capsys):
+    Path("empty.txt").write_text("\n\n")
+    Path("small.txt").write_text("a b c\n")
+    given = ["lmplz", "-o", 3, "--arpa", "x.arpa", "-q", "--text"]
+    Path("nothing.txt").touch()
+    assert run(*given, "nothing.txt", "--discount_fallback") == 1
+    assert "nothing.txt is empty" in capsys.readouterr().err
+    assert run(*given, "small.txt") == 1
+    error = capsys.readouterr().err
+    assert "of the 1-grams" in error and "2 orders more" in error
+    assert "--discount_fallback" in error and "discount=" not in error
+    assert not Path("x.arpa").exists()
+    assert run(*given, "empty.txt", "--discount_fallback") == 0  # empty sentences
+
+
 def test_lmplz_prunes_as_counted_by_hand(folder):
     given = ["-o", 2, "--text", "train.txt", "--arpa", "k.arpa", "--prune", 0, 1]
     assert run("lmplz", *given, "--discount_fallback", "-q") == 0
