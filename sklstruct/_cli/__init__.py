@@ -306,7 +306,7 @@ def _add_prune(add: Any) -> None:
 
 def _add_mix(add: Any) -> None:
     help = "mix models of any vocabularies"
-    one = _subcommand(add, "mix", "._tables", help, output=True, json=True)
+    one = _subcommand(add, "mix", "._mix", help, output=True, json=True)
     one.add_argument("models", nargs="+", metavar="MODEL", help="as for evaluate")
     how = one.add_mutually_exclusive_group(required=True)
     how.add_argument(

@@ -1,4 +1,4 @@
-"""Subcommands over tables of n-grams (prune, mix, convert, info), progress and output.
+"""Subcommands over tables of n-grams (prune, convert, info), progress and output.
 
 The module does not import scikit-learn, which would take most of the time of a short
 command: only pickles need it.
@@ -20,7 +20,6 @@ from .. import exchange
 from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
-from ..backoff import mix as mix_tables
 from ..backoff import prune as prune_model
 from ..exchange._formats import format_of_name
 from ..symbols import TextFile
@@ -148,36 +147,6 @@ def prune(arguments: argparse.Namespace) -> None:
             model = prune_model(model, threshold, to=to)
     with progress(arguments, f"writing {arguments.output}"):
         save_table(model, arguments.output)
-
-
-def mix(arguments: argparse.Namespace) -> None:
-    """``sklstruct mix``."""
-    paths, weights = arguments.models, arguments.weights
-    if weights is not None and len(weights) != len(paths):
-        raise ValueError(
-            f"--weights has {len(weights)} numbers for {len(paths)} models"
-        )
-    if weights is None or any(p.endswith(PICKLE) for p in (*paths, arguments.output)):
-        # Learning weights and pickles need models of sentences.
-        from ._models import mix_models
-
-        mix_models(arguments)
-        return
-    models = []
-    for path in paths:
-        with progress(arguments, f"reading {path}"):
-            models.append(exchange.read(path))
-    with progress(arguments, "mixing"):
-        model = mix_tables(models, weights)
-    with progress(arguments, f"writing {arguments.output}"):
-        write_model(model, arguments.output)
-    figures = {
-        "weights": {p: w / sum(weights) for p, w in zip(paths, weights)},
-        "weight_gap": None,
-        "n_words": model.n_classes,
-    }
-    # The model may go to standard output.
-    print_figures(figures, arguments.json, arguments.output == "-")
 
 
 def convert(arguments: argparse.Namespace) -> None:
