@@ -9,7 +9,8 @@ which both map. `words` are single calls of ``BaseScore`` on the validation text
 over a list of a million sentences. All scores are compared. `online` is one word after
 one state of a `LanguageModel`, by ``advance``; that of ``"better"`` learns from the
 first 4 000 sentences. `documents` are words a second of a `PerplexityTransformer`, over
-documents of eight sentences. One thread.
+documents of eight sentences. `files` writes and maps KenLM's binary, and opens a native
+file with its hashes compared and without. One thread.
 
 `train` is the command ``sklstruct lmplz -o 5`` from a text file to an ARPA file, a
 process of its own with start-up and imports, and KenLM's ``lmplz`` beside it with
@@ -199,6 +200,10 @@ def run(case):
         if case["what"] == "files":
             figures["write_seconds"] = stored.cpu
             figures["map_seconds"] = timed(ours.Model, path).cpu
+            native = os.path.join(folder, "model.sklm")
+            write(model, native, format="native")
+            figures["native_seconds"] = timed(read, native).cpu
+            figures["unverified_seconds"] = timed(read, native, verify=False).cpu
             if case.get("read"):
                 figures["read_seconds"] = timed(read, path, repeats=1).cpu
             return figures
