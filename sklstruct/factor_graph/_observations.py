@@ -177,10 +177,5 @@ def _split(
         (value[known], (item[known], new[column[known]])),
         shape=(per_item.size, width),
     )
-    every = FeatureRows(
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32),
-        matrix.data,
-        width,
-    )
+    every = FeatureRows.of(matrix)
     return [take(every, a, b) for a, b in pairwise(ends)]

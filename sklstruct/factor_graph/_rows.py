@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._checks import (
+    as_numbers,
     check_ids,
     check_length,
     check_pointers,
@@ -24,6 +25,12 @@ class FeatureRows(NamedTuple):
     column: np.ndarray
     value: np.ndarray
     width: int
+
+    @classmethod
+    def of(cls, matrix: Any) -> FeatureRows:
+        """Of a CSR array of float64."""
+        ptr, column = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        return cls(ptr, column, matrix.data, matrix.shape[1])
 
     @property
     def n_rows(self) -> int:
@@ -64,10 +71,7 @@ def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
         return matrix
     check_sparse(matrix, name)
     if not sp.issparse(matrix):
-        try:
-            matrix = np.asarray(matrix, dtype=np.float64)
-        except (TypeError, ValueError) as exc:
-            raise ValueError(f"{name} must be a matrix of numbers: {exc}") from exc
+        matrix = as_numbers(name, matrix, "a matrix of numbers")
         if matrix.ndim != 2:
             raise ValueError(
                 f"{name} must have 2 dimensions (a row for each {row}), got "
@@ -88,12 +92,7 @@ def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
         at = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
         raise ValueError(f"{name} has NaN or infinity in the row of {row} {at}")
     check_squares(matrix, name=name)
-    return FeatureRows(
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32),
-        matrix.data,
-        matrix.shape[1],
-    )
+    return FeatureRows.of(matrix)
 
 
 def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
@@ -119,10 +118,7 @@ def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
         label = f"{name}, {owner} {i}"
         check_sparse(block, label)
         if not sp.issparse(block):
-            try:
-                block = np.asarray(block, dtype=np.float64)
-            except (TypeError, ValueError) as exc:
-                raise ValueError(f"{label}: must hold numbers: {exc}") from exc
+            block = as_numbers(label, block, "a matrix of numbers")
             if block.ndim == 3:  # a table of pairs
                 block = block.reshape(block.shape[0] * block.shape[1], -1)
         if block.ndim != 2 or block.shape[0] != size:

@@ -180,12 +180,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
                 f"{reading.owner(key, row)}: feature {name!r} is NaN or infinite"
             )
         check_squares(matrix, name=what)
-        return FeatureRows(
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int32),
-            matrix.data,
-            width,
-        )
+        return FeatureRows.of(matrix)
 
     def _transform(self, reading: _Reading) -> list[FactorGraph]:
         rows = {

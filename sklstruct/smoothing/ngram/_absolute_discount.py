@@ -7,27 +7,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ..._docs import shared_docs
-from ...backoff._held_out import VALIDATION_FRACTION
-from .. import _engine
-from ._discounting import (
-    DISCOUNT_VALUES,
-    DISCOUNTS_ATTRIBUTE,
-    INTERPOLATE,
-    MIN_COUNT,
-    DiscountingSmoother,
-)
+from ._discounting import DOCS, DiscountingSmoother
 
 
-@shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    values=DISCOUNT_VALUES,
-    interpolate=INTERPOLATE,
-    validation=VALIDATION_FRACTION,
-    min_count=MIN_COUNT,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-    discounts=DISCOUNTS_ATTRIBUTE,
-)
+@shared_docs(**DOCS)
 class AbsoluteDiscountLM(DiscountingSmoother):
     r"""Language model with absolute discounting.
 

@@ -13,12 +13,22 @@ from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, Fitted
 from ...backoff._discounts import check_discount
-from ...backoff._held_out import VALIDATION_CONSTRAINT, HeldOutClassifier
+from ...backoff._held_out import (
+    VALIDATION_CONSTRAINT,
+    VALIDATION_FRACTION,
+    HeldOutClassifier,
+)
 from .. import _engine, _shares
 from .._base import DISCOUNT_CONSTRAINT
 from .._tuned_discounts import DiscountLikelihood
 
-DISCOUNT_VALUES = r"""
+# Blocks of the docstrings of all smoothers with discounts; see `shared_docs`.
+DOCS: dict[str, str] = {
+    "max_depth": _engine.MAX_DEPTH,
+    "parameters": _engine.PARAMETERS,
+    "attributes": _engine.ATTRIBUTES,
+    "validation": VALIDATION_FRACTION,
+    "values": r"""
 - ``"modified"``: three a depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
   for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
 - ``"single"``: one a depth, Y.
@@ -34,24 +44,25 @@ DISCOUNT_VALUES = r"""
 If the estimates do not exist (small, character and closed-vocabulary
 data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
-"""
-INTERPOLATE: str = rf"""
+""",
+    "interpolate": rf"""
 {_engine.INTERPOLATE.strip()} Discounts must
     then be below the count they apply to.
-"""
-MIN_COUNT = """
+""",
+    "min_count": """
 min_count : int or array-like of shape (n_depths,), default=1
     Pairs of lower counts are removed: one number for every depth from 1 on, or one for
     each depth 0, 1, ..., the last also for deeper ones; at least 1 and not falling.
     The unigrams stay. Discounts are estimated on all pairs, and the mass of removed
     pairs goes to the lower order, as with ``--prune`` of lmplz, whose thresholds are
     smaller by 1.
-"""
-DISCOUNTS_ATTRIBUTE = """
+""",
+    "discounts": """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
     Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
     is an estimator.
-"""
+""",
+}
 
 
 class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):

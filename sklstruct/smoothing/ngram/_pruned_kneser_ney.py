@@ -13,21 +13,15 @@ from scipy.special import rel_entr
 from ..._compat import Interval
 from ..._docs import shared_docs
 from ...backoff import Counted, Fitted
-from ...backoff._held_out import VALIDATION_FRACTION
 from ...backoff._prune import next_contexts, selected_nodes
-from .. import _engine, _shares
+from .. import _shares
 from .. import _smoothing_fast as _fast
-from ._discounting import DISCOUNT_VALUES, DISCOUNTS_ATTRIBUTE
+from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
 
 @shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    values=DISCOUNT_VALUES,
-    validation=VALIDATION_FRACTION,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-    discounts=DISCOUNTS_ATTRIBUTE,
+    **{k: text for k, text in DOCS.items() if k not in ("interpolate", "min_count")}
 )
 class PrunedKneserNeyLM(KneserNeyLM):
     r"""Kneser-Ney language model, pruned while it is estimated.
