@@ -988,6 +988,10 @@ class BackoffModel(Distribution):
             f"n_symbols={self.n_symbols})"
         )
 
+    def __sklearn_clone__(self):
+        # As the parameter of an estimator: nothing changes it, so clones share it.
+        return self
+
     def __eq__(self, other):
         if not isinstance(other, BackoffModel):
             return NotImplemented

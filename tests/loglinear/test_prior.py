@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct.backoff import prune
@@ -153,6 +155,17 @@ def test_other_words_and_longer_contexts_are_refused():
     with pytest.raises(ValueError, match="prior: paths of strengths have none"):
         lam_path(lm, TEXT)
     assert "prior" not in StructuredLogLinearLMCV().get_params()
+
+
+def test_clones_share_the_prior():
+    model = StructuredLogLinearLM(prior=base().backoff_model_, positive=False)
+    assert clone(model).prior is model.prior
+    search = GridSearchCV(
+        LanguageModel(model, max_depth=2, vocabulary=base().vocabulary_),
+        {"estimator__lam": [0.1, 10.0]},
+        cv=2,
+    ).fit(TEXT * 2)
+    assert search.best_params_ == {"estimator__lam": 0.1}
 
 
 def test_the_prior_is_part_of_the_checkpoint(tmp_path):
