@@ -8,6 +8,7 @@ import pytest
 from _oracles import histories
 
 from sklstruct.smoothing import GoodTuringUnigram, KatzLM
+from sklstruct.smoothing.ngram._katz import katz_ratios
 
 
 def zipf_text(seed, n=3000, n_words=3000, width=2):
@@ -112,3 +113,9 @@ def test_base_takes_the_place_of_the_unigrams():
 def test_bad_k(k):
     with pytest.raises(ValueError, match="'k' parameter"):
         KatzLM(k=k).fit([[0]], [0])
+
+
+def test_a_ratio_just_above_one_is_told_with_its_digits():
+    _, problem = katz_ratios(np.array([0, 2_000_000, 1_000_001, 10, 5]))
+    told = float(problem.split(" is ")[1].split(",")[0])
+    assert 1 < told < 1.00001

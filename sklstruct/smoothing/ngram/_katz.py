@@ -49,7 +49,7 @@ def katz_ratios(n: np.ndarray) -> tuple[np.ndarray, str | None]:
         if bad.any():
             i = int(np.argmax(bad))
             problem = problem or (
-                f"the ratio of count {i + 1} is {ratios[i]:.4g}, not in 0 < d <= 1"
+                f"the ratio of count {i + 1} is {ratios[i]:.9g}, not in 0 < d <= 1"
             )
             continue
         return ratios, problem

