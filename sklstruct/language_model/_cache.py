@@ -342,7 +342,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self.base_)
         self.half_lives_, self.part_names_ = half_lives, parts
         self._order_of_part = of_parts
-        self._clustering = self._fit_classes(sentences)
+        # The weights are learnt with classes that have not seen the held-out text.
+        self._clustering = self._fit_classes(train)
         self.class_of_ = self._classes_of_vocabulary()
         self.weights_ = self.gate_coef_ = None
         if given is None:
@@ -351,6 +352,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             self.weights_ = self._by_order(given)
         if not frozen and self.refit and train.n_sentences < sentences.n_sentences:
             self.base_ = clone(base).fit(sentences)
+            self._clustering = self._fit_classes(sentences)
             self.class_of_ = self._classes_of_vocabulary()
         return self
 

@@ -473,3 +473,17 @@ def test_a_base_from_a_file_is_not_trained_again(tmp_path):
             CacheLM(given).fit(TRAIN)
     model = CacheLM(FrozenEstimator(base), weights="em").fit(TRAIN)
     assert model.base_ is base
+
+
+def test_classes_see_no_held_out_sentences_while_weights_are_learnt():
+    text = TRAIN + HELD
+    settings = {"word_classes": 3, "validation_fraction": 0.25}
+    model = CacheLM(clone(BASE), **settings).fit(text)
+    n = len(text) // 4
+    same = CacheLM(clone(BASE), **settings, refit=False)
+    same.fit(text[:-n], X_val=text[-n:])
+    np.testing.assert_allclose(model.gate_coef_, same.gate_coef_)
+    clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(text)
+    labels = np.asarray(clustering.classes_of(model.vocabulary_))
+    number = np.unique(labels, return_inverse=True)[1]
+    np.testing.assert_array_equal(model.class_of_, number)
