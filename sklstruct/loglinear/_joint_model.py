@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import CheckedState, as_ids, check_ids, check_length, check_pointers
+from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import row_blocks
 from ..backoff import Distribution
 from ..context_tree import ContextTree, Pairs
@@ -87,7 +87,12 @@ class JointTrees(CheckedState, Distribution):
         self.w = w[w != 0.0].astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: v for name, v in vars(self).items() if name != "parent"}
+        # Most of a model are small numbers, one for each node and pair.
+        state = {"n_pairs": _narrow(np.diff(self.ptr))}
+        for name, value in vars(self).items():
+            if name not in ("parent", "ptr"):
+                state[name] = _narrow(value) if name == "pair_class" else value
+        return state
 
     def _check_arrays(self) -> None:
         n_nodes = [tree.n_nodes for tree in self.trees]
@@ -95,13 +100,13 @@ class JointTrees(CheckedState, Distribution):
         if not np.array_equal(first, np.cumsum([0, *n_nodes])):
             raise ValueError("first of the pickled model is not that of its trees")
         self.parent = _parents(self.trees, self.first)
-        ptr = as_ids("ptr", self.ptr, 1)
-        check_length("ptr", ptr, n + 1, "of the nodes of all trees")
-        check_pointers("ptr", self.ptr, 0, self.pair_class.size)
-        check_ids(
-            "pair_class", as_ids("pair_class", self.pair_class, 1), 0, self.n_classes,
-            "class",
-        )  # fmt: skip
+        n_pairs = as_ids("n_pairs", vars(self).pop("n_pairs"), 1)
+        check_length("n_pairs", n_pairs, n, "of the nodes of all trees")
+        self.pair_class = as_ids("pair_class", self.pair_class, 1)
+        if n_pairs.min() < 0 or n_pairs.sum(dtype=np.int64) != self.pair_class.size:
+            raise ValueError("n_pairs of the pickled model do not sum to its pairs")
+        self.ptr = _pointers(n_pairs)
+        check_ids("pair_class", self.pair_class, 0, self.n_classes, "class")
         check_length("w", self.w, self.pair_class.size, "one per pair")
         deepest = max(tree.n_levels for tree in self.trees)
         if self.w.dtype != np.float32 or self.beta.size < deepest:
@@ -256,6 +261,11 @@ def _parents(trees, first):
             up[up == 0] = -1
         up[up >= 0] += np.int32(a)
     return parent
+
+
+def _narrow(values):
+    """Non-negative integers in as few bytes as the largest of them needs."""
+    return values.astype(np.min_scalar_type(values.max(initial=0)))
 
 
 def _pointers(sizes):

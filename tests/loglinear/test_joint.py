@@ -160,7 +160,14 @@ def test_the_fitted_model_has_the_weights_above_zero_in_single_precision():
     np.testing.assert_allclose(log_proba, rows[np.arange(y.size), y], rtol=1e-13)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.parent, model.parent)
+    np.testing.assert_array_equal(again.ptr, model.ptr)
+    assert again.ptr.dtype == again.pair_class.dtype == np.int32
     np.testing.assert_array_equal(again.rows(at), rows)
+    state = model.__getstate__()
+    assert state["n_pairs"].dtype == state["pair_class"].dtype == np.uint8
+    state["n_pairs"] = state["n_pairs"] + np.uint8(1)
+    with pytest.raises(ValueError, match="n_pairs"):
+        model.__class__.__new__(model.__class__).__setstate__(state)
 
 
 def test_each_pass_comes_closer():
