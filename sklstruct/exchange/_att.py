@@ -233,6 +233,12 @@ class _Reader:
             cost = np.nan
         if not cost > -np.inf:
             raise self.fail(f"the weight {line.weight!r} is no number", line.number)
+        if line.words[2:] != [backoff]:  # back-off weights may be above 1
+            if cost < -1e-6:
+                raise self.fail(
+                    f"the weight {line.weight} is a probability above 1", line.number
+                )
+            cost = max(cost, 0.0)
         state = self._state(line.words[0])
         if len(line.words) == 1:
             if state in self.final:

@@ -130,6 +130,8 @@ ROOT = "1 2 a 1\n1 0 <epsilon> 0.5\n0 2 a 1\n2 0 <epsilon> 1\n0 1\n"
         (ROOT + "0 2\n", "line 6: the state is final twice"),
         (ROOT + "0 2 </s> 2\n", "line 6: an arc reads </s>"),
         (ROOT + "0 2 b x\n", "line 6: the weight 'x' is no number"),
+        (ROOT + "0 2 b -0.1\n", "line 6: the weight -0.1 is a probability above 1"),
+        (ROOT + "2 -3\n", "line 6: the weight -3 is a probability above 1"),
         (ROOT + "0 2 b -inf\n", "line 6: the weight '-inf' is no number"),
         (ROOT + "0 2 b\n", "two words or two states are in one place"),
         (ROOT + "2 2 b\n", "two words or two states are in one place"),
