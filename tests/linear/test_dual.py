@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
+from sklstruct import _checks
 from sklstruct._parallel import ThreadMap
 from sklstruct.linear import DualLinearClassifier, _solver, _trial
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
@@ -491,6 +492,23 @@ def test_without_calibration():
     rest = exact("ovr_log_loss", C=3).fit(X, y)
     p = 1 / (1 + np.exp(-rest.decision_function(X).astype(float)))
     np.testing.assert_allclose(rest.predict_proba(X), p / p.sum(axis=1, keepdims=True))
+
+
+def test_answers_that_no_machine_can_hold(monkeypatch):
+    X, y = text()
+    model = exact("log_loss").fit(X, y)
+    monkeypatch.setattr(_checks, "physical_memory", lambda: 8.0 * 7 * 300)
+    for call in (model.decision_function, model.predict_proba):
+        assert call(X[:300]).shape == (300, 7)
+        with pytest.raises(MemoryError, match=r"301 rows"):
+            call(X[:301])
+
+
+def test_every_block_of_classes_says_that_it_is_done(capsys):
+    X, y = text()
+    exact("squared_hinge", verbose=1).fit(X, y)
+    said = capsys.readouterr().out
+    assert "[DualLinearClassifier] squared_hinge, C=1: classes 0 to 7, " in said
 
 
 def test_string_labels_and_pickles():
