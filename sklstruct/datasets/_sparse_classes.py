@@ -208,10 +208,6 @@ def make_sparse_classes(
     data, indices, n_entries = (np.concatenate(part) for part in zip(*blocks))
     del blocks
     indptr = np.concatenate([[0], np.cumsum(n_entries)])
-    if indptr[-1] <= INT32_MAX:
-        indptr = indptr.astype(np.int32)
-    else:
-        indices = indices.astype(np.int64)
     shape = n_samples, n_features
     X = sp.csr_matrix((data, indices, indptr), shape=shape)
     X.has_canonical_format = True

@@ -21,6 +21,7 @@ def test_rows_are_unit_length_counts_of_the_given_number_of_words():
     X, y = make_sparse_classes(
         300, 10, 500, n_words=25, dtype=np.float64, random_state=0
     )
+    assert X.indices.dtype == X.indptr.dtype == np.int32
     assert X.shape == (300, 500) and X.has_canonical_format and y.shape == (300,)
     assert (np.diff(X.indices) != 0).all() and X.data.min() > 0
     assert_allclose(np.asarray(X.multiply(X).sum(axis=1)).ravel(), 1, atol=1e-12)
@@ -105,7 +106,7 @@ def test_bad_input():
         with pytest.raises(ValueError, match="^n_groups"):
             make_sparse_classes(n_classes=10, n_groups=value)
     for value in (-0.1, 1.1, np.nan, "much"):
-        with pytest.raises(ValueError, match="^class_share"):
+        with pytest.raises(ValueError, match="^class_share must be from 0 to 1"):
             make_sparse_classes(class_share=value)
     with pytest.raises(ValueError, match="sum of at most 1"):
         make_sparse_classes(class_share=0.6, group_share=0.6)

@@ -113,7 +113,8 @@ def test_bad_samples_leave_the_old_file(tmp_path):
     save_sparse_labels(path, X, Y)
     before = path.read_bytes()
     for Z, T, message in [
-        (X, 2 * Y, "0 and 1"),
+        (X, 2 * Y, "0 and 1, has 2"),
+        (X[:1], [[1, 4, 3]], "0 and 1, has 4"),
         (X[1:], Y, "inconsistent"),
         (odd, Y, "X contains"),
     ]:
