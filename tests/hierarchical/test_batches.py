@@ -183,6 +183,18 @@ def test_window_holds_the_last_samples(data, monkeypatch):
             )
 
 
+def test_numbers_are_fitted_again_after_some_new_samples(data):
+    X, y, _, _ = data
+    model = batched(X[:600], y[:600], 1)
+    changed = []
+    for start in range(600, 1000, 40):
+        before = model.nodes_.numbers.copy()
+        model.partial_fit(X[start : start + 40], y[start : start + 40])
+        changed.append((model.nodes_.numbers != before).any())
+    # at a hundred samples since the last time, which 40, 80, 120 reach
+    assert changed == [False, False, True] * 3 + [False]
+
+
 def test_weight_zero_is_absent(data):
     X, y, Z, _ = data
     a, b = batched(X[:500], y[:500], 1), batched(X[:500], y[:500], 1)
