@@ -351,6 +351,18 @@ def test_numbers_minimise_the_fold_and_their_gradient_is_right(monkeypatch, data
     assert len(seen) == 12
 
 
+def test_a_tree_after_a_flat_one(data, new):
+    """The flat one has no leaves to choose; the other one chooses."""
+    trees = list(range(K)), TWO_LEVELS
+    model = HierarchicalClassifier(
+        trees, estimator=dual(), n_taxonomies=2, random_state=0
+    ).fit(*data)
+    Z = new[0][:40]
+    np.testing.assert_allclose(
+        model.predict_proba(Z), by_definition(model, Z), atol=1e-5
+    )
+
+
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_scale_of_one_leaf_minimises_the_fold(n_classes):
     """A tree of one leaf has one number, that of the flat model."""
