@@ -237,7 +237,8 @@ class WeightedAutomaton:
         Raises
         ------
         ValueError
-            With the number of the line, if it is malformed.
+            With the number of the line, if it is malformed, or an arc reads nothing
+            (``<epsilon>`` or ``<eps>``).
         """
         number: dict[str, int] = {}
         arcs, finals = [], []
@@ -245,6 +246,12 @@ class WeightedAutomaton:
             lines = list(att_lines(file, label))
         for i, head, cost in lines:
             value = _weight(cost, negative_log, i, label)
+            if head[2:] in (["<epsilon>"], ["<eps>"]):
+                raise ValueError(
+                    f"{label}: line {i}: an arc that reads nothing; remove such arcs "
+                    "first (fstrmepsilon does). The automaton of a back-off model is "
+                    "read by sklstruct.exchange.read(path, format='att')"
+                )
             states = [number.setdefault(s, len(number)) for s in head[:2]]
             if len(head) == 1:
                 finals.append((states[0], value))

@@ -146,6 +146,7 @@ def test_files(tmp_path, suffix):
         ("0 1 a x\n1\n", "line 1: the weight 'x' is no number"),
         ("0 1 a\n1 nan\n", "line 2: the weight 'nan' is not allowed"),
         ("0 1 a 1 2 3\n", "line 1: not an arc"),
+        ("0 1 a\n1 0 <epsilon> 0.5\n1\n", "line 2: an arc that reads nothing"),
     ],
 )
 def test_malformed_files(tmp_path, text, match):
