@@ -173,7 +173,10 @@ def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> 
 
 
 class LabelsMixin(TopKMixin):
-    """Answers for several labels; `label_columns_` is None for one label a sample."""
+    """Answers of linear and hierarchical classifiers, for one label or several.
+
+    `label_columns_` is None for one label a sample.
+    """
 
     label_columns_: LabelColumns | None
     class_weight: Any
