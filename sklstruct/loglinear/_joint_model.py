@@ -229,6 +229,8 @@ class JointObjective:
         """The objective at the weights of each tree."""
         w = self.joint.w = self.joined(weights)
         log_proba = self.joint.target(self.nodes, self.outcome)
+        # A copy of all weights, which are large, is not kept through the passes.
+        self.joint.w = np.empty(0)
         return 0.5 * self.lam * float(w @ w) - float(self.weight @ log_proba)
 
     def residual(self, weights: list[np.ndarray]) -> float:
