@@ -1,7 +1,10 @@
 """KenLM's names over our tables: equal to KenLM to the last bit, its errors."""
 
 import copy
+import mmap
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 import warnings
@@ -141,6 +144,17 @@ def test_models_are_pickled(model, backoff, paths):
         assert np.array_equal(again.score_many(TEXT), given.score_many(TEXT))
         assert again.path == given.path
     assert repr(model) == "<Model from b'm.bin'>"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a mapped file cannot be removed")
+def test_binaries_are_mapped_and_outlive_their_file(paths, tmp_path):
+    path = shutil.copy(paths[".bin"], tmp_path / "gone.bin")
+    model = ours.Model(path)
+    assert isinstance(model._image, mmap.mmap)
+    want = model.score_many(TEXT)
+    os.remove(path)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.score_many(TEXT), want)
 
 
 def test_wrong_arguments(model, tmp_path):
