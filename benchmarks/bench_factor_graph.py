@@ -14,6 +14,8 @@
 - pictures: binary pictures of 16 x 16 with a quarter of the pixels flipped.
 - search: how often annealing and coordinate ascent reach the exact optimum.
 - speed: states compared per second, and prediction with one and two threads.
+- reading: the training part of EWT, chains of a document each, from dictionaries to
+  graphs, beside a DictVectorizer that reads the features alone, and beside learning.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from _common import data_folder, edits, fastest, main, options
 from scipy.ndimage import median_filter
+from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from sklstruct.datasets import grec_instances, load_grec
@@ -94,7 +97,8 @@ def cases():
         for task in ("neg", "msr")
         for proposal in ("gibbs", "uniform")
     ]  # fmt: skip
-    return search + speed + pictures + grec + tagging
+    reading = [{"name": "reading", "part": "reading", "slow": True}]
+    return search + speed + reading + pictures + grec + tagging
 
 
 def run(case):
@@ -665,7 +669,27 @@ def speed(case):
     }
 
 
+def reading(case):
+    X, y = tag_instances(tagged("train"), "chain")
+    dicts = [variable["features"] for x in X for variable in x["variables"]]
+    times = fastest(
+        repeats=3,
+        graphs=lambda: FactorGraphVectorizer().fit_transform(X),
+        rows=lambda: DictVectorizer().fit_transform(dicts),
+    )
+    model = SampleRankClassifier(learning_rate=0.1, epochs=5, random_state=0)
+    learning, _ = cpu_of(lambda: model.fit(times["graphs"].result, y))
+    return {
+        "n_words": len(dicts),
+        "n_features": times["rows"].result.shape[1],
+        "graphs_cpu_seconds": times["graphs"].cpu,
+        "dict_vectorizer_cpu_seconds": times["rows"].cpu,
+        "learning_cpu_seconds": learning,
+    }
+
+
 PARTS = {
+    "reading": reading,
     "grec": grec,
     "tagging": tagging,
     "pictures": pictures,

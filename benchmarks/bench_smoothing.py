@@ -6,8 +6,8 @@ Order 5. `fit_seconds` is a fit from sentences. Other unigrams at the root matte
 with little text: the cases of 100 000 words, which share the vocabulary of the whole
 file. KenLM's estimator is not on PyPI, its query engine is: it reads the ARPA file that
 the model is exported to and scores the same test text. The cases "tuned" and "held out"
-choose their discounts and weights on the validation file, "deleted" on the training
-text; nothing else is chosen. Other orders are in `bench_wikitext.py`.
+choose their discounts and weights on the validation file, "deleted" and "by block" on
+the training text; nothing else is chosen. Other orders are in `bench_wikitext.py`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ VARIANTS = {
     "single": KneserNeyLM(discount="single"),
     "modified": KneserNeyLM(),
     "tuned": KneserNeyLM(discount="tuned"),
+    "by block": KneserNeyLM(discount="by_block"),
     "single, back-off": KneserNeyLM(discount="single", interpolate=False),
     "modified, back-off": KneserNeyLM(interpolate=False),
     "absolute": AbsoluteDiscountLM(),
     "absolute, modified": AbsoluteDiscountLM(discount="modified"),
     "absolute, tuned": AbsoluteDiscountLM(discount="tuned"),
+    "absolute, by block": AbsoluteDiscountLM(discount="by_block"),
     "absolute, back-off": AbsoluteDiscountLM(interpolate=False),
     "Katz": KatzLM(),
     "Jelinek-Mercer, deleted": JelinekMercerLM(),

@@ -15,6 +15,9 @@ sample.
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1 to compare one core with one
 core: the trees use one BLAS thread anyway.
 
+"certificates": how far the splits of "cut" can be from the optimum, by the semidefinite
+bound, and the CPU seconds of a tree without and with it.
+
 Peers (`--peer`), where installed: HiClass (local classifiers per parent node on our
 "cut" tree), napkinXC (hierarchical softmax on its k-means tree) and omikuji (three
 trees, its default), with one thread; `SGDClassifier` with log-loss. napkinXC scales
@@ -26,12 +29,12 @@ import tempfile
 
 import numpy as np
 import scipy.sparse as sp
-from _common import main
+from _common import fastest, main
 from _many_classes import GRID, GRIDS, SECTIONS, fit, measure, parts_of
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from sklstruct.hierarchical import HierarchicalClassifier
-from sklstruct.taxonomy import TAXONOMY_BUILDERS
+from sklstruct.taxonomy import TAXONOMY_BUILDERS, CutSplit
 
 AVERAGES = {
     "3 x cut": "cut",
@@ -41,6 +44,7 @@ AVERAGES = {
 PEERS = ("sgd", "hiclass", "napkinxc", "omikuji")
 SMALL = ("ws50", "po50", "letter")
 N_SPLITS = 3
+CERTIFIED = ("letter", "isolet", "leaves100", "omniglot_a", "clinc150")
 
 
 def cases():
@@ -52,14 +56,30 @@ def cases():
         for section in SECTIONS
         for split in range(N_SPLITS)
         for model in models
-    ]
+    ] + [{"section": "certificates", "data": name} for name in CERTIFIED]
 
 
 def run(case):
+    if case["section"] == "certificates":
+        return certificates(case["data"])
     section, name = case["section"], case["model"]
     parts = parts_of(section, case["split"])
     grid = GRIDS.get(section, GRID)
     return measure(((C, *fit(make(name, C), *parts[0])) for C in grid), parts)
+
+
+def certificates(data):
+    X, y = parts_of(data, 0)[0]
+    certified = CutSplit(certify=True)
+    times = fastest(
+        plain=lambda: CutSplit().build(X, y), certified=lambda: certified.build(X, y)
+    )
+    return {
+        "n_classes": np.unique(y).size,
+        "gap_percent": 100 * certified.gap_,
+        "seconds": times["plain"].cpu,
+        "certified_seconds": times["certified"].cpu,
+    }
 
 
 def make(name, C):

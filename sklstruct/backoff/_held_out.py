@@ -30,11 +30,11 @@ VALIDATION_CONSTRAINT = {
 
 
 def _is_online(model: HeldOutClassifier) -> bool:
-    if model._uses_held_out():
+    if model._uses_held_out() or model.keeps_positions:
         raise AttributeError(
-            f"this {type(model).__name__} chooses numbers on held-out samples, which "
-            "batches do not have, and has no partial_fit; give it fixed numbers, or "
-            "those of a formula"
+            f"this {type(model).__name__} chooses numbers on samples that batches do "
+            "not have, and has no partial_fit; give it fixed numbers, or those of a "
+            "formula"
         )
     return True
 

@@ -58,6 +58,11 @@ class ShardedFit:
                 "discount='tuned' needs held-out samples of all shards together; tune "
                 "on a part of the text and pass its discounts_ as discount"
             )
+        if estimator.keeps_positions:
+            raise ValueError(
+                f"{type(estimator).__name__} with these parameters needs the text in "
+                "its order, and shards hold counts; give discount='modified'"
+            )
 
     def fit(
         self, estimator: Any, counted: Counted, keep: Keep, report: Report

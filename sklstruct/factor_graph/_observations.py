@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,21 +24,33 @@ class _Growing(dict):
         return number
 
 
+class Names:
+    """Numbers of the names of features: first come first, then in sorted order."""
+
+    def __init__(self) -> None:
+        self._known = _Growing()
+        self.number = self._known.__getitem__
+
+    def finish(self) -> tuple[dict[str, int], np.ndarray]:
+        """(the column of each name, the column of each number)."""
+        for name in self._known:
+            if not isinstance(name, str):
+                raise ValueError(
+                    f"X has the feature name {name!r} ({type(name).__name__}); names "
+                    "of features must be strings"
+                )
+        names = sorted(self._known)
+        new = np.empty(len(names), dtype=np.int64)
+        new[[self._known[name] for name in names]] = np.arange(len(names))
+        return dict(zip(names, range(len(names)))), new
+
+
 def learn_columns(X: Sequence) -> tuple[list[FeatureRows], dict[str, int]]:
     """Rows of each sequence, and the column of each name; names are sorted."""
-    known = _Growing()
-    sizes, rows = _read(X, known.__getitem__)
-    for name in known:
-        if not isinstance(name, str):
-            raise ValueError(
-                f"X has the feature name {name!r} ({type(name).__name__}); names of "
-                "features must be strings"
-            )
-    names = sorted(known)
-    new = np.empty(len(names), dtype=np.int64)
-    new[[known[name] for name in names]] = np.arange(len(names))
-    columns = dict(zip(names, range(len(names))))
-    return _split(sizes, rows, new, len(names)), columns
+    names = Names()
+    sizes, rows = _read(X, names.number)
+    columns, new = names.finish()
+    return _split(sizes, rows, new, len(new)), columns
 
 
 def find_columns(X: Sequence, columns: Mapping[str, int]) -> list[FeatureRows]:
@@ -72,34 +84,55 @@ def _read(
     X: Sequence, find: Callable[[Any], int]
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Lengths of the sequences; features of each item, their columns and values."""
-    lengths, per_item = [], []
+    sequences = [_items(i, sequence) for i, sequence in enumerate(X)]
+    lengths = np.array([len(items) for items in sequences], dtype=np.int64)
+
+    def owner(item: int) -> str:
+        i = int(np.searchsorted(np.cumsum(lengths), item, side="right"))
+        return f"X[{i}], item {item - int(lengths[:i].sum())}"
+
+    return lengths, read_items(chain.from_iterable(sequences), find, owner)
+
+
+def read_items(
+    items: Iterable, find: Callable[[Any], int], owner: Callable[[int], str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(features per item, their columns, their values).
+
+    Parameters
+    ----------
+    items : iterable of mappings or iterables of names
+
+    find : callable
+        The column of a name, -1 for none.
+
+    owner : callable
+        Names an item in an error message.
+    """
+    per_item: list[int] = []
     column: list[int] = []
     value: list[float] = []
-    for i, sequence in enumerate(X):
-        items = _items(i, sequence)
-        lengths.append(len(items))
-        for t, item in enumerate(items):
-            before = len(column)
-            try:
-                if isinstance(item, Mapping):
-                    _add_named("", item, find, column, value)
-                elif isinstance(item, (str, bytes)):
-                    raise TypeError("a single string is ambiguous: make it [string]")
-                else:
-                    column.extend(map(find, item))
-                    value.extend([1.0] * (len(column) - before))
-            except TypeError as exc:
-                raise ValueError(
-                    f"X[{i}], item {t}: must be a mapping from names of features to "
-                    f"values or an iterable of names, got {item!r:.60} ({exc})"
-                ) from exc
-            per_item.append(len(column) - before)
-    arrays = (
+    for t, item in enumerate(items):
+        before = len(column)
+        try:
+            if isinstance(item, (dict, Mapping)):  # a dict is known at once
+                _add_named("", item, find, column, value)
+            elif isinstance(item, (str, bytes)):
+                raise TypeError("a single string is ambiguous: make it [string]")
+            else:
+                column.extend(map(find, item))
+                value.extend([1.0] * (len(column) - before))
+        except TypeError as exc:
+            raise ValueError(
+                f"{owner(t)}: must be a mapping from names of features to values or "
+                f"an iterable of names, got {item!r:.60} ({exc})"
+            ) from exc
+        per_item.append(len(column) - before)
+    return (
         np.array(per_item, dtype=np.int64),
         np.array(column, dtype=np.int64),
         np.array(value, dtype=np.float64),
     )
-    return np.array(lengths, dtype=np.int64), arrays
 
 
 def _items(i: int, sequence: Any) -> Sequence:
@@ -172,10 +205,21 @@ def _split(
         )
     check_squares(value)
     item = np.repeat(np.arange(per_item.size), per_item)
-    known = column >= 0
-    matrix = sp.csr_array(
-        (value[known], (item[known], new[column[known]])),
-        shape=(per_item.size, width),
-    )
-    every = FeatureRows.of(matrix)
+    every = rows_of_entries(item, column, value, new, (per_item.size, width))
     return [take(every, a, b) for a, b in pairwise(ends)]
+
+
+def rows_of_entries(
+    row: np.ndarray,
+    column: np.ndarray,
+    value: np.ndarray,
+    new: np.ndarray,
+    shape: tuple[int, int],
+) -> FeatureRows:
+    """Rows of entries: sorted and summed, those of column -1 left out.
+
+    new: the column of each number in `column`.
+    """
+    known = column >= 0
+    matrix = sp.csr_array((value[known], (row[known], new[column[known]])), shape=shape)
+    return FeatureRows.of(matrix)

@@ -7,12 +7,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_squares
 from .._compat import BaseEstimator, TransformerMixin
 from ._graph import FactorGraph
+from ._observations import Names, read_items, rows_of_entries
 from ._rows import FeatureRows, empty_rows, take
 
 _VARIABLE_KEYS = {"candidates", "features", "candidate_features", "kinds"}
@@ -141,57 +141,52 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         return self._transform(_Reading(X))
 
     def _fit(self, reading: _Reading) -> None:
-        sorts = [key for key, dicts in reading.dicts.items() if any(dicts)]
         # Keys are strings: formats other than pickle allow no other keys.
-        self._encoders = {
-            " ".join(key): DictVectorizer().fit(reading.dicts[key]) for key in sorts
-        }
+        self._columns: dict[str, dict[str, int]] = {}
+        for key, given in reading.sorts.items():
+            if given.dicts:
+                names = Names()
+                entries = read_items(given.dicts, names.number, given.owner)
+                self._columns[" ".join(key)], new = names.finish()
+                given.entries = entries, new
 
-        def names(key: tuple) -> np.ndarray:
-            if key not in sorts:
-                return np.empty(0, dtype=object)
-            return self._encoders[" ".join(key)].get_feature_names_out()
+        def names_of(key: tuple) -> np.ndarray:
+            return np.array(list(self._columns.get(" ".join(key), ())), dtype=object)
 
-        self.feature_names_ = names(("features",))
-        self.candidate_feature_names_ = names(("candidate_features",))
+        self.feature_names_ = names_of(("features",))
+        self.candidate_feature_names_ = names_of(("candidate_features",))
         self.edge_feature_names_, self.pair_feature_names_ = (
-            {key[1]: names(key) for key in sorts if key[0] == what}
+            {
+                key[1]: names_of(key)
+                for key, given in reading.sorts.items()
+                if key[0] == what and given.dicts
+            }
             for what in ("edge", "pair")
         )
 
-    def _rows(self, reading: _Reading, key: tuple) -> FeatureRows:
+    def _rows(self, given: _Sort, key: tuple) -> FeatureRows:
         """All feature dictionaries of one sort as rows."""
-        dicts = reading.dicts.get(key, [])
-        n_rows = reading.n_pairs.get(key, len(dicts))
-        encoder = self._encoders.get(" ".join(key))
-        if encoder is None:
-            return empty_rows(n_rows)
-        width = len(encoder.vocabulary_)
-        if not dicts:
-            return empty_rows(n_rows, width)
-        matrix = encoder.transform(dicts).tocsr()
-        matrix.sum_duplicates()
-        what = " ".join(key)
-        if not np.isfinite(matrix.data).all():
-            bad = np.flatnonzero(~np.isfinite(matrix.data))[0]
-            row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
-            name = encoder.get_feature_names_out()[matrix.indices[bad]]
-            raise ValueError(
-                f"{reading.owner(key, row)}: feature {name!r} is NaN or infinite"
-            )
-        check_squares(matrix, name=what)
-        return FeatureRows.of(matrix)
+        columns = self._columns.get(" ".join(key))
+        if columns is None:
+            return empty_rows(given.n_rows)
+        width = len(columns)
+        if given.entries is None:
+            get = columns.get
+            entries = read_items(given.dicts, lambda name: get(name, -1), given.owner)
+            given.entries = entries, np.arange(width)
+        (per_dict, column, value), new = given.entries
+        row = np.repeat(np.array(given.row, dtype=np.int64), per_dict)
+        known = np.flatnonzero(column >= 0)
+        bad = known[~np.isfinite(value[known])]
+        if bad.size:
+            name = list(columns)[new[column[bad[0]]]]
+            at = int(np.searchsorted(np.cumsum(per_dict), bad[0], side="right"))
+            raise ValueError(f"{given.owner(at)}: feature {name!r} is NaN or infinite")
+        check_squares(value[known], name=" ".join(key))
+        return rows_of_entries(row, column, value, new, (given.n_rows, width))
 
     def _transform(self, reading: _Reading) -> list[FactorGraph]:
-        rows = {
-            key: self._rows(reading, key)
-            for key in {
-                ("features",),
-                ("candidate_features",),
-                *reading.dicts,
-                *reading.n_pairs,
-            }
-        }
+        rows = {key: self._rows(given, key) for key, given in reading.sorts.items()}
         at = dict.fromkeys(rows, 0)
 
         def part(key: tuple, n_rows: int) -> FeatureRows:
@@ -205,10 +200,10 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             for kind, (pairs, n_tables) in instance.edges.items():
                 edges[kind] = pairs
                 crossed = part(("edge", kind), len(pairs))
-                if f"edge {kind}" in self._encoders:
+                if f"edge {kind}" in self._columns:
                     edge_features[kind] = crossed
                 tables = part(("pair", kind), n_tables)
-                if f"pair {kind}" in self._encoders:
+                if f"pair {kind}" in self._columns:
                     pair_features[kind] = tables
             graphs.append(
                 FactorGraph(
@@ -246,11 +241,26 @@ class _Instance:
         self.forbidden: Any = None
 
 
+class _Sort:
+    """The feature dictionaries of one sort, in the order of the instances."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self.row: list[int] = []  # of each dictionary; other rows have no features
+        self.dicts: list[Mapping] = []
+        self.owners: list[tuple] = []
+        self.entries: Any = None  # what `read_items` made of them, and the columns
+
+    def owner(self, at: int) -> str:
+        """The owner of a dictionary, for error messages."""
+        return _say(self.owners[at])
+
+
 class _Reading:
     """All instances, whose form is checked.
 
-    dicts holds the feature dictionaries of each sort, in the order of the instances:
-    ("features",), ("candidate_features",), ("edge", type), ("pair", type).
+    sorts holds the feature dictionaries by sort: ("features",),
+    ("candidate_features",), ("edge", type), ("pair", type).
     """
 
     def __init__(self, X: Iterable[Mapping[str, Any]]) -> None:
@@ -258,37 +268,29 @@ class _Reading:
             raise ValueError(
                 "X must be a list of instances; wrap a single one in a list"
             )
-        self.dicts: dict[tuple, list] = {}
+        self.sorts: dict[tuple, _Sort] = {
+            ("features",): _Sort(),
+            ("candidate_features",): _Sort(),
+        }
         self.instances: list[_Instance] = []
-        self._owners: dict[tuple, list] = {}
-        self._tables: dict[str, list] = {}
         for i, given in enumerate(X):
             self.instances.append(self._read(i, given))
-        self.n_pairs = {
-            ("pair", kind): sum(len(a) * len(b) for a, b, _, _ in edges)
-            for kind, edges in self._tables.items()
-        }
-        # Only for types with features of pairs: there are many pairs.
-        for kind, edges in self._tables.items():
-            if any(tables for _, _, tables, _ in edges):
-                for first, second, tables, label in edges:
-                    for pair in product(first, second):
-                        self._add(("pair", kind), tables.get(pair), label)
 
-    def owner(self, key: tuple, row: int) -> str:
-        """The owner of a feature dictionary, for error messages."""
-        return self._owners[key][row]
+    def _sort(self, *key: str) -> _Sort:
+        return self.sorts.setdefault(key, _Sort())
 
-    def _add(self, key: tuple, features: Any, owner: str) -> None:
-        if features is None:
-            features = {}
-        if not isinstance(features, Mapping):
-            raise ValueError(
-                f"{owner}: features must be a mapping from names to values, got "
-                f"{type(features).__name__}"
-            )
-        self.dicts.setdefault(key, []).append(features)
-        self._owners.setdefault(key, []).append(owner)
+    def _add(self, given: _Sort, features: Any, owner: tuple) -> None:
+        if features is not None:
+            if not isinstance(features, (dict, Mapping)):
+                raise ValueError(
+                    f"{_say(owner)}: features must be a mapping from names to values, "
+                    f"got {type(features).__name__}"
+                )
+            if features:
+                given.row.append(given.n_rows)
+                given.dicts.append(features)
+                given.owners.append(owner)
+        given.n_rows += 1
 
     def _read(self, i: int, given: Any) -> _Instance:
         if not isinstance(given, Mapping) or "variables" not in given:
@@ -301,26 +303,36 @@ class _Reading:
         instance = _Instance(str(i) if name is None else str(name))
         where = f"instance {instance.name!r}"
         kinds: list[Any] = []
+        of_variables, of_candidates = (
+            self.sorts["features",],
+            self.sorts["candidate_features",],
+        )
         for j, variable in enumerate(given["variables"]):
-            label = f"{where}: variable {j}"
-            if not isinstance(variable, Mapping) or "candidates" not in variable:
-                raise ValueError(f"{label}: must be a mapping with 'candidates'")
+            label = where, "variable", j
+            if (
+                not isinstance(variable, (dict, Mapping))
+                or "candidates" not in variable
+            ):
+                raise ValueError(f"{_say(label)}: must be a mapping with 'candidates'")
             _only(variable, _VARIABLE_KEYS, label)
             values = variable["candidates"]
-            if not isinstance(values, (Sequence, np.ndarray)):
-                raise ValueError(f"{label}: candidates must be a list of values")
+            if not isinstance(values, (list, tuple, Sequence, np.ndarray)):
+                raise ValueError(f"{_say(label)}: candidates must be a list of values")
             instance.candidates.append(values)
             kinds.append(variable.get("kinds"))
-            self._add(("features",), variable.get("features"), label)
+            self._add(of_variables, variable.get("features"), label)
             own = variable.get("candidate_features")
-            own = [None] * len(values) if own is None else list(own)
-            if len(own) != len(values):
-                raise ValueError(
-                    f"{label}: candidate_features has {len(own)} entries for "
-                    f"{len(values)} candidates"
-                )
-            for features in own:
-                self._add(("candidate_features",), features, label)
+            if own is None:
+                of_candidates.n_rows += len(values)
+            else:
+                own = list(own)
+                if len(own) != len(values):
+                    raise ValueError(
+                        f"{_say(label)}: candidate_features has {len(own)} entries for "
+                        f"{len(values)} candidates"
+                    )
+                for features in own:
+                    self._add(of_candidates, features, label)
             instance.n_candidates += len(values)
         if any(k is not None for k in kinds):
             instance.kinds = [
@@ -333,43 +345,69 @@ class _Reading:
     def _read_edges(self, instance: _Instance, edges: Any, where: str) -> None:
         n = len(instance.candidates)
         for e, edge in enumerate(edges):
-            label = f"{where}: edge {e}"
+            label = where, "edge", e
             if not isinstance(edge, (tuple, list)) or not 3 <= len(edge) <= 5:
                 raise ValueError(
-                    f"{label}: must be (u, v, type), (u, v, type, features) or "
+                    f"{_say(label)}: must be (u, v, type), (u, v, type, features) or "
                     f"(u, v, type, features, pair_features), got {edge!r}"
                 )
             u, v, kind, features, tables = (*edge, None, None)[:5]
             for end in (u, v):
                 if not isinstance(end, (int, np.integer)) or not 0 <= end < n:
                     raise ValueError(
-                        f"{label} leads to variable {end!r}, but the variables are 0 "
-                        f"to {n - 1}"
+                        f"{_say(label)} leads to variable {end!r}, but the variables "
+                        f"are 0 to {n - 1}"
                     )
             if not isinstance(kind, str):
-                raise ValueError(f"{label}: the type must be a string, got {kind!r}")
-            self._add(("edge", kind), features, label)
-            tables = {} if tables is None else tables
-            if not isinstance(tables, Mapping):
-                raise ValueError(f"{label}: pair_features must be a mapping")
-            first, second = list(instance.candidates[u]), list(instance.candidates[v])
-            if tables:
-                unknown = set(tables) - set(product(first, second))
-                if unknown:
-                    raise ValueError(
-                        f"{label}: pair_features has {next(iter(unknown))!r}, which "
-                        f"are no candidates of the variables {u} and {v}"
-                    )
-            self._tables.setdefault(kind, []).append((first, second, tables, label))
+                raise ValueError(
+                    f"{_say(label)}: the type must be a string, got {kind!r}"
+                )
+            self._add(self._sort("edge", kind), features, label)
+            first, second = instance.candidates[u], instance.candidates[v]
             n_pairs = len(first) * len(second)
+            given = self._sort("pair", kind)
+            if tables:
+                self._add_tables(given, tables, first, second, label, (u, v))
+            elif tables is None or isinstance(tables, Mapping):
+                given.n_rows += n_pairs
+            else:
+                raise ValueError(f"{_say(label)}: pair_features must be a mapping")
             known, n_tables = instance.edges.get(kind, ([], 0))
             known.append((int(u), int(v)))
             instance.edges[kind] = (known, n_tables + n_pairs)
 
+    def _add_tables(
+        self,
+        given: _Sort,
+        tables: Any,
+        first: Any,
+        second: Any,
+        label: tuple,
+        ends: Any,
+    ) -> None:
+        """The features of the pairs of values of an edge."""
+        if not isinstance(tables, Mapping):
+            raise ValueError(f"{_say(label)}: pair_features must be a mapping")
+        pairs = list(product(list(first), list(second)))
+        unknown = set(tables) - set(pairs)
+        if unknown:
+            raise ValueError(
+                f"{_say(label)}: pair_features has {next(iter(unknown))!r}, which are "
+                f"no candidates of the variables {ends[0]} and {ends[1]}"
+            )
+        for pair in pairs:
+            self._add(given, tables.get(pair), label)
 
-def _only(given: Mapping, keys: set[str], where: str) -> None:
+
+def _say(owner: tuple) -> str:
+    where, what, number = owner
+    return f"{where}: {what} {number}"
+
+
+def _only(given: Mapping, keys: set[str], where: str | tuple) -> None:
     extra = set(given) - keys
     if extra:
+        where = where if isinstance(where, str) else _say(where)
         raise ValueError(
             f"{where}: unknown key {sorted(map(str, extra))[0]!r}; known are "
             f"{', '.join(sorted(keys))}"

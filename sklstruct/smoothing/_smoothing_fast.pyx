@@ -168,3 +168,23 @@ def add_parent_pairs(const int32_t[::1] parent, const int32_t[::1] pair_ptr,
                 else:
                     new_count[r] = 0.0
                 r += 1
+
+
+def count_blocks(const int32_t[::1] pair_parent, const int32_t[::1] slot,
+                 Py_ssize_t size, int32_t[::1] last, int32_t[::1] spread):
+    """spread[p] += 1 for each block of `size` samples in which the pair p occurs.
+
+    slot: the pair at which each sample ends. last is -1 on entry (scratch). A pair that
+    occurred in a block has made its parents occur there too, so a walk up ends at the
+    first that was met: O(samples + pairs in blocks).
+    """
+    cdef Py_ssize_t i
+    cdef int32_t p, block
+    with nogil:
+        for i in range(slot.shape[0]):
+            block = <int32_t> (i // size)
+            p = slot[i]
+            while p >= 0 and last[p] != block:
+                last[p] = block
+                spread[p] += 1
+                p = pair_parent[p]

@@ -45,7 +45,7 @@ def discount_weights(count: np.ndarray, n_discounts: int) -> tuple[np.ndarray, .
     return fixed, w
 
 
-class _DiscountedLevel(NamedTuple):
+class DiscountedLevel(NamedTuple):
     """Interpolation at one depth, linear in its discounts."""
 
     parent: np.ndarray  # pair of the level above (at the root: the class)
@@ -56,74 +56,23 @@ class _DiscountedLevel(NamedTuple):
     held_slope: np.ndarray
 
 
-class DiscountLikelihood:
-    """Mean negative log-likelihood of held-out samples, of the discounts.
+class ChainLikelihood:
+    """Mean negative log-likelihood of samples, of the discounts on their ways.
 
     Parameters
     ----------
-    pairs : Pairs
-        Of the model.
-
-    count : ndarray of shape (n_pairs,)
-        The counts that are discounted.
-
-    held_out : HeldOut
-        Samples over the tree of `pairs`.
-
     base : ndarray of shape (n_classes,)
-        The distribution above the depth `first`.
+        The distribution above the first level.
 
-    first : int
-        First depth with discounts, 0 or 1.
+    top : ndarray of shape (n_discounts,)
+        The largest value of each discount.
 
-    n_discounts : int
-        For the counts 1, 2, ..., n_discounts and more.
+    levels : list of DiscountedLevel
     """
 
-    def __init__(
-        self,
-        pairs: Pairs,
-        count: np.ndarray,
-        held_out: HeldOut,
-        base: np.ndarray,
-        first: int,
-        n_discounts: int,
-    ):
-        self.base, self.first, self.n_discounts = base, first, n_discounts
-        samples = held_out.pairs
-        node = samples.nodes()
-        total = pairs.node_sums(count)
-        # Only contexts of held-out samples are looked at.
-        held = np.zeros((pairs.tree.n_nodes, n_discounts + 1))
-        for k in range(first, pairs.tree.n_levels):
-            here, nodes = pairs.level(k), pairs.tree.level(k)
-            if here.stop == here.start:
-                continue
-            starts = pairs.ptr[nodes.start : nodes.stop] - here.start
-            fixed, w = discount_weights(count[here], n_discounts)
-            held[nodes, 0] = np.add.reduceat(fixed, starts)
-            held[nodes, 1:] = np.add.reduceat(w, starts, axis=0)
-        self.levels = []
-        self.size = float(held_out.weight.sum())
-        for k in range(first, pairs.tree.n_levels):
-            here = samples.level(k)
-            slot = held_out.slot[here]
-            known = np.where(slot >= 0, count[np.maximum(slot, 0)], 0.0)
-            fixed, w = discount_weights(known, n_discounts)
-            n, a = node[here], total[node[here]]
-            above = np.arange(slot.size) if k == 0 else samples.parent[here]
-            if k > 0:
-                above = above - samples.level(k - 1).start
-            self.levels.append(
-                _DiscountedLevel(
-                    above.astype(np.int64),
-                    held_out.weight[here],
-                    (known - fixed) / a,
-                    -w / a[:, None],
-                    held[n, 0] / a,
-                    held[n, 1:] / a[:, None],
-                )
-            )
+    def __init__(self, base: np.ndarray, top: np.ndarray, levels: list):
+        self.base, self.top, self.levels = base, top, levels
+        self.size = sum(float(level.weight.sum()) for level in levels)
 
     def __call__(self, discounts: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient.
@@ -164,23 +113,108 @@ class DiscountLikelihood:
                 mass = np.bincount(level.parent, slope * held, size)
         return value / self.size, gradient / self.size
 
-    def minimize(self, start: np.ndarray) -> np.ndarray:
-        """Discounts of a local minimum, in 0 < D_i <= i, by L-BFGS-B."""
+    def minimize(
+        self, start: np.ndarray, tol: float = 1e-13, fixed: int = 0
+    ) -> np.ndarray:
+        """Discounts of a local minimum, in 0 < D <= `top`, by L-BFGS-B.
+
+        Parameters
+        ----------
+        start : ndarray of shape (n_levels - first, n_discounts)
+
+        tol : float
+            It ends when a step gains less than this share of the value.
+
+        fixed : int
+            The first levels, whose discounts stay.
+        """
+        if not self.size > 0.0:
+            return start
         shape = start.shape
-        top = np.arange(1, self.n_discounts + 1, dtype=np.float64)
-        bounds = [(_LEAST, t) for _ in range(shape[0]) for t in top]
+        start = np.clip(start, _LEAST, self.top)
+        bounds = [(d, d) for d in start[:fixed].ravel()]
+        bounds += [(_LEAST, t) for _ in range(shape[0] - fixed) for t in self.top]
 
         def objective(x):
             value, gradient = self(x.reshape(shape))
             return value, gradient.ravel()
 
-        start = np.clip(start, _LEAST, top)
         found = minimize(
             objective,
             start.ravel(),
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-8},
+            options={"maxiter": 500, "ftol": tol, "gtol": 1e-8},
         )
         return found.x.reshape(shape)
+
+
+class DiscountLikelihood(ChainLikelihood):
+    """Mean negative log-likelihood of held-out samples, of the discounts.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        Of the model.
+
+    count : ndarray of shape (n_pairs,)
+        The counts that are discounted.
+
+    held_out : HeldOut
+        Samples over the tree of `pairs`.
+
+    base : ndarray of shape (n_classes,)
+        The distribution above the depth `first`.
+
+    first : int
+        First depth with discounts, 0 or 1.
+
+    n_discounts : int
+        For the counts 1, 2, ..., n_discounts and more.
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        count: np.ndarray,
+        held_out: HeldOut,
+        base: np.ndarray,
+        first: int,
+        n_discounts: int,
+    ):
+        samples = held_out.pairs
+        node = samples.nodes()
+        total = pairs.node_sums(count)
+        # Only contexts of held-out samples are looked at.
+        held = np.zeros((pairs.tree.n_nodes, n_discounts + 1))
+        for k in range(first, pairs.tree.n_levels):
+            here, nodes = pairs.level(k), pairs.tree.level(k)
+            if here.stop == here.start:
+                continue
+            starts = pairs.ptr[nodes.start : nodes.stop] - here.start
+            fixed, w = discount_weights(count[here], n_discounts)
+            held[nodes, 0] = np.add.reduceat(fixed, starts)
+            held[nodes, 1:] = np.add.reduceat(w, starts, axis=0)
+        levels = []
+        for k in range(first, pairs.tree.n_levels):
+            here = samples.level(k)
+            slot = held_out.slot[here]
+            known = np.where(slot >= 0, count[np.maximum(slot, 0)], 0.0)
+            fixed, w = discount_weights(known, n_discounts)
+            n, a = node[here], total[node[here]]
+            above = np.arange(slot.size) if k == 0 else samples.parent[here]
+            if k > 0:
+                above = above - samples.level(k - 1).start
+            levels.append(
+                DiscountedLevel(
+                    above.astype(np.int64),
+                    held_out.weight[here],
+                    (known - fixed) / a,
+                    -w / a[:, None],
+                    held[n, 0] / a,
+                    held[n, 1:] / a[:, None],
+                )
+            )
+        top = np.arange(1, n_discounts + 1, dtype=np.float64)
+        super().__init__(base, top, levels)

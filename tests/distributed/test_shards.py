@@ -325,6 +325,8 @@ def test_what_cannot_be_sharded_is_refused():
             sharded_fit(model)
     with pytest.raises(ValueError, match="discount='tuned' needs held-out"):
         sharded_fit(KneserNeyLM(discount="tuned"))
+    with pytest.raises(ValueError, match="needs the text in its order"):
+        sharded_fit(KneserNeyLM(discount="by_block"))
     with pytest.raises(ValueError, match="warm_start=True"):
         sharded_fit(StructuredLogLinearLM(warm_start=True))
     other = KneserNeyLM(discount=0.5, padding=-1).fit([[0], [1], [1]], [1, 0, 1])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.feature_extraction import DictVectorizer
 from sklearn.pipeline import make_pipeline
 
 from sklstruct.factor_graph import (
@@ -338,3 +339,62 @@ def test_vectorizer_errors_name_the_instance(bad, message):
         vectorizer.transform([TEXT, bad])
     with pytest.raises(ValueError, match="wrap a single one"):
         vectorizer.transform(TEXT)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_vectorizer_reads_features_as_scikit_learns(seed):
+    rng = np.random.default_rng(seed)
+    names = ["a", "b=c", "b", "é", "z:1", "0"]
+
+    def features():
+        chosen = rng.choice(names, rng.integers(5), replace=False).tolist()
+        made = [0.0, 2, -1.5, "c", ["c", "d", "c"], True, np.float32(0.5)]
+        return {name: made[rng.integers(len(made))] for name in chosen}
+
+    def texts(n):
+        return [
+            {
+                "variables": [
+                    {
+                        "candidates": AB,
+                        "features": features(),
+                        **({"candidate_features": [features(), None]} if v else {}),
+                    }
+                    for v in rng.integers(0, 2, rng.integers(1, 5))
+                ]
+            }
+            for _ in range(n)
+        ]
+
+    known, new = texts(4), texts(30)
+    vectorizer = FactorGraphVectorizer().fit(known)
+    assert_same_rows(vectorizer.transform(new), known, new, vectorizer)
+    again = FactorGraphVectorizer()
+    assert_same_rows(again.fit_transform(known), known, known, again)
+
+
+def assert_same_rows(graphs, known, new, vectorizer):
+    """Features and candidate features are those of a DictVectorizer."""
+
+    def given(texts, own):
+        for text in texts:
+            for variable in text["variables"]:
+                if own:
+                    rows = variable.get("candidate_features", [None, None])
+                    yield from (row or {} for row in rows)
+                else:
+                    yield variable["features"]
+
+    for own, name in ((False, "features"), (True, "candidate_features")):
+        peer = DictVectorizer(sparse=False).fit(list(given(known, own)))
+        made = [getattr(graph, name) for graph in graphs]
+        rows = np.vstack(
+            [
+                sp.csr_array((r.value, r.column, r.ptr), (r.n_rows, r.width)).toarray()
+                for r in made
+            ]
+        )
+        expected = peer.transform(list(given(new, own)))
+        np.testing.assert_array_equal(rows, expected)
+        learnt = "feature_names_" if name == "features" else "candidate_feature_names_"
+        assert getattr(vectorizer, learnt).tolist() == list(peer.feature_names_)

@@ -357,6 +357,7 @@ def test_parameters(name):
         "random_state": "seed",
         "estimator": "ridge",
         "polish": "no",
+        "certify": "no",
         "dummy_cost": "low",
         "n_rounds": -1,
         "max_leaf": 0,
@@ -1217,3 +1218,44 @@ def test_kmeans_without_random_starts_is_deterministic():
     X, y = gaussians()
     trees = [KMeansSplit(n_init=1, random_state=s).build(X, y) for s in range(3)]
     assert trees[0] == trees[1] == trees[2]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_certificate_of_a_cut_bounds_all_sign_vectors(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 13))
+    factor = rng.standard_normal((k, int(rng.integers(1, 6))))
+    factor -= factor.mean(axis=0)
+    best = _signs.objective(factor, _cut.exhaustive(factor))
+    near = _signs.bound_of(
+        factor, _diffrac.relax(factor, 16, tol=1e-12, max_iter=20_000)
+    )
+    assert near >= best * (1 - 1e-12)
+    # Goemans and Williamson, Nesterov: the relaxation is within 2 / pi.
+    assert near <= best * np.pi / 2 * (1 + 1e-6)
+    for v in (np.ones((k, 1)), rng.standard_normal((k, 2))):  # valid, if not sharp
+        assert _signs.bound_of(factor, v) >= near * (1 - 1e-6)
+
+
+def test_cut_reports_the_largest_gap():
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((14, 6))
+    y = np.repeat(np.arange(14), 20)
+    X = centers[y] + 0.1 * rng.standard_normal((y.size, 6))
+    builder = CutSplit(certify=True)
+    tree = builder.build(X, y)
+    assert tree.to_nested() == CutSplit().build(X, y).to_nested()
+    assert 0 <= builder.gap_ < 1 - 2 / np.pi + 1e-6
+    # Two far groups: the first split, the only one beyond enumeration, is optimal.
+    X[y >= 7] += 100.0
+    assert builder.build(X, y).to_nested()[1] == CutSplit().build(X, y).to_nested()[1]
+    assert builder.gap_ < 1e-4
+
+
+def test_many_classes_have_the_bound_of_the_largest_eigenvalue(monkeypatch):
+    monkeypatch.setattr(_signs, "_DENSE_GRAM", 4)
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((9, 3))
+    value = _signs.bound_of(factor, np.ones((9, 1)))
+    assert value == pytest.approx(9 * np.linalg.eigvalsh(factor @ factor.T)[-1])
+    assert value >= _signs.objective(factor, _cut.exhaustive(factor))

@@ -20,6 +20,7 @@ from ...backoff._held_out import (
 )
 from .. import _engine, _shares
 from .._base import DISCOUNT_CONSTRAINT
+from .._block_discounts import N_BLOCKS, N_COUNTS, Blocks, block_shares, left_out
 from .._tuned_discounts import DiscountLikelihood
 
 # Blocks of the docstrings of all smoothers with discounts; see `shared_docs`.
@@ -45,6 +46,13 @@ If the estimates do not exist (small, character and closed-vocabulary
 data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
 """,
+    "by_block": """
+``"by_block"``: sixteen a depth, for the counts 1, 2, 3, 4 and more of pairs that
+occurred in 1, 2, 3, 4 and more blocks of the text; modified ones for the unigrams. They
+are those of the largest likelihood of the training samples, each scored by the counts
+without its section, a run of blocks. `X` must be dense and in the order of the text.
+Needs `interpolate`.
+""",
     "interpolate": rf"""
 {_engine.INTERPOLATE.strip()} Discounts must
     then be below the count they apply to.
@@ -57,10 +65,16 @@ min_count : int or array-like of shape (n_depths,), default=1
     pairs goes to the lower order, as with ``--prune`` of lmplz, whose thresholds are
     smaller by 1.
 """,
+    "block_size": """
+block_size : int, default=10_000
+    Samples of a block, for ``discount="by_block"``. A text of fewer than ten times
+    as many is cut into ten blocks.
+""",
     "discounts": """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
     Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
-    is an estimator.
+    is an estimator. Of shape (`depth_` + 1, 4, 4) by block: a row for each number
+    of blocks.
 """,
 }
 
@@ -69,12 +83,17 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
     """Base of the smoothers that subtract a discount from every count."""
 
     held_out_hint = "set discount='tuned'"
+    _counts_contexts = False  # True: a(n, y), the adjusted counts
 
     _parameter_constraints: dict = {
         **_engine.CONSTRAINTS,
         **VALIDATION_CONSTRAINT,
         "interpolate": ["boolean"],
-        "discount": [StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT],
+        "discount": [
+            StrOptions({"modified", "single", "tuned", "by_block"}),
+            *DISCOUNT_CONSTRAINT,
+        ],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
         "min_count": [Interval(Integral, 1, None, closed="left"), "array-like"],
     }
 
@@ -86,6 +105,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         interpolate: bool = True,
         min_count: int | ArrayLike = 1,
         validation_fraction: float = 0.1,
+        block_size: int = 10_000,
         base: Any = "uniform",
         padding: Any = None,
         classes: ArrayLike | None = None,
@@ -95,21 +115,30 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         self.interpolate = interpolate
         self.min_count = min_count
         self.validation_fraction = validation_fraction
+        self.block_size = block_size
         self.base = base
         self.padding = padding
         self.classes = classes
 
     def _check_params(self):
-        if self._uses_held_out() and not self.interpolate:
+        chosen = self._uses_held_out() or self.keeps_positions
+        if chosen and not self.interpolate:
             raise ValueError(
-                "discount='tuned' needs interpolate=True; without interpolation give "
-                "discounts as numbers"
+                f"discount={self.discount!r} needs interpolate=True; without "
+                "interpolation give discounts as numbers"
             )
         check_discount(self.discount, strict=not self.interpolate, by_depth=True)
         _check_min_count(self.min_count)
 
     def _uses_held_out(self):
         return isinstance(self.discount, str) and self.discount == "tuned"
+
+    @property
+    def keeps_positions(self) -> bool:
+        return isinstance(self.discount, str) and self.discount == "by_block"
+
+    def _used_counts(self, pairs, count):
+        return pairs.adjust_counts(count) if self._counts_contexts else count
 
     def _find(self, discount, pairs, count, first_level):
         """Discounts of all depths, NaN above `first_level`."""
@@ -132,20 +161,51 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         self.discounts_ = rows
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
+        spread = None
+        if self.keeps_positions:
+            counted, spread = self._fit_blocks(counted)
         pairs, count = counted.trie(copy=not overwrite)
         keep = _shares.reached(pairs, count, self.min_count)
-        if keep is None:
-            return Fitted(pairs, *self._fit_tree(pairs, count))
-        # Shares are those of all pairs; the mass of removed pairs is held back.
         count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
-        own, held = self._shares(pairs, count, first)
-        pairs, own, held, place = _shares.leave_out(pairs, own, held, keep)
+        if spread is None:
+            own, held = self._shares(pairs, count, first)
+        else:
+            own, held = block_shares(pairs, count, spread, self.discounts_, first)
+        place = None
+        if keep is not None:
+            # Shares are those of all pairs; the mass of removed pairs is held back.
+            pairs, own, held, place = _shares.leave_out(pairs, own, held, keep)
         numbers = _shares.hand_down(
             pairs, own, held, root, base, first, interpolate=self.interpolate
         )
         return Fitted(pairs, *numbers, place)
+
+    def _fit_blocks(self, samples: Counted) -> tuple[Counted, np.ndarray]:
+        """(the counts, blocks in which each pair occurred), with `discounts_` set."""
+        if samples.positions is None:
+            raise ValueError(
+                "discount='by_block' needs the samples in the order of the text: dense "
+                "context windows, or sentences of a LanguageModel with this estimator"
+            )
+        counted = samples.complete()
+        blocks = Blocks.of(samples, counted, self.block_size)
+        pairs, count = counted.trie(copy=True)
+        used = self._used_counts(pairs, count.copy())
+        adjusted = used if self._counts_contexts else None
+        base, first = self._base_level(used[: pairs.n_classes])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            rows = self._find("modified", pairs, used, first)
+        likelihood = left_out(pairs, count, adjusted, blocks, base, first)
+        rows = rows[:, [0, 1, 2, 2]]  # the last is for more
+        start = np.tile(rows[first:], N_BLOCKS)
+        found = np.full((len(rows), N_BLOCKS, N_COUNTS), np.nan)
+        best = likelihood.minimize(start, 1e-8, fixed=1 - first)
+        found[first:] = best.reshape(-1, N_BLOCKS, N_COUNTS)
+        self.discounts_ = found
+        return counted, blocks.spread
 
     def _shares(self, pairs, count, first_level):
         discount = self.discounts_ if self._uses_held_out() else self.discount

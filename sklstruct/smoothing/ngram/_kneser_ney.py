@@ -33,11 +33,15 @@ class KneserNeyLM(DiscountingSmoother):
 
         {values}
 
+        {by_block}
+
     {interpolate}
 
     {min_count}
 
     {validation}
+
+    {block_size}
 
     base : "uniform" or unigram estimator, default="uniform"
         Uniform: the unigrams are discounted and interpolated with :math:`1 / V`, as
@@ -95,5 +99,4 @@ class KneserNeyLM(DiscountingSmoother):
     [[0.1111, 0.6111, 0.2778]]
     """
 
-    def _used_counts(self, pairs, count):
-        return pairs.adjust_counts(count)
+    _counts_contexts = True

@@ -10,19 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
-from ..._compat import Interval
+from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ...backoff import Counted, Fitted
 from ...backoff._prune import next_contexts, selected_nodes
 from .. import _shares
 from .. import _smoothing_fast as _fast
+from .._base import DISCOUNT_CONSTRAINT
 from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
 
-@shared_docs(
-    **{k: text for k, text in DOCS.items() if k not in ("interpolate", "min_count")}
-)
+# The mass of removed pairs takes the place of these parameters.
+_OTHERS = ("interpolate", "min_count", "block_size", "by_block")
+
+
+@shared_docs(**{k: text for k, text in DOCS.items() if k not in _OTHERS})
 class PrunedKneserNeyLM(KneserNeyLM):
     r"""Kneser-Ney language model, pruned while it is estimated.
 
@@ -104,7 +107,10 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
-           if k not in ("interpolate", "min_count")},
+           if k not in ("interpolate", "min_count", "block_size")},
+        "discount": [
+            StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT,
+        ],
         "threshold": [Interval(Real, 0, None, closed="both")],
     }  # fmt: skip
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._compat import Interval
-from ._signs import best_polished, round_directions
+from ._diffrac import relax
+from ._signs import best_polished, bound_of, objective, round_directions
 from ._top_down import TopDownBuilder
 
 # Up to this K all 2^(K-1) sign vectors are evaluated, faster than the ascents.
@@ -36,8 +37,20 @@ class CutSplit(TopDownBuilder):
         Number t >= 1 of leading eigenvectors. The t² starts are these, and the sums and
         differences of their pairs.
 
+    certify : bool, default=False
+        Whether the splits are compared with an upper bound, which the semidefinite
+        relaxation of `DiffracSplit` gives, up to 2048 classes; the largest eigenvalue
+        for more.
+
     max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
         See `SpectralSplit`.
+
+    Attributes
+    ----------
+    gap_ : float
+        If ``certify=True``, the largest share over the splits by which
+        :math:`\|A^\top z\|^2` of the best sign vector can exceed that of the one found,
+        0 if every split is proven to be optimal.
 
     References
     ----------
@@ -52,16 +65,29 @@ class CutSplit(TopDownBuilder):
     """
 
     n_directions: int = 6
+    certify: bool = False
 
     _parameter_constraints: ClassVar[dict] = {
         **TopDownBuilder._parameter_constraints,
         "n_directions": [Interval(Integral, 1, None, closed="left")],
+        "certify": ["boolean"],
     }
+
+    def _parents(self, X, codes, weight, rng):
+        if self.certify:
+            self.gap_ = 0.0
+        return super()._parents(X, codes, weight, rng)
 
     def _bisect(self, factor, diagonal):
         if factor.shape[0] <= _EXHAUSTIVE:
             return exhaustive(factor)
-        return sign_ascent(factor, self.n_directions)
+        z = sign_ascent(factor, self.n_directions)
+        if self.certify:
+            found = objective(factor, z)
+            most = bound_of(factor, relax(factor, 16, tol=1e-9, max_iter=5000))
+            if most > 0.0:
+                self.gap_ = max(self.gap_, (most - found) / most)
+        return z
 
 
 @cache

@@ -25,6 +25,23 @@ def objective(factor: NDArray, z: NDArray) -> float:
     return float(np.sum((z @ factor) ** 2))
 
 
+def bound_of(factor: NDArray, v: NDArray) -> float:
+    """An upper bound of ‖Fᵀz‖² over all sign vectors, from any V of the relaxation.
+
+    By duality tr(ZFFᵀ) <= sum(d) for every d with diag(d) - FFᵀ >= 0. At the optimum of
+    the relaxation d_i = ‖(FFᵀV)_i‖; at other V these d are raised by the largest
+    eigenvalue of FFᵀ - diag(d). That takes K³ steps; above 2048 classes d is constant,
+    the largest eigenvalue of FFᵀ.
+    """
+    k = factor.shape[0]
+    if k > _DENSE_GRAM:
+        return float(k * leading_vectors(factor, 1)[1][0] ** 2)
+    gram = factor @ factor.T
+    d = np.linalg.norm(gram @ v, axis=1)
+    gram[np.diag_indices(k)] -= d
+    return float(d.sum() + k * max(0.0, np.linalg.eigvalsh(gram)[-1]))
+
+
 def flip(factor: NDArray, z: NDArray) -> NDArray:
     """Flip one sign after another, the best first, while ‖Fᵀz‖² increases.
 

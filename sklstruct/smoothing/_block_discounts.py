@@ -1,0 +1,272 @@
+"""Discounts by the number of blocks of the text that a pair occurred in.
+
+Words come in bursts: a pair that was seen three times on one page is less likely in
+another text than one that was seen once on each of three pages. The discount of a pair
+therefore depends on two numbers, its count and in how many blocks, runs of neighbouring
+samples, it occurred. The discounts are those of the largest likelihood of the training
+samples, each scored by the counts without the whole section of the text that it stands
+in, a run of blocks; with the sample alone left out, the rest of its burst would predict
+it, and with the block alone the neighbouring ones. Samples of a class that occurs in no
+other section are not scored: they would say how often words are new, which the counts
+of counts of the unigrams say better, and not at all where the vocabulary is closed.
+
+Leaving a section out changes only the pairs that occur in it and the sums of their
+contexts, so the counts without each section follow from one pass over its samples.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..backoff import Counted
+from ..context_tree import Pairs
+from . import _smoothing_fast as _fast
+from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
+
+# Discounts of a depth: for the counts 1, 2, 3, 4 and more, in as many blocks.
+N_COUNTS = N_BLOCKS = 4
+# Samples that are left out together, in whole blocks; of a short text a tenth of it.
+_SECTION = 50_000
+# Samples that are scored without their sections. More change the discounts by less than
+# their own noise.
+_MOST_SAMPLES = 200_000
+# A short text is cut into this many blocks.
+_LEAST_BLOCKS = 10
+
+
+class Blocks(NamedTuple):
+    """Samples in the order of the text, beside the pairs of their tree."""
+
+    slot: np.ndarray  # (n_samples,) int32, the pair at which each sample ends
+    weight: np.ndarray  # (n_samples,)
+    size: int  # samples of a block
+    section: int  # blocks of a section
+    spread: np.ndarray  # (n_pairs,) int32, blocks in which each pair occurred
+
+    @classmethod
+    def of(cls, samples: Counted, counted: Counted, size: int) -> Blocks:
+        """Locate the samples.
+
+        Parameters
+        ----------
+        samples : Counted
+            With positions.
+
+        counted : Counted
+            The same with their contexts.
+
+        size : int
+            Samples of a block, if there are so many.
+        """
+        positions, pairs = samples.positions, counted.trie()[0]
+        assert positions is not None  # the estimator has asked for them
+        slot = pairs.find(positions.locate(counted), positions.target)
+        weight = positions.weight
+        weight = np.ones(slot.size) if weight is None else weight
+        size = max(1, min(size, slot.size // _LEAST_BLOCKS))
+        spread = np.zeros(pairs.n_pairs, dtype=np.int32)
+        last = np.full(pairs.n_pairs, -1, dtype=np.int32)
+        _fast.count_blocks(pairs.parent, slot, size, last, spread)
+        section = min(_SECTION, slot.size // _LEAST_BLOCKS) // size
+        return cls(slot, weight, size, max(1, section), spread)
+
+    def sample(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(section, block in it, slot, weight) of samples of evenly spaced sections."""
+        section, block = np.divmod(np.arange(self.slot.size) // self.size, self.section)
+        some = section % -(-self.slot.size // _MOST_SAMPLES) == 0
+        return section[some], block[some], self.slot[some], self.weight[some]
+
+
+def _columns(count: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(fixed, w, row): D(a, b) = fixed + w @ D[row], row = min(b, 4) - 1."""
+    fixed, w = discount_weights(count, N_COUNTS)
+    return fixed, w, np.clip(spread, 1, N_BLOCKS) - 1
+
+
+def block_shares(
+    pairs: Pairs,
+    count: np.ndarray,
+    spread: np.ndarray,
+    discounts: np.ndarray,
+    first: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(own, held) of discounts of shape (n_levels, 4, 4); own overwrites the counts."""
+    held = np.empty(pairs.tree.n_nodes)
+    for k in range(first, pairs.tree.n_levels):
+        here, nodes = pairs.level(k), pairs.tree.level(k)
+        if here.stop == here.start:
+            continue
+        ptr = pairs.ptr[nodes.start : nodes.stop + 1] - here.start
+        fixed, w, row = _columns(count[here], spread[here])
+        off = fixed + np.einsum("ij,ij->i", w, discounts[k][row])
+        total = np.add.reduceat(count[here], ptr[:-1])
+        held[nodes] = np.add.reduceat(off, ptr[:-1]) / total
+        count[here] = (count[here] - off) / np.repeat(total, np.diff(ptr))
+    return count, held
+
+
+class _Local(NamedTuple):
+    """The pairs of one depth in each section, without that section."""
+
+    place: np.ndarray  # of each sample that comes here, among the pairs
+    used: np.ndarray  # counts that are discounted
+    columns: tuple[np.ndarray, ...]  # its discount
+    node: np.ndarray  # among the (section, context) of the rows below
+    total: np.ndarray
+    held: np.ndarray  # (n, 1 + 16): the fixed sum and those of the discounts
+
+
+def left_out(
+    pairs: Pairs,
+    count: np.ndarray,
+    adjusted: np.ndarray | None,
+    blocks: Blocks,
+    base: np.ndarray,
+    first: int,
+) -> ChainLikelihood:
+    """The likelihood of the samples, each by the counts without its section.
+
+    Samples of a class that occurs in their section only are left out.
+
+    Parameters
+    ----------
+    pairs : Pairs
+
+    count : ndarray of shape (n_pairs,)
+        The counts of the text.
+
+    adjusted : ndarray of shape (n_pairs,) or None
+        The adjusted counts of Kneser-Ney, if these are discounted.
+
+    blocks : Blocks
+
+    base : ndarray of shape (n_classes,)
+        The distribution above the depth `first`. It is not estimated again.
+
+    first : int
+        First depth with discounts, 0 or 1.
+    """
+    section, block, slot, weight = blocks.sample()
+    n_levels = pairs.tree.n_levels
+    levels: list[DiscountedLevel] = []
+    # From the longest contexts up: a pair that is gone is a predecessor less above.
+    at, lost = slot.astype(np.int64), None
+    starts = [pairs.level(k).start for k in range(n_levels)]
+    depth = np.searchsorted(starts, slot, side="right") - 1
+    for k in range(n_levels - 1, first - 1, -1):
+        come = np.flatnonzero(depth >= k)
+        ends = depth[come] == k
+        local, lost = _without(
+            pairs, count, adjusted, blocks, k,
+            section[come], block[come], at[come], weight[come], ends, lost,
+        )  # fmt: skip
+        levels.append(_level(local, come, slot.size))
+        up = pairs.parent[at[come]]
+        at[come] = up
+    levels.reverse()
+    target = pairs.target[slot].astype(np.int64)
+    _, place = np.unique(section * pairs.n_classes + target, return_inverse=True)
+    rest = count[target] - np.bincount(place, weight)[place]
+    weight = np.where(rest > 1e-9 * count[target], weight, 0.0)
+    chain = [
+        level._replace(parent=target if i == 0 else np.arange(slot.size))
+        for i, level in enumerate(levels)
+    ]
+    if chain:
+        chain[-1] = chain[-1]._replace(weight=weight)
+    top = np.tile(np.arange(1.0, N_COUNTS + 1), N_BLOCKS)
+    return ChainLikelihood(base, top, chain)
+
+
+def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, lost):
+    """(_Local, predecessors lost by (section, parent pair)) of the depth k."""
+    key, place = np.unique(section * pairs.n_pairs + slot, return_inverse=True)
+    pair = key % pairs.n_pairs
+    before = count[pair]
+    after = before - np.bincount(place, weight, key.size)
+    after[after <= 1e-12 * before] = 0.0
+    old, new = before, after
+    if used is not None:
+        gone = np.bincount(place, weight * ends, key.size)
+        if lost is not None:
+            gone[np.searchsorted(key, lost[0])] += lost[1]
+        old = used[pair]
+        new = old - gone
+        new[new <= 1e-12 * old] = 0.0
+    inside = np.unique(place * blocks.section + block) // blocks.section
+    spread = blocks.spread[pair], blocks.spread[pair] - np.bincount(inside)
+    above = None
+    if k:
+        above, back = np.unique(
+            key // pairs.n_pairs * pairs.n_pairs + pairs.parent[pair],
+            return_inverse=True,
+        )
+        less = np.minimum(before, 1.0) - np.minimum(after, 1.0)
+        above = above, np.bincount(back, less, above.size)
+    before = _columns(old, spread[0])
+    after = _columns(new, spread[1])
+    here = count if used is None else used
+    contexts = _contexts(pairs, here, blocks.spread, k, key, old - new, before, after)
+    return _Local(place, new, after, *contexts), above
+
+
+def _contexts(pairs, used, spread, k, key, less, before, after):
+    """(node, total, held) of the contexts of the pairs of each section, without it."""
+    pair = key % pairs.n_pairs
+    nodes = pairs.tree.level(k)
+    # The context of each pair of this depth.
+    own = np.searchsorted(
+        pairs.ptr[nodes.start : nodes.stop + 1], pair, side="right"
+    ) + (nodes.start - 1)
+    context, node = np.unique(
+        key // pairs.n_pairs * pairs.tree.n_nodes + own, return_inverse=True
+    )
+    which, inverse = np.unique(context % pairs.tree.n_nodes, return_inverse=True)
+    size = pairs.ptr[which + 1] - pairs.ptr[which]
+    start = np.cumsum(size) - size
+    inside = np.repeat(pairs.ptr[which] - start, size) + np.arange(size.sum())
+    total = np.add.reduceat(used[inside], start)[inverse]
+    total = total - np.bincount(node, less, context.size)
+    fixed, w, row = _columns(used[inside], spread[inside])
+    held = np.empty((context.size, 1 + N_BLOCKS * N_COUNTS))
+    change = np.bincount(node, after[0] - before[0], context.size)
+    held[:, 0] = np.add.reduceat(fixed, start)[inverse] + change
+    for r in range(N_BLOCKS):
+        for j in range(N_COUNTS):
+            whole = np.add.reduceat(np.where(row == r, w[:, j], 0.0), start)[inverse]
+            for sign, (_, here, at) in ((1.0, after), (-1.0, before)):
+                whole = whole + sign * np.bincount(
+                    node, np.where(at == r, here[:, j], 0.0), context.size
+                )
+            held[:, 1 + r * N_COUNTS + j] = whole
+    return node, total, held
+
+
+def _level(local, come, n_samples):
+    """The level of all samples; those that do not come here pass through."""
+    place = local.place
+    node = local.node[place]
+    total = local.total[node]
+    # A context that only its section has is unknown without it.
+    known = total > 1e-9
+    total = np.where(known, total, 1.0)
+    fixed, w, row = (column[place] for column in local.columns)
+    n_discounts = N_BLOCKS * N_COUNTS
+    level = DiscountedLevel(
+        np.empty(0, dtype=np.int64),
+        np.zeros(n_samples),
+        np.zeros(n_samples),
+        np.zeros((n_samples, n_discounts)),
+        np.ones(n_samples),
+        np.zeros((n_samples, n_discounts)),
+    )
+    here, total = come[known], total[known]
+    level.own[here] = (local.used[place] - fixed)[known] / total
+    for j in range(N_COUNTS):
+        column = row[known] * N_COUNTS + j
+        level.own_slope[here, column] = -w[known, j] / total
+    held = local.held[node[known]] / total[:, None]
+    level.held[here], level.held_slope[here] = held[:, 0], held[:, 1:]
+    return level
