@@ -20,7 +20,6 @@ from .._base import DISCOUNT_CONSTRAINT
 from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
-
 # The mass of removed pairs takes the place of these parameters.
 _OTHERS = ("interpolate", "min_count", "block_size", "by_block")
 
