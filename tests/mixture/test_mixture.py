@@ -7,6 +7,7 @@ import pytest
 from _oracles import check_draws, second_order_text
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.pipeline import make_pipeline
@@ -562,3 +563,14 @@ def test_a_factor_without_held_out_samples_has_equal_weights(data):
     model = FactoredLM(groups, parts()[0][1], MixtureLM(parts())).fit(X, y)
     (words,) = (m for m in model.distribution_.models if hasattr(m, "gate"))
     np.testing.assert_array_equal(words.gate.weights, [0.5, 0.5])
+
+
+def test_held_out_samples_that_no_model_can_explain_are_refused():
+    """One that some model can is enough."""
+    X = np.zeros((40, 2), dtype=int)
+    y = np.r_[np.zeros(30, dtype=int), 1, np.zeros(5, dtype=int), np.ones(4, dtype=int)]
+    models = [(name, DummyClassifier(strategy="most_frequent")) for name in "ab"]
+    with pytest.raises(ValueError, match="no held-out sample has a positive"):
+        MixtureLM(models, validation_fraction=0.1).fit(X, y)
+    y[-1] = 0
+    assert MixtureLM(models, validation_fraction=0.1).fit(X, y).classes_.size == 2
