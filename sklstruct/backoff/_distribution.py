@@ -33,8 +33,6 @@ def take(contexts: Any, rows: Any) -> Any:
     """Some rows of contexts."""
     if isinstance(contexts, tuple):
         return tuple(take(part, rows) for part in contexts)
-    if hasattr(contexts, "tocsr"):  # not all sparse formats have rows
-        contexts = contexts.tocsr()
     return contexts.iloc[rows] if hasattr(contexts, "iloc") else contexts[rows]
 
 
