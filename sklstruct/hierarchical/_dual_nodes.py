@@ -445,6 +445,8 @@ class DualNodes(NodeModels):
         }.items():
             if not right:
                 raise ValueError(f"{name} of the pickled model does not fit its forest")
+        if not np.isfinite(self.numbers).all():
+            raise ValueError("numbers of the pickled model are not finite")
         n_outcomes = np.diff(first[self.model_ptr])
         rows = forest.rows_of_node
         if self.several:

@@ -272,6 +272,9 @@ class NodeWeights(CheckedState):
             pointers = as_ids(name, getattr(self, name), 1, np.int64)
             check_length(name, pointers, n + 1, "the nodes and their end")
             check_pointers(name, pointers, 0, last)
+        # A search for the best classes does not end where a score is NaN.
+        if not np.isfinite(self.intercept).all():
+            raise ValueError("intercept holds NaN or an infinite number")
         for v in range(n):
             features = Features.of_words(self.words[v])
             M, cell = lanes_of(int(size[v])), self._cells(v)
