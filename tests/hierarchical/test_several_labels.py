@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
@@ -15,8 +16,11 @@ from sklearn.preprocessing import Normalizer, normalize
 from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import _dual_nodes
+from sklstruct.hierarchical._evidence_fast import ROLES
+from sklstruct.hierarchical._label_fold import choose_threshold
 from sklstruct.linear import DualLinearClassifier
-from sklstruct.linear._calibration import f1_threshold, fit_sigmoid
+from sklstruct.linear._calibration import f1_threshold, fit_sigmoid, log_odds
 from sklstruct.metrics import make_ranking_scorer, precision_at_k
 
 NEST = [[[0, 1, 2], [3, 4]], [5, 6, 7], [8, [9, 10, 11]]]
@@ -208,6 +212,44 @@ def test_sigmoid_is_that_of_a_regression():
     assert (w, b) == pytest.approx((peer.coef_[0, 0], peer.intercept_[0]), rel=2e-2)
     t = np.where(yes, 1, -1) * (w * odds + b)
     assert total == pytest.approx(weight @ np.log1p(np.exp(-t)))
+
+
+@pytest.mark.parametrize("name", ["given", "two trees"])
+def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
+    X, Y = data
+    seen = {}
+
+    def spy(*args):
+        seen["args"] = args
+        return choose_threshold(*args)
+
+    monkeypatch.setattr(_dual_nodes, "choose_threshold", spy)
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(Y))
+    model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
+    found = model.fit(X, Y, weight).threshold_
+    rows, targets, w, forest, role, numbers, loss, scores, folds = seen["args"]
+    P = np.zeros((w.size, 12))
+    for t, (root, end) in enumerate(zip(forest.tree_ptr, forest.tree_ptr[1:])):
+        p = np.ones((forest.n_nodes, w.size))
+        for v in range(root, end):
+            m, first = forest.n_child[v], forest.first_child[v]
+            answer = np.ones((m, w.size))
+            if m > 1:
+                z = scores(v, rows)
+                z[folds[v].member] = folds[v].scores  # by weights without them
+                k = int(role[v] == ROLES["leaf"])
+                odds = numbers[t][k] * log_odds(z, loss) + numbers[t][2 + k]
+                answer = expit(odds).T
+            p[first : first + m] = np.where(p[v] > 0.01, p[v] * answer, 0)
+        P += p[forest.terminal[t]].T / forest.n_trees
+    yes, each = targets.indicator(), w[:, None]
+
+    def f1(threshold):
+        hit = P > threshold
+        return 2 * (each * (hit & yes)).sum() / (each * (0 + hit + yes)).sum()
+
+    best = max(f1(p - 1e-9) for p in P[P >= 0.01])
+    assert f1(found) == pytest.approx(best, rel=1e-9)
 
 
 @pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
