@@ -221,7 +221,9 @@ def _samples(contexts, outcome, weight):
 def _contexts(X, name="X"):
     """X as an object with a shape; ValueError unless it has two dimensions."""
     check_sparse(X)
-    if not (isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "iloc")):
+    if sp.issparse(X):
+        X = X.tocsr()  # others have no rows that can be selected
+    elif not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
         X = np.asarray(X)
     if len(X.shape) != 2:
         raise ValueError(
