@@ -130,6 +130,12 @@ def test_classes_of():
     assert clustering.classes_of([]).shape == (0,)
 
 
+def test_words_that_differ_in_a_trailing_nul():
+    text = [["a", "a\0", "b", "c"], ["b", "a", "c", "a\0"]] * 10
+    clustering = ExchangeClustering(2).fit(text)
+    assert clustering.symbols_.tolist() == ["a", "a\0", "b", "c"]  # as Python's strings
+
+
 def test_numbers_as_words():
     clustering = ExchangeClustering(2).fit([[1, 2, 1, 3], [3, 1]])
     assert clustering.symbols_.tolist() == [1, 2, 3]
