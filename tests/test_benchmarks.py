@@ -144,8 +144,17 @@ def test_readme_states_what_the_results_hold():
     ]
     assert re.findall(r"\d*\.?\d+", table[0].split("WikiText-2", 1)[1]) == expected
 
-    (lstm,) = results("neural.json", model="LSTM", seconds=300)
-    assert f"perplexity of {lstm['test']:.0f} after five" in " ".join(text.split())
+    (lstm,) = results("neural.json", model="LSTM", seconds=900)
+    name = "best static + caches with classes"
+    (cached,) = results("word_classes.json", section="caches", model=name)
+    words = " ".join(text.split())
+    assert f"has {lstm['test']:.0f} after 15 minutes" in words
+    assert f"caches ours are ahead of it ({cached['test']:.0f})" in words
+    passed = [ladder("modified Kneser-Ney", "test"), ladder(better, "test")]
+    for model, minutes in zip([*passed, ladder(best, "test")], (2, 4, 8)):
+        curve = lstm["curve"]
+        at = sum(p > model for p in curve["test_sample"])
+        assert round(curve["seconds"][at] / 60) == minutes
 
     expected = []
     for model, digits in [("tree", 1), ("LinearSVC", 0), ("omikuji", 1)]:
