@@ -124,7 +124,7 @@ def test_misuse():
     assert not hasattr(tuned, "partial_fit")
     with pytest.raises(AttributeError) as error:
         tuned.partial_fit(X, y)
-    assert "held-out samples" in str(error.value.__cause__)
+    assert "numbers on samples that batches do not have" in str(error.value.__cause__)
 
 
 @pytest.mark.parametrize("penalty", ["l2", "tree_l2", "tree_linf"])

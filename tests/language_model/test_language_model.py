@@ -955,4 +955,5 @@ def test_packages_of_parts_are_imported_when_they_are_needed():
         "lm.perplexity(['a b'])\n"
         "assert parts() == ['smoothing'], parts()"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+    command = [sys.executable, "-P", "-W", "ignore", "-c", program]
+    subprocess.run(command, check=True)
