@@ -209,6 +209,11 @@ class Counted:
     batches: tuple[Counted, ...] = ()
     growth: Growth | None = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take pickled counts; ValueError if the labels do not fit the pairs."""
+        self.__dict__.update(state)
+        self.labels.check_sizes(self.pairs.n_classes, self.pairs.tree.n_symbols)
+
     # ----------------------------------------------------------- constructors
 
     @classmethod

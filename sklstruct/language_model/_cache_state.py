@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, check_ids, check_length
 from . import _cache_fast
 
 # Words read in one call of a kernel; Python handles Ctrl-C between calls.
@@ -182,6 +182,9 @@ class CacheState:
         self.half_life, self.class_half_life = half_life, class_half_life
         self.ngram_half_life = ngram_half_life
         self.length, self.class_of = length, class_of
+        if class_of is not None:
+            check_length("class_of", class_of, n_classes, "a class of each word")
+            check_ids("class_of", class_of, 0, max(n_classes, 1), "class of words")
         self.reset()
 
     def reset(self) -> CacheState:
@@ -250,6 +253,7 @@ class CacheState:
         -------
         recalled : Recalled
         """
+        check_ids("words", words, -INT32_MAX, self.n_classes, "class id")
         first = np.ascontiguousarray(first).view(np.uint8)
         parts = [
             self._read(words[i : i + _CALL], first[i : i + _CALL])

@@ -487,3 +487,13 @@ def test_classes_see_no_held_out_sentences_while_weights_are_learnt():
     labels = np.asarray(clustering.classes_of(model.vocabulary_))
     number = np.unique(labels, return_inverse=True)[1]
     np.testing.assert_array_equal(model.class_of_, number)
+
+
+def test_words_and_classes_beyond_the_vocabulary_are_refused():
+    halves = (2.0,), (2.0,), (2.0,)
+    state = CacheState(3, 2, *halves, class_of=np.array([0, 1, 0], dtype=np.int32))
+    with pytest.raises(ValueError, match="no class id"):
+        state.read(np.array([0, 3], dtype=np.int32), np.zeros(2, dtype=bool))
+    for class_of, message in (([0, 1], "3 entries"), ([0, -1, 0], "class of words")):
+        with pytest.raises(ValueError, match=message):
+            CacheState(3, 2, *halves, class_of=np.array(class_of, dtype=np.int32))
