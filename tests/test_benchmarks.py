@@ -84,15 +84,12 @@ PAGES = sorted(RESULTS.parents[1].rglob("*.rst"))
 def test_figures_in_sentences_are_results(page, monkeypatch):
     """Each refers to one result; measured figures are not typed in by hand."""
     monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
-    from benchmark_results import selects
+    from benchmark_results import figure
 
     text = page.read_text(encoding="utf-8")
     for content in re.findall(r":figure:`([^`]*)`", text):
-        file, where, field, how = [part.strip() for part in content.split("|")]
-        book = json.loads((RESULTS / file).read_text(encoding="utf-8"))
-        found = [r["figures"] for r in book["results"] if selects(where, r["case"])]
-        assert len(found) == 1 and field in found[0], content
-        format(found[0][field], how)
+        file = RESULTS / content.partition("|")[0].strip()
+        figure(json.loads(file.read_text(encoding="utf-8"))["results"], content)
     if page.parent == RESULTS.parent:
         prose = [line for line in text.splitlines() if line[:1].isalnum()]
         typed = [line for line in prose if re.search(r"(?<![\d.])\d?\.\d{3,}\b", line)]
@@ -101,7 +98,7 @@ def test_figures_in_sentences_are_results(page, monkeypatch):
 
 def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
-    from benchmark_results import selects, summary
+    from benchmark_results import figure, selects, summary
 
     splits = [{"a": 1.0}, {"a": 3.0}, {"a": 8.0}, {"b": 9.0}]
     deviation = (((1 - 4) ** 2 + (3 - 4) ** 2 + (8 - 4) ** 2) / 3) ** 0.5
@@ -111,6 +108,17 @@ def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     assert selects("split = 0, 1; model = cut; C = 0.5", case)
     assert not selects("split = 1; model = cut", case)
     assert not selects("missing = 1", case)
+    book = [{"case": {"split": i}, "figures": f} for i, f in enumerate(splits[:3])]
+    assert figure(book, "f.json | split = 1 | a | .1f") == "3.0"
+    assert figure(book, "f.json | | a | .1f | mean") == "4.0"
+    for wrong in (
+        "| a |",
+        "split = 9 | a |",
+        "split = 9 | a | | mean",
+        "split = 0 | b |",
+    ):
+        with pytest.raises(ValueError, match=re.escape(wrong)):
+            figure(book, f"f.json | {wrong}")
 
 
 def results(file, **case):

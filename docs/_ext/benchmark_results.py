@@ -29,6 +29,25 @@ def summary(results: list, name: str, how: str) -> str:
     return f"{written(mean(values), how)} ± {written(pstdev(values), how)}"
 
 
+def figure(results: list, text: str) -> str:
+    """What the role `figure` shows: ``file | where | field | format``, or the mean of
+    several results with a fifth part ``mean``.
+
+    Raises
+    ------
+    ValueError
+        If there is not one such result, or not several.
+    """
+    _, where, field, how, *rest = [part.strip() for part in text.split("|")]
+    found = [r["figures"] for r in results if selects(where, r["case"])]
+    if rest not in ([], ["mean"]) or (len(found) > 1) != bool(rest):
+        raise ValueError(f"{len(found)} results for {text!r}")
+    values = [figures[field] for figures in found if field in figures]
+    if not values or len(values) < len(found):
+        raise ValueError(f"no such field for {text!r}")
+    return written(mean(values) if rest else values[0], how)
+
+
 def selects(where: str, case: dict) -> bool:
     """Whether a case meets all of ``key = value, value; key = value``."""
     for part in filter(str.strip, where.split(";")):

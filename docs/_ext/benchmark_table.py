@@ -24,7 +24,8 @@ With several body lines the cell joins them with "±"; where several results fal
 one cell (splits), it has their mean ± standard deviation. Below every table stand
 machine, date and versions of the results that it shows.
 
-In running text, the role `figure` is one number: file, conditions, field, format::
+In running text, the role `figure` is one number: file, conditions, field, format; with
+a last part ``mean`` it is the mean of several results (splits)::
 
     :figure:`wikitext.json | section = models; model = l2 | test | .1f`
 """
@@ -34,7 +35,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmark_results import plain, selects, summary, written
+from benchmark_results import figure, plain, selects, summary, written
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
@@ -44,17 +45,14 @@ RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 
 
 def figure_role(name, rawtext, text, lineno, inliner, options=None, content=None):
-    file, where, field, how = [part.strip() for part in text.split("|")]
-    path = RESULTS / file
+    path = RESULTS / text.partition("|")[0].strip()
     inliner.document.settings.env.note_dependency(str(path))
     book = json.loads(path.read_text(encoding="utf-8"))
-    found = [r["figures"] for r in book["results"] if selects(where, r["case"])]
-    if len(found) != 1 or field not in found[0]:
-        message = inliner.reporter.warning(
-            f"{len(found)} results for {text!r}, or no such field", line=lineno
-        )
+    try:
+        return [nodes.inline(text=figure(book["results"], text))], []
+    except ValueError as exc:
+        message = inliner.reporter.warning(str(exc), line=lineno)
         return [nodes.inline(text="?")], [message]
-    return [nodes.inline(text=written(found[0][field], how))], []
 
 
 class BenchmarkTable(SphinxDirective):
