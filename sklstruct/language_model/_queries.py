@@ -6,8 +6,9 @@ parts. Back-off models answer in compiled code, other models with arrays of one 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
-from math import exp, inf, log
+from math import exp, inf, log, log1p
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from ..backoff import BackoffClassifier, BackoffModel, Distribution
 from ..backoff._readers import WindowReader
-from ..mixture._gates import ConstantGate, Gate
+from ..mixture._gates import Gate
 from ..mixture._models import FactoredModel, MixtureModel
 from ..mixture._parts import EstimatorPart, FrozenPart, Reading
 from ..symbols import encode
@@ -148,19 +149,31 @@ class _PathModel:
 
     def __init__(self, path: Path, model: BackoffModel) -> None:
         tree, pairs = model.tree, model.pairs
-        self.model, self.read = model, path.read
+        self.read, self.weight = path.read, model.node_weight
+        self.levels = tree.level_ptr.tolist()
         leaf = Leaf(
             tree.parent, tree.symbol, tree.child_ptr, tree.root_child, pairs.ptr,
             pairs.target, model.log_prob, model.log_backoff,
         )  # fmt: skip
         self.locate, self.score = leaf.locate, leaf.score
+        # One window is asked for facts and targets. In one tuple, which other threads
+        # see whole.
+        self.last: tuple[Window, int] = ((), 0)
+
+    def _node(self, window):
+        last = self.last
+        if last[0] is not window:
+            self.last = last = window, self.locate(self.read(window))
+        return last[1]
 
     def target(self, window: Window, y: int) -> float:
-        return self.score(self.locate(self.read(window)), y)
+        return self.score(self._node(window), y)
 
     def facts(self, window: Window) -> list[float]:
-        node = np.array([self.locate(self.read(window))], dtype=np.int32)
-        return self.model.facts(node)[0].tolist()
+        node = self._node(window)
+        depth = bisect_right(self.levels, node) - 1
+        weight = 0.0 if self.weight is None else self.weight[node]
+        return [float(depth), log1p(weight)]
 
 
 class _Rows:
@@ -184,16 +197,11 @@ class _Rows:
 
 class _Mixture:
     def __init__(self, models: list[Query], gate: Gate) -> None:
-        self.models, self.gate = models, gate
-        self.constant = None
-        if isinstance(gate, ConstantGate):
-            self.constant = gate.log_weights(np.empty((1, 0)))[0].tolist()
+        self.models = models
+        self.weights, self.reads_facts = gate.row_log_weights(), gate.reads_facts
 
     def target(self, window: Window, y: int) -> float:
-        weights = self.constant
-        if weights is None:
-            facts = np.array([self.facts(window)])
-            weights = self.gate.log_weights(facts)[0].tolist()
+        weights = self.weights(self.facts(window) if self.reads_facts else [])
         parts = [m.target(window, y) + w for m, w in zip(self.models, weights)]
         top = max(parts)
         if top == -inf:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,10 @@ class Gate(ABC):
     @abstractmethod
     def log_weights(self, facts: NDArray) -> NDArray:
         """(n, n_models), or (1, n_models) for the same weights everywhere."""
+
+    def row_log_weights(self) -> Callable[[list[float]], list[float]]:
+        """The function from the facts of one history to its `log_weights`."""
+        return lambda facts: self.log_weights(np.array([facts]))[0].tolist()
 
 
 def relative(log_prob: NDArray, weight: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -208,6 +213,10 @@ class ConstantGate(Gate):
         with np.errstate(divide="ignore"):
             return np.log(self.weights)[None]
 
+    def row_log_weights(self) -> Callable[[list[float]], list[float]]:
+        log_weights = self.log_weights(np.empty((1, 0)))[0].tolist()
+        return lambda facts: log_weights
+
 
 class BucketGate(Gate):
     """Weights for each bucket of the histories, by EM with the overall weights as
@@ -278,6 +287,29 @@ class LogisticGate(Gate):
     def log_weights(self, facts: NDArray) -> NDArray:
         with single_blas_thread():
             return log_softmax(self._features(facts) @ self.coef.T)
+
+    def row_log_weights(self) -> Callable[[list[float]], list[float]]:
+        coef = self.coef.T.tolist()  # a list for each feature, in the order of them
+        first, trees = 1, []
+        for deepest in self.depths:
+            trees.append((first, deepest))
+            first += 2 + 2 * (deepest + 1)
+
+        def log_weights(facts):
+            score = coef[0]
+            for (first, deepest), depth, size in zip(trees, facts[::2], facts[1::2]):
+                x, at = 0.2 * size, first + 2 + 2 * min(int(depth), deepest)
+                score = [
+                    s + a * x + b * x * x + c + d * x
+                    for s, a, b, c, d in zip(
+                        score, coef[first], coef[first + 1], coef[at], coef[at + 1]
+                    )
+                ]
+            top = max(score)
+            rest = top + log(sum(exp(s - top) for s in score))
+            return [s - rest for s in score]
+
+        return log_weights
 
 
 GATES: dict[str, Callable[[], Gate]] = {

@@ -18,7 +18,7 @@ from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.backoff import mix
 from sklstruct.language_model import LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.mixture._gates import em_weights
+from sklstruct.mixture._gates import GATES, em_weights
 from sklstruct.mixture._models import more_uniform
 from sklstruct.word_classes import ExchangeClustering
 
@@ -574,3 +574,26 @@ def test_held_out_samples_that_no_model_can_explain_are_refused():
         MixtureLM(models, validation_fraction=0.1).fit(X, y)
     y[-1] = 0
     assert MixtureLM(models, validation_fraction=0.1).fit(X, y).classes_.size == 2
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_weights_of_one_history(name):
+    """Those of its row, for facts deeper than any that the gate learnt from as well."""
+    rng = np.random.default_rng(0)
+    depths = (3, 1)
+    facts = np.column_stack(
+        [
+            f
+            for d in depths
+            for f in (rng.integers(0, d + 1, 300), rng.exponential(3, 300))
+        ]
+    )
+    gate = GATES[name]().fit(
+        np.log(rng.random((300, 3))), facts, rng.random(300) + 0.1, depths
+    )
+    one = gate.row_log_weights()
+    seen = np.vstack([facts[:50], [[5, 2.0, 4, 0.0]]])
+    rows = np.broadcast_to(gate.log_weights(seen), (51, 3))
+    for row, expected in zip(seen.tolist(), rows):
+        np.testing.assert_allclose(one(row), expected, rtol=1e-12)
+        assert np.exp(one(row)).sum() == pytest.approx(1, abs=1e-12)
