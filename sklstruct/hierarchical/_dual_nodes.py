@@ -27,7 +27,7 @@ from .._checks import (
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._calibration import BEYOND, draw_fold, scale_of
+from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._samples import costs, single, warn_uneven
 from ..linear._solver import (
     BLOCK,
@@ -70,7 +70,7 @@ _TRIED = 0.1
 _LEFT = 0.25
 
 # A score so large that every scale makes a probability of 1 of it.
-_SURE = 1e6
+_SURE = 1e20
 
 # Size of the window, and the least number of new samples in it after which the numbers
 # of the posterior are fitted again.
@@ -154,7 +154,7 @@ class DualNodes(NodeModels):
 
     numbers : ndarray of shape (n_trees, 5)
         w_r, w_l, eta, c and c' of each tree (notes of `HierarchicalClassifier`); with
-        several labels w_r, w_l, b_r, b_l, 0.
+        several labels, of shape (n_trees, 6), w_r, b_r, p_r, w_l, b_l, p_l.
 
     fold_log_loss : ndarray of shape (n_trees,)
 
@@ -357,8 +357,7 @@ class DualNodes(NodeModels):
         )
         self.C = np.full(len(every), self._C)
         self.role = _roles(forest)
-        chain = (1.0, 1.0, 0.0, 0.0, 0.0) if self.several else CHAIN
-        self.numbers = np.tile(chain, (forest.n_trees, 1))
+        self.numbers = np.tile(self._plain_numbers, (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
         _, X, targets, weight = fold
         first, folds = 0, dict[int, NodeFold]()
@@ -379,8 +378,8 @@ class DualNodes(NodeModels):
             self.n_leaves = _LEAF_CANDIDATES[0]
         if self.threshold == "f1":
             self.threshold = choose_threshold(
-                X, targets, weight, forest, self.role, self.numbers, self.loss,
-                self._scores, folds,
+                X, targets, weight, forest, self.role, self.numbers, self._scores,
+                folds,
             )  # fmt: skip
         del self._trees, self._fold, self._estimator
 
@@ -432,6 +431,11 @@ class DualNodes(NodeModels):
             self.fresh = 0
         del self._estimator
 
+    @property
+    def _plain_numbers(self) -> tuple[float, ...]:
+        """The numbers of a model without a fold."""
+        return 2 * Sigmoid() if self.several else CHAIN
+
     def _check_arrays(self) -> None:
         super()._check_arrays()
         forest, weights = self.forest, self.weights
@@ -440,13 +444,16 @@ class DualNodes(NodeModels):
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)])
         for name, right in {
             "model_ptr": per_node.size == forest.n_nodes,
-            "numbers": np.shape(self.numbers) == (forest.n_trees, len(CHAIN)),
+            "numbers": np.shape(self.numbers)
+            == (forest.n_trees, len(self._plain_numbers)),
             "role": np.array_equal(self.role, _roles(forest)),
         }.items():
             if not right:
                 raise ValueError(f"{name} of the pickled model does not fit its forest")
         if not np.isfinite(self.numbers).all():
             raise ValueError("numbers of the pickled model are not finite")
+        if self.several and not (self.numbers[:, [0, 2, 3, 5]] > 0).all():
+            raise ValueError("w or p of the pickled model are not positive")
         n_outcomes = np.diff(first[self.model_ptr])
         rows = forest.rows_of_node
         if self.several:
@@ -463,7 +470,7 @@ class DualNodes(NodeModels):
         X, targets, weight, unseen = window
         root = int(self.forest.tree_ptr[t])
         if self.several:
-            found = fit_sigmoids(unseen, self.role, weight, self.loss)
+            found = fit_sigmoids(unseen, self.role, weight)
         elif self.role[root] == ROLES["leaf"]:  # w_l alone matters
             member, own, scores = unseen[root]
             w, log_loss = scale_of(scores, own.outcome, weight[member], self.loss)
@@ -587,7 +594,7 @@ class DualNodes(NodeModels):
                 part,
                 node_log_proba(
                     rows.shape[0], forest, self.role, tree, self.numbers[tree],
-                    self.loss, lambda v, who: self._scores(v, rows[who]),
+                    lambda v, who: self._scores(v, rows[who]),
                 ),
             )  # fmt: skip
 

@@ -26,8 +26,8 @@ most the sum of the largest masses of the leaves left; these are evaluated, larg
 first, until the sum is less than the k-th best probability.
 
 With several labels a sample (`several`) every outcome of a node is a yes/no question
-with the log-odds t = w (g(z) - g(-z)) + b, conditional on a yes at the parent; (w, b)
-is (w_r, b_r) at routing nodes and (w_l, b_l) at leaves:
+with the log-odds t = w sign(z) |z|^p + b, conditional on a yes at the parent; (w, b, p)
+is (w_r, b_r, p_r) at routing nodes and (w_l, b_l, p_l) at leaves:
 
     P(y | x) = prod_j 1 / (1 + exp(-t_j))   over the nodes j on the path to y.
 
@@ -42,7 +42,7 @@ leaves a tree, and n_classes steps if k > 1.
 """
 
 cimport cython
-from libc.math cimport INFINITY, exp, log, log1p
+from libc.math cimport INFINITY, copysign, exp, fabs, log, log1p, pow
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.stdlib cimport qsort
 
@@ -200,9 +200,9 @@ cdef class Posterior:
         gap = z - 1
         return self.beyond * gap if gap > 0 else -gap * gap
 
-    cdef inline double log_yes(self, double z, double w, double b) noexcept nogil:
+    cdef inline double log_yes(self, double z, const double* wbp) noexcept nogil:
         """log of the probability of a yes."""
-        cdef double t = w * (self.evidence(z) - self.evidence(-z)) + b
+        cdef double t = wbp[0] * copysign(pow(fabs(z), wbp[2]), z) + wbp[1]
         return -log1p(exp(-t)) if t > 0 else t - log1p(exp(t))
 
     cdef inline void find_rows(
@@ -228,7 +228,7 @@ cdef class Posterior:
 
         hits: the first rows of weights, located, or NULL.
         """
-        cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, leaf
+        cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, first
         cdef sklstruct_weights node
         cdef sklstruct_hits room
         cdef double z
@@ -246,11 +246,9 @@ cdef class Posterior:
             if piece + 1 < self.model_ptr[v + 1]:
                 width = node.M  # pieces but the last have no padding
             if self.several:
-                leaf = self.role[v] == LEAF
+                first = 3 if self.role[v] == LEAF else 0
                 for j in range(width):
-                    work.a[at + j] = self.log_yes(
-                        work.z[j], self.scalars[t, leaf], self.scalars[t, 2 + leaf]
-                    )
+                    work.a[at + j] = self.log_yes(work.z[j], &self.scalars[t, first])
                 at += width
                 continue
             if m == 2:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from .._parallel import row_blocks, rows_per_block
-from ..linear._calibration import f1_threshold, fit_answers, log_odds
+from ..linear._calibration import Sigmoid, f1_threshold, fit_answers
 from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence_fast import ROLES
@@ -34,9 +34,9 @@ class NodeFold(NamedTuple):
 
 
 def fit_sigmoids(
-    folds: dict[int, NodeFold], role: NDArray, weight: NDArray, loss: str
+    folds: dict[int, NodeFold], role: NDArray, weight: NDArray
 ) -> tuple[tuple[float, ...], float]:
-    """((w_r, w_l, b_r, b_l, 0), mean log-loss of all answers) of a tree.
+    """((w_r, b_r, p_r, w_l, b_l, p_l), mean log-loss of all answers) of a tree.
 
     The log-loss is the sum over all questions of a sample, in nats.
     """
@@ -44,12 +44,12 @@ def fit_sigmoids(
     for kind in ("route", "leaf"):
         part = [f for v, f in folds.items() if role[v] == ROLES[kind]]
         member, targets, scores = zip(*part) if part else ((), (), ())
-        found.append(fit_answers(scores, targets, [weight[m] for m in member], loss))
-    ((w_r, b_r), route), ((w_l, b_l), leaf) = found
+        found.append(fit_answers(scores, targets, [weight[m] for m in member]))
+    (routing, route), (leaves, leaf) = found
     if np.isnan([route, leaf]).all():
-        return (w_r, w_l, b_r, b_l, 0.0), np.nan
+        return (*routing, *leaves), np.nan
     total = np.nansum([route, leaf]) / weight.sum()
-    return (w_r, w_l, b_r, b_l, 0.0), float(total)
+    return (*routing, *leaves), float(total)
 
 
 def choose_threshold(
@@ -59,7 +59,6 @@ def choose_threshold(
     forest: Forest,
     role: NDArray,
     numbers: NDArray,
-    loss: str,
     final_scores: Callable[[int, NDArray | sp.csr_matrix], NDArray],
     folds: dict[int, NodeFold],
 ) -> float:
@@ -78,7 +77,7 @@ def choose_threshold(
         scores_of = _fold_scores(part.start, X, final_scores, folds)
         for t in range(forest.n_trees):
             log_p = node_log_proba(
-                len(P), forest, role, t, numbers[t], loss, scores_of, np.log(_LEAST)
+                len(P), forest, role, t, numbers[t], scores_of, np.log(_LEAST)
             )
             P += np.exp(log_p[:, forest.terminal[t] - forest.tree_ptr[t]])
         P /= forest.n_trees
@@ -114,7 +113,6 @@ def node_log_proba(
     role: NDArray,
     t: int,
     numbers: NDArray,
-    loss: str,
     scores_of: Callable[[int, NDArray], NDArray],
     least: float = -np.inf,
 ) -> NDArray:
@@ -136,9 +134,9 @@ def node_log_proba(
             below += range(first, first + m)
             answer = 0.0
             if m > 1:
-                leaf = int(role[v] == ROLES["leaf"])
-                w, b = numbers[leaf], numbers[2 + leaf]
-                answer = log_expit(w * log_odds(scores_of(v, who), loss) + b)
+                first_number = 3 * int(role[v] == ROLES["leaf"])
+                sigmoid = Sigmoid(*numbers[first_number : first_number + 3])
+                answer = log_expit(sigmoid.odds(scores_of(v, who)))
             above = log_p[who, v - root][:, None]
             log_p[who, first - root : first - root + m] = above + answer
         level = below

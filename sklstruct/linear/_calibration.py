@@ -4,12 +4,16 @@ The evidence g(z) of an outcome with score z is minus the loss of the sample if 
 this outcome: z for the multinomial loss (up to a term common to all outcomes),
 log sigma(z) for the logistic one, -max(0, 1 - z)² for the squared hinge. Probabilities
 are the softmax of w g; the number w > 0 is fitted to a fold. If each outcome is a
-separate yes/no question, its probability is sigma(w (g(z) - g(-z)) + b).
+separate yes/no question, its probability is sigma(w sign(z) |z|^p + b). With p = 1 this
+is the sigmoid of Platt. Whether a label is there may stay uncertain between the scores
+of samples that surely have it and of those that surely do not: with p > 1 the
+probability is level there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -37,9 +41,23 @@ SCALE_PRIOR = 5e-4
 
 _LOG_SCALES = -8.0, 8.0
 
-# Bounds of the offset of a sigmoid, and weights of the prior on (log w, b).
+# Bounds of b and log p of a sigmoid, and weights of the prior on (log w, b, log p).
 _OFFSETS = -30.0, 30.0
-_SIGMOID_PRIOR = np.array([1.0, 1e-2])
+_LOG_POWERS = -np.log(2.0), np.log(4.0)
+_SIGMOID_PRIOR = np.array([1.0, 1e-2, 1.0])
+
+
+class Sigmoid(NamedTuple):
+    """P(yes) = sigma(w sign(z) |z|^p + b) of a score z."""
+
+    w: float = 1.0
+    b: float = 0.0
+    p: float = 1.0
+
+    def odds(self, scores: NDArray) -> NDArray:
+        """The log-odds of a yes, in double precision."""
+        z = scores.astype(np.float64)
+        return self.w * np.copysign(np.abs(z) ** self.p, z) + self.b
 
 
 def evidence(scores: NDArray, loss: str) -> NDArray:
@@ -89,50 +107,56 @@ def scale_of(
     return fit_scale(evidence(scores, loss), target, weight)
 
 
-def log_odds(scores: NDArray, loss: str) -> NDArray:
-    """g(z) - g(-z) of the scores of yes/no questions."""
-    return evidence(scores, loss) - evidence(-scores, loss)
+def sigmoid_loss(
+    scores: NDArray, yes: NDArray, weight: NDArray
+) -> Callable[[NDArray], tuple[float, NDArray]]:
+    """The mean log-loss of yes/no answers with a prior, in (log w, b, log p).
 
-
-def fit_sigmoid(
-    odds: NDArray, yes: NDArray, weight: NDArray
-) -> tuple[tuple[float, float], float]:
-    """((w, b), total log-loss) of yes/no answers with probability sigma(w odds + b)."""
-    if odds.size == 0:
-        return (1.0, 0.0), np.nan
+    The function returns the gradient too.
+    """
+    z = scores.astype(np.float64)
     sign, share = np.where(yes, 1.0, -1.0), weight / weight.sum()
+    side, log_z = np.sign(z), np.log(np.maximum(np.abs(z), 1e-300))
 
     def loss(theta):
-        w = np.exp(theta[0])
-        t = sign * (w * odds + theta[1])
+        w, b, p = np.exp(theta[0]), theta[1], np.exp(theta[2])
+        u = w * side * np.exp(p * log_z)
+        t = sign * (u + b)
         slope = -share * sign * expit(-t)
-        gradient = np.array([w * (slope @ odds), slope.sum()])
+        gradient = np.array([slope @ u, slope.sum(), p * (slope @ (u * log_z))])
         gradient += 2 * SCALE_PRIOR * theta * _SIGMOID_PRIOR
         prior = SCALE_PRIOR * (theta * theta) @ _SIGMOID_PRIOR
         return float(share @ np.logaddexp(0.0, -t)) + prior, gradient
 
+    return loss
+
+
+def fit_sigmoid(
+    scores: NDArray, yes: NDArray, weight: NDArray
+) -> tuple[Sigmoid, float]:
+    """(sigmoid, total log-loss) of yes/no answers."""
+    if scores.size == 0:
+        return Sigmoid(), np.nan
     found = minimize(
-        loss, np.zeros(2), jac=True, method="L-BFGS-B",
-        bounds=[_LOG_SCALES, _OFFSETS],
+        sigmoid_loss(scores, yes, weight), np.zeros(3), jac=True, method="L-BFGS-B",
+        bounds=[_LOG_SCALES, _OFFSETS, _LOG_POWERS],
     )  # fmt: skip
-    w, b = float(np.exp(found.x[0])), float(found.x[1])
-    t = sign * (w * odds + b)
-    return (w, b), float(weight @ np.logaddexp(0.0, -t))
+    w, b, p = found.x.tolist()
+    sigmoid = Sigmoid(float(np.exp(w)), b, float(np.exp(p)))
+    t = np.where(yes, 1.0, -1.0) * sigmoid.odds(scores)
+    return sigmoid, float(weight @ np.logaddexp(0.0, -t))
 
 
 def fit_answers(
-    scores: Sequence[NDArray],
-    targets: Sequence[Targets],
-    weights: Sequence[NDArray],
-    loss: str,
-) -> tuple[tuple[float, float], float]:
+    scores: Sequence[NDArray], targets: Sequence[Targets], weights: Sequence[NDArray]
+) -> tuple[Sigmoid, float]:
     """`fit_sigmoid` of the scores (samples, outcomes) of some problems together."""
     if not scores:
-        return (1.0, 0.0), np.nan
-    odds = np.concatenate([log_odds(z, loss).ravel() for z in scores])
+        return Sigmoid(), np.nan
     yes = np.concatenate([t.indicator().ravel() for t in targets])
     each = [np.repeat(w, z.shape[1]) for w, z in zip(weights, scores)]
-    return fit_sigmoid(odds, yes, np.concatenate(each))
+    z = np.concatenate([z.ravel() for z in scores])
+    return fit_sigmoid(z, yes, np.concatenate(each))
 
 
 def f1_threshold(proba: NDArray, yes: NDArray, weight: NDArray, missed: float) -> float:

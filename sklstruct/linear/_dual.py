@@ -34,12 +34,12 @@ from .._progress import Progress
 from . import _weights_fast as kernels
 from ._calibration import (
     LOSSES,
+    Sigmoid,
     both_outcomes,
     draw_fold,
     evidence,
     f1_threshold,
     fit_sigmoid,
-    log_odds,
     scale_of,
 )
 from ._labels import LabelsMixin, check_fold, check_threshold, read_training
@@ -94,10 +94,10 @@ class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     each label of sample i, every label is a yes/no question of its own, and
 
     .. math::
-        P(k \mid x) = \frac{1}{1 + e^{-w (g(z_k) - g(-z_k)) - v}},
+        P(k \mid x) = \frac{1}{1 + e^{-w\, \mathrm{sign}(z_k) |z_k|^p - v}},
 
-    with w and v common to all labels, chosen on these samples too. Rows do not sum to
-    1. The loss is squared_hinge or ovr_log_loss.
+    with w, v and p common to all labels, chosen on these samples too. Rows do not sum
+    to 1. The loss is squared_hinge or ovr_log_loss.
 
     Parameters
     ----------
@@ -106,8 +106,9 @@ default="squared_hinge"
         The loss. Use squared_hinge for text whose classes are nearly separable, and
         log_loss for noisy labels (the next word). "auto" tries squared_hinge with C and
         log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
-        it chooses the slower second one if its log-loss on the fold is smaller by 5 %
-        and by .01 nats a sample. It needs ``calibration="fold"``. Two classes are one
+        it chooses the slower second one if its log-loss on the fold is smaller by .01
+        nats a sample and, for log_loss, which takes several times as long, by 5 %. It
+        needs ``calibration="fold"``. Two classes are one
         problem, of the second against the first.
 
     C : float, default=1.0
@@ -188,8 +189,8 @@ default="squared_hinge"
     scale_ : float
         w of the probabilities.
 
-    offset_ : float
-        v of the probabilities of several labels, else 0.
+    offset_, power_ : float
+        v and p of the probabilities of several labels, else 0 and 1.
 
     threshold_ : float
         Threshold of `predict` with several labels.
@@ -340,7 +341,9 @@ default="squared_hinge"
             loss = "squared_hinge" if self.loss == "auto" else self.loss
             empty = NodeWeights([], rows.shape[1])
             self._keep(
-                _Found(np.nan, (loss, float(self.C)), empty, (1.0, 0.0, 0.5), 0, True)
+                _Found(
+                    np.nan, (loss, float(self.C)), empty, (1.0, 0.0, 1.0, 0.5), 0, True
+                )
             )
             return self
         held = np.empty(0, dtype=np.int32)
@@ -373,7 +376,7 @@ default="squared_hinge"
     def _keep(self, found):
         self.loss_, self.C_ = found.candidate
         self.weights_ = found.weights
-        self.scale_, self.offset_, self.threshold_ = found.numbers
+        self.scale_, self.offset_, self.power_, self.threshold_ = found.numbers
         self.fold_log_loss_ = found.fold_log_loss
         self.n_iter_ = found.n_iter
 
@@ -451,7 +454,7 @@ default="squared_hinge"
                 fits = parallel(fit, range(len(blocks)))
                 for (a, b), found in zip(blocks, fits):
                     task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
-        numbers, log_loss = (1.0, 0.0, 0.5), np.nan
+        numbers, log_loss = (1.0, 0.0, 1.0, 0.5), np.nan
         if held.size:
             scores = np.hstack([f.fold_scores for f in fits])
             calibrate = self._labels_numbers if targets.several else self._scale
@@ -469,19 +472,19 @@ default="squared_hinge"
 
     @staticmethod
     def _scale(scores, loss, targets, weight):
-        """((w, 0, 1/2), mean log-loss) of a fold, for one label a sample."""
+        """((w, 0, 1, 1/2), mean log-loss) of a fold, for one label a sample."""
         scale, log_loss = scale_of(scores, targets.outcome, weight, loss)
-        return (scale, 0.0, 0.5), log_loss
+        return (scale, 0.0, 1.0, 0.5), log_loss
 
     def _labels_numbers(self, scores, loss, targets, weight):
-        """((w, v, threshold), mean log-loss) of a fold, for several labels."""
-        odds, yes = log_odds(scores, loss).ravel(), targets.indicator().ravel()
+        """((w, v, p, threshold), mean log-loss) of a fold, for several labels."""
+        z, yes = scores.ravel(), targets.indicator().ravel()
         each = np.repeat(weight, scores.shape[1])
-        (scale, offset), total = fit_sigmoid(odds, yes, each)
+        sigmoid, total = fit_sigmoid(z, yes, each)
         threshold = self.threshold
         if threshold == "f1":
-            threshold = f1_threshold(expit(scale * odds + offset), yes, each, 0.0)
-        return (scale, offset, float(threshold)), total / weight.sum()
+            threshold = f1_threshold(expit(sigmoid.odds(z)), yes, each, 0.0)
+        return (*sigmoid, float(threshold)), total / weight.sum()
 
     # --------------------------------------------------------------- prediction
 
@@ -595,7 +598,7 @@ default="squared_hinge"
         found = []
 
         def finish(part, scores):
-            odds = self.scale_ * log_odds(scores, self.loss_) + self.offset_
+            odds = self._sigmoid().odds(scores)
             sample, code = np.nonzero(odds > least)
             found.append((sample + part.start, code))
 
@@ -603,11 +606,13 @@ default="squared_hinge"
         sample, code = (np.concatenate(part) for part in zip(*found))
         return self.label_columns_.indicator(sample, code, X.shape[0])
 
+    def _sigmoid(self):
+        return Sigmoid(self.scale_, self.offset_, self.power_)
+
     def _log_proba_blocks(self, X, use):
         def finish(part, scores):
             if self.label_columns_ is not None:
-                odds = log_odds(scores, self.loss_)
-                use(part, log_expit(self.scale_ * odds + self.offset_))
+                use(part, log_expit(self._sigmoid().odds(scores)))
                 return
             if scores.shape[1] == 0:
                 use(part, np.zeros((scores.shape[0], 1)))

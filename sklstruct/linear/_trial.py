@@ -33,11 +33,12 @@ _ALMOST = 0.75
 # Tolerance of the descent, in units of that of the fit.
 _ROUGH = 5.0
 
-# The logistic loss is chosen if its log-loss is smaller by this part, and by so many
-# nats a sample: it takes several times as long, and where labels are nearly certain its
-# predictions are no better.
-_WORTH = 0.05
+# The logistic loss is chosen if its log-loss is smaller by so many nats a sample: where
+# labels are nearly certain its predictions are no better. The multinomial one must also
+# be smaller by a part, because it takes several times as long as the squared hinge. The
+# yes/no losses of several labels take at most about twice as long.
 _NATS = 0.01
+_WORTH = {"log_loss": 0.05, "ovr_log_loss": 0.0}
 
 
 class Trial(NamedTuple):
@@ -98,7 +99,7 @@ def choose_loss(
         hinge = log_loss("squared_hinge", C)
     else:
         hinge = fold_log_loss(parts, hinge_scores, "squared_hinge")
-    most = min(hinge * (1 - _WORTH), hinge - _NATS)
+    most = min(hinge * (1 - _WORTH[second]), hinge - _NATS)
     # no log-loss is below 0
     if most <= 0 or most <= log_loss(second, AUTO_C * C):
         return "squared_hinge", C
@@ -112,7 +113,7 @@ def fold_log_loss(
     held = [t.targets.take(t.held) for t in parts]
     weights = [t.weight[t.held] for t in parts]
     if parts[0].targets.several:
-        total = fit_answers(scores, held, weights, loss)[1]
+        total = fit_answers(scores, held, weights)[1]
         return total / max(sum(w.sum() for w in weights), 1e-300)
     pairs = [both_outcomes(z, loss) if z.shape[1] == 1 else z for z in scores]
     blocks = [evidence(z, loss) for z in pairs]

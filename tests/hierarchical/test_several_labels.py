@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
@@ -19,8 +20,14 @@ from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import _dual_nodes
 from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._label_fold import choose_threshold
-from sklstruct.linear import DualLinearClassifier
-from sklstruct.linear._calibration import f1_threshold, fit_sigmoid, log_odds
+from sklstruct.linear import DualLinearClassifier, _trial
+from sklstruct.linear._calibration import (
+    SCALE_PRIOR,
+    Sigmoid,
+    f1_threshold,
+    fit_sigmoid,
+    sigmoid_loss,
+)
 from sklstruct.metrics import make_ranking_scorer, precision_at_k
 
 NEST = [[[0, 1, 2], [3, 4]], [5, 6, 7], [8, [9, 10, 11]]]
@@ -164,21 +171,18 @@ def test_calibrated_marginals_are_those_of_the_formula(data, loss):
         NEST, estimator=DualLinearClassifier(loss), random_state=0
     ).fit(X, Y)
     forest, tree = model.forest_, model.taxonomy_
-    (w_r, w_l, b_r, b_l, _) = model.nodes_.numbers[0]
-    assert w_r != w_l
-    assert b_r != b_l
+    numbers = model.nodes_.numbers[0]
+    assert (numbers[:3] != numbers[3:]).all()
     P, row = np.ones((len(Y), forest.n_nodes)), 0
     z = X @ model.coef_.T.toarray() + model.intercept_
     for v in model.model_nodes_:
         first, m = forest.first_child[v], forest.n_child[v]
         mine = z[:, row : row + m]
-        odds = mine
-        if loss == "squared_hinge":
-            odds = np.maximum(0, 1 + mine) ** 2 - np.maximum(0, 1 - mine) ** 2
         # a node is a leaf if all of its children are single labels
         leaf = (forest.node_class[first : first + m] >= 0).all()
-        w, b = (w_l, b_l) if leaf else (w_r, b_r)
-        P[:, first : first + m] = P[:, [v]] / (1 + np.exp(-w * odds - b))
+        w, b, p = numbers[3:] if leaf else numbers[:3]
+        t = w * np.sign(mine) * np.abs(mine) ** p + b
+        P[:, first : first + m] = P[:, [v]] / (1 + np.exp(-t))
         row += m
     assert row == model.coef_.shape[0]
     assert tree.n_classes == 12
@@ -203,15 +207,82 @@ def test_f1_threshold_is_the_best_of_all():
         assert f1(found, missed) == pytest.approx(best)
 
 
-def test_sigmoid_is_that_of_a_regression():
+@pytest.mark.parametrize("power", [0.6, 1.0, 2.5])
+def test_sigmoid_is_found_again(power):
     rng = np.random.default_rng(0)
-    odds, weight = rng.normal(size=5000), rng.random(5000)
-    yes = rng.random(5000) < 1 / (1 + np.exp(-(2 * odds - 1)))
-    (w, b), total = fit_sigmoid(odds, yes, weight)
-    peer = LogisticRegression(C=1e8).fit(odds[:, None], yes, weight)
+    z, weight = rng.normal(scale=1.5, size=20_000), rng.random(20_000)
+    u = np.sign(z) * np.abs(z) ** power
+    yes = rng.random(z.size) < 1 / (1 + np.exp(-(2 * u - 1)))
+    found, total = fit_sigmoid(z, yes, weight)
+    assert found == pytest.approx((2, -1, power), rel=0.1)
+    # with this power it is a regression
+    w, b, p = found
+    u = np.sign(z) * np.abs(z) ** p
+    peer = LogisticRegression(C=1e8).fit(u[:, None], yes, weight)
     assert (w, b) == pytest.approx((peer.coef_[0, 0], peer.intercept_[0]), rel=2e-2)
-    t = np.where(yes, 1, -1) * (w * odds + b)
+    t = np.where(yes, 1, -1) * (w * u + b)
     assert total == pytest.approx(weight @ np.log1p(np.exp(-t)))
+    # and as likely as without a power, or more
+    straight = LogisticRegression(C=1e8).fit(z[:, None], yes, weight)
+    chance = straight.predict_proba(z[:, None])[np.arange(z.size), yes.astype(int)]
+    assert total <= -weight @ np.log(chance) + 2 * SCALE_PRIOR * weight.sum()
+
+
+def test_sigmoid_of_few_answers_is_as_likely_as_without_a_power():
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 20, 100) * 10:
+        z, weight = rng.normal(size=n).round(1), rng.random(n)
+        yes = rng.random(n) < expit(3 * z**3 - 1)
+        loss = sigmoid_loss(z, yes, weight)
+        (w, b, p), _ = fit_sigmoid(z, yes, weight)
+        straight = minimize(
+            lambda x, loss=loss: loss(np.append(x, 0))[0], np.zeros(2)
+        ).fun
+        assert loss(np.array([np.log(w), b, np.log(p)]))[0] <= straight + 1e-6
+        assert 0.5 <= p <= 4
+
+
+def test_gradient_of_the_sigmoid():
+    rng = np.random.default_rng(0)
+    z, weight = rng.normal(size=50), rng.random(50)
+    z[:5] = 0
+    loss = sigmoid_loss(z, rng.random(50) < 0.5, weight)
+    for theta in rng.normal(scale=0.7, size=(5, 3)):
+        found = loss(theta)[1]
+        for k, step in enumerate(1e-5 * np.eye(3)):
+            slope = (loss(theta + step)[0] - loss(theta - step)[0]) / 2e-5
+            assert found[k] == pytest.approx(slope, rel=1e-5, abs=1e-9)
+
+
+def test_sigmoid_rises_with_the_score():
+    z = np.linspace(-30, 30, 601)
+    for p in (0.5, 1, 2.2, 4):
+        assert (np.diff(Sigmoid(0.3, 0.2, p).odds(z)) >= 0).all()
+        assert np.diff(Sigmoid(0.3, 0.2, p).odds(z[::10])).min() > 0
+        assert Sigmoid(0.3, 0.2, p).odds(-z) + Sigmoid(0.3, -0.2, p).odds(
+            z
+        ) == pytest.approx(np.zeros(z.size))
+
+
+@pytest.mark.parametrize(
+    ("several", "part", "chosen"),
+    [
+        (True, 0.98, "ovr_log_loss"),
+        (True, 0.996, "squared_hinge"),
+        (False, 0.98, "squared_hinge"),
+        (False, 0.94, "log_loss"),
+    ],
+)
+def test_auto_weighs_the_log_loss_against_the_time(
+    data, monkeypatch, several, part, chosen
+):
+    X, Y = data
+    monkeypatch.setattr(
+        _trial, "fold_log_loss", lambda *args: 2 if args[2] == "squared_hinge" else loss
+    )
+    loss = 2 * part
+    y = Y if several else Y[:, :4].argmax(axis=1)
+    assert DualLinearClassifier("auto", random_state=0).fit(X, y).loss_ == chosen
 
 
 @pytest.mark.parametrize("name", ["given", "two trees"])
@@ -227,7 +298,7 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
     weight = np.random.default_rng(0).uniform(0.2, 3, len(Y))
     model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
     found = model.fit(X, Y, weight).threshold_
-    rows, targets, w, forest, role, numbers, loss, scores, folds = seen["args"]
+    rows, targets, w, forest, role, numbers, scores, folds = seen["args"]
     P = np.zeros((w.size, 12))
     for t, (root, end) in enumerate(zip(forest.tree_ptr, forest.tree_ptr[1:])):
         p = np.ones((forest.n_nodes, w.size))
@@ -237,9 +308,8 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
             if m > 1:
                 z = scores(v, rows)
                 z[folds[v].member] = folds[v].scores  # by weights without them
-                k = int(role[v] == ROLES["leaf"])
-                odds = numbers[t][k] * log_odds(z, loss) + numbers[t][2 + k]
-                answer = expit(odds).T
+                k = 3 * int(role[v] == ROLES["leaf"])
+                answer = expit(Sigmoid(*numbers[t][k : k + 3]).odds(z)).T
             p[first : first + m] = np.where(p[v] > 0.01, p[v] * answer, 0)
         P += p[forest.terminal[t]].T / forest.n_trees
     yes, each = targets.indicator(), w[:, None]
@@ -281,10 +351,10 @@ def test_calibration_helps_on_other_samples(data, model):
     calibrated = loss()
     if model is HierarchicalClassifier:
         assert fitted.nodes_.fold_log_loss[0] > 0
-        fitted.nodes_.numbers = np.array([[1.0, 1.0, 0.0, 0.0, 0.0]])
+        fitted.nodes_.numbers = np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])
     else:
         assert fitted.fold_log_loss_ == pytest.approx(calibrated, rel=0.3)
-        fitted.scale_, fitted.offset_ = 1.0, 0.0
+        fitted.scale_, fitted.offset_, fitted.power_ = 1.0, 0.0, 1.0
     assert calibrated < loss()
 
 
