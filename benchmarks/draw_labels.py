@@ -39,7 +39,7 @@ def exponent(k, value):
 
 
 def growth(found, target):
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
     for ax, (field, label) in zip(axes, PANELS.items()):
         for model, (color, marker) in MODELS.items():
             by_k = {
@@ -58,9 +58,9 @@ def growth(found, target):
         ax.set_yscale("log")
         ax.set_xlabel("labels L")
         ax.set_ylabel(label)
-        ax.set_ylim(top=ax.get_ylim()[1] * 30)  # room for the legend
         ax.grid(alpha=0.3)
-        ax.legend(loc="upper left")
+        # above the panel: it hides no line there
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     figure.savefig(target, dpi=110)
 
 

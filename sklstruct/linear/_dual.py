@@ -108,8 +108,8 @@ default="squared_hinge"
         log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
         it chooses the slower second one if its log-loss on the fold is smaller by .01
         nats a sample and, for log_loss, which takes several times as long, by 5 %. It
-        needs ``calibration="fold"``. Two classes are one
-        problem, of the second against the first.
+        needs ``calibration="fold"``. Two classes are one problem, of the second
+        against the first.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length

@@ -1,5 +1,6 @@
 """Several labels a sample: trees and flat models against definitions and others."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.svm import LinearSVC
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import _dual_nodes
 from sklstruct.hierarchical._evidence_fast import ROLES
-from sklstruct.hierarchical._label_fold import choose_threshold
+from sklstruct.hierarchical._label_fold import choose_threshold, fit_sigmoids
 from sklstruct.linear import DualLinearClassifier, _trial
 from sklstruct.linear._calibration import (
     SCALE_PRIOR,
@@ -242,6 +243,29 @@ def test_sigmoid_of_few_answers_is_as_likely_as_without_a_power():
         assert 0.5 <= p <= 4
 
 
+def test_each_role_has_the_sigmoid_of_its_own_answers(data, monkeypatch):
+    seen = {}
+
+    def spy(folds, role, weight):
+        seen.update(folds=folds, role=role, weight=weight)
+        return fit_sigmoids(folds, role, weight)
+
+    monkeypatch.setattr(_dual_nodes, "fit_sigmoids", spy)
+    model = HierarchicalClassifier(NEST, random_state=0).fit(*data)
+    total = 0.0
+    for kind, mine in zip(("route", "leaf"), model.nodes_.numbers[0].reshape(2, 3)):
+        z, yes, weight = [], [], []
+        for v, (member, targets, scores) in seen["folds"].items():
+            if seen["role"][v] == ROLES[kind]:
+                z += scores.ravel().tolist()
+                yes += targets.indicator().ravel().tolist()
+                weight += np.repeat(seen["weight"][member], scores.shape[1]).tolist()
+        found, loss = fit_sigmoid(np.array(z), np.array(yes), np.array(weight))
+        assert mine == pytest.approx(found, rel=1e-6)
+        total += loss / seen["weight"].sum()
+    assert model.nodes_.fold_log_loss[0] == pytest.approx(total)
+
+
 def test_gradient_of_the_sigmoid():
     rng = np.random.default_rng(0)
     z, weight = rng.normal(size=50), rng.random(50)
@@ -283,6 +307,22 @@ def test_auto_weighs_the_log_loss_against_the_time(
     loss = 2 * part
     y = Y if several else Y[:, :4].argmax(axis=1)
     assert DualLinearClassifier("auto", random_state=0).fit(X, y).loss_ == chosen
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda numbers: numbers[:, :5],
+        lambda numbers: -numbers,
+        lambda numbers: numbers * [1, 1, 0, 1, 1, 1],
+        lambda numbers: numbers * [1, 1, 1, 1, np.nan, 1],
+    ],
+)
+def test_altered_calibration_is_refused(data, change):
+    model = HierarchicalClassifier(NEST, random_state=0).fit(*data)
+    model.nodes_.numbers = change(model.nodes_.numbers)
+    with pytest.raises(ValueError, match="pickled model"):
+        pickle.loads(pickle.dumps(model))
 
 
 @pytest.mark.parametrize("name", ["given", "two trees"])
