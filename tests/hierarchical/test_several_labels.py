@@ -21,7 +21,7 @@ from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import _dual_nodes
 from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._label_fold import choose_threshold, fit_sigmoids
-from sklstruct.linear import DualLinearClassifier, _trial
+from sklstruct.linear import DualLinearClassifier, _dual, _trial
 from sklstruct.linear._calibration import (
     SCALE_PRIOR,
     Sigmoid,
@@ -360,6 +360,28 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
 
     best = max(f1(p - 1e-9) for p in P[P >= 0.01])
     assert f1(found) == pytest.approx(best, rel=1e-9)
+
+
+def test_f1_threshold_of_the_flat_model_is_the_best_on_the_fold(data, monkeypatch):
+    seen = {}
+
+    def spy(*args):
+        seen["args"] = args
+        return fit_sigmoid(*args)
+
+    monkeypatch.setattr(_dual, "fit_sigmoid", spy)
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(data[1]))
+    model = DualLinearClassifier(threshold="f1", random_state=0).fit(*data, weight)
+    z, yes, each = seen["args"]
+    odds = model.scale_ * np.sign(z) * np.abs(z) ** model.power_ + model.offset_
+    P = expit(odds)
+
+    def f1(threshold):
+        hit = P > threshold
+        return 2 * (each * (hit & yes)).sum() / (each * (0 + hit + yes)).sum()
+
+    best = max(f1(p - 1e-9) for p in P)
+    assert f1(model.threshold_) == pytest.approx(best, rel=1e-9)
 
 
 @pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
