@@ -4,7 +4,6 @@ import itertools
 import pickle
 import warnings
 
-import kenlm
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -194,6 +193,7 @@ def test_files(files):
 
 
 def test_written_union_in_kenlm(files):
+    kenlm = pytest.importorskip("kenlm")
     folder, held_out = files
     model = interpolate([folder / "a.arpa", folder / "b.arpa"], held_out)
     path = folder / "mixed.arpa"
@@ -381,6 +381,7 @@ def test_restrict_by_hand(unknown):
 
 
 def test_restrict_writes_and_mixes(files):
+    kenlm = pytest.importorskip("kenlm")
     folder, held_out = files
     whole = exchange.read(folder / "a.arpa")
     words = whole.labels.classes[::3]
