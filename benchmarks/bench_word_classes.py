@@ -80,21 +80,13 @@ def joint(paths, lam, alpha):
     return JointLogLinear(steps, lam=lam, alpha=alpha, tol=0.03)
 
 
-def factored_joint(*single):
-    """Joint models in both factors; a gate mixes each with a tree of its own."""
-    factors = [
+def factored_joint():
+    """Joint models in both factors."""
+    return FactoredLM(
+        ExchangeClustering(100, offsets=(-1, 1)),
         joint(["long", DEEP, *OLDER, FINE], 3.0, 0.88),
         joint(["long", "short", *OLDER[:3]], 2.0, 0.85),
-    ]
-    if single:
-        factors = [
-            MixtureLM(
-                [("joint", of_all), ("single", refined(path, l2(0.3, 0.87)))],
-                weights="logistic",
-            )
-            for of_all, path in zip(factors, single)
-        ]
-    return FactoredLM(ExchangeClustering(100, offsets=(-1, 1)), *factors)
+    )
 
 
 def with_kneser_ney(model, weights="em"):
@@ -118,10 +110,6 @@ MODELS = {
         with_kneser_ney(factored_joint()),
         6,
     ),
-    "joint and single trees in the factors + Kneser-Ney": lambda: (
-        with_kneser_ney(factored_joint("short", "long"), "logistic"),
-        6,
-    ),
     "three trees in the factors + Kneser-Ney": lambda: (
         with_kneser_ney(factored("long", "short", DEEP), "logistic"),
         6,
@@ -133,7 +121,7 @@ MODELS = {
 # Trees over the words for `trees`.
 TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
 # The best static rung, which has word classes of its own.
-BEST = "joint and single trees in the factors + Kneser-Ney"
+BEST = '"best"'
 CLASSES_OF_ITS_OWN = {"word_classes": 100}
 # name -> (rung of the ladder, parameters of the cache)
 CACHES = {
@@ -154,7 +142,6 @@ CACHES = {
     ),
     "best static + caches with classes": (BEST, {"word_classes": "base"}),
     '"better" + caches with classes': ('"better"', {"word_classes": "base"}),
-    '"best" + caches with classes': ('"best"', {"word_classes": "base"}),
 }
 # Grid of `tune` on the validation file: lam, alpha, path.
 TUNED = [
