@@ -20,6 +20,9 @@ sklearn-crfsuite. Settings are chosen on the development part.
 Dymetman and Bouchard (2012) on another text. Milliseconds of CPU time a sentence.
 `dense` is a plain bigram Viterbi over all pairs of candidates. With --same-process all
 lengths share a language model.
+`cut`: keypad sentences whose lattice may have `max_states` states: milliseconds, how
+many paths are certified to be the best, the mean gap of all, and how much better the
+best path is. The refined bound of as many states stands beside it.
 `max_arpa`: a Kneser-Ney model of WikiText-2 as an ARPA and a MAX-ARPA file, in turns.
 """
 
@@ -91,6 +94,11 @@ def cases():
         {"section": "keypad", "order": n, "length": length, "candidates": k}
         for n in (3, 4, 5)
         for length, k in ((25, 20), (50, 10), (100, 5))
+    ]
+    out += [
+        {"section": "cut", "candidates": k, "max_states": n}
+        for k in (91, 0)
+        for n in ((200, 1000, 2000) if k else (5000, 10_000, 30_000))
     ]
     out += [{"section": "max_arpa", "order": n} for n in (3, 5)]
     out += [
@@ -627,6 +635,33 @@ def keypad(case):
         )
     if "refine" in times:
         out["refine_ratio"] = times["refine"].cpu / found.cpu
+    return out
+
+
+def cut(case):
+    _, automaton, sentences = keypad_sentences(5, 10, case["candidates"])
+    if not case["candidates"]:
+        sentences = sentences[:8]
+    whole = LatticeSolver(automaton)
+    best = np.array([whole.decode(c).log_proba for c in sentences])
+    small = LatticeSolver(automaton, case["max_states"])
+    refinement = RefinementSolver(automaton, max_states=case["max_states"])
+    out = {
+        "states": float(np.mean([whole.decode(c, False).n_states for c in sentences]))
+    }
+    for name, solve in (("", small.decode_within), ("refine_", refinement.decode)):
+        if name and not case["candidates"]:
+            continue
+        found = timed(lambda s=solve: [*map(s, sentences)], repeats=1)
+        gap = np.array([d.gap for d in found.result])
+        score = np.array([d.log_proba for d in found.result])
+        assert (score + gap >= best - 1e-6).all()
+        out |= {
+            f"{name}milliseconds": found.cpu / len(sentences) * 1e3,
+            f"{name}certified": float((gap <= 1e-9).mean()),
+            f"{name}gap": float(gap.mean()),
+            f"{name}missing": float((best - score).mean()),
+        }
     return out
 
 

@@ -159,3 +159,20 @@ class Decoded(NamedTuple):
     gap: float  # certified: no path is better by more than this
     n_iterations: int  # of the refinement; 0 for the lattice
     n_states: int
+
+    @property
+    def upper(self) -> float:
+        """Upper bound of all scores."""
+        if self.log_proba == -np.inf and self.gap == 0.0:
+            return -np.inf  # there is no path
+        return self.log_proba + self.gap if self.log_proba > -np.inf else np.inf
+
+    def nearer(self, other: Decoded) -> Decoded:
+        """The better path of two answers, below the lower of their upper bounds."""
+        best = other if other.log_proba >= self.log_proba else self
+        upper = min(self.upper, other.upper)
+        gap = max(upper - best.log_proba, 0.0) if upper > -np.inf else 0.0
+        return Decoded(
+            best.path, best.log_proba, gap,
+            self.n_iterations + other.n_iterations, max(self.n_states, other.n_states),
+        )  # fmt: skip

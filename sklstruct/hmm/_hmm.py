@@ -116,7 +116,8 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         bound, which can be stopped early with a certified gap. It takes longer than
         the lattice, the more so the more candidates there are: more than 20 a position
         on average, or 500 in a sequence, are an error.
-        "auto": the lattice, and refinement for sentences that pass `max_states`.
+        "auto": the lattice; for sentences that pass `max_states` a beam with a
+        certified gap, and refinement where that gap is above `tol`.
         Marginals and sums always use the lattice.
 
     tol : float, default=1e-9

@@ -50,8 +50,8 @@ class Decoding(NamedTuple):
 
     gap : ndarray of shape (n_sequences,)
         Certified: no path is better by more. Above the tolerance only where
-        `max_iter` or `max_states` ended a refinement; ``inf`` if it had found no
-        possible path by then.
+        `max_states` cut the lattice and `max_iter` or `max_states` ended a refinement;
+        ``inf`` if no possible path was found by then.
 
     n_iterations : ndarray of shape (n_sequences,)
         Refinements of the bound, 0 where the lattice answered.
@@ -215,7 +215,13 @@ class SequenceInference:
         except LatticeTooLargeError:
             if self.solver == "lattice":
                 raise
+        try:
+            found = solvers.lattice.decode_within(c)
+        except LatticeTooLargeError:
             return solvers.refinement.decode(c)
+        if found.gap <= self.tol:
+            return found
+        return found.nearer(solvers.refinement.decode(c))
 
     @shared_docs(given=GIVEN)
     def decode(self, X: Sequence, given: Sequence | None = None) -> Decoding:

@@ -39,6 +39,7 @@ class LatticeSolver:
         self.max_states = max_states
         self._width = self._capacity = 0
         self._work = None
+        self._dropped = np.empty(1)  # bound of the paths that the last beam left out
         n = automaton.n_nodes
         self._local = np.full(n, -1, dtype=np.int32)
         self._mark = np.full(n, -1, dtype=np.int32)
@@ -79,6 +80,7 @@ class LatticeSolver:
             done = _fast.forward(
                 self.automaton.arcs, self._work, mode, c.ptr, c.ids, c.log_factor,
                 bound, threshold, beam, ptr, self._node, self._candidate, self._score,
+                self._dropped,
             )  # fmt: skip
             if done == c.n_positions:
                 n = int(ptr[-1])
@@ -130,7 +132,7 @@ class LatticeSolver:
         """The lattice of a narrow beam, and a lower bound of the best path's score."""
         lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
         _, found = lattice.best()
-        return lattice, found - 1e-9 * (1.0 + abs(found)) if found > -np.inf else found
+        return lattice, _just_below(found) if found > -np.inf else found
 
     def useful(self, c: Candidates, bound: np.ndarray, threshold: float) -> Candidates:
         """The candidates that are on a path of at least `threshold` with its bound."""
@@ -147,6 +149,43 @@ class LatticeSolver:
         lattice = self.best_lattice(c, prune)
         path, log_proba = lattice.best()
         return Decoded(path, log_proba, 0.0, 0, int(lattice.ptr[-1]))
+
+    def decode_within(self, c: Candidates) -> Decoded:
+        r"""A path of a lattice that does not fit, with its certified gap.
+
+        A beam takes as many states of a position as `max_states` allows. With
+        :math:`\alpha(s)` the best score that ends in state s and h(s) the upper bound
+        of all that follows, every path that the beam lost has a first state s that it
+        left out, and its score is at most
+
+        .. math::
+            \max_{s \text{ left out}} \alpha(s) + h(s) .
+
+        States that cannot reach the score of the path found are left out of a second
+        lattice. Where that one fits, its best path is the best of all.
+
+        Raises
+        ------
+        LatticeTooLargeError
+            If not even one state a position fits.
+        """
+        bound = self.bounds(c)
+        # A state has at most one successor for each candidate.
+        beam = max(self.max_states // (c.n_positions + c.width), 1)
+        lattice = self._forward(c, _fast.MAX, bound, -np.inf, beam)
+        path, found = lattice.best()
+        n_states, gap = int(lattice.ptr[-1]), float(self._dropped[0]) - found
+        # Nothing was left out, or no possible path was.
+        if self._dropped[0] == -np.inf or gap <= 0.0:
+            return Decoded(path, found, 0.0, 0, n_states)
+        if found > -np.inf:
+            try:
+                lattice = self._forward(c, _fast.MAX, bound, _just_below(found))
+            except LatticeTooLargeError:
+                return Decoded(path, found, gap, 0, n_states)
+            path, found = lattice.best()
+            return Decoded(path, found, 0.0, 0, int(lattice.ptr[-1]))
+        return Decoded(path, found, np.inf, 0, n_states)
 
     def n_best(self, c: Candidates, n: int) -> list[tuple[np.ndarray, float]]:
         """The `n` most probable paths with their scores, best first."""
@@ -358,6 +397,11 @@ class Lattice:
                 new[rows] = states.start + use[_draw(weight[use], uniform[rows])]
             state = new
         return out[:, : c.length]
+
+
+def _just_below(score):
+    """A score that the rounding of a bound does not take for unreachable."""
+    return score - 1e-9 * (1.0 + abs(score))
 
 
 def _draw(log_weight, uniform):

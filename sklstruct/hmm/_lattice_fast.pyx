@@ -86,6 +86,7 @@ cdef struct step_t:
     double* out_score
     int n_out
     int capacity
+    double dropped  # the largest score + bound of a state that the beam left out
     # the tree of the active contexts
     int* local
     int* loc_node
@@ -431,6 +432,8 @@ cdef int keep_best(step_t* w, int beam, double* rank) noexcept nogil:
             w.out_candidate[n] = w.out_candidate[s]
             w.out_score[n] = w.out_score[s]
             n += 1
+        elif value > w.dropped:
+            w.dropped = value
     return n
 
 
@@ -461,13 +464,14 @@ def forward(
     const long long[::1] cand_ptr, const int[::1] candidate, const double[::1] observed,
     const double[::1] bound, double threshold, int beam,
     long long[::1] state_ptr, int[::1] state_node, int[::1] state_candidate,
-    double[::1] score,
+    double[::1] score, double[::1] dropped,
 ):
     """States and their forward masses; the number of positions done.
 
     Fewer than there are: the states did not fit. bound: upper bound of the score after
     each candidate, or empty; states below `threshold` with it are dropped.
-    beam: states kept for a position, 0 for all.
+    beam: states kept for a position, 0 for all. dropped[0]: no path that the beam has
+    left out is better, if `bound` holds.
     """
     cdef step_t w
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
@@ -476,6 +480,7 @@ def forward(
     bind(&w, arcs, work)
     w.mode = mode
     w.threshold = threshold
+    w.dropped = -INFINITY
     state_ptr[0] = 0
     state_ptr[1] = 1
     state_node[0] = arcs.c.start_node
@@ -516,6 +521,7 @@ def forward(
                 state_ptr[i + 2] = last + kept
         if w.n_out > w.capacity:
             return i
+    dropped[0] = w.dropped
     return length
 
 

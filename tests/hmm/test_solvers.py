@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from sklstruct.hmm import HighOrderHMM, _refinement
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.hmm._candidates import make_candidates
+from sklstruct.hmm._candidates import Decoded, make_candidates
 from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
 from sklstruct.hmm._refinement import RefinementSolver
 
@@ -251,9 +251,99 @@ def test_max_states():
         LatticeSolver(ContextAutomaton(model), max_states=3).decode(c)
 
 
-@pytest.mark.parametrize(
-    "kind", ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
-)
+KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cut_lattice_has_a_certified_gap(kind):
+    gaps = []
+    for seed in range(10):
+        model = random_model(kind, 4, 5, seed)
+        automaton, rng = ContextAutomaton(model), np.random.RandomState(seed)
+        c = random_candidates(model, 5, rng, all_classes=True)
+        _, scores = enumerate_paths(model, c)
+        best, before = scores.max(), np.inf
+        for max_states in (*range(c.n_positions + c.width, 120, 3), 100_000):
+            found = LatticeSolver(automaton, max_states).decode_within(c)
+            gaps.append(found.gap)
+            assert found.gap >= 0.0
+            if found.log_proba == -np.inf:
+                assert best == -np.inf or found.gap == np.inf
+                continue
+            path = log_joint(model, found.path, factors_of(c, found.path))
+            assert found.log_proba == pytest.approx(path, abs=1e-9)
+            assert found.log_proba <= best + 1e-9
+            assert found.log_proba + found.gap >= best - 1e-9
+            before = found.gap
+        assert before == 0.0 and found.log_proba == pytest.approx(best, abs=1e-9)
+    assert 0.0 < max(gaps) and sum(g > 0.0 for g in gaps) < len(gaps)
+
+
+def factors_of(c, path):
+    """Sum of the candidates' factors along a path."""
+    where = [
+        c.ptr[i] + int(np.flatnonzero(c.ids[c.ptr[i] : c.ptr[i + 1]] == y)[0])
+        for i, y in enumerate(path)
+    ]
+    return float(c.log_factor[where].sum())
+
+
+def test_the_gap_of_a_beam_is_that_of_the_best_state_left_out():
+    """One state a position: the bound is the best of all first steps away from it."""
+    for seed in range(20):
+        model = random_model("kneser-ney", 3, 4, seed)
+        c = random_candidates(model, 4, np.random.RandomState(seed), all_classes=True)
+        solver = LatticeSolver(ContextAutomaton(model), c.n_positions + c.width)
+        found = solver.decode_within(c)
+        if found.gap == 0.0:
+            continue
+        bound, best = solver.bounds(c), -np.inf
+        for i in range(c.length):
+            start = [c.ids[c.ptr[j] : c.ptr[j + 1]].tolist() for j in range(i)]
+            start = [
+                s.index(y) + c.ptr[j] for j, (s, y) in enumerate(zip(start, found.path))
+            ]
+            for at in range(c.ptr[i], c.ptr[i + 1]):
+                if c.ids[at] != found.path[i]:
+                    prefix = [*found.path[:i].tolist(), int(c.ids[at])]
+                    score = prefix_score(model, prefix)
+                    score += c.log_factor[[*start, at]].sum() + bound[at]
+                    best = max(best, score)
+        assert found.log_proba + found.gap == pytest.approx(best, abs=1e-9)
+
+
+def prefix_score(model, path):
+    """log P of the first class ids of a path."""
+    whole = log_joint(model, path)
+    end = model.labels.end_id
+    marks = [] if model.labels.start is None else [model.labels.start]
+    words = [*marks, *model.labels.classes[path].tolist()]
+    width = max(model.max_depth, 1)
+    history = ([None] * width + words)[-width:]
+    window = np.empty((1, width), dtype=object)
+    window[0] = history
+    node = model.locate(
+        model.labels.encode_contexts(window)[:, width - model.max_depth :]
+    )
+    return whole - float(model.target(node, [end])[0])
+
+
+def test_the_nearer_of_two_answers():
+    none, path = np.empty(0, dtype=np.int32), np.arange(2, dtype=np.int32)
+    cut = Decoded(path, -5.0, 2.0, 0, 10)  # at most -3
+    assert cut.nearer(Decoded(none, -np.inf, np.inf, 3, 4)) == Decoded(
+        path, -5, 2, 3, 10
+    )
+    better = cut.nearer(Decoded(path + 1, -4.0, 3.0, 3, 4))  # at most -1
+    assert better.log_proba == -4.0 and better.gap == 1.0
+    assert (better.path == path + 1).all()
+    lost = Decoded(none, -np.inf, np.inf, 0, 10)
+    assert lost.nearer(lost).gap == np.inf
+    assert lost.nearer(Decoded(none, -np.inf, 0.0, 1, 1)).gap == 0.0  # impossible
+    assert lost.nearer(Decoded(path, -4.0, 0.5, 1, 1)).gap == 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_pruning_after_a_narrow_beam(kind, monkeypatch):
     monkeypatch.setattr("sklstruct.hmm._lattice._BEAM", 1)
     for seed in range(10):
