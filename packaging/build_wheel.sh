@@ -57,7 +57,7 @@ for python in "${pythons[@]}"; do
   echo "== tests in an empty environment of $("$python" --version)"
   rm -rf empty
   "$python" -m venv empty
-  empty/bin/python -m pip install --quiet "$(echo "$work"/wheel/*.whl)$extras" pytest
+  empty/bin/python -m pip install --quiet "$(echo "$work"/wheel/*.whl)$extras" pytest hypothesis pandas
   (cd source && "$work/empty/bin/pytest" -p no:cacheprovider -q "$@")
 done
 cp sdist/*.tar.gz wheel/*.whl "$out"

@@ -25,6 +25,6 @@ for line in project["dependencies"] + project["optional-dependencies"]["plot"]:
     print(f"{name}=={version}.*")
 PY
 cat "$work/oldest.txt"
-"$work/venv/bin/python" -m pip install --quiet -r "$work/oldest.txt" "pandas==2.2.*" pytest "$what"
+"$work/venv/bin/python" -m pip install --quiet -r "$work/oldest.txt" "pandas==2.2.*" pytest hypothesis "$what"
 cd "$root"
 "$work/venv/bin/pytest" -q -p no:cacheprovider "$@"

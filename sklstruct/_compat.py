@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import wraps
+from inspect import signature
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -141,7 +143,24 @@ else:
                 return _NoCallbacks()
 
         def with_callbacks(method):
-            return method
+            # A frame, as the decorator of 1.9 adds one: warnings count frames.
+            @wraps(method)
+            def without_callbacks(estimator, *args, **kwargs):
+                return method(estimator, *args, **kwargs)
+
+            return without_callbacks
+
+    if "allow_all_zero_weights" not in signature(_check_sample_weight).parameters:
+        _check_weights_alone = _check_sample_weight  # scikit-learn before 1.9
+
+        def _check_sample_weight(
+            sample_weight, X, *, allow_all_zero_weights=False, **how
+        ):
+            weight = _check_weights_alone(sample_weight, X, **how)
+            if not allow_all_zero_weights and not weight.any():
+                text = "Sample weights must contain at least one non-zero number."
+                raise ValueError(text)
+            return weight
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__

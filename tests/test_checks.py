@@ -13,7 +13,7 @@ FORMATS = ["csr", "csc", "coo", "bsr", "lil", "dia", "dok"]
 def test_good_matrices_pass_and_stay(fmt):
     dense = np.arange(12.0).reshape(3, 4) % 5
     for shape in ((3, 4), (0, 4), (3, 0)):
-        X = sp.random_array(shape, density=0.5, rng=0, format="csr").asformat(fmt)
+        X = sp.random_array(shape, density=0.5, random_state=0).asformat(fmt)
         check_sparse(X)
     X = sp.csr_array(dense).asformat(fmt)
     check_sparse(X)

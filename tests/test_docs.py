@@ -1,15 +1,18 @@
 """The examples of the pages, of the docstrings and of the README do what they say."""
 
 import doctest
+import inspect
 import re
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
 
 import sklstruct
+from sklstruct._compat import HAS_CALLBACKS
 
 ROOT = Path(__file__).resolve().parents[1]
 # Sphinx writes pages of its own into the folder.
@@ -23,12 +26,24 @@ PAGES = [page for page in EVERY if ">>> " in page.read_text(encoding="utf-8")]
 MODULES = sorted(
     module.name
     for module in walk_packages(sklstruct.__path__, "sklstruct.")
-    if not module.name.endswith("_fast")
+    if find_spec(module.name).origin.endswith(".py")
 )
 
 
+# What the examples import in functions, too.
+OTHERS = ["matplotlib", "networkx", "numba", "pandas", "polars", "skops"]
+
+
+def skip_without_others(text):
+    for name in OTHERS:
+        if re.search(rf"^\s*(>>> )?(import|from) {name}\b", text, re.MULTILINE):
+            pytest.importorskip(name)
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="pages use what scikit-learn 1.9 brought")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples_of_page(page):
+    skip_without_others(page.read_text(encoding="utf-8"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         failed, tried = doctest.testfile(
@@ -54,6 +69,7 @@ def test_examples_of_docstrings(name):
         module = import_module(name)
     except ImportError as exc:  # of an extra
         pytest.skip(str(exc))
+    skip_without_others(inspect.getsource(module))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

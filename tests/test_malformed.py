@@ -238,7 +238,7 @@ def entries():
         )
 
     # features
-    features = sp.random_array((40, 9), density=0.4, rng=rng, format="csr")
+    features = sp.random_array((40, 9), density=0.4, random_state=rng, format="csr")
     features = sp.csr_matrix(features)
     label = np.arange(40) % 5
     for name, builder in TAXONOMY_BUILDERS.items():

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
+from sklstruct._compat import HAS_CALLBACKS
 from sklstruct.backoff import mix, prune, restrict
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
@@ -385,7 +386,8 @@ def test_progress_is_for_terminals(model, capsys, monkeypatch):
         assert run(*given, *more) == 0
         text = terminal.getvalue()
         assert ("learning from train.txt (" in text) == shown
-        assert (", step" in text) == shown
+        # The steps of a fit are told by callbacks, of scikit-learn 1.9.
+        assert (", step" in text) == (shown and HAS_CALLBACKS)
         assert ("writing b.pkl" in text) == shown
         # The line is gone when the command ends.
         assert not shown or text.endswith("\r\x1b[K")

@@ -101,7 +101,7 @@ def test_tree_is_read_back_from_the_matrix_alone(collapse):
         (np.array([["u", "v"], ["w", "u"], [None, "v"]], dtype=object), None),
         (np.array([[b"u", b"v"], [b"w", b"u"], [b"", b"v"]]), b""),
         (np.array([[True, False], [False, True]]), None),
-        (pd.DataFrame({"older": ["u", "w", None], "newer": ["v", "u", "v"]}), np.nan),
+        (pd.DataFrame({"older": ["u", "w", np.nan], "newer": ["v", "u", "v"]}), np.nan),
         (pd.DataFrame({"older": [1, 3, -1], "newer": [2, 1, 2]}), -1),
         (np.array([[1, 2], [3, 1], [7, 2]], dtype=object), 7),
         (np.array([[1, 200], [255, 1], [0, 2]], dtype=np.uint8), 0),

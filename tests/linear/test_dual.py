@@ -403,7 +403,7 @@ def test_auto():
 def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
     """The problem of the chosen outcomes, with the fold of the whole."""
     rng = np.random.default_rng(0)
-    X, n = single(sp.csr_matrix(sp.random(400, 30, 0.3, "csr", rng=rng))), 300
+    X, n = single(sp.csr_matrix(sp.random(400, 30, 0.3, "csr", random_state=rng))), 300
     targets = Targets.one_each(rng.integers(0, n_classes, n), n_classes)
     if several:
         targets = Targets.of_indicator(

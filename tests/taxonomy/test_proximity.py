@@ -68,7 +68,7 @@ def test_factored_equals_n_by_n_equals_brute_force(data, delta):
 @pytest.mark.parametrize("form", ["primal", "dual", "low_rank", "class_means"])
 def test_sparse_equals_dense(density, form):
     rng = np.random.default_rng(0)
-    S = sp.random_array((90, 20), density=density, rng=rng, format="csr")
+    S = sp.random_array((90, 20), density=density, random_state=rng, format="csr")
     y = rng.integers(0, 6, 90)
     w = rng.random(90) + 0.1
     dense = ClassStatistics(S.toarray(), y, w, form=form, rank=90, keep_rows=True)
@@ -287,7 +287,7 @@ def test_automatic_form():
     y = np.arange(3000) % 3
     assert ClassStatistics(*synthetic()).form == "primal"
     assert ClassStatistics(*DATA["n < d"]).form == "dual"
-    S = sp.random_array((3000, 4000), density=0.001, rng=rng, format="csr")
+    S = sp.random_array((3000, 4000), density=0.001, random_state=rng, format="csr")
     assert ClassStatistics(S, y).form == "class_means"
 
 

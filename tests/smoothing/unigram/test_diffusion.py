@@ -208,7 +208,9 @@ def test_kernel_equals_dense_expm(counts, t, base):
 
 def test_exact_kernel_with_large_times():
     rng = np.random.default_rng(0)
-    w = sp.random_array((40, 40), density=0.2, rng=rng, data_sampler=rng.random)
+    w = sp.random_array(
+        (40, 40), density=0.2, random_state=rng, data_sampler=rng.random
+    )
     w = sp.csr_array(w + w.T)
     w.setdiag(0)
     counts = rng.integers(0, 20, 40)
