@@ -38,6 +38,8 @@ def skip_without_others(text):
     for name in OTHERS:
         if re.search(rf"^\s*(>>> )?(import|from) {name}\b", text, re.MULTILINE):
             pytest.importorskip(name)
+    if ">>> from sklearn.callback import ProgressBar" in text:
+        pytest.importorskip("rich")
 
 
 @pytest.mark.skipif(not HAS_CALLBACKS, reason="pages use what scikit-learn 1.9 brought")

@@ -200,7 +200,7 @@ TABLE = [
     Entry(ExchangeClustering(1, offsets=(1,)), reads="windows"),
     Entry(ContextRefiner([(ExchangeClustering(1, offsets=(1,)), 1), ("word", 1)])),
     loglinear(suite=True, penalty="tree_l2"),
-    loglinear(suite=True, penalty="l2", solver="fista", positive=False),
+    loglinear(penalty="l2", solver="fista", positive=False),
     loglinear(penalty="l1"),
     loglinear(penalty="l2"),
     loglinear(penalty="elastic_net"),
@@ -253,7 +253,7 @@ TABLE = [
         draws=True,
         fails=_DRAWS_SPARSE,
     ),
-    hierarchical(regularization="indep", max_depth=1, draws=True, fails=_DRAWS),
+    hierarchical(regularization="indep", max_depth=1, draws=True, suite=False),
     hierarchical(regularization=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
     hierarchical(regularization="gamma", draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
@@ -596,6 +596,7 @@ def test_callbacks(estimator, capsys):
     fitted = clone(estimator).set_params(tol=0.0).set_callbacks(stop).fit(X, y)
     assert stop.seen == 3 and fitted.n_iter_ == 3
     np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
+    pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
     clone(estimator).set_callbacks(ProgressBar()).fit(X, y)

@@ -468,12 +468,13 @@ def test_callbacks_and_verbose(capsys):
     assert model.n_iter_ == 3 and model.n_updates_.shape == (3,)
     three = SampleRankClassifier(random_state=0, epochs=3).fit(X, y)
     assert np.array_equal(model.coef_, three.coef_)
-    from sklearn.callback import ProgressBar
-
-    SampleRankClassifier(epochs=2).set_callbacks(ProgressBar()).fit(X, y)
     capsys.readouterr()
     SampleRankClassifier(epochs=4, verbose=2, random_state=0).fit(X, y)
     assert capsys.readouterr().out.count("updates") == 2
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    SampleRankClassifier(epochs=2).set_callbacks(ProgressBar()).fit(X, y)
 
 
 # ------------------------------------------------------------------- bad input

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from inspect import getdoc
 
 import numpy as np
 import pytest
@@ -322,8 +323,8 @@ def test_what_is_no_distribution_is_no_answer():
 
 @pytest.mark.parametrize("smoother", SMOOTHERS)
 def test_shared_parts_of_the_docs_are_there_once(smoother):
-    doc = smoother.__doc__
+    doc = getdoc(smoother)
     for line in ("proba_ : ndarray", "unseen_mass_ : float", "classes : array-like"):
-        assert doc.count(f"\n    {line}") == 1
+        assert doc.count(f"\n{line}") == 1
     assert "SHARED_ATTRIBUTES" not in doc
     assert "_PARAMETER" not in doc
