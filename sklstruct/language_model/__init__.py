@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         PerplexityTransformer,
         normalize_ccnet,
     )
+    from ._quality import named_estimator
     from ._reports import compare
     from ._weighted_automaton import ExpectedWindows, WeightedAutomaton
 
@@ -28,6 +29,7 @@ __all__ = [
     "WeightedAutomaton",
     "compare",
     "interpolate",
+    "named_estimator",
     "normalize_ccnet",
 ]
 
@@ -44,6 +46,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "PerplexityTransformer",
                 "normalize_ccnet",
             ],
+            "._quality": ["named_estimator"],
             "._reports": ["compare"],
             "._weighted_automaton": ["ExpectedWindows", "WeightedAutomaton"],
         },

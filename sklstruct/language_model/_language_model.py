@@ -57,7 +57,7 @@ from ._predictors import (
     WindowClassifier,
     single_state,
 )
-from ._quality import QUALITIES, give_checkpoint, quality_estimator
+from ._quality import QUALITIES, give_checkpoint, named_estimator
 from ._truncated import Truncated, check_truncation
 
 
@@ -548,7 +548,9 @@ class LanguageModel(
 
             estimator = StructuredLogLinearLM()
         elif isinstance(self.estimator, str):
-            estimator = quality_estimator(self.estimator, self.max_depth, n_words)
+            estimator = named_estimator(
+                self.estimator, n_words=max(1, n_words), max_depth=self.max_depth
+            )
         else:
             estimator = clone(self.estimator)
             if getattr(estimator, "warm_start", False):

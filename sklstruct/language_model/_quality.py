@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import re
 from typing import Any
@@ -33,31 +34,65 @@ _MOST_CLASSES = 100
 _CLASSES_A_ROOT = 0.55
 
 
-def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimator:
-    """The estimator of a name.
+def named_estimator(
+    name: str, *, n_words: int = 10_000, max_depth: int = 4
+) -> BaseEstimator:
+    """The estimator that a name of `LanguageModel` stands for, to be changed or tuned.
+
+    ``LanguageModel(name)`` calls it with the number of its words. What it returns is
+    given to `LanguageModel` in the place of the name; a search such as
+    ``GridSearchCV`` then reaches its parameters.
 
     Parameters
     ----------
-    quality : {"fast", "good", "better", "best"}
+    name : {"fast", "good", "better", "best"}
         The name.
 
-    max_depth : int
-        Columns of the windows; steps of paths beyond them are left out.
+    n_words : int, default=10_000
+        Words that can be predicted, at least 1; fewer words get fewer classes.
 
-    n_words : int
-        Words that can be predicted; fewer words get fewer classes.
+    max_depth : int, default=4
+        That of the `LanguageModel`, at least 1; steps of paths beyond it are left out.
 
     Returns
     -------
     estimator : classifier
         Not fitted.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name, or a number is below 1.
+
+    See Also
+    --------
+    LanguageModel : Takes the name or the estimator.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklstruct.language_model import LanguageModel, named_estimator
+    >>> text = ["the cat sat", "the dog sat", "a cat ran", "a dog ran"] * 10
+    >>> better = named_estimator("better", n_words=8, max_depth=2)
+    >>> search = GridSearchCV(
+    ...     LanguageModel(better, max_depth=2),
+    ...     {"estimator__factored__taxonomy__n_clusters": [2, 4]},
+    ...     cv=2,
+    ... ).fit(text)
+    >>> sorted(search.best_params_)
+    ['estimator__factored__taxonomy__n_clusters']
     """
+    if not isinstance(name, str) or name not in QUALITIES:
+        raise ValueError(f"name must be one of {', '.join(QUALITIES)}, got {name!r}")
+    for what, value in (("n_words", n_words), ("max_depth", max_depth)):
+        if not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(f"{what} must be an integer of at least 1, got {value!r}")
     # Imported here: scoring of texts and other models do not need these packages.
     from sklearn.pipeline import make_pipeline
 
     from ..smoothing import KneserNeyLM
 
-    if quality == "fast":
+    if name == "fast":
         return KneserNeyLM()
 
     from ..loglinear import JointLogLinear, StructuredLogLinearLM
@@ -81,13 +116,13 @@ def quality_estimator(quality: str, max_depth: int, n_words: int) -> BaseEstimat
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
         return JointLogLinear(kept, lam=lam, alpha=alpha, tol=0.03)
 
-    def mixed(name, model):
+    def mixed(of, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
-        return MixtureLM([(name, model), ("kn", KneserNeyLM())], weights="logistic")
+        return MixtureLM([(of, model), ("kn", KneserNeyLM())], weights="logistic")
 
-    if quality == "good":
+    if name == "good":
         return mixed("refined", tree(_WHOLE, 0.88))
-    if quality == "better":
+    if name == "better":
         return mixed("factored", factored(tree(_WHOLE)))
     of_classes = [
         ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE], 3.0, 0.88)),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklstruct.language_model import LanguageModel
-from sklstruct.language_model._quality import QUALITIES, quality_estimator
+from sklstruct.language_model import LanguageModel, named_estimator
+from sklstruct.language_model._quality import QUALITIES
 from sklstruct.symbols import number_sentences
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "old", "red", "bird"]
@@ -38,7 +38,7 @@ def test_distributions_over_the_next_word(quality, max_depth):
         assert total == pytest.approx(1.0, abs=1e-12)
     held_out = text(50, seed=1)
     assert model.perplexity(held_out) < uniform.perplexity(held_out)
-    assert type(model.estimator_) is type(quality_estimator(quality, max_depth, 12))
+    assert type(model.estimator_) is type(named_estimator(quality))
 
 
 @pytest.mark.parametrize("quality", QUALITIES)
@@ -47,7 +47,25 @@ def test_texts_of_few_words(quality):
     assert np.isfinite(model.perplexity(["a b c"]))
 
 
+@pytest.mark.parametrize("quality", ["good", "better"])
+def test_a_name_and_its_estimator_are_the_same_model(quality):
+    """The estimator is spelt out with the number of words; a search can change it."""
+    train = text()
+    by_name = LanguageModel(quality, max_depth=3).fit(train)
+    estimator = named_estimator(quality, n_words=by_name.vocabulary_.size, max_depth=3)
+    spelt_out = LanguageModel(estimator, max_depth=3)
+    assert spelt_out.fit(train).score(train) == by_name.score(train)
+    (lam,) = (p for p in spelt_out.get_params() if p.endswith("linearlm__lam"))
+    other = clone(spelt_out).set_params(**{lam: 50.0}).fit(train)
+    assert other.score(train) != by_name.score(train)
+
+
 def test_names_are_checked():
+    with pytest.raises(ValueError, match="name must be one of"):
+        named_estimator("perfect")
+    for wrong in ({"n_words": 0}, {"max_depth": 0}, {"n_words": 2.5}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            named_estimator("good", **wrong)
     with pytest.raises(ValueError, match="estimator"):
         LanguageModel("perfect").fit(["a b"])
     with pytest.raises(ValueError, match="X_val"):
