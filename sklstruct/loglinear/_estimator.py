@@ -271,11 +271,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         pair.
 
     gap_ : float
-        Duality gap: no weights have a penalised loss that is lower by more than this,
-        in nats, total over the samples. Not set with `active_set`. The bound is tight
-        for "l2" and "elastic_net". For the other penalties it is loose by up to their
-        value times the relative distance of the gradient from the dual ball; a smaller
-        `tol` makes it tighter.
+        Duality gap: no weights that each add at most 25 to a score have a penalised
+        loss that is lower by more than this, in nats, total over the samples. With a
+        squared penalty ("l2", "elastic_net") this holds for all weights. Not set with
+        `active_set`.
 
     backoff_model_ : BackoffModel
         The fitted model: queries, sampling, ARPA.

@@ -24,9 +24,9 @@ methods
 ``separable()``
     (l1(level), l2(level)) of a penalty that is the sum over the pairs of
     l1 |w| + l2 w^2 / 2; of one entry or one a pair.
-``dual(v)``
-    For the duality gap: (theta, value), the largest factor of at most 1 for which the
-    conjugate of the penalty at theta v is finite, and its value there.
+``conjugate(v)``
+    For the duality gap: an upper bound of v'w less the penalty of w, over all weights
+    that add at most LARGEST_SCORE to a score.
 ``gradient(w, out)``
     out = the gradient, at 0 the derivative from above; for a solver that asks
     ``Penalty.smooth``.
@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from .._problem import Problem
 
 
-# Accuracy of the factor theta that takes a vector into the dual ball of a norm,
-# relative to 1 - theta: the gap grows with that.
-BISECTION = 0.02
+# The conjugate of a norm is infinite outside of its dual ball, where a gradient is
+# until the minimum is reached. So it is that over the weights that multiply the odds of
+# a class by at most exp(LARGEST_SCORE), more than the counts of any text can ask for.
+LARGEST_SCORE = 25.0
 
 
 class BoundPenalty(metaclass=ABCMeta):
@@ -94,13 +95,17 @@ class BoundPenalty(metaclass=ABCMeta):
     def value(self, w: np.ndarray) -> float:
         """The penalty at w, strengths included."""
 
-    def dual(self, v: np.ndarray) -> tuple[float, float]:
-        """(theta, conjugate at theta v): a factor in [0, 1] for which it is finite.
+    def conjugate(self, v: np.ndarray) -> float:
+        """At least <v, w> - value(w) for all weights that add at most LARGEST_SCORE to
+        a score; this one is for any penalty that is nowhere negative."""
+        return self.reach(np.maximum(v, 0.0) if self.problem.positive else np.abs(v))
 
-        The larger theta, the tighter the duality gap. At 0 the conjugate of every
-        penalty that is nowhere negative, and 0 at no weights, is 0.
-        """
-        return 0.0, 0.0
+    def reach(self, v: np.ndarray) -> float:
+        """The largest <v, w>, v >= 0, of weights that add at most LARGEST_SCORE."""
+        total = 0.0
+        for k, (lo, hi) in enumerate(self.problem.levels):
+            total += float(np.sum(v[lo:hi] / self.problem.beta.of(lo, hi, k)))
+        return LARGEST_SCORE * total
 
     def in_metric_of(self, problem: Problem) -> BoundPenalty:
         """The same strengths, with steps in the metric of a problem that has the same
@@ -123,6 +128,9 @@ class ProximalPenalty(BoundPenalty):
         If weights are non-negative, v must be as well.
         """
 
+    def conjugate(self, v: np.ndarray) -> float:
+        return conjugate_by_prox(self, v)
+
     def step(
         self,
         kappa: float,
@@ -138,39 +146,18 @@ class ProximalPenalty(BoundPenalty):
         return proximal_step(self, self._last[2], y, g, out), value
 
 
-class DualNorm:
-    """`BoundPenalty.dual` of a norm with an exact `prox`, by bisection.
+def conjugate_by_prox(penalty: Any, v: np.ndarray) -> float:
+    """`BoundPenalty.conjugate` of a penalty with an exact `prox`.
 
-    The operator gives 0 at v, in any metric, just where v is in the dual ball, on which
-    the conjugate is 0. Non-negative weights have the ball of the positive part of v.
+    With u = prox(v), v - u is a subgradient at u, so that the conjugate is finite
+    there: <v - u, u> - value(u), which is 0 for a norm. What is left of v is u.
     """
-
-    def dual(self: Any, v: np.ndarray) -> tuple[float, float]:
-        problem = self.problem
-        v = np.maximum(v, 0.0) if problem.positive else np.abs(v)
-        metric, out = np.ones_like(v), np.empty_like(v)
-
-        def inside(theta):
-            np.multiply(v, theta, out=out)
-            return not self.prox(out, metric, out).any()
-
-        if inside(1.0):
-            return 1.0, 0.0
-        # The norm is at least the sum of strength |w|: a box is inside of the ball.
-        theta = 1.0
-        for k, (lo, hi) in enumerate(problem.levels):
-            strength = problem.strength.of(lo, hi, k)
-            over = v[lo:hi] > strength
-            limit = np.broadcast_to(strength, hi - lo)[over] / v[lo:hi][over]
-            theta = min(theta, float(limit.min(initial=1.0)))
-        if theta == 0.0:
-            return 0.0, 0.0
-        upper = 1.0
-        # Just outside of the ball theta is 1 up to rounding.
-        while upper - theta > max(BISECTION * (1.0 - theta), 1e-15):
-            middle = 0.5 * (theta + upper)
-            theta, upper = (middle, upper) if inside(middle) else (theta, middle)
-        return theta, 0.0
+    v = np.maximum(v, 0.0) if penalty.problem.positive else np.abs(v)
+    u = penalty.prox(v, np.ones_like(v), np.empty_like(v))
+    v -= u
+    # A difference of large numbers, and not negative.
+    inside = max(penalty.problem.dot(v, u) - penalty.value(u), 0.0)
+    return inside + penalty.reach(u)
 
 
 class Penalty(BaseEstimator, metaclass=ABCMeta):

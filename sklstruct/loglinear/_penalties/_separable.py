@@ -81,22 +81,19 @@ class BoundSeparable(ProximalPenalty):
     def separable(self) -> tuple[ByLevel, ByLevel]:
         return self.l1.at, self.l2.at
 
-    def dual(self, v: np.ndarray) -> tuple[float, float]:
-        """Pairs with a squared term bear any v, the others at most their l1."""
-        theta, parts = 1.0, []
+    def conjugate(self, v: np.ndarray) -> float:
+        """That of all weights for pairs with a squared term."""
+        value = 0.0
+        rest = np.zeros_like(v)
         for k, (lo, hi) in enumerate(self.problem.levels):
             u = v[lo:hi]
             u = np.maximum(u, 0.0) if self.problem.positive else np.abs(u)
-            l1 = np.broadcast_to(self.l1.of(lo, hi, k), hi - lo)
+            over = np.maximum(u - self.l1.of(lo, hi, k), 0.0)
             l2 = np.broadcast_to(self.l2.of(lo, hi, k), hi - lo)
-            tight = (l2 == 0.0) & (u > l1)
-            theta = min(theta, float((l1[tight] / u[tight]).min(initial=1.0)))
-            parts.append((u, l1, l2))
-        value = 0.0
-        for u, l1, l2 in parts:
-            over = np.flatnonzero((l2 > 0.0) & (theta * u > l1))
-            value += float(np.sum((theta * u[over] - l1[over]) ** 2 / (2.0 * l2[over])))
-        return theta, value
+            squared = l2 > 0.0
+            value += float(np.sum(over[squared] ** 2 / (2.0 * l2[squared])))
+            rest[lo:hi] = np.where(squared, 0.0, over)
+        return value + self.reach(rest)
 
     def gradient(self, w: np.ndarray, out: np.ndarray) -> None:
         def part(k, lo, hi):

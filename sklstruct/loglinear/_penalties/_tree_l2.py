@@ -8,7 +8,7 @@ import numpy as np
 
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
-from ._base import BoundPenalty, DualNorm, Penalty
+from ._base import BoundPenalty, Penalty, conjugate_by_prox
 from ._separable import ByLevel, separable_step
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _no_weight(level):
     return _ZERO
 
 
-class BoundTreeL2(DualNorm, BoundPenalty):
+class BoundTreeL2(BoundPenalty):
     r"""The exact operator needs one metric value a word, which is useless on text.
 
     Instead, :math:`\|v\| \le \tfrac12 (\|v\|^2/\eta + \eta)`, tight at
@@ -151,6 +151,9 @@ class BoundTreeL2(DualNorm, BoundPenalty):
             problem.share_root(state)
 
         return problem.upward(up, push, clear=state)
+
+    def conjugate(self, v: np.ndarray) -> float:
+        return conjugate_by_prox(self, v)
 
     def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Exact where the metric is the same for all pairs of a class."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
-from ._base import DualNorm, Penalty, ProximalPenalty
+from ._base import Penalty, ProximalPenalty
 
 if TYPE_CHECKING:
     from .._problem import Problem
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_NEWTON = 100
 
 
-class BoundTreeLinf(DualNorm, ProximalPenalty):
+class BoundTreeLinf(ProximalPenalty):
     """Its operator clips subtrees to a common level, which composes over nested
     groups in any diagonal metric."""
 
