@@ -427,6 +427,7 @@ def log_linear(case):
         "cpu_seconds": fit.cpu,
         "iterations": fitted.n_iter_,
         "residual": fitted.optimality_,
+        "gap": fitted.gap_ / n_words,
         "peak_mb": peak_mb(),
     }
 

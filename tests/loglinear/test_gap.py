@@ -19,7 +19,7 @@ from sklstruct.loglinear import (
 from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import BoundPenalty, Separable
-from sklstruct.loglinear._penalties._base import LARGEST_SCORE
+from sklstruct.loglinear._penalties._base import LARGEST_SCORE, conjugate_by_prox
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import Job
 
@@ -149,6 +149,23 @@ def test_conjugate_of_one_weight(penalty):
         x * v[pair] - penalty.definition(x * one, groups) for x in grid[::50]
     )
     assert bound.conjugate(v) == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "penalty", [PENALTIES["l2"](), ElasticNet(gamma=0.3)], ids=repr
+)
+def test_conjugate_by_the_proximal_operator_of_a_square(penalty):
+    """Pair by pair, over the weights that it speaks of: not below the largest value."""
+    problem = make_problem(3, depth_weight=1.3)
+    bound, limit = penalty.bind(problem), limits(problem)
+    grid = np.linspace(0.0, 1.0, 1001)[:, None] * limit
+    l1, l2 = np.empty(limit.size), np.empty(limit.size)
+    for k, (lo, hi) in enumerate(problem.levels):
+        l1[lo:hi], l2[lo:hi] = (part(k)[0] for part in bound.separable())
+    for scale in (1.0, 30.0, 300.0):
+        v = scale * np.random.default_rng(1).random(limit.size)
+        most = (v * grid - l1 * grid - l2 * grid**2 / 2).max(axis=0).sum()
+        assert conjugate_by_prox(bound, v) >= most - 1e-9
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "tree_linf"])
