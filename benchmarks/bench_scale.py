@@ -19,6 +19,7 @@ and again: the counts of its n-grams are those of the block, times how often it 
 there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of 4 GB
 into a Witten-Bell model of order 2; "exact" says that every count is the known one.
 
+Case "gap": the duality gap of such a fit, in nats a word.
 Cases "log-linear": the large text, order 5, two threads, from the file to the model.
 
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
@@ -99,6 +100,7 @@ def cases():
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
     out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
+    out += [{"part": "gap", "penalty": "l2"}]
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
     out += [
         {"part": "online", "model": name}
@@ -432,6 +434,11 @@ def log_linear(case):
     }
 
 
+def gap(case):
+    figures = log_linear(case)
+    return {k: figures[k] for k in ("words", "cpu_seconds", "gap", "peak_mb")}
+
+
 @functools.cache
 def constants():
     """Seconds a word and a pair, and how pairs and words of a text grow."""
@@ -549,6 +556,7 @@ PARTS = {
     "memory": memory,
     "beyond 2^31": beyond,
     "log-linear": log_linear,
+    "gap": gap,
     "paper": paper,
     "online": online,
     "cluster": on_cluster,

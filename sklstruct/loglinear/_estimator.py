@@ -272,9 +272,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     gap_ : float
         Duality gap: no weights that each add at most 25 to a score have a penalised
-        loss that is lower by more than this, in nats, total over the samples. With a
-        squared penalty ("l2", "elastic_net") this holds for all weights. Not set with
-        `active_set`.
+        loss that is lower by more than this, in nats, total over the samples. Not set
+        with `active_set`.
 
     backoff_model_ : BackoffModel
         The fitted model: queries, sampling, ARPA.

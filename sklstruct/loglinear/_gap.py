@@ -7,10 +7,10 @@ q_c are the relative frequencies of the t(c) samples that end at context c, and 
     min F >= sum_c t(c) H(p_c) - omega*(v).
 
 Those of the model itself give v = -grad loss(w), and a difference in which no large
-numbers are subtracted. omega* is finite there for a squared penalty. For a norm it is
-that of the norm over bounded weights: scaling v into the dual ball instead would give a
-bound for all weights, of the value of the norm times the largest relative excess of a
-gradient, which on text is some nats a word where the fit is at its minimum to 1e-4.
+numbers are subtracted. omega* is that over bounded weights, finite for every penalty.
+Over all weights it is infinite for a norm until v is scaled into the dual ball, which
+on text costs some nats a word where the fit is at its minimum to 1e-4. For a squared
+penalty it has v^2 / (2 lam), far too much where a frequent pair is off by some counts.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..._compat import Interval
 from .. import _solver_fast as _fast
 from .._problem import PerLevel
-from ._base import Penalty, ProximalPenalty
+from ._base import LARGEST_SCORE, Penalty, ProximalPenalty
 
 if TYPE_CHECKING:
     from .._problem import Problem
@@ -82,18 +82,20 @@ class BoundSeparable(ProximalPenalty):
         return self.l1.at, self.l2.at
 
     def conjugate(self, v: np.ndarray) -> float:
-        """That of all weights for pairs with a squared term."""
-        value = 0.0
-        rest = np.zeros_like(v)
-        for k, (lo, hi) in enumerate(self.problem.levels):
+        """The largest value, pair by pair."""
+        problem, value = self.problem, 0.0
+        for k, (lo, hi) in enumerate(problem.levels):
             u = v[lo:hi]
-            u = np.maximum(u, 0.0) if self.problem.positive else np.abs(u)
+            u = np.maximum(u, 0.0) if problem.positive else np.abs(u)
             over = np.maximum(u - self.l1.of(lo, hi, k), 0.0)
-            l2 = np.broadcast_to(self.l2.of(lo, hi, k), hi - lo)
-            squared = l2 > 0.0
-            value += float(np.sum(over[squared] ** 2 / (2.0 * l2[squared])))
-            rest[lo:hi] = np.where(squared, 0.0, over)
-        return value + self.reach(rest)
+            l2, limit = (
+                self.l2.of(lo, hi, k),
+                LARGEST_SCORE / problem.beta.of(lo, hi, k),
+            )
+            w = np.minimum(over, l2 * limit) / np.where(l2 > 0.0, l2, 1.0)
+            w = np.where(l2 > 0.0, w, limit)
+            value += float(np.sum(over * w - 0.5 * l2 * w**2))
+        return value
 
     def gradient(self, w: np.ndarray, out: np.ndarray) -> None:
         def part(k, lo, hi):
