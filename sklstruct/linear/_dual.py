@@ -54,6 +54,14 @@ from ._targets import Targets
 from ._trial import Trial, choose_loss
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
+# Open intervals of the fitted numbers.
+_RANGES = {
+    "scale_": (0, np.inf),
+    "offset_": (-np.inf, np.inf),
+    "power_": (0, np.inf),
+    "threshold_": (0, 1),
+}
+
 
 def _has_probabilities(estimator):
     if estimator.calibration is None and estimator.loss in ("squared_hinge", "auto"):
@@ -485,6 +493,30 @@ default="squared_hinge"
         if threshold == "f1":
             threshold = f1_threshold(expit(sigmoid.odds(z)), yes, each, 0.0)
         return (*sigmoid, float(threshold)), total / weight.sum()
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if "weights_" in state:
+            self._check_fitted()
+
+    def _check_fitted(self):
+        """ValueError if the fitted attributes of a damaged pickle cannot be used."""
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name, None)
+            if not isinstance(value, Real) or not least < value < most:
+                raise ValueError(
+                    f"{name} of the pickled model is not a number above {least:g} and "
+                    f"below {most:g}"
+                )
+        if self.loss_ not in LOSSES:
+            raise ValueError(f"loss_ of the pickled model is none of {LOSSES}")
+        columns, n_rows = self.label_columns_, self.classes_.size
+        if columns is not None:
+            n_rows = columns.known.size
+        elif n_rows <= 2:
+            n_rows -= 1
+        if self.weights_.n_outcomes.sum() != n_rows:
+            raise ValueError("weights_ of the pickled model do not fit its classes_")
 
     # --------------------------------------------------------------- prediction
 

@@ -219,6 +219,28 @@ def test_random_trees(seed):
         check_answers(model, some)
 
 
+@pytest.mark.parametrize("n_leaves", [3, 4, 17, 18, 19])
+def test_leaves_that_are_evaluated(n_leaves, data, new):
+    """As many as asked for where the tree has one or two more, not all of them.
+
+    With more than 16 the best leaves are found in another way.
+    """
+    X, y = text(3, n=800, n_classes=40)
+    trees = {4: ONE_LEVEL, 20: [[k, k + 20] for k in range(20)]}
+    n_all = 4 if n_leaves <= 4 else 20
+    X, y = data if n_all == 4 else (X, y)
+    model = HierarchicalClassifier(
+        trees[n_all], estimator=dual(), n_leaves=n_leaves, random_state=0
+    ).fit(X, y)
+    # the evidence of leaves that are not evaluated, -c, is not that of the others
+    model.nodes_.numbers = np.array([[0.3, 1.0, 0.8, -1.0, 0.0]])
+    proba = model.predict_proba(X[:40])
+    np.testing.assert_allclose(
+        proba, by_definition(model, X[:40].toarray()), rtol=1e-3, atol=1e-9
+    )
+    check_answers(model, X[:40])
+
+
 def check_answers(model, X):
     proba = model.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)

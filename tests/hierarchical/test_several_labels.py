@@ -29,6 +29,7 @@ from sklstruct.linear._calibration import (
     fit_sigmoid,
     sigmoid_loss,
 )
+from sklstruct.linear._weights import NodeWeights
 from sklstruct.metrics import make_ranking_scorer, precision_at_k
 
 NEST = [[[0, 1, 2], [3, 4]], [5, 6, 7], [8, [9, 10, 11]]]
@@ -251,7 +252,8 @@ def test_each_role_has_the_sigmoid_of_its_own_answers(data, monkeypatch):
         return fit_sigmoids(folds, role, weight)
 
     monkeypatch.setattr(_dual_nodes, "fit_sigmoids", spy)
-    model = HierarchicalClassifier(NEST, random_state=0).fit(*data)
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(data[1]))
+    model = HierarchicalClassifier(NEST, random_state=0).fit(*data, weight)
     total = 0.0
     for kind, mine in zip(("route", "leaf"), model.nodes_.numbers[0].reshape(2, 3)):
         z, yes, weight = [], [], []
@@ -325,8 +327,35 @@ def test_altered_calibration_is_refused(data, change):
         pickle.loads(pickle.dumps(model))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scale_": np.nan},
+        {"scale_": -1.0},
+        {"power_": 0.0},
+        {"offset_": np.inf},
+        {"offset_": "1"},
+        {"threshold_": 1.0},
+        {"threshold_": np.zeros(2)},
+        {"loss_": "none"},
+        {"weights_": NodeWeights([], 40)},
+    ],
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_altered_calibration_of_the_flat_model_is_refused(data, several, change):
+    X, Y = data
+    y = Y if several else Y[:, :4].argmax(axis=1)
+    model = DualLinearClassifier(random_state=0).fit(X, y)
+    pickle.loads(pickle.dumps(model))
+    vars(model).update(change)
+    with pytest.raises(ValueError, match=f"{next(iter(change))} of the pickled model"):
+        pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("shift", [0.0, -5.0])
 @pytest.mark.parametrize("name", ["given", "two trees"])
-def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
+def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, shift):
+    """With a negative shift of the log-odds many positives are below .01."""
     X, Y = data
     seen = {}
 
@@ -339,6 +368,11 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
     model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
     found = model.fit(X, Y, weight).threshold_
     rows, targets, w, forest, role, numbers, scores, folds = seen["args"]
+    if shift:
+        numbers = numbers + shift * np.array([0, 1, 0, 0, 1, 0])
+        found = choose_threshold(
+            rows, targets, w, forest, role, numbers, scores, folds
+        )  # fmt: skip
     P = np.zeros((w.size, 12))
     for t, (root, end) in enumerate(zip(forest.tree_ptr, forest.tree_ptr[1:])):
         p = np.ones((forest.n_nodes, w.size))
@@ -360,6 +394,17 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name):
 
     best = max(f1(p - 1e-9) for p in P[P >= 0.01])
     assert f1(found) == pytest.approx(best, rel=1e-9)
+    assert (yes & (P < 0.01)).any() == bool(shift)
+
+
+@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+def test_f1_threshold_without_a_fold(data, model):
+    """If every sample is the only one of a label, none is held out."""
+    fitted = model(threshold="f1", random_state=0).fit(
+        data[0][:12], np.eye(12, dtype=int)
+    )
+    assert fitted.threshold_ == 0.5
+    assert np.isfinite(fitted.predict_proba(data[0])).all()
 
 
 def test_f1_threshold_of_the_flat_model_is_the_best_on_the_fold(data, monkeypatch):

@@ -198,6 +198,23 @@ def test_fold_leaves_a_sample_of_every_class():
         assert (np.diff(held) > 0).all()
 
 
+@pytest.mark.parametrize(
+    ("n", "size"),
+    [
+        (40, 10),
+        (200, 50),
+        (399, 99),
+        (600, 100),
+        (999, 100),
+        (3000, 300),
+        (10**5, 2000),
+    ],
+)
+def test_size_of_the_fold(n, size):
+    """A tenth, at most 2000; of few samples a quarter, at most 100."""
+    assert fold_of(np.zeros(n, dtype=int), np.random.RandomState(0)).size == size
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 40, 300])
 def test_scores_of_rows_of_any_length(n_classes):
     """Rows of 64 features, and 1 024 entries, are the kernel's steps."""
