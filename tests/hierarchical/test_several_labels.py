@@ -352,7 +352,7 @@ def test_altered_calibration_of_the_flat_model_is_refused(data, several, change)
         pickle.loads(pickle.dumps(model))
 
 
-@pytest.mark.parametrize("shift", [0.0, -5.0])
+@pytest.mark.parametrize("shift", [0.0, -2.5])
 @pytest.mark.parametrize("name", ["given", "two trees"])
 def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, shift):
     """With a negative shift of the log-odds many positives are below .01."""
