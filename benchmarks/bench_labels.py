@@ -21,9 +21,10 @@ Given the word lists the probability of a subject is known exactly, and so is th
 label: `bayes` is the classifier that knows it.
 
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1: every model has one thread.
-Peers (`--peer`): omikuji (one tree and three) and napkinXC (probabilistic label tree).
-Both are given their files or lists before the clock starts; omikuji is asked sample by
-sample, as its Python interface has it.
+Peers (`--peer`): omikuji (one tree and three), napkinXC (probabilistic label tree) and
+PECOS (XLinear, as in `bench_sparse_classes`). The first two are given their files or
+lists before the clock starts; omikuji is asked sample by sample, as its Python
+interface has it.
 """
 
 import tempfile
@@ -34,7 +35,7 @@ from functools import cache, partial
 import numpy as np
 import scipy.sparse as sp
 from _common import data_folder, main, peak_mb
-from bench_sparse_classes import SOURCES, Omikuji, source_scores
+from bench_sparse_classes import SOURCES, Omikuji, Pecos, source_scores
 from scipy.special import softmax
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -55,7 +56,7 @@ from sklstruct.metrics import (
     propensity_scored_precision_at_k,
 )
 
-PEERS = ("omikuji", "napkinxc")
+PEERS = ("omikuji", "napkinxc", "libpecos")
 REAL = {
     "medical": "medical",
     "slashdot": "slashdot",
@@ -192,6 +193,19 @@ class Napkin:
         return sp.csr_matrix((np.add(score, 1e-30), (row, label)), shape=shape)
 
 
+class PecosLabels(Pecos):
+    def fit(self, X, Y):
+        self.fit_labels(X.astype(np.float32), sp.csr_matrix(Y, dtype=np.float32))
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.save(folder)
+            # the form that it has for predictions
+            self.model = self.model.load(folder, is_predict_only=True)
+        return self
+
+    def predict_top_k(self, X, k):
+        return self.model.predict(X.astype(np.float32), only_topk=k, threads=1)
+
+
 def tree(**params):
     return HierarchicalClassifier(random_state=0, **params)
 
@@ -209,14 +223,21 @@ MODELS = {
     "omikuji": lambda: OmikujiLabels(1, 1.0),
     "omikuji, 3 trees": lambda: OmikujiLabels(3, 1.0),
     "napkinXC": Napkin,
+    "PECOS": lambda: PecosLabels(1.0),
 }
-PEER_OF = {"omikuji": "omikuji", "omikuji, 3 trees": "omikuji", "napkinXC": "napkinxc"}
+PEER_OF = {
+    "omikuji": "omikuji",
+    "omikuji, 3 trees": "omikuji",
+    "napkinXC": "napkinxc",
+    "PECOS": "libpecos",
+}
 # Sets that take others hours, or more memory than the machine has.
 ONLY = {
     "LinearSVC": (*REAL, "text100"),
     "flat": (*REAL, "text100", "text1000", "text10000"),
     "tree, F1": (*REAL, "text100", "text1000"),
     "napkinXC": (*REAL, "text100", "text1000", "text10000"),
+    "PECOS": (*REAL, "text100", "text1000", "text10000"),
     "omikuji, 3 trees": (*REAL, "text100", "text1000", "text10000"),
     "tree, 3 averaged": (*REAL, "text100", "text1000", "text10000"),
 }

@@ -356,13 +356,17 @@ class Pecos:
         util.np = OlderNumpy()
 
     def fit(self, X, y):
+        shape = y.size, int(y.max()) + 1
+        one = np.ones(y.size, dtype=np.float32)
+        return self.fit_labels(
+            X, sp.csr_matrix((one, (np.arange(y.size), y)), shape=shape)
+        )
+
+    def fit_labels(self, X, Y):
         self.mend()
         from pecos.xmc import Indexer, LabelEmbeddingFactory
         from pecos.xmc.xlinear.model import XLinearModel
 
-        shape = y.size, int(y.max()) + 1
-        one = np.ones(y.size, dtype=np.float32)
-        Y = sp.csr_matrix((one, (np.arange(y.size), y)), shape=shape)
         start = time.process_time()
         means = LabelEmbeddingFactory.create(Y, X, method="pifa")
         tree = Indexer.gen(means, indexer_type="hierarchicalkmeans", threads=1)
