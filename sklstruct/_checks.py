@@ -159,7 +159,7 @@ def as_indicator(y: Any, name: str) -> Any:
     if (Y.data != 1).any():
         raise ValueError(
             f"{name} must be an indicator matrix of 0 and 1, and has "
-            f"{Y.data[Y.data != 1][0]!r}; make one with "
+            f"{Y.data[Y.data != 1][0].item()!r}; make one with "
             "sklearn.preprocessing.MultiLabelBinarizer"
         )
     return Y

@@ -514,8 +514,8 @@ def test_weights_are_repeated_samples(data):
 @pytest.mark.parametrize(
     ("params", "change", "message"),
     [
-        ({}, lambda Y: 2 * Y, "indicator matrix of 0 and 1"),
-        ({}, lambda Y: Y - 1, "indicator matrix of 0 and 1"),
+        ({}, lambda Y: 2 * Y, "indicator matrix of 0 and 1, and has 2;"),
+        ({}, lambda Y: Y - 1, "indicator matrix of 0 and 1, and has -1;"),
         ({}, lambda Y: sp.csr_matrix(2 * Y), "indicator matrix of 0 and 1"),
         ({}, lambda Y: Y + 0.5, "Unknown label type"),
         ({}, lambda Y: Y[:-1], "inconsistent numbers"),
