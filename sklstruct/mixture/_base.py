@@ -29,6 +29,7 @@ from ..backoff import (
 )
 from ..backoff._distribution import count_rows, take
 from ..symbols import encode
+from ._models import without_tables
 from ._parts import GroupFit, Part, Reading, Samples
 
 
@@ -149,6 +150,7 @@ class ModelClassifier(
                 held_out = take(X, last), target[last], weight[last]
                 models = fit(part, slice(0, n_rest), held_out)
                 if part.refit:
+                    models = [without_tables(model) for model in models]
                     part = self.__sklstruct_part__(self.classes_, False)
                     models = fit(part, everything, None, models)
         self.distribution_, self.part_ = models[0], part

@@ -347,6 +347,17 @@ class FactoredModel(CheckedState, ComposedModel):
         return self.root.facts(self.root.locate(self._contexts(at, 0)))
 
 
+def without_tables(model: Distribution) -> Distribution:
+    """The mixtures and factored models of a model, with nothing to mix: a later fit
+    takes the weights from it, and the tables of the first one need no memory then."""
+    if isinstance(model, MixtureModel):
+        return MixtureModel([without_tables(m) for m in model.models], model.gate)
+    if isinstance(model, FactoredModel):
+        of_nodes = [None if m is None else without_tables(m) for m in model.models]
+        return FactoredModel(model.tree, of_nodes, model.of_words)
+    return UniformModel(model.n_classes)
+
+
 def _same_partition(a, b):
     """True where two numberings put the same classes together."""
     pairs = np.unique(np.column_stack([a, b]), axis=0)

@@ -1,6 +1,8 @@
 """MixtureLM: weights against their optimum, distributions against explicit sums."""
 
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -249,6 +251,32 @@ def test_gates_see_the_history_only(data, weights):
         )
     rows = model.predict_proba(histories())
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+
+
+class Remembered(CategoricalNB):
+    """Tells at each fit how many fitted ones there are."""
+
+    fitted: weakref.WeakSet = weakref.WeakSet()
+    alive: list = []  # noqa: RUF012
+
+    def fit(self, X, y, sample_weight=None):
+        gc.collect()
+        self.alive.append(len(self.fitted))
+        self.fitted.add(self)
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("factored", [False, True])
+def test_models_of_the_weights_are_gone_before_the_last_fit(data, factored):
+    """Both at once would take twice the memory."""
+    X, y = np.maximum(data[0], 0), data[1]
+    model = MixtureLM([("a", Remembered(min_categories=20)), *parts()[:1]])
+    if factored:
+        model = FactoredLM(ExchangeClustering(1), word_estimator=model)
+    Remembered.fitted.clear()
+    Remembered.alive.clear()
+    model.fit(X, y)
+    assert Remembered.alive == [0, 0]
 
 
 def test_held_out_share_is_the_last_samples(data):
