@@ -257,7 +257,7 @@ class Remembered(CategoricalNB):
     """Tells at each fit how many fitted ones there are."""
 
     fitted: weakref.WeakSet = weakref.WeakSet()
-    alive: list = []  # noqa: RUF012
+    alive: list = []
 
     def fit(self, X, y, sample_weight=None):
         gc.collect()
