@@ -166,8 +166,9 @@ def cases():
     ]
     out += [{"section": "depths", "slow": True}]
     out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
-    out += [{"section": "help", "model": m} for m in ("fast", "good", "better")]
-    out += [{"section": "large", "model": m, "slow": True} for m in LARGE]
+    names = ("fast", "good", "better")
+    out += [{"section": "help", "model": m} for m in names]
+    out += [{"section": "large", "model": m, "slow": True} for m in names]
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
     return out
@@ -253,14 +254,6 @@ def lmplz():
     }
 
 
-# Of a large text: the estimator of a LanguageModel, and whether it takes the
-# validation lines to learn weights.
-LARGE = {
-    "modified Kneser-Ney": ("fast", False),
-    "factored + Kneser-Ney": ("better", True),
-}
-
-
 def large(case):
     """The text file SKLSTRUCT_TEXT, lines shuffled: 20 000 to test, 20 000 to validate.
 
@@ -270,9 +263,9 @@ def large(case):
         lines = [line for line in file if line.strip()]
     random.Random(0).shuffle(lines)
     test, valid, train = lines[:20_000], lines[20_000:40_000], lines[40_000:]
-    estimator, learns = LARGE[case["model"]]
-    lm = LanguageModel(estimator, max_depth=DEPTH, min_count=2)
-    held_out = {"X_val": valid} if learns else {}
+    name = case["model"]
+    lm = LanguageModel(name, max_depth=DEPTH, min_count=2)
+    held_out = {} if name == "fast" else {"X_val": valid}
     fit = timed(lm.fit, train, repeats=1, **held_out)
     return {
         "words": sum(line.count(" ") + 1 for line in train),
