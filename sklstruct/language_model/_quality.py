@@ -105,7 +105,8 @@ def named_estimator(
 
     def tree(path, alpha=0.87):
         refiner = ContextRefiner(_cut(path, max_depth, n_classes, most))
-        l2 = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=alpha)
+        # Where one word of a class is nearly certain, steps are many and small.
+        l2 = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=alpha, max_iter=1000)
         return make_pipeline(refiner, l2)
 
     def factored(*factors):
