@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, check_memory
 from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from ..linear._samples import is_sparse
 from ..linear._targets import Targets
@@ -263,10 +263,18 @@ class NodeProblems:
         work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
         if not sp.issparse(X):  # the metric's, if any
             work += 2 * size + 3 * (rows + width)
+        scores = 2 * samples * rows + size
+        largest = int(scores.argmax())
+        check_memory(
+            8.0 * work.max() + float(X.dtype.itemsize) * scores.max(), None,
+            f"the fit of a node with {samples[largest]} samples and {rows[largest]} "
+            "vectors of weights",
+            "use a deeper taxonomy (max_depth), or estimator=DualLinearClassifier()",
+        )  # fmt: skip
         space = kernels.LbfgsWorkspace(
             np.empty(int(work.max()) + 1), local, columns, index
         )
-        fwork = np.empty(int((2 * samples * rows + size).max()) + 1, dtype=X.dtype)
+        fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
         shared = self._kernel_samples(), options, solution
         if sp.issparse(X):
             kernels.solve_sparse(*shared, todo, space, fwork)

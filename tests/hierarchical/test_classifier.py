@@ -1195,6 +1195,17 @@ def test_requests_that_no_machine_can_hold(train, monkeypatch):
         HierarchicalClassifier(n_taxonomies=5).fit(X, y)
 
 
+def test_scores_of_a_flat_model_that_no_machine_can_hold(train, monkeypatch):
+    """The system would end the process; a tree of the same classes fits."""
+    X, y = train
+    monkeypatch.setattr(_checks, "physical_memory", lambda: 3.0 * 8 * 600 * 10)
+    flat = HierarchicalClassifier(estimator="logistic", max_depth=0)
+    with pytest.raises(MemoryError, match=r"600 samples and 10 vectors.*max_depth"):
+        flat.fit(X, y)
+    tree = HierarchicalClassifier(NESTED, estimator="logistic")
+    assert tree.fit(X, y).predict(X).shape == y.shape
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_weights_beyond_the_range_of_floats(train, scale, class_weight):
