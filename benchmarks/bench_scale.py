@@ -19,8 +19,8 @@ and again: the counts of its n-grams are those of the block, times how often it 
 there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of 4 GB
 into a Witten-Bell model of order 2; "exact" says that every count is the known one.
 
-Case "gap": the duality gap of such a fit, in nats a word.
-Cases "log-linear": the large text, order 5, two threads, from the file to the model.
+Cases "log-linear": the large text, order 5, two threads, from the file to the model;
+the duality gap is in nats a word.
 
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
 here: pairs grow as a power of the words, fitted to 1 M words and the large text;
@@ -100,7 +100,6 @@ def cases():
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
     out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
-    out += [{"part": "gap", "penalty": "l2"}]
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
     out += [
         {"part": "online", "model": name}
@@ -434,11 +433,6 @@ def log_linear(case):
     }
 
 
-def gap(case):
-    figures = log_linear(case)
-    return {k: figures[k] for k in ("words", "cpu_seconds", "gap", "peak_mb")}
-
-
 @functools.cache
 def constants():
     """Seconds a word and a pair, and how pairs and words of a text grow."""
@@ -556,7 +550,6 @@ PARTS = {
     "memory": memory,
     "beyond 2^31": beyond,
     "log-linear": log_linear,
-    "gap": gap,
     "paper": paper,
     "online": online,
     "cluster": on_cluster,

@@ -166,9 +166,9 @@ def cases():
     ]
     out += [{"section": "depths", "slow": True}]
     out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
-    names = ("fast", "good", "better")
-    out += [{"section": "help", "model": m} for m in names]
-    out += [{"section": "large", "model": m, "slow": True} for m in names]
+    for name in ("fast", "good", "better"):
+        out.append({"section": "help", "model": name})
+        out.append({"section": "large", "model": name, "slow": True})
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
     return out

@@ -178,14 +178,15 @@ class LatticeSolver:
         # Nothing was left out, or no possible path was.
         if self._dropped[0] == -np.inf or gap <= 0.0:
             return Decoded(path, found, 0.0, 0, n_states)
-        if found > -np.inf:
-            try:
-                lattice = self._forward(c, _fast.MAX, bound, _just_below(found))
-            except LatticeTooLargeError:
-                return Decoded(path, found, gap, 0, n_states)
-            path, found = lattice.best()
-            return Decoded(path, found, 0.0, 0, int(lattice.ptr[-1]))
-        return Decoded(path, found, np.inf, 0, n_states)
+        within = Decoded(path, found, gap, 0, n_states)
+        if found == -np.inf:
+            return within
+        try:
+            lattice = self._forward(c, _fast.MAX, bound, _just_below(found))
+        except LatticeTooLargeError:
+            return within
+        path, found = lattice.best()
+        return Decoded(path, found, 0.0, 0, int(lattice.ptr[-1]))
 
     def n_best(self, c: Candidates, n: int) -> list[tuple[np.ndarray, float]]:
         """The `n` most probable paths with their scores, best first."""

@@ -549,7 +549,7 @@ class LanguageModel(
             estimator = StructuredLogLinearLM()
         elif isinstance(self.estimator, str):
             estimator = named_estimator(
-                self.estimator, n_words=max(1, n_words), max_depth=self.max_depth
+                self.estimator, n_words=n_words, max_depth=self.max_depth
             )
         else:
             estimator = clone(self.estimator)

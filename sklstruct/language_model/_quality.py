@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 import re
 from typing import Any
 
 from .._checkpoint import Checkpoint, keeps_state
+from .._checks import check_count
 from .._compat import BaseEstimator
 from ..symbols._ids import unfitted_params
 
@@ -84,9 +84,8 @@ def named_estimator(
     """
     if not isinstance(name, str) or name not in QUALITIES:
         raise ValueError(f"name must be one of {', '.join(QUALITIES)}, got {name!r}")
-    for what, value in (("n_words", n_words), ("max_depth", max_depth)):
-        if not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{what} must be an integer of at least 1, got {value!r}")
+    check_count("n_words", n_words, 1)
+    check_count("max_depth", max_depth, 1)
     # Imported here: scoring of texts and other models do not need these packages.
     from sklearn.pipeline import make_pipeline
 
@@ -117,9 +116,9 @@ def named_estimator(
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
         return JointLogLinear(kept, lam=lam, alpha=alpha, tol=0.03)
 
-    def mixed(of, model):
+    def mixed(kind, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
-        return MixtureLM([(of, model), ("kn", KneserNeyLM())], weights="logistic")
+        return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
 
     if name == "good":
         return mixed("refined", tree(_WHOLE, 0.88))

@@ -54,6 +54,9 @@ from ._targets import Targets
 from ._trial import Trial, choose_loss
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
+# w, v, p and the threshold where no fold has fitted them.
+_NO_FOLD = (*Sigmoid(), 0.5)
+
 # Open intervals of the fitted numbers.
 _RANGES = {
     "scale_": (0, np.inf),
@@ -348,11 +351,7 @@ default="squared_hinge"
         if self.classes_.size == 1:
             loss = "squared_hinge" if self.loss == "auto" else self.loss
             empty = NodeWeights([], rows.shape[1])
-            self._keep(
-                _Found(
-                    np.nan, (loss, float(self.C)), empty, (1.0, 0.0, 1.0, 0.5), 0, True
-                )
-            )
+            self._keep(_Found(np.nan, (loss, float(self.C)), empty, _NO_FOLD, 0, True))
             return self
         held = np.empty(0, dtype=np.int32)
         if self.calibration is not None:
@@ -462,7 +461,7 @@ default="squared_hinge"
                 fits = parallel(fit, range(len(blocks)))
                 for (a, b), found in zip(blocks, fits):
                     task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
-        numbers, log_loss = (1.0, 0.0, 1.0, 0.5), np.nan
+        numbers, log_loss = _NO_FOLD, np.nan
         if held.size:
             scores = np.hstack([f.fold_scores for f in fits])
             calibrate = self._labels_numbers if targets.several else self._scale
@@ -482,7 +481,7 @@ default="squared_hinge"
     def _scale(scores, loss, targets, weight):
         """((w, 0, 1, 1/2), mean log-loss) of a fold, for one label a sample."""
         scale, log_loss = scale_of(scores, targets.outcome, weight, loss)
-        return (scale, 0.0, 1.0, 0.5), log_loss
+        return (scale, *_NO_FOLD[1:]), log_loss
 
     def _labels_numbers(self, scores, loss, targets, weight):
         """((w, v, p, threshold), mean log-loss) of a fold, for several labels."""

@@ -63,7 +63,12 @@ def test_a_name_and_its_estimator_are_the_same_model(quality):
 def test_names_are_checked():
     with pytest.raises(ValueError, match="name must be one of"):
         named_estimator("perfect")
-    for wrong in ({"n_words": 0}, {"max_depth": 0}, {"n_words": 2.5}):
+    for wrong in (
+        {"n_words": 0},
+        {"max_depth": 0},
+        {"n_words": 2.5},
+        {"n_words": True},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             named_estimator("good", **wrong)
     with pytest.raises(ValueError, match="estimator"):

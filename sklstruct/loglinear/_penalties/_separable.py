@@ -85,13 +85,9 @@ class BoundSeparable(ProximalPenalty):
         """The largest value, pair by pair."""
         problem, value = self.problem, 0.0
         for k, (lo, hi) in enumerate(problem.levels):
-            u = v[lo:hi]
-            u = np.maximum(u, 0.0) if problem.positive else np.abs(u)
-            over = np.maximum(u - self.l1.of(lo, hi, k), 0.0)
-            l2, limit = (
-                self.l2.of(lo, hi, k),
-                LARGEST_SCORE / problem.beta.of(lo, hi, k),
-            )
+            over = np.maximum(self.pull(v[lo:hi]) - self.l1.of(lo, hi, k), 0.0)
+            l2 = self.l2.of(lo, hi, k)
+            limit = LARGEST_SCORE / problem.beta.of(lo, hi, k)
             w = np.minimum(over, l2 * limit) / np.where(l2 > 0.0, l2, 1.0)
             w = np.where(l2 > 0.0, w, limit)
             value += float(np.sum(over * w - 0.5 * l2 * w**2))
