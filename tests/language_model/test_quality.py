@@ -60,6 +60,17 @@ def test_a_name_and_its_estimator_are_the_same_model(quality):
     assert other.score(train) != by_name.score(train)
 
 
+def test_classes_of_a_name_grow_with_the_root_of_the_words():
+    def n_classes(n_words):
+        params = named_estimator("better", n_words=n_words).get_params()
+        return params["factored__taxonomy__n_clusters"]
+
+    for n in (100, 400, 1600):
+        assert n_classes(4 * n) == pytest.approx(2 * n_classes(n), abs=1)
+    assert n_classes(10**6) == n_classes(10**7) == 100
+    assert [n_classes(n) for n in (1, 2, 3)] == [1, 1, 1]
+
+
 def test_names_are_checked():
     with pytest.raises(ValueError, match="name must be one of"):
         named_estimator("perfect")
