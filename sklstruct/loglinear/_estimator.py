@@ -272,8 +272,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     gap_ : float
         Duality gap: no weights that each add at most 25 to a score have a penalised
-        loss that is lower by more than this, in nats, total over the samples. Not set
-        with `active_set`.
+        loss that is lower by more than this, in nats, total over the samples. Infinite
+        where a callback stopped an active set that may have to grow.
 
     backoff_model_ : BackoffModel
         The fitted model: queries, sampling, ARPA.
@@ -578,7 +578,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         coef = np.zeros(model.n_pairs)
         coef[place] = result.w[kept]
         set_result(self, result._replace(w=coef))
-        vars(self).pop("gap_", None)  # of an earlier fit of the whole tree
+        # What is not built is held at zero by the gradient at these weights, and adds
+        # nothing to the gap; a callback stops before that is known.
+        stopped = result.status == "stopped"
+        self.gap_ = np.inf if stopped else duality_gap(fit.loss, fit.bound, result.w)
         self.n_iter_, self.objective_ = grown.n_iter, grown.objective
         self.n_pairs_built_ = pairs.n_pairs
         self.n_nodes_built_ = pairs.tree.n_nodes

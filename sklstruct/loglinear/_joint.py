@@ -139,6 +139,11 @@ class JointLogLinear(
         the distances of the negative gradient to the penalty's subdifferential, over
         the roots of the pairs' counts.
 
+    gap_ : float
+        Duality gap as that of `StructuredLogLinearLM`: no weights that each add at most
+        25 to a score have a penalised loss that is lower by more than this, in nats,
+        total over the samples.
+
     n_iter_ : int
         Passes over all trees, or iterations of L-BFGS.
 
@@ -399,6 +404,7 @@ class JointLogLinear(
                 result = self._newton(paths, exact, beta, checkpoint, report)
             else:
                 result = self._lbfgs(exact, report)
+        self.gap_ = exact.gap(result.w)
         joint.finish(result.w)
         self.distribution_, self.coef_ = joint, result.w
         self.objective_ = np.array(result.history)

@@ -4,16 +4,27 @@ import warnings
 
 import numpy as np
 import pytest
-from _toy_problems import dense_groups, make_pairs, make_problem, weights_for
+from _callbacks import StopAfter, needs_callbacks
+from _oracles import second_order_text
+from _toy_problems import (
+    dense_groups,
+    make_pairs,
+    make_problem,
+    problem_of,
+    weights_for,
+)
 from scipy.special import softmax, xlogy
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import StructuredLogLinearLM
+from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     PENALTIES,
     DiagonalSolver,
     ElasticNet,
+    JointLogLinear,
     Penalty,
 )
 from sklstruct.loglinear._gap import duality_gap
@@ -227,10 +238,69 @@ def test_estimator_tells_how_far_it_is(penalty):
     assert best.gap_ < early.gap_ and best.gap_ < 1e-3 * best.objective_[-1]
 
 
-def test_active_set_has_no_gap():
-    text = ["a b a c a b", "b a b", "c a b a d"] * 3
-    model = StructuredLogLinearLM(penalty="l1", lam=0.3)
-    lm = LanguageModel(model, max_depth=3).fit(text)
-    assert lm.estimator_.gap_ >= 0.0
-    lm.set_params(estimator__active_set=True).fit(text)
-    assert not hasattr(lm.estimator_, "gap_")
+@pytest.mark.parametrize("penalty", ["l1", "elastic_net", "tree_l2", "tree_linf"])
+@pytest.mark.parametrize("tol", [0.3, 0.01])
+def test_gap_of_an_active_set_is_one_of_the_whole_tree(penalty, tol):
+    """Most of the tree is never built, and the gap speaks of all of it."""
+    lm = LanguageModel(
+        StructuredLogLinearLM(penalty=penalty, lam=2.0, tol=1e-8, max_iter=5000),
+        max_depth=3,
+    )
+    text = load_python_topics()[:60]
+    whole = lm.fit(text).estimator_
+    lm.set_params(estimator__active_set=True, estimator__tol=tol)
+    grown = lm.fit(text).estimator_
+    assert grown.n_pairs_built_ < 0.5 * whole.coef_.size
+    assert grown.gap_ >= grown.objective_[-1] - whole.objective_[-1] - 1e-6 * grown.gap_
+    assert 0.0 < grown.gap_ < 0.5 * grown.objective_[-1]
+
+
+@needs_callbacks
+def test_gap_is_infinite_where_an_active_set_is_stopped():
+    model = StructuredLogLinearLM(penalty="l1", lam=0.3, active_set=True)
+    lm = LanguageModel(model, max_depth=2)
+    text = load_python_topics()[:30]
+    assert np.isfinite(lm.fit(text).estimator_.gap_)
+    lm.estimator.set_callbacks(StopAfter("iteration"))
+    assert lm.fit(text).estimator_.gap_ == np.inf
+
+
+@positive
+def test_gap_of_several_trees(positive):
+    """Never below the distance to a tight fit; 0 there."""
+    X, y = second_order_text(150, 5, 0.3)
+    paths = [
+        ("words", "passthrough"),
+        ("coarse", FunctionTransformer(lambda X: np.where(X < 0, -1, X // 2))),
+    ]
+    joint = JointLogLinear(
+        paths, lam=0.3, alpha=0.9, positive=positive, solver="lbfgs", padding=-1,
+        tol=1e-7, max_iter=5000,
+    )  # fmt: skip
+    best = joint.fit(X, y)
+    least, gap = best.objective_[-1], best.gap_
+    assert 0.0 <= gap < 1e-5 * least
+    for tol in (1.0, 0.3, 0.1, 0.01):
+        early = joint.set_params(tol=tol).fit(X, y)
+        assert early.gap_ >= early.objective_[-1] - least - 1e-6
+    if positive:
+        coarse = joint.set_params(solver="tree_metric", tol=0.02).fit(X, y)
+        assert coarse.gap_ >= coarse.objective_[-1] - least - 1e-4
+    # Without a penalty the bounds of the weights are all that limits them.
+    free = joint.set_params(lam=0.0, solver="lbfgs", tol=0.1).fit(X, y)
+    assert np.isfinite(free.gap_) and free.gap_ > 0.0
+
+
+@positive
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+def test_gap_of_one_tree_is_that_of_the_structured_model(positive, lam):
+    X, y = second_order_text(150, 5, 0.3)
+    for tol in (0.5, 0.02):
+        joint = JointLogLinear(
+            lam=lam, alpha=0.9, positive=positive, solver="lbfgs", padding=-1, tol=tol
+        ).fit(X, y)
+        problem = problem_of(X, y, 0.9 ** np.arange(3), np.full(3, lam))
+        problem.positive = positive
+        bound = PENALTIES["l2"]().bind(problem)
+        expected = duality_gap(LogLinearLoss(problem), bound, joint.coef_)
+        assert joint.gap_ == pytest.approx(expected, rel=1e-9)

@@ -1,5 +1,6 @@
 """Penalties of the log-linear model: one idea a file, objects with `bind`."""
 
+from ._base import LARGEST_SCORE as LARGEST_SCORE
 from ._base import BoundPenalty as BoundPenalty
 from ._base import Penalty as Penalty
 from ._base import ProximalPenalty as ProximalPenalty
