@@ -1,14 +1,21 @@
 """The types in skops files of our estimators; a test compares them with real files."""
 
+from inspect import isclass
+
+from . import smoothing
 from .loglinear import PENALTIES, SOLVERS
 from .taxonomy import TAXONOMY_BUILDERS
 
+_SMOOTHERS = filter(isclass, (getattr(smoothing, name) for name in smoothing.__all__))
 _NAMED = (*PENALTIES.values(), *SOLVERS.values(), *TAXONOMY_BUILDERS.values())
 
 TRUSTED_TYPES = tuple(
     sorted(
         [
-            *(f"{kind.__module__}.{kind.__qualname__}" for kind in _NAMED),
+            *(
+                f"{kind.__module__}.{kind.__qualname__}"
+                for kind in (*_NAMED, *_SMOOTHERS)
+            ),
             "numpy.dtype",
             "scipy.sparse._csr.csr_array",
             "sklstruct._checkpoint.Checkpoint",
@@ -67,19 +74,6 @@ TRUSTED_TYPES = tuple(
             "sklstruct.mixture._models.MixtureModel",
             "sklstruct.mixture._parts.EstimatorPart",
             "sklstruct.mixture._parts.Reader",
-            "sklstruct.smoothing.ngram._absolute_discount.AbsoluteDiscountLM",
-            "sklstruct.smoothing.ngram._additive.AdditiveLM",
-            "sklstruct.smoothing.ngram._grown.GrownLM",
-            "sklstruct.smoothing.ngram._jelinek_mercer.JelinekMercerLM",
-            "sklstruct.smoothing.ngram._katz.KatzLM",
-            "sklstruct.smoothing.ngram._kneser_ney.KneserNeyLM",
-            "sklstruct.smoothing.ngram._pruned_kneser_ney.PrunedKneserNeyLM",
-            "sklstruct.smoothing.ngram._witten_bell.WittenBellLM",
-            "sklstruct.smoothing.unigram._additive.AdditiveUnigram",
-            "sklstruct.smoothing.unigram._diffusion.GraphDiffusionUnigram",
-            "sklstruct.smoothing.unigram._discount.AbsoluteDiscountUnigram",
-            "sklstruct.smoothing.unigram._good_turing.GoodTuringUnigram",
-            "sklstruct.smoothing.unigram._spread.GraphSpreadUnigram",
             "sklstruct.symbols._labels.Labels",
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._label_paths.LabelTree",
