@@ -117,6 +117,7 @@ sphinx_gallery_conf = {
     "reference_url": {"sklstruct": None},
     "download_all_examples": False,
     "show_memory": False,
+    "reset_modules": ("matplotlib", "gallery_style.use_colours"),
     "capture_repr": ("_repr_html_",),  # not "<Display object at 0x...>"
     "show_signature": False,
     "abort_on_example_error": True,

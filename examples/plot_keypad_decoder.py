@@ -17,6 +17,7 @@ The text is the manual of the Python language, which every Python carries along.
 import pydoc_data.topics
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from sklstruct import KneserNeyLM, LanguageModel
@@ -56,27 +57,46 @@ for n in (2, 3, 5):
     print(f"order {n}: words right {score:.3f}")
 
 # %%
-# What the lattice looks like
-# ---------------------------
-# States of one sentence, position by position, and those that can still be on the best
-# path once a bound has been looked at.
-
-sentence = max(keys, key=len)
-display = LatticeDisplay.from_estimator(decoder, sentence)
-display.figure_.tight_layout()
-
-# %%
-# The other solver refines an upper bound until its best path is exact. Stopped at
-# any time, the distance of the two lines is a certificate.
-
-_ = display.plot_bound()
-
-# %%
 # How sure is it?
 # ---------------
-# Exact marginal probabilities of each word, and sentences drawn from the posterior.
+# Exact marginal probabilities of each word: the sentence that leaves most in doubt,
+# with the five most probable words of each position. The words of the best sentence are
+# bold; the darker, the more probable.
 
-for words, proba in decoder.predict_proba([sentence])[0]:
-    print(", ".join(f"{w} {p:.2f}" for w, p in list(zip(words, proba))[:3]))
+marginals = decoder.predict_proba(keys)
+doubt = [sum(1 - proba[0] for _, proba in of_words) for of_words in marginals]
+at = int(np.argmax(doubt))
+sentence, best = keys[at], found[at]
+figure, ax = plt.subplots(figsize=(9, 3.4), layout="constrained")
+for position, (words, proba) in enumerate(marginals[at]):
+    for row, (word, p) in enumerate(list(zip(words, proba))[:5]):
+        chosen = word == best[position]
+        ax.text(
+            position, row, f"{word}\n{p:.2f}", ha="center", va="center", fontsize=9,
+            fontweight="bold" if chosen else "normal",
+            bbox={"boxstyle": "round", "fc": plt.cm.Blues(0.7 * p), "ec": "0.7"},
+        )  # fmt: skip
+ax.set(xlim=(-0.6, len(sentence) - 0.4), ylim=(4.6, -0.6), yticks=[])
+ax.set_xticks(range(len(sentence)), sentence)
+ax.set_xlabel("keys that were typed")
+ax.spines[:].set_visible(False)
+print("meant:", *test[at])
+print("found:", *best)
+
+# %%
+# Sentences drawn from the posterior differ where it is in doubt:
+
 for line in decoder.sample_posterior([sentence], 3, random_state=0)[0]:
     print(" ".join(line))
+
+# %%
+# What it costs
+# -------------
+# On the left the states of the lattice, position by position, and those that can still
+# be on the best path once a bound has been looked at. On the right the other solver,
+# which refines an upper bound until its best path is exact: stopped at any time, the
+# distance of the two lines is a certificate.
+
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+display = LatticeDisplay.from_estimator(decoder, sentence, ax=axes[0])
+_ = display.plot_bound(ax=axes[1])

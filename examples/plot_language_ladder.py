@@ -85,7 +85,7 @@ for name, (estimator, held_out) in rungs.items():
 
 _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, (seconds, _, perplexity) in result.items():
-    ax.plot(seconds, perplexity, "o")
+    ax.plot(seconds, perplexity, "o", color="C0")
     ax.annotate(name, (seconds, perplexity), xytext=(6, 4), textcoords="offset points")
 ax.set_xscale("log")
 ax.set_xlim(right=30 * max(seconds for seconds, *_ in result.values()))

@@ -103,14 +103,18 @@ for name, path in paths.items():
     axes[0].plot(sizes, [a for _, a in path], marker="o", label=name)
 axes[0].set(xlabel="wavelets", ylabel="accuracy on test pictures", ylim=(0.85, 1.0))
 axes[0].legend()
-for ax, (name, path) in zip(axes[1:], paths.items()):
-    w, accuracy = min(path, key=lambda found: abs(np.count_nonzero(found[0]) - 17))
-    picture = (pixels @ w).reshape(8, 8)
-    top = np.abs(picture).max()
-    ax.imshow(picture, cmap="RdBu_r", vmin=-top, vmax=top)
+shown = {
+    name: min(path, key=lambda found: abs(np.count_nonzero(found[0]) - 17))
+    for name, path in paths.items()
+}
+pictures = {name: (pixels @ w).reshape(8, 8) for name, (w, _) in shown.items()}
+top = max(np.abs(picture).max() for picture in pictures.values())
+for ax, (name, (w, accuracy)) in zip(axes[1:], shown.items()):
+    image = ax.imshow(pictures[name], cmap="RdBu_r", vmin=-top, vmax=top)
     ax.set(
         title=f"{name}: {np.count_nonzero(w)} wavelets, {accuracy:.3f}",
         xticks=[],
         yticks=[],
     )
+figure.colorbar(image, ax=axes[1:], label="weight of a pixel")
 plt.show()

@@ -2,7 +2,7 @@
 Restoring noisy pictures on a grid
 ==================================
 
-A quarter of the pixels of small binary pictures were flipped. Each pixel is a variable
+A fifth of the pixels of small binary pictures were flipped. Each pixel is a variable
 with the values 0 and 1, joined with its neighbours; `SampleRankClassifier` learns how
 much to trust the pixel and how much the neighbourhood, and searches for the best
 picture.
@@ -23,7 +23,7 @@ def picture():
     clean = np.zeros((16, 16), dtype=int)
     for _ in range(2):
         a, b = rng.uniform(2, 14, size=2)
-        r = rng.uniform(2, 5)
+        r = rng.uniform(3, 6)
         disc = (row - a) ** 2 + (column - b) ** 2 < r * r
         square = (abs(row - a) < r) & (abs(column - b) < r)
         clean |= disc if rng.random() < 0.5 else square
@@ -31,7 +31,7 @@ def picture():
 
 
 clean = [picture() for _ in range(150)]
-noisy = [np.where(rng.random(p.shape) < 0.25, 1 - p, p) for p in clean]
+noisy = [np.where(rng.random(p.shape) < 0.2, 1 - p, p) for p in clean]
 
 # %%
 # Two features a pixel: a constant, and what was seen. The edges have a weight for each

@@ -112,12 +112,12 @@ people = list(dict.fromkeys(m["referent"] for m in mentions))
 height = {person: -i for i, person in enumerate(people)}
 spot = [(i, height[m["referent"]]) for i, m in enumerate(mentions)]
 fig, ax = plt.subplots(
-    figsize=(1.1 * len(mentions) + 2, 1.1 * len(people) + 1), layout="constrained"
+    figsize=(0.8 * len(mentions) + 1.5, 0.9 * len(people) + 0.8), layout="constrained"
 )
 graph = new[shown].to_networkx(y_test[shown])
 for u, v, kind in graph.edges(data="type"):
     if kind == "next":
-        ax.plot(*zip(spot[u], spot[v]), color="0.85", zorder=0)
+        ax.plot(*zip(spot[u], spot[v]), color="0.7", zorder=0)
     elif kind == "entity 1":
         ax.annotate(
             "",
@@ -125,7 +125,7 @@ for u, v, kind in graph.edges(data="type"):
             spot[u],
             arrowprops={
                 "arrowstyle": "-",
-                "color": "tab:blue",
+                "color": "#0072B2",
                 "connectionstyle": "arc3,rad=-0.3",
             },
             zorder=0,
@@ -139,11 +139,11 @@ for (x, h), found, wrote in zip(spot, chosen[shown], y_test[shown]):
         text.replace(" ", "\n"),
         ha="center",
         va="center",
-        fontsize=8,
+        fontsize=9,
         bbox={
             "boxstyle": "round",
-            "facecolor": "honeydew" if right else "mistyrose",
-            "edgecolor": "tab:green" if right else "tab:red",
+            "facecolor": "white" if right else "#FBE3D6",
+            "edgecolor": "#009E73" if right else "#D55E00",
         },
     )
 ax.set(
@@ -191,7 +191,7 @@ fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 ax.barh(
     range(len(order)),
     weights[order],
-    color=np.where(weights[order] > 0, "tab:red", "tab:blue"),
+    color=np.where(weights[order] > 0, "#D55E00", "#0072B2"),
 )
 ax.set_yticks(range(len(order)), vectorizer.feature_names_[order], fontsize=8)
 ax.set(xlabel='weight for "he" and "she"', title="Features of a mention")

@@ -30,6 +30,7 @@ Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 _ROW_INCHES = 0.13  # height of a label of 6 points, with room
 _LEAST_POINTS = 2.5  # smaller letters are not drawn
+_COLOURED_FROM = 0.5  # the accuracy of the darkest dots
 _DEPTH = "depth"  # marks the texts that are depths
 # Offsets of a depth from its point, with the alignment of the text.
 _CORNERS = (
@@ -332,7 +333,7 @@ class TaxonomyDisplay(Display):
         *,
         labels: ArrayLike | None = None,
         node_names: bool = True,
-        cmap: str | Colormap = "RdYlGn",
+        cmap: str | Colormap = "viridis",
     ) -> TaxonomyDisplay:
         """Draw the dendrogram.
 
@@ -349,8 +350,9 @@ class TaxonomyDisplay(Display):
             Whether to write the names of the nodes that have one (see `Taxonomy`) on
             the branches that lead to them.
 
-        cmap : str or Colormap, default="RdYlGn"
-            Colours of the accuracy.
+        cmap : str or Colormap, default="viridis"
+            Colours of accuracies from 0.5 to 1, the same for every tree; worse nodes
+            have the colour of 0.5.
 
         Returns
         -------
@@ -426,20 +428,21 @@ class TaxonomyDisplay(Display):
     def _draw_nodes(self, ax, x, y, cmap):
         accuracy = np.asarray(self.node_accuracy, dtype=float)
         shown = np.flatnonzero(np.isfinite(accuracy))
-        worst = accuracy[shown].min(initial=1.0)
         nodes = ax.scatter(
             x[shown],
             y[shown],
             c=accuracy[shown],
             s=28 if shown.size < 80 else 14,
             cmap=cmap,
-            vmin=min(worst, 0.999),
+            vmin=_COLOURED_FROM,
             vmax=1.0,
             edgecolors="0.2",
             linewidths=0.4,
             zorder=3,
         )
-        bar = ax.figure.colorbar(nodes, ax=ax, fraction=0.04, pad=0.2, shrink=0.6)
+        bar = ax.figure.colorbar(
+            nodes, ax=ax, fraction=0.04, pad=0.2, shrink=0.6, extend="min"
+        )
         bar.set_label("accuracy of the node")
         return nodes
 
