@@ -55,6 +55,9 @@ Figures = dict[str, Any]
 # Choices of the command line, for `run` to read; `main` fills it.
 options = argparse.Namespace(repeats=5, quick=False, peers=())
 
+# The colours of the pictures, as in the gallery.
+STYLE = Path(__file__).parents[1] / "docs" / "_ext" / "sklstruct.mplstyle"
+
 DISTRIBUTIONS = ("sklstruct", "scikit-learn", "numpy", "scipy")
 
 # ------------------------------------------------------------------------ data
@@ -252,14 +255,22 @@ def write_results(path: Path, book: dict[str, Any]) -> None:
 def record(
     book: dict[str, Any], here: dict[str, Any], result: dict[str, Any]
 ) -> dict[str, Any]:
-    """The results with one more, in place of an older one of the same case."""
-    if here not in book["environments"]:
-        book["environments"].append(here)
-    result = result | {"environment": book["environments"].index(here)}
+    """The results with one more, in place of an older one of the same case.
+
+    Environments that no result has any more are left out.
+    """
+    known = book["environments"]
+    result = result | {"environment": len(known)}
     kept = [old for old in book["results"] if old["case"] != result["case"]]
     at = [old["case"] == result["case"] for old in book["results"]]
     kept.insert(at.index(True) if any(at) else len(kept), result)
-    return book | {"results": kept}
+    environments = []
+    for i, old in enumerate(kept):
+        of_old = [*known, here][old["environment"]]
+        if of_old not in environments:
+            environments.append(of_old)
+        kept[i] = old | {"environment": environments.index(of_old)}
+    return book | {"environments": environments, "results": kept}
 
 
 def case_name(case: Case) -> str:

@@ -1,6 +1,6 @@
 """Unigram smoothers: tables 1-3 of Jedynak and Karakos (2007), word graphs, and speed.
 
-    SKLSTRUCT_DATA=... python benchmarks/bench_unigram.py [--case "brown *" ...]
+    SKLSTRUCT_DATA=... python benchmarks/bench_unigram.py [--case "wikitext-2 *" ...]
 
 With ``--same-process`` the texts are read once.
 
@@ -9,16 +9,12 @@ Training sets of 10^4 and of 10^5 tokens (ten of each) and one of 10^6, consecut
 a test set of 10^5 tokens. `bits` is the mean code length of a test token, `std` its
 standard deviation over the training sets, `ks_p` the p-value of the two-sample
 Kolmogorov-Smirnov test of the code lengths against those of Good-Turing, as in the
-paper. The paper used the Penn Treebank; its figures stand beside ours, and so do those
-that an independent program gave on the Brown corpus.
+paper. The paper used the Penn Treebank; its figures stand beside ours.
 
-Texts: "wikitext-2" (training and test file; validation file for tuning); "brown", from
-nltk (``nltk.download("brown")``, or its folder in NLTK_DATA), in lower case and with
-its files in random order: the first 10^6 tokens train, the next 10^5 test, the rest
-tunes. The share of the unseen mass that goes along a word graph is tuned on other
-tokens, up to 10^5. Graphs: "WordNet" reads the folder WORDNET, /usr/share/wordnet by
-default (Debian, Ubuntu: apt install wordnet-base); "stems" ties words with one stem
-(Porter's, in nltk).
+The text is WikiText-2: its training and its test file. The share of the unseen mass
+that goes along a word graph is tuned on up to 10^5 tokens of the validation file.
+Graphs: "WordNet" reads the folder WORDNET, /usr/share/wordnet by default (Debian,
+Ubuntu: apt install wordnet-base); "stems" ties words with one stem (Porter's, in nltk).
 
 The speed cases compare a fit on the counts of many words with `np.unique` of them.
 """
@@ -67,24 +63,14 @@ PAPER = {
 }
 # Of Kolmogorov-Smirnov tests of ND against Good-Turing.
 PAPER_P = {10_000: 0.65, 100_000: 0.95}
-# Means of another implementation on the Brown corpus.
-REFERENCE = {
-    "add one": (12.75, 10.94, 10.30),
-    "Good-Turing": (11.23, 10.52, 10.28),
-    "ND": (11.24, 10.53, 10.29),
-    "KD": (11.34, 10.57, 10.31),
-    "one discount": (11.22, 10.51, 10.28),
-    "Good-Turing + WordNet": (11.10, 10.51, 10.28),
-}
 
 
 def cases():
     found = []
-    for text in ("wikitext-2", "brown"):
-        for n_tokens in SIZES:
-            for smoother in (*SMOOTHERS, *(f"Good-Turing + {g}" for g in GRAPHS)):
-                case = {"text": text, "tokens": n_tokens, "smoother": smoother}
-                found.append(case | ({"slow": True} if text == "brown" else {}))
+    for n_tokens in SIZES:
+        for smoother in (*SMOOTHERS, *(f"Good-Turing + {g}" for g in GRAPHS)):
+            case = {"text": "wikitext-2", "tokens": n_tokens, "smoother": smoother}
+            found.append(case)
     for n_words in (10**6, 10**7):
         found += [{"words": n_words, "smoother": smoother} for smoother in SMOOTHERS]
     found += [{"edges": 10**7, "diffusion": name} for name in ("ND", "KD", "KD exact")]
@@ -93,7 +79,7 @@ def cases():
 
 def run(case):
     if "text" in case:
-        return code_lengths(case["text"], case["tokens"], case["smoother"])
+        return code_lengths(case["tokens"], case["smoother"])
     if "words" in case:
         return speed(case["words"], SMOOTHERS[case["smoother"]])
     return graph_speed(case["edges"], SMOOTHERS[case["diffusion"]])
@@ -103,24 +89,13 @@ def run(case):
 
 
 @functools.cache
-def read(text):
+def read():
     """(words, ids of training tokens, counts of tuning and of test tokens)."""
-    if text == "brown":
-        from nltk.corpus import brown
-
-        # Its files go from genre to genre: in random order, training is like test.
-        order = np.random.default_rng(0).permutation(len(brown.fileids()))
-        files = [brown.fileids()[i] for i in order]
-        tokens = [word.lower() for file in files for word in brown.words(file)]
-        train, test = tokens[: 10**6], tokens[10**6 : 11 * 10**5]
-        valid = tokens[11 * 10**5 :]
-        types = sorted(set(tokens))
-    else:
-        train, valid, test = (
-            [word for sentence in wikitext(split) for word in sentence]
-            for split in ("train", "valid", "test")
-        )
-        types = sorted(set(train))
+    train, valid, test = (
+        [word for sentence in wikitext(split) for word in sentence]
+        for split in ("train", "valid", "test")
+    )
+    types = sorted(set(train))
     words = types + [f"\0{i}" for i in range(K - len(types))]
     code = {w: i for i, w in enumerate(words)}
     valid, test = (
@@ -131,8 +106,8 @@ def read(text):
 
 
 @functools.cache
-def word_graph(text, name):
-    words = read(text)[0]
+def word_graph(name):
+    words = read()[0]
     if name == "WordNet":
         return wordnet_graph(words, os.environ.get("WORDNET", "/usr/share/wordnet"))
     if name == "stems":
@@ -140,7 +115,7 @@ def word_graph(text, name):
 
         stem = PorterStemmer().stem
         return group_graph([stem(w) if w.isalpha() else None for w in words])
-    return word_graph(text, "WordNet") + word_graph(text, "stems")
+    return word_graph("WordNet") + word_graph("stems")
 
 
 def bits(counts, proba):
@@ -149,8 +124,8 @@ def bits(counts, proba):
     return -(counts[seen] @ np.log2(proba[seen])) / counts.sum()
 
 
-def code_lengths(text, n_tokens, smoother):
-    _, train, valid, test = read(text)
+def code_lengths(n_tokens, smoother):
+    _, train, valid, test = read()
     base = SMOOTHERS["Good-Turing"]
     lengths, of_base, spreads = [], [], []
     for k in range(SIZES[n_tokens]):
@@ -159,7 +134,7 @@ def code_lengths(text, n_tokens, smoother):
         if smoother in SMOOTHERS:
             proba = SMOOTHERS[smoother].from_counts(counts).proba_
         else:
-            graph = word_graph(text, smoother.removeprefix("Good-Turing + "))
+            graph = word_graph(smoother.removeprefix("Good-Turing + "))
             fits = [
                 GraphSpreadUnigram(graph, spread=s).from_counts(counts).proba_
                 for s in SPREADS
@@ -171,7 +146,6 @@ def code_lengths(text, n_tokens, smoother):
     several = len(lengths) > 1
     size = list(SIZES).index(n_tokens)
     paper, paper_std = PAPER.get(smoother, [(None, None)] * 3)[size]
-    reference = REFERENCE[smoother][size] if smoother in REFERENCE else None
     gains = np.subtract(of_base, lengths)
     return {
         "bits": np.mean(lengths),
@@ -183,7 +157,6 @@ def code_lengths(text, n_tokens, smoother):
         "paper": paper,
         "paper_std": paper_std,
         "paper_ks_p": PAPER_P.get(n_tokens) if smoother == "ND" else None,
-        "reference": reference if text == "brown" else None,
     }
 
 

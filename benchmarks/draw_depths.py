@@ -12,11 +12,13 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from _common import read_results
+from _common import STYLE, read_results
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+plt.style.use(STYLE)
 
 # The panels of a data set: (builder, option) of the curves of each.
 FAMILIES = {
@@ -34,14 +36,14 @@ FAMILIES = {
     "others": [("kmeans", "root"), ("conf", "root")],
 }
 COLOURS = {
-    "cut": "tab:blue",
-    "diff": "tab:orange",
-    "spec": "tab:green",
-    "hung": "tab:blue",
-    "obyo": "tab:orange",
-    "ward": "tab:green",
-    "kmeans": "tab:blue",
-    "conf": "tab:orange",
+    "cut": "C0",
+    "diff": "C1",
+    "spec": "C2",
+    "hung": "C0",
+    "obyo": "C1",
+    "ward": "C2",
+    "kmeans": "C0",
+    "conf": "C1",
 }
 MARKERS = "osv"
 TITLES = {"accuracy": "accuracy", "nll": "mean of -ln P (nats)"}

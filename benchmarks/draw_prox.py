@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from _common import read_results
+from _common import STYLE, read_results
 
 CURVES = {
     ("trie", "pivot_milliseconds"): ("random pivots (numpy), trie", "C1", "--"),
@@ -29,6 +29,8 @@ def main():
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+
+    plt.style.use(STYLE)
 
     results = read_results(Path(sys.argv[1]))["results"]
     sections = {result["case"]["section"] for result in results}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from _common import read_results
+from _common import STYLE, read_results
 
 COLOURS = {"l1": "C0", "l2": "C1", "tree_l2": "C2", "tree_linf": "C3"}
 
@@ -32,6 +32,7 @@ def main():
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    plt.style.use(STYLE)
     results = read_results(Path(sys.argv[1]))["results"]
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     for axis, prefix in zip(axes, ("", "weighted ")):

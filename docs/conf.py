@@ -120,6 +120,7 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib", "gallery_style.use_colours"),
     "capture_repr": ("_repr_html_",),  # not "<Display object at 0x...>"
     "show_signature": False,
+    "write_computation_times": False,  # its page loads scripts from other servers
     "abort_on_example_error": True,
     "subsection_order": [f"_build/examples/{folder}" for folder in GROUPS],
 }

@@ -207,6 +207,20 @@ def test_main_chooses_prints_and_writes(load, capsys, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_record_keeps_the_environments_in_use(load):
+    record = load("_common").record
+    book = {"environments": [], "results": []}
+    for n, here in [(1, "old"), (2, "old"), (1, "new"), (3, "old"), (2, "new")]:
+        book = record(book, {"commit": here}, {"case": {"n": n}})
+    of = {
+        r["case"]["n"]: book["environments"][r["environment"]]["commit"]
+        for r in book["results"]
+    }
+    assert of == {1: "new", 2: "new", 3: "old"} and len(book["environments"]) == 2
+    book = record(book, {"commit": "new"}, {"case": {"n": 3}})
+    assert book["environments"] == [{"commit": "new"}]
+
+
 def test_main_goes_on_after_a_failure(load, capsys):
     def cases():
         return [{"n": 0}, {"n": 1}]
