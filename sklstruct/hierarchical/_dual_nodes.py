@@ -39,7 +39,7 @@ from ..linear._solver import (
     stored_bytes,
 )
 from ..linear._targets import Targets
-from ..linear._trial import Trial, choose_loss
+from ..linear._trial import Trial, choose_loss, scores_of
 from ..linear._weights import NodeWeights, Piece, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
@@ -293,19 +293,19 @@ class DualNodes(NodeModels):
             X, a, b, at, targets = problems.samples_of(v)
             held = np.flatnonzero(number[at] >= 0).astype(np.int32)
             trials.append(Trial(X, a, b, targets, problems.weight[at], held))
-        fits = scores = None
+        fits = hinge = None
         if problems.n_nodes == 1 and trials[0].part(int(seeds[0])) is trials[0]:
             # the trial of the squared hinge is all of its fit
             settings = self._settings("squared_hinge", stop)
             fits = self._solve(problems, number, seeds, settings, parallel)
-            scores = [np.hstack([f.fold_scores for f in fits[0]])]
+            hinge = [scores_of(fits[0])]
         self.loss, self._C = choose_loss(
             trials,
             float(self._estimator.C),
             lambda loss: self._settings(loss, stop),
             seeds[order],
             parallel,
-            scores,
+            hinge,
         )
         return fits if self.loss == "squared_hinge" else None
 
@@ -703,7 +703,7 @@ def _answer_yes(fits, sure):
 def _no_fit(n_outcomes, n_features):
     """The fit of a block of a node without samples."""
     scores = np.empty((0, n_outcomes), dtype=np.float32)
-    return BlockFit(Piece.empty(n_outcomes, n_features), scores, 0, True)
+    return BlockFit(Piece.empty(n_outcomes, n_features), scores, 0, True, 0)
 
 
 def _node_fold(held, fits):

@@ -163,12 +163,12 @@ def as_source(
 def _by_name(
     name: str, classes: NDArray, n_taxonomies: int, limits: Limits
 ) -> TreeSource:
-    plain = "cut" if name == "auto" else name
-    builder = named_builder(plain, "taxonomy", ["auto"])
     max_depth, max_leaf, shape, flat = limits
-    max_children, options = None, dict[str, Any]()
     if name == "auto" and flat and n_taxonomies == 1:
         return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
+    plain = "cut" if name == "auto" else name
+    builder = named_builder(plain, "taxonomy", ["auto"])
+    max_children, options = None, dict[str, Any]()
     if shape is not None:
         # two leaves at least: the trees of a mean must differ
         max_leaf = min(shape.max_leaf, max(classes.size // 2, 1))

@@ -95,23 +95,45 @@ SKLSTRUCT_WIDE static void sklstruct_scores(
 #endif
 }
 
-/* W[index[k]] += x[k] step. */
+/* W[index[k]] += x[k] step. The compiler does not know that W and step are apart, and
+ * would read the step again for each k: vectors keep it in registers. */
 SKLSTRUCT_WIDE static void sklstruct_spread(
     ptrdiff_t n, const float *x, const int32_t *index, const float *step, ptrdiff_t M,
     float *W)
 {
-    ptrdiff_t i, j, k;
+    ptrdiff_t i = 0, j, k;
     if (M == 1) {
         for (k = 0; k < n; k++)
             W[index ? index[k] : k] += x[k] * step[0];
         return;
     }
+#ifdef SKLSTRUCT_VECTORS
+    for (; i + 64 <= M; i += 64) {
+        const sklstruct_v16 *in = (const sklstruct_v16 *)(step + i);
+        const sklstruct_v16 a = in[0], b = in[1], c = in[2], d = in[3];
+        for (k = 0; k < n; k++) {
+            sklstruct_v16 *w =
+                (sklstruct_v16 *)(W + (index ? index[k] : k) * M + i);
+            w[0] += x[k] * a;
+            w[1] += x[k] * b;
+            w[2] += x[k] * c;
+            w[3] += x[k] * d;
+        }
+    }
+    for (; i < M; i += 16) {
+        const sklstruct_v16 a = *(const sklstruct_v16 *)(step + i);
+        for (k = 0; k < n; k++)
+            *(sklstruct_v16 *)(W + (index ? index[k] : k) * M + i) += x[k] * a;
+    }
+    (void)j;
+#else
     for (k = 0; k < n; k++) {
         float *w = W + (index ? index[k] : k) * M;
-        for (i = 0; i < M; i += 16)
-            for (j = 0; j < 16; j++)
-                w[i + j] += x[k] * step[i + j];
+        for (j = 0; j < M; j++)
+            w[j] += x[k] * step[j];
     }
+    (void)i;
+#endif
 }
 
 SKLSTRUCT_WIDE static float sklstruct_squares(ptrdiff_t n, const float *x)
@@ -128,22 +150,29 @@ SKLSTRUCT_WIDE static float sklstruct_squares(ptrdiff_t n, const float *x)
     return total;
 }
 
+/* Pairwise: sixteen steps one after the other would take as long as the products. */
 static inline float sklstruct_largest(const float *top)
 {
-    float all = 0;
-    ptrdiff_t j;
-    for (j = 0; j < 16; j++)
-        all = top[j] > all ? top[j] : all;
-    return all;
+    float half[8];
+    ptrdiff_t j, width;
+    for (j = 0; j < 8; j++)
+        half[j] = top[j] > top[j + 8] ? top[j] : top[j + 8];
+    for (width = 4; width > 0; width /= 2)
+        for (j = 0; j < width; j++)
+            half[j] = half[j] > half[j + width] ? half[j] : half[j + width];
+    return half[0];
 }
 
-static inline double sklstruct_total(const float *sum)
+static inline float sklstruct_total(const float *sum)
 {
-    double all = 0;
-    ptrdiff_t j;
-    for (j = 0; j < 16; j++)
-        all += sum[j];
-    return all;
+    float half[8];
+    ptrdiff_t j, width;
+    for (j = 0; j < 8; j++)
+        half[j] = sum[j] + sum[j + 8];
+    for (width = 4; width > 0; width /= 2)
+        for (j = 0; j < width; j++)
+            half[j] += half[j + width];
+    return half[0];
 }
 
 /* Runs the code for every lane i + j of 0 .. M, sixteen lanes j for each i. */
@@ -361,18 +390,20 @@ SKLSTRUCT_WIDE static double sklstruct_logistic(
     return sklstruct_total(sum);
 }
 
-/* log(x) for normal x > 0, relative error of a few 1e-7 (S. Moshier's Cephes). */
+/* log(max(x, 1e-6)), relative error of a few 1e-7 (S. Moshier's Cephes): the larger one is
+ * 2^e m, m in [sqrt(1/2), sqrt(2)), by its bits, which are ordered as the numbers are.
+ * Without a branch, so that loops over it vectorise. */
 static inline float sklstruct_logf(float x)
 {
-    int32_t bits, big;
+    const int32_t root = 0x3f3504f3, least = 0x358637bd; /* the bits of sqrt(1/2), 1e-6 */
+    int32_t bits;
     float m, e, y, w;
     memcpy(&bits, &x, 4);
-    e = (float)(((bits >> 23) & 255) - 126);
-    bits = (bits & 0x007fffff) | 0x3f000000;
-    memcpy(&m, &bits, 4); /* in [.5, 1) */
-    big = m >= 0.707106781186547524f;
-    e = big ? e : e - 1.0f;
-    m = (big ? m : m + m) - 1.0f;
+    bits = (bits > least ? bits : least) - root;
+    e = (float)(bits >> 23);
+    bits = (bits & 0x007fffff) + root;
+    memcpy(&m, &bits, 4);
+    m -= 1.0f;
     w = m * m;
     y = 7.0376836292e-2f;
     y = y * m - 1.1514610310e-1f;
@@ -389,14 +420,12 @@ static inline float sklstruct_logf(float x)
     return m + y + 0.693359375f * e;
 }
 
-/* Smaller probabilities are replaced by it in logarithms. */
-#define SKLSTRUCT_LEAST 1e-6f
-
 /* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.
  * `correct`: a secant correction of the length of the step. */
 SKLSTRUCT_WIDE static double sklstruct_multinomial(
-    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
-    int correct, float *a, float *step, float *old, float *d, float *most)
+    ptrdiff_t M, const float *restrict z, const float *restrict live, ptrdiff_t y,
+    float C, float q, int correct, float *restrict a, float *restrict step,
+    float *restrict old, float *restrict d, float *most)
 {
     float part[16], square[16] = {0}, sum[16] = {0}, top[16] = {0};
     float best[16], high, log_sum, size, t, kl, bend, inverse = 1.0f / C;
@@ -404,19 +433,17 @@ SKLSTRUCT_WIDE static double sklstruct_multinomial(
     for (j = 0; j < 16; j++)
         best[j] = -INFINITY;
     SKLSTRUCT_LANES({
-        float s = live[i + j] > 0 ? z[i + j] : -INFINITY;
+        float s = z[i + j] + (live[i + j] - 1.0f) * 1e30f;
         best[j] = s > best[j] ? s : best[j];
     });
-    high = best[0];
-    for (j = 1; j < 16; j++)
-        high = best[j] > high ? best[j] : high;
+    high = sklstruct_largest(best);
     SKLSTRUCT_LANES({
-        float e = sklstruct_expf(z[i + j] - high < 0 ? z[i + j] - high : 0) *
-                  live[i + j];
+        /* scores of outcomes are not above `high`, those of the padding may be */
+        float e = sklstruct_expf(-fabsf(z[i + j] - high)) * live[i + j];
         d[i + j] = e;
         sum[j] += e;
     });
-    size = (float)sklstruct_total(sum);
+    size = sklstruct_total(sum);
     log_sum = high + logf(size);
     size = 1.0f / size;
     for (j = 0; j < 16; j++)
@@ -428,13 +455,13 @@ SKLSTRUCT_WIDE static double sklstruct_multinomial(
         float p = old[i + j], move = d[i + j] * size - p, log_new, log_old;
         log_new = z[i + j] - log_sum;
         log_new = log_new > -80.0f ? log_new : -80.0f;
-        log_old = sklstruct_logf(p > SKLSTRUCT_LEAST ? p : SKLSTRUCT_LEAST);
+        log_old = sklstruct_logf(p);
         d[i + j] = move;
         part[j] += move * (log_new - log_old) * live[i + j];
         square[j] += move * move;
     });
-    kl = (float)sklstruct_total(part);
-    bend = (float)sklstruct_total(square) * q * C;
+    kl = sklstruct_total(part);
+    bend = sklstruct_total(square) * q * C;
     *most = 0;
     if (!(kl > 0))
         return 0;
@@ -447,11 +474,11 @@ SKLSTRUCT_WIDE static double sklstruct_multinomial(
             float p = old[i + j] + t * d[i + j];
             float log_new = z[i + j] - log_sum;
             log_new = log_new > -80.0f ? log_new : -80.0f;
-            p = sklstruct_logf(p > SKLSTRUCT_LEAST ? p : SKLSTRUCT_LEAST);
+            p = sklstruct_logf(p);
             part[j] += d[i + j] * (p - log_new) * live[i + j];
         });
         /* the derivative: -kl at 0, `wrong` at t, `bend` at 1 */
-        wrong = slope + (float)sklstruct_total(part);
+        wrong = slope + sklstruct_total(part);
         if (wrong > 0)
             t *= kl / (kl + wrong);
         else

@@ -51,7 +51,7 @@ from ._samples import (
 )
 from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
-from ._trial import Trial, choose_loss
+from ._trial import Trial, choose_loss, scores_of
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 # w, v, p and the threshold where no fold has fitted them.
@@ -117,10 +117,11 @@ default="squared_hinge"
         The loss. Use squared_hinge for text whose classes are nearly separable, and
         log_loss for noisy labels (the next word). "auto" tries squared_hinge with C and
         log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
-        it chooses the slower second one if its log-loss on the fold is smaller by .01
-        nats a sample and, for log_loss, which takes several times as long, by 5 %. It
-        needs ``calibration="fold"``. Two classes are one problem, of the second
-        against the first.
+        it chooses the second one if its log-loss on the fold is smaller by .01 nats a
+        sample and, for log_loss, by 5 %. If squared_hinge has all of its training
+        samples (but one in a thousand) on the right side of their class, log_loss is
+        not tried. It needs ``calibration="fold"``. Two classes are one problem, of the
+        second against the first.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length
@@ -358,17 +359,17 @@ default="squared_hinge"
             held = draw_fold(targets, rng)
         seed = rng.randint(1, INT32_MAX)
         with (
-            Progress.of_fit(self, 1 + (self.loss == "auto")) as progress,
+            Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
         ):
-            chosen = self.loss, float(self.C)
+            trial = Trial(rows, 0, rows.shape[0], targets, weight, held)
             if self.loss == "auto":
-                chosen = self._choose(rows, targets, weight, held, seed, parallel)
-                with progress.task("auto", 1) as task:
-                    task.step(f"loss={chosen[0]} with C={chosen[1]:g}", "choose")
-            found = self._solve(
-                rows, targets, weight, held, seed, chosen, progress, parallel
-            )
+                chosen, fits = self._choose(trial, seed, progress, parallel)
+            else:
+                chosen, fits = (self.loss, float(self.C)), None
+            if fits is None:
+                fits = self._solve(trial, seed, chosen, progress, parallel)
+            found = self._calibrated(fits, trial, chosen)
         self._keep(found)
         if not found.converged:
             warnings.warn(
@@ -433,25 +434,35 @@ default="squared_hinge"
     def _settings(self, loss, stop):
         return DescentSettings.of(self, loss, self.weight_threshold, stop)
 
-    def _choose(self, X, targets, weight, held, seed, parallel):
-        """(loss, C) for loss="auto"."""
-        trial = Trial(X, 0, X.shape[0], targets, weight, held)
+    def _choose(self, trial, seed, progress, parallel):
+        """((loss, C) for loss="auto", fits of its blocks or None)."""
+        hinge, fits, scores = ("squared_hinge", float(self.C)), None, None
+        if (
+            trial.part(seed) is trial
+        ):  # the trial of the squared hinge is all of its fit
+            fits = self._solve(trial, seed, hinge, progress, parallel)
+            scores = [scores_of(fits)]
         with stop_flag() as stop:
-            return choose_loss(
+            chosen = choose_loss(
                 [trial],
                 float(self.C),
                 lambda loss: self._settings(loss, stop),
                 np.array([seed]),
                 parallel,
+                scores,
             )
+        with progress.task("auto", 1) as task:
+            task.step(f"loss={chosen[0]} with C={chosen[1]:g}", "choose")
+        return chosen, fits if chosen == hinge else None
 
-    def _solve(self, X, targets, weight, held, seed, candidate, progress, parallel):
+    def _solve(self, trial, seed, candidate, progress, parallel):
+        """The fits of all blocks of classes with a (loss, C)."""
+        X, start, stop, targets, weight, held = trial
         loss, C = candidate
-        cost = costs(C, weight)
         divide = loss != "log_loss" or self.weight_threshold > 0
-        node = NodeSolver(X, 0, X.shape[0], targets, cost, held, divide)
-        with stop_flag() as stop:
-            settings = self._settings(loss, stop)
+        node = NodeSolver(X, start, stop, targets, costs(C, weight), held, divide)
+        with stop_flag() as flag:
+            settings = self._settings(loss, flag)
             blocks = node.blocks(settings)
 
             def fit(b):
@@ -461,17 +472,22 @@ default="squared_hinge"
                 fits = parallel(fit, range(len(blocks)))
                 for (a, b), found in zip(blocks, fits):
                     task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
-        numbers, log_loss = _NO_FOLD, np.nan
+        return fits
+
+    def _calibrated(self, fits, trial, candidate):
+        numbers, log_loss, held = _NO_FOLD, np.nan, trial.held
         if held.size:
-            scores = np.hstack([f.fold_scores for f in fits])
-            calibrate = self._labels_numbers if targets.several else self._scale
+            calibrate = self._scale
+            if trial.targets.several:
+                calibrate = self._labels_numbers
             numbers, log_loss = calibrate(
-                scores, loss, targets.take(held), weight[held]
-            )
+                scores_of(fits)[0], candidate[0], trial.targets.take(held),
+                trial.weight[held],
+            )  # fmt: skip
         return _Found(
             log_loss,
             candidate,
-            NodeWeights([f.piece for f in fits], X.shape[1]),
+            NodeWeights([f.piece for f in fits], trial.X.shape[1]),
             numbers,
             max(f.n_iter for f in fits),
             all(f.converged for f in fits),

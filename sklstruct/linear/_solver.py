@@ -67,6 +67,7 @@ class BlockFit(NamedTuple):
     fold_scores: NDArray  # (fold samples, outcomes)
     n_iter: int
     converged: bool
+    n_wrong: int  # samples on the wrong side of an own outcome, by the squared hinge
 
 
 class NodeSolver:
@@ -123,14 +124,14 @@ class NodeSolver:
         """Fit some outcomes; before: their weights after the earlier batches."""
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
-        n_iter, converged = 0, True
+        n_iter, converged, n_wrong = 0, True, 0
         q = self._squares(settings)
         # the multinomial loss does not separate
         step = m if settings.loss == "log_loss" else STRIP
         old = None if before is None else self._weights_of(before, settings.constant)
 
         def strips():
-            nonlocal n_iter, converged
+            nonlocal n_iter, converged, n_wrong
             for a, b in runs(*block, step):
                 own = None if old is None else old[:, a - block[0] : b - block[0]]
                 strip, scores, epochs, met = self._descend(
@@ -138,6 +139,7 @@ class NodeSolver:
                 )
                 fold_scores[:, a - block[0] : b - block[0]] = scores
                 n_iter, converged = max(n_iter, epochs), converged and met
+                n_wrong += self._n_wrong(a, strip, settings.loss)
                 yield strip
 
         if settings.threshold == 0:
@@ -146,18 +148,34 @@ class NodeSolver:
             piece = packed(
                 self.division, strips(), m, settings.constant, settings.threshold
             )
-        return BlockFit(piece, fold_scores, n_iter, converged)
+        return BlockFit(piece, fold_scores, n_iter, converged, n_wrong)
 
-    def fold_scores(self, settings: DescentSettings, seed: int) -> NDArray:
-        """(fold samples, outcomes): scores by the models of the other samples."""
+    def fold_scores(self, settings: DescentSettings, seed: int) -> tuple[NDArray, int]:
+        """((fold samples, outcomes), `n_wrong`) of the models of the other samples."""
         q = self._squares(settings)
         step = self.n_rows if settings.loss == "log_loss" else STRIP
-        return np.hstack(
-            [
-                self._descend(a, b - a, q, settings, seed, whole=False)[1]
-                for a, b in runs(0, self.n_rows, step)
-            ]
-        )
+        found, n_wrong = [], 0
+        for a, b in runs(0, self.n_rows, step):
+            strip, scores, *_ = self._descend(a, b - a, q, settings, seed, whole=False)
+            found.append(scores)
+            n_wrong += self._n_wrong(a, strip, settings.loss)
+        return np.hstack(found), n_wrong
+
+    def _n_wrong(self, first, strip, loss):
+        """Samples on the wrong side of an own outcome of the strip.
+
+        A dual variable of the squared hinge is 2 C max(0, 1 - s z), above 2 C where
+        the score z has the wrong sign.
+        """
+        if loss != "squared_hinge":
+            return 0
+        if self.n_rows == 1:
+            size = np.abs(strip.dual[:, 0])
+            return int(np.count_nonzero(size > 2 * self.cost))
+        ptr, lane = self.targets.lanes(first, strip.n_outcomes)
+        sample = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
+        size = np.abs(strip.dual[sample, lane])
+        return int(np.count_nonzero(size > 2 * self.cost[sample]))
 
     def _squares(self, settings):
         q = np.empty(self.targets.n_samples, dtype=np.float32)

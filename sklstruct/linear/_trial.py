@@ -1,9 +1,13 @@
 """loss="auto": the loss of the smaller log-loss on the fold, tried on a few classes.
 
-The multinomial loss takes several times as long as the squared hinge, and the choice
-must not cost more than the fit. So both losses are fitted to the samples of a random
-part of the classes, without the fold and to a rough tolerance. With several labels the
-classes are independent problems, and a part of these problems is tried.
+The choice must not cost more than the fit. So both losses are fitted to the samples of
+a random part of the classes, without the fold and to a rough tolerance. With several
+labels the classes are independent problems, and a part of these problems is tried.
+
+The logistic loss has the smaller log-loss where labels are not certain: where equal
+samples have different ones. Then the squared hinge cannot have all of its training
+samples on the right side. If it has, with one label a sample, the logistic loss is not
+fitted at all.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from numpy.typing import NDArray
 from .._parallel import ThreadMap
 from ._calibration import both_outcomes, evidence, fit_answers, fit_scale
 from ._samples import AUTO_C, costs
-from ._solver import DescentSettings, NodeSolver
+from ._solver import BlockFit, DescentSettings, NodeSolver
 from ._targets import Targets
 
 # Least number of outcomes that are tried (16 lanes), and the number of fold samples
@@ -33,10 +37,15 @@ _ALMOST = 0.75
 # Tolerance of the descent, in units of that of the fit.
 _ROUGH = 5.0
 
+# The multinomial loss is not tried if this part of the training samples, or less, is on
+# the wrong side of its own class by the squared hinge.
+_CERTAIN = 0.001
+
 # The logistic loss is chosen if its log-loss is smaller by so many nats a sample: where
 # labels are nearly certain its predictions are no better. The multinomial one must also
-# be smaller by a part, because it takes several times as long as the squared hinge. The
-# yes/no losses of several labels take at most about twice as long.
+# be smaller by a part: its descent takes up to twice as long as that of the squared
+# hinge, and where the two losses are close it predicts a little less well. The yes/no
+# losses of several labels take at most about twice as long, too.
 _NATS = 0.01
 _WORTH = {"log_loss": 0.05, "ovr_log_loss": 0.0}
 
@@ -67,24 +76,30 @@ class Trial(NamedTuple):
         return Trial(X, 0, rows.size, targets, self.weight[rows], held)
 
 
+def scores_of(fits: Sequence[BlockFit]) -> tuple[NDArray, int]:
+    """(fold scores, `n_wrong`) of the blocks of a node."""
+    scores = np.hstack([f.fold_scores for f in fits])
+    return scores, sum(f.n_wrong for f in fits)
+
+
 def choose_loss(
     trials: Sequence[Trial],
     C: float,
     settings_of: Callable[[str], DescentSettings],
     seeds: NDArray,
     parallel: ThreadMap,
-    hinge_scores: Sequence[NDArray] | None = None,
+    hinge: Sequence[tuple[NDArray, int]] | None = None,
 ) -> tuple[str, float]:
     """(loss, C) of the smaller log-loss on the fold; without fold the logistic.
 
-    hinge_scores: those of the folds by the squared hinge, if it was fitted already and
-    no trial has parts.
+    hinge: `scores_of` the squared hinge for each trial, if it was fitted already and no
+    trial has parts.
     """
     parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
     several = trials[0].targets.several
     second = "ovr_log_loss" if several else "log_loss"
 
-    def log_loss(loss, C):
+    def fitted(loss, C):
         settings = settings_of(loss)
         settings = settings._replace(tol=_ROUGH * settings.tol)
 
@@ -93,15 +108,21 @@ def choose_loss(
             node = NodeSolver(X, start, stop, targets, costs(C, weight), held)
             return node.fold_scores(settings, int(seeds[k]))
 
-        return fold_log_loss(parts, parallel(scores, range(len(parts))), loss)
+        return parallel(scores, range(len(parts)))
 
-    if hinge_scores is None:
-        hinge = log_loss("squared_hinge", C)
-    else:
-        hinge = fold_log_loss(parts, hinge_scores, "squared_hinge")
-    most = min(hinge * (1 - _WORTH[second]), hinge - _NATS)
+    def log_loss(found, loss):
+        return fold_log_loss(parts, [scores for scores, _ in found], loss)
+
+    if hinge is None:
+        hinge = fitted("squared_hinge", C)
+    if not several and any(part.held.size for part in parts):
+        n_samples = sum(part.targets.n_samples for part in parts)
+        if sum(n_wrong for _, n_wrong in hinge) <= _CERTAIN * n_samples:
+            return "squared_hinge", C
+    least = log_loss(hinge, "squared_hinge")
+    most = min(least * (1 - _WORTH[second]), least - _NATS)
     # no log-loss is below 0
-    if most <= 0 or most <= log_loss(second, AUTO_C * C):
+    if most <= 0 or most <= log_loss(fitted(second, AUTO_C * C), second):
         return "squared_hinge", C
     return second, AUTO_C * C
 

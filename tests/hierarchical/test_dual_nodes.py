@@ -490,6 +490,7 @@ def test_auto(monkeypatch, data):
         return seen[loss]
 
     monkeypatch.setattr(_trial, "fold_log_loss", spy)
+    monkeypatch.setattr(_trial, "_CERTAIN", -1.0)  # the samples are separable
     for best in ("squared_hinge", "log_loss"):
         handicap = dict.fromkeys(("squared_hinge", "log_loss"), 2.0) | {best: 1.0}
         model = HierarchicalClassifier(ONE_LEVEL, estimator=dual("auto"))

@@ -455,10 +455,79 @@ def test_scores_of_the_fold_alone(loss):
         single(X), 0, len(y), Targets.one_each(y, 7), costs(1.0, np.ones(len(y))), held
     )
     settings = DescentSettings(loss, 1.0, 0.01, 50, 0.0, np.zeros(1, dtype=np.int32))
-    whole = np.hstack(
-        [node.fit(b, settings, 3).fold_scores for b in node.blocks(settings)]
+    whole, _ = _trial.scores_of(
+        [node.fit(b, settings, 3) for b in node.blocks(settings)]
     )
-    assert np.array_equal(node.fold_scores(settings, 3), whole)
+    assert np.array_equal(node.fold_scores(settings, 3)[0], whole)
+
+
+@pytest.mark.parametrize("n_classes", [2, 7, 40])
+def test_samples_on_the_wrong_side(n_classes):
+    """Counted by the dual variables as by the scores of the fitted model."""
+    X, y = text(n=900, n_classes=n_classes)
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(y.size) < 0.2, rng.permutation(y), y)
+    X, cost = single(X), costs(0.3, rng.uniform(0.2, 3, y.size))
+    settings = DescentSettings(
+        "squared_hinge", 1.0, 1e-6, 5000, 0.0, np.zeros(1, dtype=np.int32)
+    )
+
+    def n_wrong(W, b, rows):
+        z = X[rows] @ W.T + b
+        if n_classes == 2:
+            return (np.where(y[rows] == 1, z[:, 0], -z[:, 0]) < 0).sum()
+        return (z[np.arange(rows.size), y[rows]] < 0).sum()
+
+    for held in (np.empty(0, np.int32), np.arange(0, y.size, 9, dtype=np.int32)):
+        targets = Targets.one_each(y, n_classes)
+        node = NodeSolver(X, 0, y.size, targets, cost, held)
+        fits = [node.fit(block, settings, 3) for block in node.blocks(settings)]
+        weights = NodeWeights([fit.piece for fit in fits], X.shape[1])
+        W, b = weights.dense(), weights.intercepts()
+        expected = n_wrong(W, b, np.arange(y.size))
+        assert 20 < expected < y.size / 2
+        assert abs(_trial.scores_of(fits)[1] - expected) <= 1
+        others = np.delete(np.arange(y.size), held)
+        apart = NodeSolver(
+            X[others], 0, others.size, targets.take(others), cost[others], held[:0]
+        )
+        again = _trial.scores_of(
+            [apart.fit(b, settings, 3) for b in apart.blocks(settings)]
+        )
+        assert abs(node.fold_scores(settings, 3)[1] - again[1]) <= 1
+
+
+def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
+    X, y = text(d=3000)
+    tried = []
+    measured = _trial.fold_log_loss
+
+    def watched(parts, scores, loss):
+        tried.append(loss)
+        return measured(parts, scores, loss)
+
+    monkeypatch.setattr(_trial, "fold_log_loss", watched)
+    auto = DualLinearClassifier("auto", random_state=0)
+    assert auto.fit(X, y).loss_ == "squared_hinge" and not tried
+    twice = sp.vstack([X, X[:40]])
+    auto.fit(twice, np.concatenate([y, (y[:40] + 1) % 7]))
+    assert tried == ["squared_hinge", "log_loss"]
+    # with several labels the log-losses decide, whatever the samples are like
+    tried.clear()
+    auto.fit(X, np.eye(7, dtype=int)[y])
+    assert tried[0] == "squared_hinge"
+
+
+def test_trial_that_is_the_whole_fit():
+    """The fit of the squared hinge is kept, as if it had been named."""
+    X, y = text(n=900)
+    auto, named = (
+        DualLinearClassifier(loss, random_state=0).fit(X, y)
+        for loss in ("auto", "squared_hinge")
+    )
+    assert auto.loss_ == "squared_hinge"
+    assert np.array_equal(auto.coef_, named.coef_)
+    assert auto.scale_ == named.scale_
 
 
 def test_log_loss_that_decides(monkeypatch):
@@ -471,11 +540,11 @@ def test_log_loss_that_decides(monkeypatch):
     trial = _trial.Trial(single(X), 0, len(y), targets, np.ones(len(y)), held)
     stop = np.zeros(1, dtype=np.int32)
 
-    def chosen(hinge, logistic, scores=None):
+    def chosen(hinge, logistic, fits=None):
         found.update(squared_hinge=hinge, log_loss=logistic)
         return _trial.choose_loss(
             [trial], 2.0, lambda loss: DescentSettings(loss, 1.0, 0.1, 9, 0.0, stop),
-            np.array([1]), ThreadMap(None), scores,
+            np.array([1]), ThreadMap(None), fits or [(None, 100)],
         )  # fmt: skip
 
     hinge, logistic = ("squared_hinge", 2.0), ("log_loss", 20.0)
@@ -485,7 +554,11 @@ def test_log_loss_that_decides(monkeypatch):
     # the hinge's scores decide where it was fitted already
     monkeypatch.undo()
     sure = np.where(np.arange(7) == y[held, None], 1.0, -1.0).astype(np.float32)
-    assert chosen(0, 0, [sure]) == hinge and chosen(0, 0, [-sure]) == logistic
+    assert chosen(0, 0, [(sure, 100)]) == hinge
+    assert chosen(0, 0, [(-sure, 100)]) == logistic
+    # one sample in a thousand on the wrong side is no sign of noise
+    assert chosen(0, 0, [(-sure, len(y) // 1000)]) == hinge
+    assert chosen(0, 0, [(-sure, len(y) // 1000 + 1)]) == logistic
 
 
 def test_without_calibration():
