@@ -24,7 +24,7 @@ from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
 from ._fit import LARGEST, Fit, Settings, backoff_numbers, held_out_loss, solver_of
 from ._problem import Problem
-from ._screening import RootProblem, check_screening, smallest_lam
+from ._screening import RootProblem, Sieve, check_screening, screens, smallest_lam
 from ._solvers import Result, relative_residual
 
 # Blocks of the docstrings of `lam_max` and `lam_path`; see `shared_docs`.
@@ -147,8 +147,6 @@ class LamPath:
 def _largest(model, counted):
     """`lam_max` of a log-linear model."""
     settings = Settings.of(model)._replace(lam=1.0)
-    if model.prior is not None:
-        raise ValueError("prior: paths of strengths have none; set it to None")
     check_screening(settings.penalty, "lam_max")
     with ThreadMap(model.n_jobs) as parallel:
         problem = settings.problem(counted.pairs, counted.count, parallel)
@@ -158,35 +156,49 @@ def _largest(model, counted):
 def _solutions(model, counted, lams, largest):
     """The fit of every strength, each begun where the last one ended."""
     settings, solver = Settings.of(model), solver_of(model)
-    fits, w, weight = [], None, None
+    fits, w = [], None
     with ThreadMap(model.n_jobs) as parallel:
+        unit = settings._replace(lam=1.0)
+        whole = unit.problem(counted.pairs, counted.count, parallel)
+        sieve = None
+        if screens(settings.penalty):
+            sieve = Sieve(whole, settings.penalty.bind(whole))
+        pairs, kept, weight = whole.pairs, slice(None), whole.node_weight
         for lam in lams.tolist():
             now = settings._replace(lam=lam)
+            if w is None and lam != largest:
+                problem = now.problem(whole.pairs, whole.count, parallel)
+                w = Fit(now, solver, problem).start()
+            if sieve is not None:
+                pairs, kept, weight = sieve.part(lam)
             problem = now.problem(
-                counted.pairs, counted.count, parallel, node_weight=weight
-            )
-            weight, fit = problem.node_weight, Fit(now, solver, problem)
+                pairs, whole.count[kept], parallel, node_weight=weight
+            )  # fmt: skip
+            fit = Fit(now, solver, problem)
             if lam == largest:
                 result = _unigrams(fit)
             else:
-                result = fit.solve(fit.start() if w is None else w.copy())
-            w = result.w
-            fits.append(_row_of(model, fit, result, counted.held_out))
-    return fits, problem.beta_by_depth
+                result = fit.solve(w[kept].copy())
+            w = np.zeros(whole.n_pairs)
+            w[kept] = result.w
+            fits.append(_row_of(model, lam, result, w))
+            if counted.held_out is not None:
+                # Its contexts are nodes of the whole tree.
+                fits[-1]["held_out_loss"] = held_out_loss(counted.held_out, whole, w)
+    return fits, whole.beta_by_depth
 
 
-def _row_of(model, fit, result, held_out):
-    row, lam = np.flatnonzero(result.w).astype(np.int32), fit.settings.lam
+def _row_of(model, lam, result, w):
+    """What a path keeps of a fit; w: the weights of all pairs."""
+    row = np.flatnonzero(w).astype(np.int32)
     found = {
         "lam": lam,
         "row": row,
-        "coef": result.w[row],
+        "coef": w[row],
         "objective": result.objective,
         "n_iter": len(result.history),
         "optimality": result.optimality,
     }
-    if held_out is not None:
-        found["held_out_loss"] = held_out_loss(held_out, fit.problem, result.w)
     if model.verbose > 0:
         print(
             f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
@@ -225,6 +237,8 @@ def _counted(estimator, X, y, sample_weight, held_out=None):
             f"LanguageModel does, got {type(estimator).__name__}"
         )
     check_parameters(model)
+    if model.prior is not None:
+        raise ValueError("prior: paths of strengths have none; set it to None")
     if isinstance(X, Counted):
         return model, X.cut(model.max_depth)
     if not holds:
@@ -328,7 +342,9 @@ def lam_path(
         \hat w(\lambda_j) = \arg\min_{w \ge 0} f(w) + \lambda_j\, \Omega(w), \qquad
         \lambda_1 > \lambda_2 > \ldots
 
-    The samples are read and counted once.
+    The samples are read and counted once. Pairs whose counts alone say that their
+    weights are zero at a strength take no part in its fit, where weights are not
+    negative and the penalty has an absolute term.
 
     Parameters
     ----------
@@ -358,7 +374,7 @@ def lam_path(
     ------
     ValueError
         If `lams` is None and the penalty never makes weights exactly zero. If the
-        estimator has a `checkpoint`: a path keeps none.
+        estimator has a `checkpoint`, or a `prior`: a path has none.
 
     See Also
     --------

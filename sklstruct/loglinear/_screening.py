@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
+from ..backoff._prune import selected_nodes
+
 if TYPE_CHECKING:
+    from ..context_tree import Pairs
     from ._penalties import BoundPenalty, Penalty
     from ._problem import Problem
 
@@ -40,6 +43,15 @@ def check_screening(penalty: Penalty, what: str) -> None:
             f"penalty={penalty!r} has no {what}: its bound penalty has no "
             f"{' and no '.join(missing)}, which say when a group of weights is zero"
         )
+
+
+def screens(penalty: Penalty) -> bool:
+    """Whether it says when a group is zero, on any part of the pairs.
+
+    `count_weight` needs the adjusted counts of the whole tree.
+    """
+    whole = getattr(penalty, "count_weight", None) is not None
+    return all(hasattr(penalty.bound, name) for name in NEEDS) and not whole
 
 
 def pull(problem: Problem, gradient: np.ndarray) -> np.ndarray:
@@ -238,9 +250,17 @@ class RootProblem:
         return w
 
 
-class _Sieve:
-    """The condition that all weights below the root are zero, for any lam; the problem
-    has the strengths of a `lam` of 1."""
+class Sieve:
+    """What can be said of the zeros at any lam before a fit.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the strengths of a `lam` of 1.
+
+    bound : BoundPenalty
+        Bound to it.
+    """
 
     def __init__(self, problem: Problem, bound: BoundPenalty) -> None:
         self.problem, self.coupling = problem, float(bound.coupling)
@@ -275,7 +295,11 @@ class _Sieve:
         return largest
 
     def kept(self, lam: float) -> np.ndarray:
-        """The pairs that a `lam` of at least this may not hold at zero."""
+        """The pairs that a `lam` of at least this may not hold at zero.
+
+        Where weights are not negative, no gradient pulls more than the count of its
+        pair, whatever the other weights are.
+        """
         problem = self.problem
         keep = np.ones(problem.n_pairs, dtype=bool)
         if not problem.positive or problem.tree.span is not None:
@@ -287,6 +311,23 @@ class _Sieve:
             bound = subtree_bound(self.coupling, beta, least, k, problem.count[lo:hi])
             keep[lo:hi] = (bound > least[k]) & keep[problem.pair_parent[lo:hi]]
         return np.flatnonzero(keep)
+
+    def part(self, lam: float) -> tuple[Pairs, np.ndarray, np.ndarray]:
+        """(those pairs, their old numbers, weight of the samples that end at each
+        node). The optimum on them is that on all pairs, where the others are zero."""
+        problem, tree = self.problem, self.problem.tree
+        keep = np.zeros(problem.n_pairs, dtype=bool)
+        keep[self.kept(lam)] = True
+        if keep.all():
+            return problem.pairs, np.flatnonzero(keep), problem.node_weight
+        pairs, kept = problem.pairs.select(keep)
+        place = selected_nodes(problem.pairs, keep)
+        for k in range(1, problem.n_levels):
+            here = place[tree.level(k)]
+            gone = np.flatnonzero(here < 0)
+            here[gone] = place[tree.parent[tree.level(k)][gone]]
+        weight = np.bincount(place, problem.node_weight, pairs.tree.n_nodes)
+        return pairs, kept, weight
 
     def excess(self, lam: float, kept: np.ndarray) -> float:
         """The largest excess of R over its threshold below the root."""
@@ -342,7 +383,7 @@ def smallest_lam(problem: Problem, bound: BoundPenalty) -> float:
     """
     if problem.n_levels < 2:
         return 0.0
-    sieve = _Sieve(problem, bound)
+    sieve = Sieve(problem, bound)
     high = top = sieve.top()
     while True:
         low = 0.25 * high

@@ -11,6 +11,7 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     L1,
     L2,
+    DiagonalSolver,
     ElasticNet,
     TreeL2,
     TreeLinf,
@@ -19,7 +20,13 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
-from sklstruct.loglinear._screening import RootProblem, smallest_lam, subtree_bound
+from sklstruct.loglinear._screening import (
+    RootProblem,
+    Sieve,
+    smallest_lam,
+    subtree_bound,
+)
+from sklstruct.loglinear._solvers import Job
 
 SPARSE = [
     L1(),
@@ -28,6 +35,7 @@ SPARSE = [
     TreeL2(),
     TreeLinf(),
 ]
+PRIOR = LanguageModel(StructuredLogLinearLM(), max_depth=1).fit(["a b"]).backoff_model_
 penalties = pytest.mark.parametrize("penalty", SPARSE, ids=repr)
 signs = pytest.mark.parametrize("positive", [True, False])
 
@@ -142,6 +150,50 @@ def test_subtree_bound_holds_for_random_subtrees(coupling):
         assert exact(k, count) <= bound + 1e-12
 
 
+@pytest.mark.parametrize(
+    "penalty", [L1(), ElasticNet(), TreeL2(), TreeLinf()], ids=repr
+)
+@pytest.mark.parametrize("lam", [1.0, 3.0, 8.0])
+def test_pairs_that_their_counts_hold_at_zero(penalty, lam):
+    """The problem of the others has the loss, the optimum and the samples of all."""
+    unit = make_problem(3, lam=1.0, n=200)
+    whole = at(unit, lam)
+    pairs, kept, weight = Sieve(unit, penalty.bind(unit)).part(lam)
+    assert pairs.n_pairs == kept.size < unit.n_pairs
+    part = Problem(
+        pairs, unit.count[kept], unit.beta_by_depth, whole.strength_by_depth,
+        node_weight=weight,
+    )  # fmt: skip
+    assert part.total_weight == pytest.approx(whole.total_weight)
+    w = np.zeros(unit.n_pairs)
+    w[kept] = np.random.default_rng(0).random(kept.size)
+    assert LogLinearLoss(part).value(w[kept]) == pytest.approx(
+        LogLinearLoss(whole).value(w)
+    )
+    found = []
+    for problem in (whole, part):
+        job = Job(LogLinearLoss(problem), penalty.bind(problem))
+        solver = DiagonalSolver(tol=1e-8, max_iter=20_000)
+        found.append(solver.solve(job, np.zeros(problem.n_pairs)))
+    assert found[1].objective == pytest.approx(found[0].objective, rel=1e-9)
+    dropped = np.ones(unit.n_pairs, dtype=bool)
+    dropped[kept] = False
+    assert not found[0].w[dropped].any()
+
+
+@pytest.mark.parametrize(
+    ("penalty", "positive"),
+    [(L2(), True), (L1(count_weight=[1.0, 1.0, 1.5]), True), (L1(), False)],
+)
+def test_paths_of_models_that_cannot_leave_pairs_out(penalty, positive, topics):
+    lm = language_model(penalty=penalty, positive=positive, alpha=0.9, depth_weight=1.0)
+    lm.set_params(estimator__tol=1e-5, estimator__max_iter=3000)
+    path = lam_path(lm, topics, lams=[3.0, 2.2])
+    for lam, objective in zip(path.lams, path.objective):
+        alone = lm.set_params(estimator__lam=lam).fit(topics).estimator_
+        assert objective == pytest.approx(alone.objective_[-1], rel=1e-6)
+
+
 @pytest.fixture(scope="module")
 def topics():
     return load_python_topics()[:160]
@@ -231,6 +283,11 @@ def test_nothing_to_learn():
         (StructuredLogLinearLM(penalty="l1"), {"lams": []}, "^lams is empty"),
         (StructuredLogLinearLM(penalty="l1"), {"eps": 1.0}, "eps"),
         (StructuredLogLinearLM(penalty="l1"), {"y_val": [1]}, "together"),
+        (
+            StructuredLogLinearLM(prior=PRIOR, positive=False),
+            {"lams": [1.0]},
+            "^prior: p",
+        ),
         (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path keeps no"),
     ],
 )
