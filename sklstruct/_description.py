@@ -8,13 +8,14 @@ from typing import Any
 
 
 def shown(value: Any) -> str:
-    """A figure as text: "-" for None, four decimals, lists in a line."""
+    """A figure as text: "-" for None, four decimals, "; " between lists."""
     if value is None:
         return "-"
     if isinstance(value, Mapping):
         return ", ".join(f"{shown(v)} {k}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
-        return " ".join(map(shown, value))
+        nested = any(isinstance(part, (list, tuple)) for part in value)
+        return ("; " if nested else " ").join(map(shown, value))
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 

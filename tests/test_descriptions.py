@@ -69,7 +69,7 @@ def test_text_has_a_line_a_figure():
         "order      3",
         "unknown    -",
         "share      0.5000",
-        "discounts  0.5000 1 2",
+        "discounts  0.5000 1; 2",
     ]
     assert shown({"a": 1, "b": 2}) == "1 a, 2 b"
     assert str(Description()) == ""
