@@ -1,4 +1,4 @@
-"""The picture of `bench_solvers.py`: every method, by passes and by seconds.
+"""The picture of `bench_solvers.py`: every method, by seconds and by passes.
 
     python benchmarks/draw_solvers.py docs/benchmarks/results/solvers.json \\
         docs/_static/solvers.png
@@ -8,23 +8,29 @@ import sys
 from pathlib import Path
 
 import matplotlib
-from _common import read_results
+from _common import STYLE, read_results
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-LABELS = {
-    "tree_metric": ("tree metric", "tab:blue", "-"),
-    "diagonal": ("diagonal metric", "tab:cyan", "-"),
-    "fista": ("FISTA", "tab:grey", "-"),
-    "lbfgs": ("L-BFGS-B", "tab:green", "-"),
-    "owlqn": ("OWL-QN", "tab:olive", "--"),
-    "gis": ("GIS", "tab:red", "-"),
-    "iis": ("IIS", "tab:red", "--"),
-    "scis": ("SCIS", "tab:orange", "-"),
-    "cd": ("coordinate descent", "tab:brown", "-"),
-    "stochastic": ("stochastic", "tab:purple", "-"),
+plt.style.use(STYLE)
+
+# A column of panels each; the solver in all of them is the yardstick.
+FAMILIES = {
+    "gradients": {
+        "diagonal": "diagonal metric",
+        "fista": "FISTA",
+        "stochastic": "stochastic",
+    },
+    "curvature": {"lbfgs": "L-BFGS-B", "owlqn": "OWL-QN"},
+    "scaling and coordinates": {
+        "gis": "GIS",
+        "iis": "IIS",
+        "scis": "SCIS",
+        "cd": "coordinate descent",
+    },
 }
+YARDSTICK = {"tree_metric": "tree metric"}
 LOWEST = 1e-7
 
 
@@ -42,30 +48,28 @@ def main(source, target):
         points.append((figures["passes"], figures["seconds"], figures["above"]))
         curves[case["problem"], case["solver"]] = sorted(points)
     problems = sorted({problem for problem, _ in curves}, reverse=True)
+    rows = [(problem, column) for column in (1, 0) for problem in problems]
     figure, axes = plt.subplots(
-        len(problems), 2, figsize=(10, 3.2 * len(problems)), sharey=True,
-        layout="constrained", squeeze=False,
+        len(rows), len(FAMILIES), figsize=(10, 2.5 * len(rows)), sharey="row",
+        sharex="row", layout="constrained", squeeze=False,
     )  # fmt: skip
-    for row, problem in zip(axes, problems):
-        for (name, solver), points in curves.items():
-            if name != problem:
-                continue
-            label, colour, style = LABELS[solver]
-            above = [max(point[2], LOWEST) for point in points]
-            for ax, column in zip(row, (0, 1)):
+    for (problem, column), row in zip(rows, axes):
+        for ax, (title, family) in zip(row, FAMILIES.items()):
+            for i, (solver, label) in enumerate({**YARDSTICK, **family}.items()):
+                points = curves[problem, solver]
                 x = [point[column] for point in points]
-                ax.plot(x, above, style, color=colour, label=label, marker=".", ms=4)
-        row[0].set_xlabel("passes over the data")
-        row[1].set_xlabel("CPU seconds")
-        row[0].set_ylabel(f"{problem}: (F - F*) / F*")
-        for ax in row:
-            ax.set_xscale("log")
-            ax.set_yscale("log")
+                above = [max(point[2], LOWEST) for point in points]
+                style = {"color": "0.6", "ls": "--"} if solver in YARDSTICK else {}
+                style = style or {"color": f"C{i - 1}", "marker": "osv^"[i - 1]}
+                ax.loglog(x, above, label=label, ms=3, lw=1.3, **style)
             ax.set_ylim(LOWEST, None)
+            ax.set_xlabel(("passes over the data", "CPU seconds")[column])
+            ax.set_title(f"{problem}: {title}", fontsize=10)
             ax.grid(alpha=0.3)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-    figure.savefig(target, dpi=110)
+        row[0].set_ylabel("(F - F*) / F*")
+    for ax in axes[-1]:  # below: curves fill the panels
+        ax.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.3))
+    figure.savefig(target, dpi=100)
 
 
 if __name__ == "__main__":
