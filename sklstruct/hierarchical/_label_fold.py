@@ -89,7 +89,7 @@ def choose_threshold(
         each.append(weight[here][sample])
         missed += float(weight[here] @ (truth & (P < _LEAST)).sum(axis=1))
     return f1_threshold(
-        np.concatenate(proba), np.concatenate(yes), np.concatenate(each), missed
+        np.concatenate(proba), np.concatenate(yes), np.concatenate(each), missed, _LEAST
     )
 
 

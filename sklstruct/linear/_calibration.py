@@ -159,10 +159,16 @@ def fit_answers(
     return fit_sigmoid(z, yes, np.concatenate(each))
 
 
-def f1_threshold(proba: NDArray, yes: NDArray, weight: NDArray, missed: float) -> float:
+def f1_threshold(
+    proba: NDArray,
+    yes: NDArray,
+    weight: NDArray,
+    missed: float = 0.0,
+    least: float = 0.0,
+) -> float:
     """The threshold of largest micro-averaged F1, 2 TP / (predicted + positive).
 
-    missed: weight of the positives that are not among `proba`.
+    proba: the probabilities from `least` on. missed: weight of the positives below.
     """
     order = np.argsort(-proba, kind="stable")
     p, w = proba[order], weight[order]
@@ -172,7 +178,8 @@ def f1_threshold(proba: NDArray, yes: NDArray, weight: NDArray, missed: float) -
     f1 = 2 * hits / (np.cumsum(w) + hits[-1] + missed)
     f1[:-1][p[1:] == p[:-1]] = 0  # equal ones are taken together
     best = int(f1.argmax())
-    below = p[best + 1] if best + 1 < p.size else 0.0
+    # what a threshold below `least` would predict was not counted
+    below = p[best + 1] if best + 1 < p.size else least
     return float((p[best] + below) / 2)
 
 

@@ -506,7 +506,7 @@ default="squared_hinge"
         sigmoid, total = fit_sigmoid(z, yes, each)
         threshold = self.threshold
         if threshold == "f1":
-            threshold = f1_threshold(expit(sigmoid.odds(z)), yes, each, 0.0)
+            threshold = f1_threshold(expit(sigmoid.odds(z)), yes, each)
         return (*sigmoid, float(threshold)), total / weight.sum()
 
     def __setstate__(self, state: dict) -> None:

@@ -18,7 +18,7 @@ from sklearn.preprocessing import Normalizer, normalize
 from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.hierarchical import _dual_nodes
+from sklstruct.hierarchical import _dual_nodes, _label_fold
 from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._label_fold import choose_threshold, fit_sigmoids
 from sklstruct.linear import DualLinearClassifier, _dual, _trial
@@ -29,6 +29,7 @@ from sklstruct.linear._calibration import (
     fit_sigmoid,
     sigmoid_loss,
 )
+from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import NodeWeights
 from sklstruct.metrics import make_ranking_scorer, precision_at_k
 
@@ -209,6 +210,18 @@ def test_f1_threshold_is_the_best_of_all():
         assert f1(found, missed) == pytest.approx(best)
 
 
+def test_f1_threshold_is_not_below_what_was_counted():
+    """Where all pairs are best predicted, those that are not among them are not."""
+    rng = np.random.default_rng(0)
+    p, none = 0.01 * (1 + rng.random(50)), np.zeros(4)
+    yes, weight = np.ones(50, dtype=bool), np.ones(50)
+    found = f1_threshold(p, yes, weight, 0.0, 0.01)
+    assert 0.01 <= found < p.min()
+    # all of them: a threshold below the least
+    assert 0 < f1_threshold(p, yes, weight) < p.min()
+    assert f1_threshold(none[:0], yes[:0], weight[:0], 3.0, 0.01) == 0.5
+
+
 @pytest.mark.parametrize("power", [0.6, 1.0, 2.5])
 def test_sigmoid_is_found_again(power):
     rng = np.random.default_rng(0)
@@ -364,6 +377,7 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
         return choose_threshold(*args)
 
     monkeypatch.setattr(_dual_nodes, "choose_threshold", spy)
+    monkeypatch.setattr(_label_fold, "rows_per_block", lambda width: 30)
     weight = np.random.default_rng(0).uniform(0.2, 3, len(Y))
     model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
     found = model.fit(X, Y, weight).threshold_
@@ -395,6 +409,11 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
     best = max(f1(p - 1e-9) for p in P[P >= 0.01])
     assert f1(found) == pytest.approx(best, rel=1e-9)
     assert (yes & (P < 0.01)).any() == bool(shift)
+    # if all pairs from .01 on are best predicted, those below are not
+    every = Targets.of_indicator(sp.csr_matrix(np.ones(P.shape, dtype=int)))
+    low = numbers - np.array([0, 0, 0, 0, 4, 0])
+    found = choose_threshold(rows, every, w, forest, role, low, scores, folds)
+    assert found >= 0.01
 
 
 @pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
