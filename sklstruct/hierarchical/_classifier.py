@@ -181,10 +181,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - Another classifier with `predict_proba`: cloned for each node.
         - None: ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
           X, and with threshold 0 for dense X and several labels a sample. For dense X
-          and one label "logistic", or ``DualLinearClassifier("log_loss", C=C)`` if the
-          taxonomy is "auto" without limits and the data are too large for a flat tree.
-          "logistic" for every X if `regularization` is not "single" or `prediction` is
-          "greedy".
+          and one label "logistic", or, if the taxonomy is "auto" without limits and the
+          data are too large for a flat tree, ``DualLinearClassifier("log_loss", C=C)``
+          whose `intercept_scaling` is the length of a row (root mean square): classes
+          of different sizes need large intercepts. "logistic" for every X if
+          `regularization` is not "single" or `prediction` is "greedy".
 
     n_leaves : int, default=None
         Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
@@ -793,7 +794,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if self._is_plain() and sp.issparse(data.X):
             return self._dual_estimator(_SPARSE_THRESHOLD)
         if self._is_free() and not flat_pays(data):
-            return self._dual_estimator(0.0, "log_loss")
+            square = np.einsum("ij,ij->", data.X, data.X, dtype=np.float64)
+            length = float(np.sqrt(square / data.X.shape[0]))
+            estimator = self._dual_estimator(0.0, "log_loss")
+            # the penalty of an intercept has no natural size: that of one feature is
+            # too large beside a long row
+            return estimator.set_params(intercept_scaling=max(length, 1e-15))
         return "logistic"
 
     def _is_plain(self):

@@ -73,7 +73,9 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
     assert isinstance(large.builders_[0], CutSplit)
     if node is None:
         assert large.nodes_.loss == "log_loss" and 4 <= large.taxonomy_.n_leaves <= 8
-        other = fitted("auto", 300, estimator=DualLinearClassifier("log_loss"))
+        length = np.linalg.norm(dense) / np.sqrt(len(dense))
+        other = DualLinearClassifier("log_loss", intercept_scaling=length)
+        other = fitted("auto", 300, estimator=other)
         np.testing.assert_array_equal(
             large.predict_proba(dense), other.predict_proba(dense)
         )
