@@ -96,6 +96,36 @@ def test_figures_in_sentences_are_results(page, monkeypatch):
         assert not typed, "write these figures with the role `figure`"
 
 
+def tables(text):
+    """(file, conditions, fields) of the tables of a page."""
+    for block in re.split(r"(?m)^\.\. benchmark-table:: ", text)[1:]:
+        head, *lines = re.split(r"(?m)^(?=\S)", block, maxsplit=1)[0].splitlines()
+        lines = [line.strip() for line in lines if line.strip()]
+        options = [line for line in lines if line.startswith(":")]
+        where = [o.removeprefix(":where:") for o in options if o.startswith(":where:")]
+        yield (
+            head,
+            "".join(where),
+            [line.split("|")[0].strip() for line in lines if line not in options],
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_tables_show_what_the_results_hold(page, monkeypatch):
+    monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
+    from benchmark_results import selects
+
+    for file, where, fields in tables(page.read_text(encoding="utf-8")):
+        book = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+        found = {
+            key
+            for r in book["results"]
+            if selects(where, r["case"])
+            for key in (*r["case"], *r["figures"], "peak_mb")
+        }
+        assert fields and set(fields) <= found, (file, where, set(fields) - found)
+
+
 def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
     from benchmark_results import figure, selects, summary
