@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,17 @@ class LatticeTooLargeError(ValueError):
     """The lattice of a sentence needs more than `max_states` states."""
 
 
+class _Room(NamedTuple):
+    """Working arrays for `width` candidates a position and `capacity` states."""
+
+    width: int = 0
+    capacity: int = 0
+    work: Any = None
+    node: Any = None
+    candidate: Any = None
+    score: Any = None
+
+
 class LatticeSolver:
     """Lattices over one automaton; scratch memory of one thread.
 
@@ -37,8 +49,7 @@ class LatticeSolver:
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
         self.automaton = automaton
         self.max_states = max_states
-        self._width = self._capacity = 0
-        self._work = None
+        self._room = _Room()
         self._dropped = np.empty(1)  # bound of the paths that the last beam left out
         n = automaton.n_nodes
         self._local = np.full(n, -1, dtype=np.int32)
@@ -46,14 +57,16 @@ class LatticeSolver:
         self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
 
     def _reserve(self, width, capacity):
-        if width <= self._width and capacity <= self._capacity:
-            return
-        self._width = width = max(width, self._width, 8)
-        self._capacity = capacity = max(capacity, self._capacity)
+        """The working arrays, for so many candidates a position and so many states."""
+        room = self._room
+        if width <= room.width and capacity <= room.capacity:
+            return room
+        width = max(width, room.width, 8)
+        capacity = max(capacity, room.capacity)
         a = self.automaton
         levels = a.max_depth + 2
         n_local = min(a.n_nodes, capacity * max(a.max_depth, 1)) + 1
-        self._work = _fast.Workspace(
+        work = _fast.Workspace(
             (self._local, self._mark, self._slot, np.empty(width, dtype=np.int32)),
             tuple(np.empty(n_local, dtype=np.int32) for _ in range(3)),
             (np.empty(n_local), np.empty(capacity)),
@@ -67,19 +80,20 @@ class LatticeSolver:
                 *(np.empty(levels) for _ in range(4)),
             ),
         )
-        self._node = np.empty(capacity, dtype=np.int32)
-        self._candidate = np.empty(capacity, dtype=np.int32)
-        self._score = np.empty(capacity)
+        ids = (np.empty(capacity, dtype=np.int32) for _ in range(2))
+        # One assignment: an interrupt leaves sizes and arrays that belong together.
+        self._room = _Room(width, capacity, work, *ids, np.empty(capacity))
+        return self._room
 
     def _forward(self, c, mode, bound=_NO_BOUND, threshold=-np.inf, beam=0):
         """The lattice, in this solver's buffers: to be used before the next one."""
         ptr = np.empty(c.n_positions + 2, dtype=np.int64)
-        capacity = max(self._capacity, min(4096, self.max_states))
+        capacity = max(self._room.capacity, min(4096, self.max_states))
         while True:
-            self._reserve(c.width, capacity)
+            room = self._reserve(c.width, capacity)
             done = _fast.forward(
-                self.automaton.arcs, self._work, mode, c.ptr, c.ids, c.log_factor,
-                bound, threshold, beam, ptr, self._node, self._candidate, self._score,
+                self.automaton.arcs, room.work, mode, c.ptr, c.ids, c.log_factor,
+                bound, threshold, beam, ptr, room.node, room.candidate, room.score,
                 self._dropped,
             )  # fmt: skip
             if done == c.n_positions:
@@ -87,7 +101,7 @@ class LatticeSolver:
                 if n > self.max_states:
                     self._too_large(c)
                 return Lattice(
-                    self, c, ptr, self._node[:n], self._candidate[:n], self._score[:n]
+                    self, c, ptr, room.node[:n], room.candidate[:n], room.score[:n]
                 )
             if capacity >= self.max_states:
                 self._too_large(c)
@@ -102,9 +116,10 @@ class LatticeSolver:
 
     def bounds(self, c: Candidates) -> np.ndarray:
         """Upper bound of all that follows each candidate, from bigram bounds."""
-        self._reserve(c.width, self._capacity or min(4096, self.max_states))
+        capacity = self._room.capacity or min(4096, self.max_states)
+        work = self._reserve(c.width, capacity).work
         out = np.empty(len(c.ids))
-        _fast.bounds(self.automaton.arcs, self._work, c.ptr, c.ids, c.log_factor, out)
+        _fast.bounds(self.automaton.arcs, work, c.ptr, c.ids, c.log_factor, out)
         return out
 
     def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
@@ -310,7 +325,7 @@ class Lattice:
         c = self.c
         after = np.empty(len(self.score))
         _fast.backward(
-            self._solver.automaton.arcs, self._solver._work, c.ptr, c.ids,
+            self._solver.automaton.arcs, self._solver._room.work, c.ptr, c.ids,
             c.log_factor, self.ptr, self.node, self.candidate, after,
             np.empty(max(c.width, 1)),
         )  # fmt: skip
@@ -337,7 +352,7 @@ class Lattice:
         log_z = self.log_z()
         if log_z > -np.inf:
             _fast.expect(
-                self._solver.automaton.arcs, self._solver._work, c.ptr, c.ids,
+                self._solver.automaton.arcs, self._solver._room.work, c.ptr, c.ids,
                 c.log_factor, self.ptr, self.node, self.candidate, self.score,
                 self._after(), log_z, weight, followed, share,
             )  # fmt: skip

@@ -91,10 +91,10 @@ class _NGrams:
                 f"the n-gram cache needs {need} nodes, more than {INT32_MAX}: reset "
                 "the state, or set length"
             )
-        if need > self.nodes.shape[0]:
-            size = max(need, 2 * self.nodes.shape[0])
-            for name in ("nodes", "value"):
-                old = getattr(self, name)
+        for name in ("nodes", "value"):  # an interrupt may have left one of them behind
+            old = getattr(self, name)
+            if need > old.shape[0]:
+                size = max(need, 2 * old.shape[0])
                 new = np.zeros((size, old.shape[1]), dtype=old.dtype)
                 new[: self.n_nodes] = old[: self.n_nodes]
                 setattr(self, name, new)

@@ -1,5 +1,7 @@
 """Ctrl-C in the middle of one sentence ends there, not behind it."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from _hmm_problems import random_model
@@ -32,6 +34,32 @@ def test_lattice(interrupt, call):
     _, small = problem(5)
     again = LatticeSolver(automaton).decode(small)
     assert solver.decode(small).log_proba == again.log_proba
+
+
+def test_lattice_whose_memory_grows(monkeypatch):
+    """An interrupt at any new array leaves sizes and arrays that belong together."""
+    automaton, c = problem(2_000)
+    _, small = problem(5)
+    expected = [LatticeSolver(automaton).decode(x).log_proba for x in (small, c)]
+    made, np_empty = [], np.empty
+
+    def empty(*arguments, **options):
+        made.append(arguments)
+        if len(made) == last:
+            raise KeyboardInterrupt
+        return np_empty(*arguments, **options)
+
+    last = 0
+    while len(made) >= last:  # until no array is left to interrupt
+        solver = LatticeSolver(automaton)
+        solver.decode(small)
+        made.clear()
+        last += 1
+        with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            patch.setattr(np, "empty", empty)
+            solver.decode(c)
+        assert [solver.decode(x).log_proba for x in (small, c)] == expected
+    assert last > 10
 
 
 @pytest.mark.parametrize("refine", ["row", "literal"])
