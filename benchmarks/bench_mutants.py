@@ -352,7 +352,7 @@ def run(case):
             what, text = mutant()
             scratch = Path(folder) / "mutant"
             shutil.rmtree(scratch, ignore_errors=True)
-            shutil.copytree(clean, scratch)
+            shutil.copytree(clean / "sklstruct", scratch / "sklstruct")
             name = path.relative_to(ROOT)
             (scratch / name).write_text(text, encoding="utf-8")
             if suffix == ".pyx" and not compiled(scratch, scratch / name):
