@@ -142,6 +142,7 @@ def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     assert selects("split = 0, 1; model = cut; C = 0.5", case)
     assert not selects("split = 1; model = cut", case)
     assert not selects("missing = 1", case)
+    assert selects("peer = a, b", {"peer": "a, b"})
     book = [{"case": {"split": i}, "figures": f} for i, f in enumerate(splits[:3])]
     assert figure(book, "f.json | split = 1 | a | .1f") == "3.0"
     assert figure(book, "f.json | | a | .1f | mean") == "4.0"

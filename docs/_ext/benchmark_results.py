@@ -52,7 +52,8 @@ def selects(where: str, case: dict) -> bool:
     """Whether a case meets all of ``key = value, value; key = value``."""
     for part in filter(str.strip, where.split(";")):
         key, _, values = part.partition("=")
-        allowed = [value.strip() for value in values.split(",")]
+        # the whole first: a value may hold a comma
+        allowed = [values.strip(), *(value.strip() for value in values.split(","))]
         if plain(case.get(key.strip(), "")) not in allowed:
             return False
     return True
