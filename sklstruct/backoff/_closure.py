@@ -137,10 +137,7 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         # Backing off from an additional node ends at the nearest node of the model.
         nearest = np.full(n_nodes, -1, dtype=np.int32)
         nearest[index] = np.arange(model.n_nodes, dtype=np.int32)
-        for k in range(1, tree.n_levels):
-            level = np.arange(tree.level_ptr[k], tree.level_ptr[k + 1])
-            new = level[nearest[level] < 0]
-            nearest[new] = nearest[tree.parent[new]]
+        nearest = tree.nearest(nearest)
         at = np.searchsorted(node_of_pair.astype(np.int64) * n_classes + target, key)
         node_of_pair = np.insert(node_of_pair, at, nodes)
         log_prob = np.insert(log_prob, at, model.target(nearest[nodes], targets))

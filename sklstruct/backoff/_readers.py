@@ -106,11 +106,7 @@ class PathReader:
             The number of each of its nodes in the model, -1 for those that are gone.
         """
         self.kept = kept
-        self._nearest = kept.copy()
-        for k in range(1, tree.n_levels):
-            here = np.arange(tree.level(k).start, tree.level(k).stop)
-            gone = here[kept[here] < 0]
-            self._nearest[gone] = self._nearest[tree.parent[gone]]
+        self._nearest = tree.nearest(kept)
 
     def columns_to_symbols(
         self, tree: ContextTree, vectorized: ContextTree

@@ -397,6 +397,26 @@ class ContextTree:
             numbers[above] += np.bincount(parent, numbers[here], n_above)
         return numbers
 
+    def nearest(self, number: np.ndarray) -> np.ndarray:
+        """The number of each node, or where it has none that of the deepest node above
+        it that has one.
+
+        Parameters
+        ----------
+        number : int32 ndarray of shape (n_nodes,)
+            Of the nodes, -1 for none; the root has one.
+
+        Returns
+        -------
+        number : int32 ndarray of shape (n_nodes,)
+        """
+        number = number.copy()
+        for k in range(1, self.n_levels):
+            here = self.level(k)
+            gone = here.start + np.flatnonzero(number[here] < 0)
+            number[gone] = number[self.parent[gone]]
+        return number
+
     def levels(self) -> np.ndarray:
         """Level of each node: the number of edges above it."""
         return np.repeat(

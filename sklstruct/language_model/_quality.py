@@ -114,7 +114,8 @@ def named_estimator(
     def joint(paths, lam, alpha):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
-        return JointLogLinear(kept, lam=lam, alpha=alpha, tol=0.03)
+        # What occurs once is left to the single trees and to Kneser-Ney.
+        return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=2, tol=0.06)
 
     def mixed(kind, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.

@@ -65,12 +65,9 @@ def with_pairs_of(
     merged, total = Pairs.merge(
         tree, [(pairs, count, here), (own, np.zeros(own.n_pairs), there)]
     )
-    nearest = np.zeros(tree.n_nodes, dtype=np.int32)
+    nearest = np.full(tree.n_nodes, -1, dtype=np.int32)
     nearest[there] = np.arange(closed.tree.n_nodes, dtype=np.int32)
-    for k in range(1, tree.n_levels):
-        level = np.arange(tree.level(k).start, tree.level(k).stop)
-        new = level[nearest[level] == 0]
-        nearest[new] = nearest[tree.parent[new]]
+    nearest = tree.nearest(nearest)
     backoff = np.zeros(tree.n_nodes)
     backoff[there] = closed.log_backoff
     node = merged.nodes()

@@ -331,6 +331,11 @@ def test_selecting_keeps_what_was_asked_for_and_what_it_stands_on(seed):
         assert (new >= 0) == (names[n] in wanted)
         if new >= 0:
             assert contexts_of(small)[new] == names[n]
+    above = tree.nearest(index)
+    for n, name in enumerate(names):
+        while name not in wanted:
+            name = name[:-1]
+        assert contexts_of(small)[above[n]] == name
 
     keep = rng.random(pairs.n_pairs) < 0.2
     some, kept = pairs.select(keep)

@@ -429,3 +429,54 @@ def test_scores_do_not_depend_on_the_other_samples(monkeypatch):
                 score[trees.pair_class[pairs]] += trees.beta[k] * trees.w[pairs]
         expected = score - np.log(np.exp(score).sum())
         np.testing.assert_allclose(rows[i], expected, rtol=0, atol=1e-12)
+
+
+def cut_to_frequent(made, weight, least):
+    """Windows whose rows end before the first context of less weight."""
+    total = {}
+    for row, here in zip(made.tolist(), weight.tolist()):
+        for k in range(1, len(row) + 1):
+            context = tuple(row[-k:])
+            total[context] = total.get(context, 0.0) + here
+    cut = np.full_like(made, -1)
+    for out, row in zip(cut, made.tolist()):
+        for k in range(1, len(row) + 1):
+            if -1 in row[-k:] or total[tuple(row[-k:])] < least:
+                break
+            out[-k] = row[-k]
+    return cut
+
+
+@pytest.mark.parametrize("least", [2, 3, 9, 10**6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rare_contexts_are_as_if_the_windows_ended_before_them(least, weighted):
+    X, y = text(300)
+    weight = np.where(np.arange(len(y)) % 3, 1.0, 0.5) if weighted else np.ones(len(y))
+    options = {"lam": 0.5, "padding": -1, "tol": 1e-3, "max_iter": 500}
+    model = JointLogLinear(PATHS, min_count=least, **options)
+    model.fit(X, y, sample_weight=weight)
+    counted = []
+    for _, step in PATHS:
+        made = X if isinstance(step, str) else step.transform(X)
+        cut = cut_to_frequent(np.asarray(made), weight, least)
+        labels = Labels(np.unique(y), np.arange(made.max() + 1))
+        counted.append(
+            Counted.of_windows(
+                cut, y, labels, sample_weight=weight, keep_positions=True
+            )
+        )
+    by_hand = JointLogLinear(**options).fit_counted(counted)
+    np.testing.assert_array_equal(model.coef_, by_hand.coef_)
+    whole = JointLogLinear(PATHS, **options).fit(X, y, sample_weight=weight)
+    assert model.coef_.size < whole.coef_.size
+    # Windows that were not cut lead to the same contexts as those that were.
+    assert abs(model.predict_proba(X).sum(axis=1) - 1.0).max() < 1e-9
+    nodes = by_hand.distribution_.locate(
+        tuple(
+            cut_to_frequent(
+                np.asarray(X if isinstance(s, str) else s.transform(X)), weight, least
+            )
+            for _, s in PATHS
+        )
+    )
+    np.testing.assert_array_equal(model.locate(X), nodes)
