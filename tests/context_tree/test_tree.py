@@ -435,3 +435,41 @@ def test_parents_of_pairs_that_are_found_again(seed):
         expected[: some.n_classes] = -1
         some.forget_parents()
         np.testing.assert_array_equal(some.parent, expected)
+
+
+# Rows of columns with their values, and what is wrong with them.
+NO_PATHS = {
+    "no root": ([{1: 1}], "does not start at column 0"),
+    "two parents": ([{0: 1, 1: 1, 3: 1}, {0: 1, 2: 1, 3: 1}], "another parent column"),
+    "below one": ([{0: 1, 1: 0.5}], "a value below 1"),
+    "two values": ([{0: 1, 1: 2}, {0: 1, 1: 3}], "another value than the same column"),
+    "root": ([{0: 2}], "another value than 1, or several entries, in column 0"),
+}
+
+
+@pytest.mark.parametrize("case", NO_PATHS)
+def test_matrices_that_are_no_paths(case):
+    rows, message = NO_PATHS[case]
+    X = np.array([[row.get(j, 0) for j in range(4)] for row in rows], dtype=float)
+    with pytest.raises(ValueError, match=message):
+        ContextTree.from_paths(sparse.csr_array(X))
+
+
+def test_matrix_with_more_suffixes_than_a_column_merges():
+    tree = ContextTree([-1, 0], [-1, 0])
+    X = sparse.csr_array(np.array([[1.0, 2.0]]))
+    with pytest.raises(ValueError, match="larger than the number of suffixes"):
+        tree.find_paths(X, [0, 1])
+
+
+@pytest.mark.parametrize("end", [[], [3], [3, 3]])
+def test_levels_of_a_pickle(end):
+    """Empty levels may follow, those of the tree itself are what its parents say."""
+    tree = ContextTree([-1, 0, 0], [-1, 0, 1])
+    state, again = tree.__getstate__(), ContextTree.__new__(ContextTree)
+    again.__setstate__({**state, "level_ptr": np.array([0, 1, 3, *end])})
+    assert again.n_levels == 2 + len(end) and np.array_equal(again.parent, tree.parent)
+    wrong = [[0, 2, 3, *end], [0, 1], [0, 1, 3, *end, 4], [0, 1, 3, 2, *end]]
+    for levels in wrong:
+        with pytest.raises(ValueError, match="does not fit its parents"):
+            again.__setstate__({**state, "level_ptr": np.array(levels)})
